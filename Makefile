@@ -1,0 +1,45 @@
+# Two commands do everything on a fresh machine with Python 3.11 or newer:
+#   make demo   installs solar into .venv/demo and runs its main job
+#   make test   installs what the tests need into .venv/test, then lints, type-checks and tests
+PYTHON ?= python3
+PYTEST_ARGS ?= -n 2
+
+DEMO := .venv/demo
+TEST := .venv/test
+# What the tests use beyond the base install.
+TEST_EXTRAS := dev
+
+.PHONY: demo test lint format clean
+
+demo: $(DEMO)/.ready
+	$(DEMO)/bin/solar demo
+
+test: lint
+	$(TEST)/bin/python -m pytest $(PYTEST_ARGS)
+
+lint: $(TEST)/.ready
+	$(TEST)/bin/ruff check .
+	$(TEST)/bin/ruff format --check .
+	$(TEST)/bin/mypy
+
+format: $(TEST)/.ready
+	$(TEST)/bin/ruff check --fix .
+	$(TEST)/bin/ruff format .
+
+$(DEMO)/.ready: pyproject.toml constraints.txt
+	$(call install,$(DEMO),.)
+
+$(TEST)/.ready: pyproject.toml constraints.txt
+	$(call install,$(TEST),.[$(TEST_EXTRAS)])
+
+# $(call install,ENVIRONMENT,REQUIREMENT)
+define install
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "solar needs Python 3.11 or newer; name one with: make $@ PYTHON=/path/to/python3" >&2; exit 2; }
+	$(PYTHON) -m venv $(1)
+	$(1)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '$(2)'
+	@touch $(1)/.ready
+endef
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,422 @@
+"""Fetch one published file: mirrors, resume, hash, one download at a time.
+
+Three environment variables steer it:
+
+* ``SOLAR_MIRRORS``: base addresses (separated by spaces or commas) tried before the published
+  ones, as base + "/" + file name;
+* ``SOLAR_OFFLINE``: set to 1, nothing is ever downloaded;
+* ``SOLAR_CACHE``: read by :mod:`solar.models.zoo`, the folder that downloads go to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+from urllib import error, parse, request
+
+from solar import __version__
+from solar.errors import SolarError
+
+_TIMEOUT = 30.0  # seconds without a connection, or without a byte
+_ATTEMPTS = 4  # per mirror, counted anew whenever an attempt got a good piece further
+_PAUSE = 0.5  # seconds before the second attempt, doubled for each one after it
+_PIECE = 1 << 20
+_PASSING = {408, 425, 429, 500, 502, 503, 504}  # answers worth asking again for
+
+Report = Callable[[int, "int | None"], None]
+"""Told the bytes that are here and the bytes there will be (None: the server did not say)."""
+
+
+class _MirrorError(Exception):
+    """This mirror will not give us the file; the message says why."""
+
+
+class _DroppedError(Exception):
+    """The connection was lost; asking the same mirror again may help."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One file on its way."""
+
+    destination: Path
+    expected: str | None  # sha256 or its first digits
+    report: Report
+
+    @property
+    def part(self) -> Path:
+        """The bytes that have arrived so far."""
+        return _beside(self.destination, ".part")
+
+    @property
+    def origin(self) -> Path:
+        """What those bytes are a part of: needed to go on safely when no hash will tell."""
+        return _beside(self.destination, ".part.json")
+
+    def arrived(self) -> int:
+        """Bytes of the file that are on disk."""
+        return self.part.stat().st_size if self.part.exists() else 0
+
+    def discard(self) -> None:
+        """Forget what has arrived."""
+        self.part.unlink(missing_ok=True)
+        self.origin.unlink(missing_ok=True)
+
+
+def fetch(
+    urls: Sequence[str], destination: Path, sha256: str | None, *, progress: bool = True
+) -> Path:
+    """Download a file, unless it is already there.
+
+    Args:
+        urls: http or https addresses of the same file, the preferred one first.
+        destination: where the file goes; its folder is made if need be. Bytes are collected in
+            ``<destination>.part``, which a later call continues.
+        sha256: hex digest, or its first digits. None when the publisher gives none: the digest of
+            the first download is then kept in ``<destination>.sha256`` and demanded of later ones.
+        progress: draw a bar on standard error, if that is a terminal.
+
+    Returns:
+        ``destination``, which holds the whole file with the right hash.
+
+    Raises:
+        SolarError: no mirror has the file, there is no room for it, or the file that is already
+            there has another hash.
+    """
+    destination = Path(destination)
+    if destination.is_file():
+        return _checked(destination, sha256)
+    candidates = _candidates(urls, destination.name)
+    if os.environ.get("SOLAR_OFFLINE", "0") not in ("", "0"):
+        raise _failure(urls, candidates, destination, "SOLAR_OFFLINE is set", "unset SOLAR_OFFLINE")
+    from filelock import FileLock
+
+    try:
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(_beside(destination, ".lock")):
+            if destination.is_file():  # somebody else has fetched it while we waited
+                return _checked(destination, sha256)
+            _fetch_from_any(urls, candidates, destination, sha256, progress)
+    except OSError as problem:
+        raise SolarError(
+            f"Could not write {destination}: {problem.strerror or problem}; "
+            "free some room or set SOLAR_CACHE to a folder that can be written to."
+        ) from problem
+    return destination
+
+
+def _fetch_from_any(
+    urls: Sequence[str],
+    candidates: Sequence[str],
+    destination: Path,
+    sha256: str | None,
+    progress: bool,
+) -> None:
+    """Try the mirrors in turn until one has delivered."""
+    reason = "no address is known for it"
+    with _bar(destination.name, progress) as report:
+        job = _Job(destination, sha256 or _recorded(destination), report)
+        for url in candidates:
+            try:
+                return _fetch_from(url, job)
+            except _MirrorError as problem:
+                reason = str(problem)
+    raise _failure(
+        urls, candidates, destination, reason, "set SOLAR_MIRRORS to a mirror that has it"
+    )
+
+
+def _fetch_from(url: str, job: _Job) -> None:
+    """Download from one mirror, check, and move into place."""
+    inherited = job.arrived() > 0
+    _download(url, job)
+    try:
+        _accept(job)
+    except _MirrorError:
+        if not inherited:
+            raise
+        # The bytes we went on from may have been at fault, so this mirror deserves a clean start.
+        _download(url, job)
+        _accept(job)
+
+
+def _accept(job: _Job) -> None:
+    """Move a complete part into place if its hash is right, else delete it."""
+    digest = _digest(job.part)
+    if job.expected is None:
+        _note(job.destination).write_text(f"{digest}  {job.destination.name}\n")
+    elif not digest.startswith(job.expected.lower()):
+        job.discard()
+        raise _MirrorError(f"the file there has {_mismatch(digest, job.expected, job.destination)}")
+    job.part.replace(job.destination)
+    job.origin.unlink(missing_ok=True)
+
+
+def _download(url: str, job: _Job) -> None:
+    """Complete the part file from one mirror, going on after dropped connections."""
+    if _scheme(url) not in ("http", "https"):
+        raise _MirrorError(f"{url} is not an http or https address")
+    failures, furthest = 0, job.arrived()
+    while True:
+        try:
+            return _transfer(url, job)
+        except _DroppedError as problem:
+            failures += 1
+            if job.arrived() >= furthest + _PIECE:
+                failures, furthest = 1, job.arrived()
+            if failures == _ATTEMPTS:
+                raise _MirrorError(str(problem)) from problem
+            time.sleep(_PAUSE * 2 ** (failures - 1))
+
+
+def _transfer(url: str, job: _Job) -> None:
+    """Make one request and write what it brings."""
+    headers, start = _headers(url, job)
+    with _open(url, headers, job) as response:
+        if not _continues(response, start, job):
+            start = 0
+        length = response.headers.get("Content-Length", "")
+        total = start + int(length) if length.isdecimal() else None
+        if job.expected is None and response.headers.get_content_type() == "text/html":
+            raise _MirrorError("the server sent a web page instead of the file")
+        with job.part.open("ab" if start else "wb") as part:
+            if total is not None:
+                _check_room(job.part, total - start)
+            if not start:
+                _write_origin(url, response, total, job)
+            _copy(response, part, start, total, job.report)
+            os.fsync(part.fileno())
+
+
+def _headers(url: str, job: _Job) -> tuple[dict[str, str], int]:
+    """Request headers, and the byte that they ask to go on from (0: the whole file)."""
+    headers = {"User-Agent": f"solar/{__version__}", "Accept-Encoding": "identity"}
+    start, origin = job.arrived(), _read_origin(job)
+    if not start or (job.expected is None and origin.get("url") != url):
+        return headers, 0
+    headers["Range"] = f"bytes={start}-"
+    if origin.get("url") == url and origin.get("version"):
+        headers["If-Range"] = str(origin["version"])
+    return headers, start
+
+
+def _opener() -> request.OpenerDirector:
+    """An opener for http and https, through the user's proxy.
+
+    Nothing in it can open file://, ftp:// or data:, whether such an address was given to us or a
+    server redirects to it.
+    """
+    opener = request.OpenerDirector()
+    for handler in (
+        request.ProxyHandler,
+        request.HTTPHandler,
+        request.HTTPSHandler,
+        request.HTTPRedirectHandler,
+        request.HTTPDefaultErrorHandler,
+        request.HTTPErrorProcessor,
+        request.UnknownHandler,
+    ):
+        opener.add_handler(handler())
+    return opener
+
+
+def _open(url: str, headers: dict[str, str], job: _Job) -> http.client.HTTPResponse:
+    """Ask for the file, telling failures that may pass from those that will not."""
+    try:
+        response: http.client.HTTPResponse = _opener().open(
+            request.Request(url, headers=headers), timeout=_TIMEOUT
+        )
+    except error.HTTPError as problem:
+        with problem:
+            if problem.code == 416:  # the part is not a beginning of the file
+                job.discard()
+                raise _DroppedError("the server refused to go on with a download") from problem
+            reason = f"the server answered {problem.code} {problem.reason}".strip()
+        raise (_DroppedError if problem.code in _PASSING else _MirrorError)(reason) from problem
+    except error.URLError as problem:
+        raise _MirrorError(_plain(problem.reason)) from problem
+    except (OSError, http.client.HTTPException) as problem:
+        raise _DroppedError(_plain(problem)) from problem
+    return response
+
+
+def _continues(response: http.client.HTTPResponse, start: int, job: _Job) -> bool:
+    """Whether the answer holds exactly the bytes that are missing."""
+    if response.status != 206:
+        return False
+    said = re.match(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
+    total = _read_origin(job).get("total")
+    same_file = job.expected is not None or total is None or (said and said[2] == str(total))
+    if said and int(said[1]) == start and same_file:
+        return True
+    job.discard()
+    raise _DroppedError("the server went on at another place than asked")
+
+
+def _copy(
+    response: http.client.HTTPResponse,
+    part: IO[bytes],
+    done: int,
+    total: int | None,
+    report: Report,
+) -> None:
+    """Write the body to the part file; `total` is the size of the whole file."""
+    while total is None or done < total:
+        report(done, total)
+        try:
+            # read1 hands over what is there, so that a later drop loses nothing.
+            piece = response.read1(_PIECE if total is None else min(_PIECE, total - done))
+        except (OSError, http.client.HTTPException) as problem:
+            raise _DroppedError(_plain(problem)) from problem
+        if not piece:
+            break
+        part.write(piece)
+        part.flush()  # so that it survives a kill
+        done += len(piece)
+    report(done, total)
+    if total is not None and done < total:
+        raise _DroppedError(f"the connection was dropped after {done:,} of {total:,} bytes")
+
+
+def _check_room(part: Path, needed: int) -> None:
+    free = shutil.disk_usage(part.parent).free
+    if needed > free:
+        raise SolarError(
+            f"{part.stem} needs {_megabytes(needed)} more but only {_megabytes(free)} are free in "
+            f"{part.parent}; free some room or set SOLAR_CACHE to a folder on another disk."
+        )
+
+
+def _write_origin(
+    url: str, response: http.client.HTTPResponse, total: int | None, job: _Job
+) -> None:
+    tag = response.headers.get("ETag", "")
+    # A weak tag promises the same meaning, not the same bytes.
+    version = tag if tag.startswith('"') else response.headers.get("Last-Modified", "")
+    job.origin.write_text(json.dumps({"url": url, "version": version, "total": total}))
+
+
+def _read_origin(job: _Job) -> dict[str, object]:
+    try:
+        origin = json.loads(job.origin.read_text())
+    except (OSError, ValueError):
+        return {}
+    return origin if isinstance(origin, dict) else {}
+
+
+def _candidates(urls: Sequence[str], name: str) -> list[str]:
+    """The user's mirrors, then the published addresses."""
+    bases = re.split(r"[\s,]+", os.environ.get("SOLAR_MIRRORS", ""))
+    mirrors = [f"{base.rstrip('/')}/{parse.quote(name)}" for base in bases if base]
+    return list(dict.fromkeys([*mirrors, *urls]))
+
+
+def _failure(
+    urls: Sequence[str], candidates: Sequence[str], destination: Path, reason: str, remedy: str
+) -> SolarError:
+    """The one sentence for a file that could not be had."""
+    hosts = ", ".join(dict.fromkeys(_host(url) for url in candidates))
+    by_hand = f"download it by hand from {urls[0]}" if urls else "find it elsewhere"
+    return SolarError(
+        f"Could not download {destination.name}{' from ' + hosts if hosts else ''}: {reason}; "
+        f"{by_hand} and put it at {destination}, or {remedy}."
+    )
+
+
+def _checked(path: Path, sha256: str | None) -> Path:
+    """A file that is already there, if its hash is right or unknown."""
+    expected = sha256 or _recorded(path)
+    if expected and not (digest := _digest(path)).startswith(expected.lower()):
+        raise SolarError(
+            f"{path} has {_mismatch(digest, expected, path)}; delete it to download it again."
+        )
+    return path
+
+
+def _note(destination: Path) -> Path:
+    """Where the digest of a file without a published one is noted, in sha256sum's format."""
+    return _beside(destination, ".sha256")
+
+
+def _recorded(destination: Path) -> str | None:
+    note = _note(destination)
+    return next(iter(note.read_text().split()), None) if note.is_file() else None
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _mismatch(digest: str, expected: str, destination: Path) -> str:
+    noted = f" (noted in {_note(destination).name})" if _note(destination).is_file() else ""
+    return f"sha256 {digest[:12]}… instead of {expected[:12]}…{noted}"
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _scheme(url: str) -> str:
+    try:
+        return parse.urlsplit(url).scheme
+    except ValueError:
+        return ""
+
+
+def _host(url: str) -> str:
+    # Not netloc: a mirror's address may carry a password.
+    try:
+        return parse.urlsplit(url).hostname or url
+    except ValueError:
+        return url
+
+
+def _plain(problem: object) -> str:
+    """An exception as part of a sentence, without errno numbers and full stop."""
+    if isinstance(problem, TimeoutError):
+        return f"no answer within {_TIMEOUT:g} seconds"
+    text = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+    return str(text).rstrip(".")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
+@contextmanager
+def _bar(name: str, progress: bool) -> Iterator[Report]:
+    """A progress bar on standard error; it stays silent where that is no terminal."""
+    if not progress:
+        yield lambda done, total: None
+        return
+    from rich import progress as rich
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    columns = (
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.DownloadColumn(),
+        rich.TransferSpeedColumn(),
+        rich.TimeRemainingColumn(),
+    )
+    with rich.Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+
+        def report(done: int, total: int | None) -> None:
+            # Added late: bytes of an earlier run must not count as speed.
+            if not bar.tasks:
+                bar.add_task(name, total=total, completed=done)
+            bar.update(bar.tasks[0].id, completed=done, total=total)
+
+        yield report

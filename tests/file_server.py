@@ -1,0 +1,112 @@
+"""A real web server on this machine that serves files well or badly, for tests of downloads."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class Answer:
+    """How one path is answered."""
+
+    content: bytes = b""
+    status: int = 200
+    redirect: str = ""
+    ranges: bool = True
+    """Whether a Range request gets a part (206), or the whole file all the same (200)."""
+    version: str = '"one"'
+    """The ETag; a Range request made for another one gets the whole file."""
+    content_type: str = "application/octet-stream"
+    length: int | None = None
+    """A Content-Length that is a lie."""
+    sends: list[int] = field(default_factory=list)
+    """Bytes of the body sent to the first, second, … request before the connection drops."""
+    hold: threading.Event | None = None
+    """Instead of dropping it, keep the connection open until this is set."""
+
+
+@dataclass
+class FileServer:
+    """What a test sees of the server."""
+
+    base: str
+    answers: dict[str, Answer] = field(default_factory=dict)
+    requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    asked: threading.Event = field(default_factory=threading.Event)
+
+    def add(self, name: str, content: bytes = b"", **behaviour: object) -> str:
+        """Serve something under a name; returns its address."""
+        self.answers[f"/{name}"] = Answer(content, **behaviour)  # type: ignore[arg-type]
+        return f"{self.base}/{name}"
+
+    def ranges(self) -> list[str | None]:
+        """The Range header of every request so far."""
+        return [headers.get("range") for _, headers in self.requests]
+
+
+@contextmanager
+def serve() -> Iterator[FileServer]:
+    """Run the server on a free port until the block ends."""
+    state = FileServer("")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            state.requests.append((self.path, {k.lower(): v for k, v in self.headers.items()}))
+            state.asked.set()
+            reply(self, state.answers.get(self.path, Answer(status=404)))
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        state.base = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield state
+        finally:
+            for answer in state.answers.values():
+                if answer.hold:
+                    answer.hold.set()
+            server.shutdown()
+            thread.join()
+
+
+def reply(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
+    if answer.redirect:
+        handler.send_response(302)
+        handler.send_header("Location", answer.redirect)
+        handler.end_headers()
+        return
+    if answer.status != 200:
+        handler.send_error(answer.status)
+        return
+    start = asked_start(handler, answer)
+    if start >= len(answer.content) > 0:
+        handler.send_error(416)
+        return
+    body = answer.content[start:]
+    handler.send_response(206 if start else 200)
+    handler.send_header("Content-Type", answer.content_type)
+    handler.send_header("ETag", answer.version)
+    handler.send_header("Content-Length", str(answer.length or len(body)))
+    if start:
+        last, size = len(answer.content) - 1, len(answer.content)
+        handler.send_header("Content-Range", f"bytes {start}-{last}/{size}")
+    handler.end_headers()
+    sent = answer.sends.pop(0) if answer.sends else len(body)
+    handler.wfile.write(body[:sent])
+    if answer.hold and sent < len(body):
+        handler.wfile.flush()
+        answer.hold.wait(20)
+
+
+def asked_start(handler: BaseHTTPRequestHandler, answer: Answer) -> int:
+    asked = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range", ""))
+    same = handler.headers.get("If-Range", answer.version) == answer.version
+    return int(asked[1]) if asked and answer.ranges and same else 0

@@ -1,0 +1,409 @@
+from __future__ import annotations
+
+import hashlib
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import filelock
+import pytest
+from file_server import FileServer, serve
+
+from solar.errors import SolarError
+from solar.models import download
+from solar.models.download import fetch
+
+CONTENT = bytes(range(256)) * 40
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+HALF = len(CONTENT) // 2
+
+
+@pytest.fixture(autouse=True)
+def quiet_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No waiting between attempts, none of the user's settings, no proxy before this machine."""
+    monkeypatch.setattr(download, "_PAUSE", 0)
+    for name in ("SOLAR_MIRRORS", "SOLAR_OFFLINE", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+@pytest.fixture
+def server() -> Iterator[FileServer]:
+    with serve() as running:
+        yield running
+
+
+@pytest.fixture
+def destination(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "net.pth"
+
+
+@pytest.fixture
+def nobody() -> str:
+    """An address where nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}/net.pth"
+
+
+def part_of(destination: Path) -> Path:
+    return destination.with_name(destination.name + ".part")
+
+
+def leave_part(destination: Path, content: bytes) -> None:
+    destination.parent.mkdir(parents=True)
+    part_of(destination).write_bytes(content)
+
+
+def failure(*args: object) -> str:
+    """The sentence that fetch ends with."""
+    with pytest.raises(SolarError) as caught:
+        fetch(*args)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+class TestDownload:
+    @pytest.mark.parametrize("sha256", [DIGEST, DIGEST[:7], DIGEST.upper()])
+    def test_file_with_the_right_hash_is_kept(
+        self, server: FileServer, destination: Path, sha256: str
+    ) -> None:
+        assert fetch([server.add("net.pth", CONTENT)], destination, sha256) == destination
+        assert destination.read_bytes() == CONTENT
+
+    def test_leaves_no_parts_behind(self, server: FileServer, destination: Path) -> None:
+        fetch([server.add("net.pth", CONTENT)], destination, DIGEST)
+        assert list(destination.parent.glob("*.part*")) == []
+
+    def test_file_that_is_here_is_not_downloaded(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        url = server.add("net.pth", CONTENT)
+        for _ in range(2):
+            fetch([url], destination, DIGEST)
+        assert len(server.requests) == 1
+
+    def test_wrong_file_that_is_here_is_named_and_kept(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        destination.parent.mkdir()
+        destination.write_bytes(b"other")
+        sentence = failure([server.add("net.pth", CONTENT)], destination, DIGEST)
+        assert str(destination) in sentence
+        assert "delete it" in sentence
+        assert destination.read_bytes() == b"other"
+
+    def test_redirect_is_followed(self, server: FileServer, destination: Path) -> None:
+        target = server.add("target", CONTENT)
+        fetch([server.add("net.pth", redirect=target)], destination, DIGEST)
+        assert destination.read_bytes() == CONTENT
+
+
+class TestResume:
+    def test_dropped_connection_goes_on_where_it_was(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        url = server.add("net.pth", CONTENT, sends=[HALF])
+        fetch([url], destination, DIGEST)
+        assert server.ranges() == [None, f"bytes={HALF}-"]
+        assert destination.read_bytes() == CONTENT
+
+    def test_stalled_connection_goes_on_where_it_was(
+        self, server: FileServer, destination: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(download, "_TIMEOUT", 0.3)
+        url = server.add("net.pth", CONTENT, sends=[HALF], hold=threading.Event())
+        fetch([url], destination, DIGEST)
+        assert server.ranges() == [None, f"bytes={HALF}-"]
+
+    def test_part_of_an_earlier_run_is_used(self, server: FileServer, destination: Path) -> None:
+        leave_part(destination, CONTENT[:100])
+        fetch([server.add("net.pth", CONTENT)], destination, DIGEST)
+        assert server.ranges() == ["bytes=100-"]
+        assert destination.read_bytes() == CONTENT
+
+    def test_killed_download_goes_on_in_the_next_run(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        # No hash is known here, so this also tests that the part remembers what it is a part of.
+        url = server.add("net.pth", CONTENT, sends=[HALF], hold=threading.Event())
+        code = "import sys, pathlib; from solar.models.download import fetch;"
+        code += "fetch([sys.argv[1]], pathlib.Path(sys.argv[2]), None)"
+        child = subprocess.Popen([sys.executable, "-c", code, url, str(destination)])
+        try:
+            wait_for_size(part_of(destination), HALF)
+        finally:
+            child.kill()
+            child.wait()
+        fetch([url], destination, None)
+        assert server.ranges() == [None, f"bytes={HALF}-"]
+        assert destination.read_bytes() == CONTENT
+
+    def test_server_without_ranges_starts_over(self, server: FileServer, destination: Path) -> None:
+        leave_part(destination, b"x" * 100)
+        fetch([server.add("net.pth", CONTENT, ranges=False)], destination, DIGEST)
+        assert destination.read_bytes() == CONTENT
+
+    def test_part_longer_than_the_file_starts_over(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        leave_part(destination, CONTENT + b"more")
+        fetch([server.add("net.pth", CONTENT)], destination, DIGEST)
+        assert server.ranges() == [f"bytes={len(CONTENT) + 4}-", None]
+        assert destination.read_bytes() == CONTENT
+
+    def test_part_of_something_else_starts_over(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        leave_part(destination, b"x" * 100)
+        fetch([server.add("net.pth", CONTENT)], destination, DIGEST)
+        assert server.ranges() == ["bytes=100-", None]
+        assert destination.read_bytes() == CONTENT
+
+    def test_part_of_unknown_origin_is_not_used_without_a_hash(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        leave_part(destination, b"x" * 100)
+        fetch([server.add("net.pth", CONTENT)], destination, None)
+        assert destination.read_bytes() == CONTENT
+
+    def test_file_replaced_between_two_attempts_is_not_mixed(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        url = server.add("net.pth", b"x" * len(CONTENT), sends=[100] * download._ATTEMPTS)
+        failure([url], destination, None)
+        server.add("net.pth", CONTENT, version='"two"')
+        fetch([url], destination, None)
+        assert destination.read_bytes() == CONTENT
+
+    def test_gives_up_on_a_connection_that_always_drops(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        url = server.add("net.pth", CONTENT, ranges=False, sends=[HALF] * 100)
+        assert "dropped" in failure([url], destination, DIGEST)
+        assert len(server.requests) == download._ATTEMPTS
+
+    def test_busy_server_is_asked_again(self, server: FileServer, destination: Path) -> None:
+        assert "503" in failure([server.add("net.pth", status=503)], destination, DIGEST)
+        assert len(server.requests) == download._ATTEMPTS
+
+
+class TestMirrors:
+    def test_missing_file_is_taken_from_the_next(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        fetch([f"{server.base}/gone", server.add("net.pth", CONTENT)], destination, DIGEST)
+        assert [path for path, _ in server.requests] == ["/gone", "/net.pth"]
+
+    def test_wrong_file_is_taken_from_the_next(self, server: FileServer, destination: Path) -> None:
+        urls = [server.add("wrong", b"x" * len(CONTENT)), server.add("net.pth", CONTENT)]
+        fetch(urls, destination, DIGEST)
+        assert destination.read_bytes() == CONTENT
+
+    def test_half_a_file_is_completed_by_the_next(
+        self, server: FileServer, destination: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(download, "_ATTEMPTS", 1)
+        urls = [server.add("first", CONTENT, sends=[HALF]), server.add("second", CONTENT)]
+        fetch(urls, destination, DIGEST)
+        assert server.ranges() == [None, f"bytes={HALF}-"]
+
+    def test_wrong_file_everywhere_leaves_nothing(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        sentence = failure([server.add("net.pth", b"wrong")], destination, DIGEST)
+        assert hashlib.sha256(b"wrong").hexdigest()[:7] in sentence
+        assert not destination.exists()
+        assert not part_of(destination).exists()
+
+    @pytest.mark.parametrize("separator", [" ", ",", ", "])
+    def test_users_mirrors_come_first(
+        self,
+        server: FileServer,
+        destination: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        separator: str,
+    ) -> None:
+        bases = [f"{server.base}/a", f"{server.base}/b/"]
+        monkeypatch.setenv("SOLAR_MIRRORS", separator.join(bases))
+        fetch([server.add("published", CONTENT)], destination, DIGEST)
+        assert [path for path, _ in server.requests] == ["/a/net.pth", "/b/net.pth", "/published"]
+
+
+class TestUnpublishedHash:
+    def test_first_digest_is_noted(self, server: FileServer, destination: Path) -> None:
+        fetch([server.add("net.pth", CONTENT)], destination, None)
+        note = destination.with_name("net.pth.sha256")
+        assert note.read_text() == f"{DIGEST}  net.pth\n"
+
+    def test_later_download_must_match_it(self, server: FileServer, destination: Path) -> None:
+        url = server.add("net.pth", CONTENT)
+        fetch([url], destination, None)
+        destination.unlink()
+        server.add("net.pth", b"replaced")
+        assert "net.pth.sha256" in failure([url], destination, None)
+        assert not destination.exists()
+
+    def test_file_put_there_by_hand_is_taken(self, server: FileServer, destination: Path) -> None:
+        destination.parent.mkdir()
+        destination.write_bytes(b"by hand")
+        fetch([server.add("net.pth", CONTENT)], destination, None)
+        assert server.requests == []
+
+    def test_web_page_is_not_taken_for_the_file(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        url = server.add("net.pth", b"<html>Please log in", content_type="text/html; charset=utf-8")
+        assert "web page" in failure([url], destination, None)
+        assert not destination.exists()
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("scheme", ["file", "ftp", "data"])
+    def test_other_schemes(self, destination: Path, tmp_path: Path, scheme: str) -> None:
+        (tmp_path / "secret").write_bytes(CONTENT)
+        sentence = failure([f"{scheme}://{tmp_path}/secret"], destination, DIGEST)
+        assert "not an http or https address" in sentence
+
+    @pytest.mark.parametrize("scheme", ["file", "ftp"])
+    def test_redirect_to_other_schemes(
+        self, server: FileServer, destination: Path, tmp_path: Path, scheme: str
+    ) -> None:
+        (tmp_path / "secret").write_bytes(CONTENT)
+        url = server.add("net.pth", redirect=f"{scheme}://{tmp_path}/secret")
+        assert scheme in failure([url], destination, DIGEST)
+        assert not destination.exists()
+
+    def test_broken_address(self, destination: Path) -> None:
+        assert "http://[" in failure(["http://["], destination, DIGEST)
+
+    def test_full_disk_is_told_before_downloading(
+        self, server: FileServer, destination: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2_000_000))
+        url = server.add("net.pth", CONTENT, length=3_500_000)
+        sentence = failure([url], destination, DIGEST)
+        assert sentence.startswith("net.pth needs 3.5 MB more but only 2.0 MB are free in")
+        assert part_of(destination).stat().st_size == 0
+
+    def test_folder_that_cannot_be_made(self, server: FileServer, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        url = server.add("net.pth", CONTENT)
+        assert "Could not write" in failure([url], tmp_path / "file" / "net.pth", DIGEST)
+
+
+class TestSentence:
+    def test_unreachable(self, destination: Path, nobody: str) -> None:
+        assert failure([nobody], destination, DIGEST) == (
+            "Could not download net.pth from 127.0.0.1: Connection refused; download it by hand "
+            f"from {nobody} and put it at {destination}, or set SOLAR_MIRRORS to a mirror that "
+            "has it."
+        )
+
+    def test_offline(
+        self, server: FileServer, destination: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SOLAR_OFFLINE", "1")
+        url = server.add("net.pth", CONTENT)
+        assert failure([url], destination, DIGEST) == (
+            "Could not download net.pth from 127.0.0.1: SOLAR_OFFLINE is set; download it by hand "
+            f"from {url} and put it at {destination}, or unset SOLAR_OFFLINE."
+        )
+        assert server.requests == []
+
+    def test_offline_still_finds_a_file_that_is_here(
+        self, destination: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SOLAR_OFFLINE", "1")
+        destination.parent.mkdir()
+        destination.write_bytes(CONTENT)
+        assert fetch([], destination, DIGEST) == destination
+
+    def test_last_reason_of_several_mirrors(
+        self, server: FileServer, destination: Path, nobody: str
+    ) -> None:
+        sentence = failure([nobody, f"{server.base}/gone"], destination, DIGEST)
+        assert "404 Not Found" in sentence
+        assert "refused" not in sentence
+
+    def test_password_of_a_mirror_is_not_shown(
+        self, destination: Path, monkeypatch: pytest.MonkeyPatch, nobody: str
+    ) -> None:
+        monkeypatch.setenv("SOLAR_MIRRORS", nobody.replace("http://", "http://me:hidden@"))
+        assert "hidden" not in failure([nobody], destination, DIGEST)
+
+    def test_no_address_at_all(self, destination: Path) -> None:
+        assert "no address is known" in failure([], destination, DIGEST)
+
+
+def test_two_downloads_of_one_file_make_one_request(
+    server: FileServer, destination: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_the_lock = threading.Semaphore(0)
+
+    class Lock(filelock.FileLock):  # type: ignore[misc,valid-type]
+        def __enter__(self) -> Lock:
+            at_the_lock.release()
+            return super().__enter__()  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(filelock, "FileLock", Lock)
+    hold = threading.Event()
+    url = server.add("net.pth", CONTENT, sends=[HALF], hold=hold)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(fetch, [url], destination, DIGEST)
+        assert server.asked.wait(10)
+        second = pool.submit(fetch, [url], destination, DIGEST)
+        for _ in range(2):
+            assert at_the_lock.acquire(timeout=10)
+        requests_while_waiting = len(server.requests)
+        hold.set()
+        assert first.result(20) == second.result(20) == destination
+    assert requests_while_waiting == 1
+    assert server.ranges() == [None, f"bytes={HALF}-"]
+
+
+class TestProgress:
+    def test_terminal_gets_a_bar(
+        self,
+        server: FileServer,
+        destination: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("COLUMNS", "100")
+        fetch([server.add("net.pth", CONTENT)], destination, DIGEST)
+        captured = capsys.readouterr()
+        assert "net.pth" in captured.err
+        assert captured.out == ""
+
+    def test_log_file_gets_none(
+        self, server: FileServer, destination: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fetch([server.add("net.pth", CONTENT)], destination, DIGEST)
+        assert capsys.readouterr() == ("", "")
+
+    def test_none_when_not_wanted(
+        self,
+        server: FileServer,
+        destination: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        fetch([server.add("net.pth", CONTENT)], destination, DIGEST, progress=False)
+        assert capsys.readouterr().err == ""
+
+
+def wait_for_size(path: Path, size: int) -> None:
+    """Wait for bytes that another process writes: there is no event to wait for."""
+    deadline = time.monotonic() + 20
+    while not (path.exists() and path.stat().st_size >= size):
+        assert time.monotonic() < deadline, "the download did not start"
+        time.sleep(0.01)

@@ -1,0 +1,355 @@
+"""The published files: what they are, where they come from, what they are said to reach.
+
+Names follow one pattern, and the published file name (with or without ``.pth``, and for cirtorch
+also without the hash) is accepted as well:
+
+* ``solar-r101``, ``solar-local-345-liberty``: this method's own networks;
+* ``gem-<trunk>-<training set>``: GeM networks with whitening trained end to end;
+  ``-lw`` at the end: older networks, whose whitening was learnt afterwards and is stored beside
+  the weights;
+* ``imagenet-caffe-<trunk>``: trunks that the GeM networks started from;
+* ``whiten-<trunk>-<pooling>-<training set>``: whitening of whole descriptors, ``rwhiten-…`` of
+  regions (pooling ``…-r`` sums regions), ``lwhiten-…`` of every place of the map.
+
+Trunks are r50, r101, r152 (ResNets), vgg16, alexnet, d121, d169 and d201 (DenseNets); training sets
+are sfm120k (retrieval-SfM-120k) and gl18 (Google Landmarks 2018).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from solar.errors import SolarError
+
+Task = Literal["retrieval", "patches", "backbone", "whitening"]
+
+
+@dataclass(frozen=True)
+class Published:
+    """One file that somebody has published.
+
+    Attributes:
+        name: what users call it.
+        task: "retrieval" (describes photos), "patches" (describes 32 by 32 patches), "backbone"
+            (a trunk alone) or "whitening" (one linear layer).
+        file: the published file name.
+        urls: where it can be had, the preferred address first.
+        sha256: hex digest or its first digits; None when the publisher gives none.
+        architecture: the trunk, by its usual name.
+        dim: numbers in a descriptor; for a backbone, channels of the last map.
+        parameters: learnt numbers in the network; running statistics are not counted.
+        trained_on: the training set.
+        attention: layers with second-order attention, "45" for example.
+        pooling: how the map becomes one vector: "gem", "gemmp" (one p per channel), "mac"; with
+            "-r" summed over regions.
+        whitening: "end-to-end" (a layer of the network), "learnt" (apply the matrix stored beside
+            the weights afterwards) or "".
+        reported: published results in percent, by data set and protocol.
+        source: where those results were published, and how they were measured.
+        licence: what the publisher says.
+        aliases: further names, beside the file name.
+    """
+
+    name: str
+    task: Task
+    file: str
+    urls: tuple[str, ...]
+    sha256: str | None
+    architecture: str
+    dim: int
+    parameters: int
+    trained_on: str
+    attention: str = ""
+    pooling: str = ""
+    whitening: Literal["end-to-end", "learnt", ""] = ""
+    reported: Mapping[str, Mapping[str, float]] = field(default_factory=dict, hash=False)
+    source: str = ""
+    licence: str = "see publisher"
+    aliases: tuple[str, ...] = ()
+
+
+def models() -> tuple[Published, ...]:
+    """Every published file, the recommended ones first."""
+    return _MODELS
+
+
+def find(name: str) -> Published:
+    """The entry with this name, alias or published file name, in upper or lower case.
+
+    Raises:
+        SolarError: there is none; the sentence suggests names that look similar.
+    """
+    names = _names()
+    if (entry := names.get(name.casefold())) is not None:
+        return entry
+    close = difflib.get_close_matches(name.casefold(), names, n=5, cutoff=0.5)
+    similar = list(dict.fromkeys(names[match].name for match in close))[:3]
+    perhaps = f" (perhaps {' or '.join(similar)}?)" if similar else ""
+    raise SolarError(f'There is no model called "{name}"{perhaps}; "solar models" lists them all.')
+
+
+def cache_directory() -> Path:
+    """The folder for downloads: SOLAR_CACHE, else the user's cache folder."""
+    if chosen := os.environ.get("SOLAR_CACHE"):
+        return Path(chosen).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("solar"))
+
+
+def path_of(entry: Published) -> Path:
+    """Where the file is, or would be after a download."""
+    return cache_directory() / entry.file
+
+
+def is_here(entry: Published) -> bool:
+    """Whether the file has been downloaded (or put there by hand)."""
+    return path_of(entry).is_file()
+
+
+def obtain(name: str, *, progress: bool = True) -> Path:
+    """The path of a published file, downloaded and checked unless it is already here.
+
+    A file that is here is returned as it is: its hash was checked when it was downloaded.
+
+    Args:
+        name: anything that :func:`find` understands.
+        progress: draw a bar on standard error, if that is a terminal.
+
+    Raises:
+        SolarError: the name is unknown, or the file can't be had.
+    """
+    entry = find(name)
+    if is_here(entry):
+        return path_of(entry)
+    from solar.models.download import fetch  # brings in http and ssl, which listing does not need
+
+    return fetch(entry.urls, path_of(entry), entry.sha256, progress=progress)
+
+
+# Parameters. Trunks are counted without their classifier.
+
+_TRUNKS = {
+    "resnet50": 23_508_032,
+    "resnet101": 42_500_160,
+    "resnet152": 58_143_808,
+    "vgg16": 14_714_688,
+}
+_DIMS = {
+    "alexnet": 256,
+    "vgg16": 512,
+    "resnet50": 2048,
+    "resnet101": 2048,
+    "resnet152": 2048,
+    "densenet121": 1024,
+    "densenet169": 1664,
+    "densenet201": 1920,
+}
+_L2NET = 1_334_560
+_GEM = 1  # p
+
+
+def _linear(dim: int) -> int:
+    return dim * dim + dim
+
+
+def _attention(channels: int, reduction: int) -> int:
+    """A second-order attention block: f and g (with batch norm) and h go in, v comes out."""
+    inner = channels // reduction
+    projections = 3 * (channels * inner + inner) + (inner * channels + channels)
+    return projections + 2 * (2 * inner)
+
+
+# Families. A stem is a published file name without its .pth; cirtorch's end with the first seven
+# digits of the file's sha256.
+
+_LICENCE = "MIT (the publisher's repository; the file carries none of its own)"
+_SFM = "retrieval-SfM-120k"
+_GL18 = "Google Landmarks 2018"
+
+
+def _cirtorch_urls(folder: str, stem: str) -> tuple[str, ...]:
+    # The publisher's own links say http; https comes first because seven digits of a hash guard
+    # against accidents but not against somebody who changes the file on the way.
+    address = f"cmp.felk.cvut.cz/cnnimageretrieval/data/{folder}/{stem}.pth"
+    return (f"https://{address}", f"http://{address}")
+
+
+def _trunk_in(stem: str) -> str:
+    return next(trunk for trunk in _DIMS if f"-{trunk}-" in stem)
+
+
+def _revisited(
+    oxford_medium: float, paris_medium: float, oxford_hard: float, paris_hard: float
+) -> dict[str, dict[str, float]]:
+    """Results in the order in which cirtorch prints them."""
+    return {
+        "roxford5k": {"medium": oxford_medium, "hard": oxford_hard},
+        "rparis6k": {"medium": paris_medium, "hard": paris_hard},
+    }
+
+
+def _gem(name: str, stem: str, *results: float, aliases: tuple[str, ...] = ()) -> Published:
+    trunk, (original, _, sha256) = _trunk_in(stem), stem.rpartition("-")
+    end_to_end, gl18 = original.endswith("-w"), stem.startswith("gl18")
+    dim = _DIMS[trunk]
+    how = "scales 1, √2, 1/√2"
+    if not end_to_end:
+        how = "scales 1, 1/√2, 1/2, whitening learnt on retrieval-SfM-120k, rows (PyTorch)"
+    return Published(
+        name=name,
+        task="retrieval",
+        file=f"{stem}.pth",
+        urls=_cirtorch_urls("networks/gl18" if gl18 else "networks/retrieval-SfM-120k", stem),
+        sha256=sha256,
+        architecture=trunk,
+        dim=dim,
+        parameters=_TRUNKS[trunk] + _GEM + (_linear(dim) if end_to_end else 0),
+        trained_on=_GL18 if gl18 else _SFM,
+        pooling="gem",
+        whitening="end-to-end" if end_to_end else "learnt",
+        reported=_revisited(*results),
+        source=f"cirtorch README: longer side 1024, {how}",
+        licence=_LICENCE,
+        aliases=(original, *aliases),
+    )
+
+
+def _imagenet(name: str, stem: str) -> Published:
+    trunk, (original, _, sha256) = _trunk_in(stem), stem.rpartition("-")
+    return Published(
+        name=name,
+        task="backbone",
+        file=f"{stem}.pth",
+        urls=_cirtorch_urls("networks/imagenet", stem),
+        sha256=sha256,
+        architecture=trunk,
+        dim=_DIMS[trunk],
+        parameters=_TRUNKS[trunk],
+        trained_on="ImageNet (converted from Caffe)",
+        aliases=(original,),
+    )
+
+
+def _whiten(name: str, stem: str) -> Published:
+    trunk, (original, _, sha256) = _trunk_in(stem), stem.rpartition("-")
+    gl18 = stem.startswith("gl18")
+    # …-resnet101-gem-r-rwhiten: between the trunk and the last word stands the pooling.
+    pooling, _, _ = original.partition(f"-{trunk}-")[2].rpartition("-")
+    return Published(
+        name=name,
+        task="whitening",
+        file=f"{stem}.pth",
+        urls=_cirtorch_urls("whiten/gl18" if gl18 else "whiten/retrieval-SfM-120k", stem),
+        sha256=sha256,
+        architecture=trunk,
+        dim=_DIMS[trunk],
+        parameters=_linear(_DIMS[trunk]),
+        trained_on=_GL18 if gl18 else _SFM,
+        pooling=pooling,
+        licence=_LICENCE,
+        aliases=(original,),
+    )
+
+
+_MODELS = (
+    Published(
+        name="solar-r101",
+        task="retrieval",
+        file="resnet101-solar-best.pth",
+        urls=(
+            "https://imperialcollegelondon.box.com/shared/static/fznpeayct6btel2og2wjjgvqw0ziqnk4.pth",
+        ),
+        sha256=None,
+        architecture="resnet101",
+        dim=2048,
+        parameters=_TRUNKS["resnet101"]
+        + _attention(1024, 4)
+        + _attention(2048, 2)
+        + _GEM
+        + _linear(2048),
+        trained_on=_GL18,
+        attention="45",
+        pooling="gem",
+        whitening="end-to-end",
+        reported={
+            "roxford5k": {"easy": 85.88, "medium": 69.9, "hard": 47.91},
+            "rparis6k": {"easy": 92.95, "medium": 81.57, "hard": 64.45},
+            "roxford5k+1m": {"easy": 72.04, "medium": 53.49, "hard": 29.89},
+            "rparis6k+1m": {"easy": 83.35, "medium": 59.19, "hard": 33.41},
+        },
+        source="SOLAR README: longer side 1024, scales 1, √2, 1/√2 (the paper rounds them)",
+        licence=_LICENCE,
+    ),
+    Published(
+        name="solar-local-345-liberty",
+        task="patches",
+        file="local-solar-345-liberty.pth",
+        urls=(
+            "https://imperialcollegelondon.box.com/shared/static/4djweum6gs30os243zqzplhafxlys31z.pth",
+        ),
+        sha256=None,
+        architecture="l2net",
+        dim=128,
+        parameters=_L2NET + 2 * _attention(64, 4) + _attention(128, 2),
+        trained_on="UBC Liberty",
+        attention="345",
+        reported={"notredame": {"fpr95": 1.32}, "yosemite": {"fpr95": 0.46}},
+        source="SOLAR paper, FPR@95 on UBC, SOSNet+ with SOA 3,4,5: mean of three runs, of which "
+        "this file can be only one",
+        licence=_LICENCE,
+        aliases=("solar-local-345",),
+    ),
+    _gem("gem-r50-gl18", "gl18-tl-resnet50-gem-w-83fdc30", 63.6, 78.0, 40.9, 57.5),
+    _gem("gem-r101-gl18", "gl18-tl-resnet101-gem-w-a4d43db", 67.3, 80.6, 44.3, 61.5),
+    _gem("gem-r152-gl18", "gl18-tl-resnet152-gem-w-21278d5", 68.7, 79.7, 44.2, 60.3),
+    _gem("gem-r50-sfm120k", "rSfM120k-tl-resnet50-gem-w-97bf910", 64.7, 76.3, 39.0, 54.9),
+    _gem("gem-r101-sfm120k", "rSfM120k-tl-resnet101-gem-w-a155e54", 67.8, 77.6, 41.7, 56.3),
+    _gem("gem-r152-sfm120k", "rSfM120k-tl-resnet152-gem-w-f39cada", 68.8, 78.0, 41.3, 57.2),
+    _gem("gem-r101-sfm120k-lw", "retrievalSfM120k-resnet101-gem-b80fb85", 65.4, 76.7, 40.1, 55.2),
+    _gem(
+        "gem-vgg16-sfm120k-lw",
+        "retrievalSfM120k-vgg16-gem-b4dcdc6",
+        *(60.9, 69.3, 32.9, 44.2),
+        aliases=("gem-vgg16-sfm120k",),  # nothing else is called that
+    ),
+    _imagenet("imagenet-caffe-vgg16", "imagenet-caffe-vgg16-features-d369c8e"),
+    _imagenet("imagenet-caffe-r50", "imagenet-caffe-resnet50-features-ac468af"),
+    _imagenet("imagenet-caffe-r101", "imagenet-caffe-resnet101-features-10a101d"),
+    _imagenet("imagenet-caffe-r152", "imagenet-caffe-resnet152-features-1011020"),
+    _whiten("whiten-alexnet-gem-sfm120k", "retrieval-SfM-120k-alexnet-gem-whiten-454ad53"),
+    _whiten("whiten-alexnet-gem-r-sfm120k", "retrieval-SfM-120k-alexnet-gem-r-whiten-4c9126b"),
+    _whiten("rwhiten-alexnet-gem-r-sfm120k", "retrieval-SfM-120k-alexnet-gem-r-rwhiten-c8cf7e2"),
+    _whiten("whiten-vgg16-gem-sfm120k", "retrieval-SfM-120k-vgg16-gem-whiten-eaa6695"),
+    _whiten("whiten-vgg16-gem-r-sfm120k", "retrieval-SfM-120k-vgg16-gem-r-whiten-83582df"),
+    _whiten("rwhiten-vgg16-gem-r-sfm120k", "retrieval-SfM-120k-vgg16-gem-r-rwhiten-19b204e"),
+    _whiten("whiten-r50-gem-sfm120k", "retrieval-SfM-120k-resnet50-gem-whiten-f15da7b"),
+    _whiten("whiten-r101-gem-sfm120k", "retrieval-SfM-120k-resnet101-gem-whiten-22ab0c1"),
+    _whiten("whiten-r101-gem-r-sfm120k", "retrieval-SfM-120k-resnet101-gem-r-whiten-b379c0a"),
+    _whiten("rwhiten-r101-gem-r-sfm120k", "retrieval-SfM-120k-resnet101-gem-r-rwhiten-adace84"),
+    _whiten("whiten-r101-gemmp-sfm120k", "retrieval-SfM-120k-resnet101-gemmp-whiten-770f53c"),
+    _whiten("whiten-r101-mac-r-sfm120k", "retrieval-SfM-120k-resnet101-mac-r-whiten-9df41d3"),
+    _whiten("rwhiten-r101-mac-r-sfm120k", "retrieval-SfM-120k-resnet101-mac-r-rwhiten-7f1ed8c"),
+    _whiten("lwhiten-r101-sfm120k", "retrieval-SfM-120k-resnet101-lwhiten-9f830ef"),
+    _whiten("whiten-r152-gem-sfm120k", "retrieval-SfM-120k-resnet152-gem-whiten-abe7b93"),
+    _whiten("whiten-d121-gem-sfm120k", "retrieval-SfM-120k-densenet121-gem-whiten-79e3eea"),
+    _whiten("whiten-d169-gem-sfm120k", "retrieval-SfM-120k-densenet169-gem-whiten-6b2a76a"),
+    _whiten("whiten-d201-gem-sfm120k", "retrieval-SfM-120k-densenet201-gem-whiten-22ea45c"),
+    _whiten("whiten-r101-gem-gl18", "gl18-50perlid-resnet101-gem-whiten-0ea46be"),
+)
+
+
+@cache
+def _names() -> dict[str, Published]:
+    """Every accepted name in lower case, with its entry."""
+    return {
+        accepted.casefold(): entry
+        for entry in _MODELS
+        for accepted in (entry.name, entry.file, Path(entry.file).stem, *entry.aliases)
+    }

@@ -127,7 +127,7 @@ class Malicious:
 
 def test_a_pickle_in_a_pt_is_not_executed(tmp_path: Path) -> None:
     torch.save({"vecs": Malicious()}, tmp_path / "x.pt")
-    (tmp_path / "plain.pt").write_bytes(pickle.dumps(Malicious()))
+    (tmp_path / "plain.pt").write_bytes(pickle.dumps(Malicious(), protocol=2))
     for name in ("x.pt", "plain.pt"):
         with pytest.raises(SolarError, match="of plain tensors"):
             read_vectors(tmp_path / name)

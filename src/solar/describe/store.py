@@ -188,7 +188,7 @@ class Store:
         return store
 
     def __reduce__(self) -> tuple[Callable[..., Store], tuple[Path]]:
-        return partial(Store.open, allow_partial=True), (self.path,)
+        return partial(Store.open, allow_partial=True), (self.path.absolute(),)
 
     def __len__(self) -> int:
         return sum(header.rows for header in self._headers.values())
@@ -401,17 +401,17 @@ class Store:
 
     def _read_photos(self) -> _Photos:
         if self._photos is None:
-            photos = [
-                photo for shard in sorted(self._headers) for photo in self._read_record(shard)
-            ]
-            described = [photo for photo in photos if len(photo) == 3]
-            names = [photo[0] for photo in described]
-            self._photos = _Photos(
-                names=names,
-                sizes=np.array([photo[1:] for photo in described], np.int32).reshape(-1, 2),
-                failures={photo[0]: photo[1] for photo in photos if len(photo) == 2},
-                rows={name: row for row, name in enumerate(names)},
-            )
+            names: list[str] = []
+            sizes: list[npt.NDArray[np.int32]] = [np.empty((0, 2), np.int32)]
+            failures: dict[str, str] = {}
+            for shard in sorted(self._headers):
+                photos = self._read_record(shard)
+                described = [photo for photo in photos if len(photo) == 3]
+                names += [photo[0] for photo in described]
+                sizes.append(np.array([p[1:] for p in described], np.int32).reshape(-1, 2))
+                failures.update({p[0]: p[1] for p in photos if len(p) == 2})
+            rows = {name: row for row, name in enumerate(names)}
+            self._photos = _Photos(names, np.concatenate(sizes), failures, rows)
         return self._photos
 
     def _read_source(self) -> list[str]:
@@ -436,9 +436,7 @@ class Store:
 
     def _refuse_other(self, new: _Manifest) -> None:
         old = self._manifest
-        before, now = ({**m.settings, **asdict(m)} for m in (old, new))
-        for common in ("settings", "photos", "source_sha256"):
-            del before[common], now[common]
+        before, now = _choices(old), _choices(new)
         keys = sorted(k for k in before | now if before.get(k, ...) != now.get(k, ...))
         if keys:
             raise SolarError(
@@ -569,8 +567,17 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _list(values: dict[str, Any], keys: list[str]) -> str:
-    return " and ".join(f"{k}={json.dumps(values[k])}" if k in values else f"no {k}" for k in keys)
+def _choices(manifest: _Manifest) -> dict[tuple[str, bool], Any]:
+    """What a user chose, by name; a setting may share its name with a field, hence the flag."""
+    fields = ("model", "model_hash", "dim", "dtype", "shard_size", "format")
+    chosen = {(name, False): getattr(manifest, name) for name in fields}
+    return chosen | {(name, True): value for name, value in manifest.settings.items()}
+
+
+def _list(choices: dict[tuple[str, bool], Any], keys: list[tuple[str, bool]]) -> str:
+    return " and ".join(
+        f"{key[0]}={json.dumps(choices[key])}" if key in choices else f"no {key[0]}" for key in keys
+    )
 
 
 def _damaged(path: Path) -> SolarError:

@@ -1,1 +1,1 @@
-"""To be filled."""
+"""A folder of photos becomes a store of descriptors."""

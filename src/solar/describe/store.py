@@ -1,0 +1,592 @@
+"""A store: one folder that holds the descriptors of a fixed list of photos.
+
+```
+photos.store/
+  manifest.json           what the vectors are: model, settings, dim, dtype, which photos
+  source.json             the list of photos, in order
+  shard-00000-3f2a….npy   the vectors of the first `shard_size` photos, one row each
+  shard-00000.jsonl       one header line, then a line a photo: its size, or why it failed
+  …
+  .lock                   empty; held while a run is going on
+```
+
+The content of a shard depends on its slice of the list alone, so shards may be written in any
+order, by any process, and the finished folder is the same to the byte. The `.jsonl` of a shard is
+its commit point. It names its `.npy` by the hash of the content, so two writers of one shard (a
+worker believed dead, say) can never pair the record of one with the vectors of the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import io
+import json
+import os
+import re
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.errors import SolarError
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+SOURCE = "source.json"
+LOCK = ".lock"
+
+Vectors: TypeAlias = npt.NDArray[np.floating[Any]]
+Rows: TypeAlias = slice | Sequence[int] | npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
+
+_TEMPORARY = re.compile(r"\.solar-[0-9a-f]{32}\.tmp")
+_VECTORS = re.compile(r"shard-\d{5,}-[0-9a-f]{16}\.npy")
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """What every vector of a store has in common; equal manifests mean interchangeable stores."""
+
+    model: str
+    model_hash: str
+    settings: dict[str, Any]
+    dim: int
+    dtype: str
+    shard_size: int
+    photos: int
+    source_sha256: str
+    format: int = FORMAT
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The first line of a shard's record: enough to use its vectors without reading its names."""
+
+    rows: int
+    bytes: int
+    vectors_sha256: str
+    photos_sha256: str
+
+
+@dataclass(frozen=True)
+class _Photos:
+    names: list[str]
+    sizes: npt.NDArray[np.int32]
+    failures: dict[str, str]
+    rows: dict[str, int]
+
+
+class Store:
+    """Descriptors of photos on disk; make one with `Store.create` or `Store.open`.
+
+    Rows are numbered over the finished shards, so in a partial store they shift as shards arrive.
+    A store pickles as its path, so it can be sent to the workers of a cluster.
+
+    Attributes:
+        path: The folder.
+        model: Name of the model that made the vectors.
+        model_hash: Hash of its weights.
+        settings: How photos were described, as JSON values (a tuple comes back as a list).
+        dim: Length of a vector.
+        dtype: `float32` or `float16`.
+        shard_size: Photos of the source list per shard.
+        shards: Number of shards, finished or not.
+    """
+
+    def __init__(self, path: Path, manifest: _Manifest, source: list[str] | None = None) -> None:
+        self.path = path
+        self.model = manifest.model
+        self.model_hash = manifest.model_hash
+        self.settings = manifest.settings
+        self.dim = manifest.dim
+        self.dtype = np.dtype(manifest.dtype)
+        self.shard_size = manifest.shard_size
+        self.shards = -(-manifest.photos // manifest.shard_size)
+        self._on_disk = self.dtype.newbyteorder("<")  # the same bytes from any machine
+        self._manifest = manifest
+        self._source = source
+        self._headers: dict[int, _Header] = {}
+        self._photos: _Photos | None = None
+        self._look()
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        names: Sequence[str],
+        *,
+        model: str,
+        model_hash: str,
+        settings: Mapping[str, Any],
+        dim: int,
+        dtype: npt.DTypeLike = "float32",
+        shard_size: int = 1024,
+    ) -> Store:
+        """Start a store for `names`, or continue the one that an equal call started.
+
+        It deletes nothing; call it inside `lock`, which sweeps what a killed run left behind.
+
+        Args:
+            path: The folder; it may exist if it is empty or a store.
+            names: The photos, in order, each once.
+            model: Name of the model.
+            model_hash: Hash of the model's weights.
+            settings: Everything else that shapes a vector, in JSON types.
+            dim: Length of a vector.
+            dtype: `float32` or `float16`.
+            shard_size: Photos per shard: the unit of work, and the most that a kill can cost.
+
+        Raises:
+            SolarError: The folder holds other things, a store made otherwise, or cannot be written.
+        """
+        if np.dtype(dtype) not in (np.float32, np.float16) or dim < 1 or shard_size < 1:
+            raise ValueError(f"no store has dtype={dtype}, dim={dim} and shard_size={shard_size}")
+        path, names = Path(path), list(names)
+        if len(set(names)) < len(names):
+            twice = Counter(names).most_common(1)[0][0]
+            raise SolarError(f"the list of photos has {twice!r} twice; name every photo once")
+        source = _source_bytes(names)
+        manifest = _Manifest(
+            model=model,
+            model_hash=model_hash,
+            settings=json.loads(json.dumps(dict(settings), allow_nan=False)),
+            dim=dim,
+            dtype=np.dtype(dtype).name,
+            shard_size=shard_size,
+            photos=len(names),
+            source_sha256=_sha256(source),
+        )
+        _make_folder(path)
+        if not (path / MANIFEST).exists():
+            _write(path / SOURCE, source)
+            _write(path / MANIFEST, _manifest_bytes(manifest))
+        store = cls(path, _read_manifest(path), names)
+        store._refuse_other(manifest)
+        return store
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, allow_partial: bool = False) -> Store:
+        """Open a finished store, or with `allow_partial` one that may lack shards.
+
+        Raises:
+            SolarError: There is no store, or it is damaged, too new, or unfinished.
+        """
+        store = cls(Path(path), _read_manifest(Path(path)))
+        if not allow_partial and not store.complete:
+            raise SolarError(
+                f"{path} is unfinished ({len(store._headers)} of {store.shards} shards); "
+                "run the command that made it again to finish it, or allow a partial store"
+            )
+        return store
+
+    def __reduce__(self) -> tuple[Callable[..., Store], tuple[Path]]:
+        return partial(Store.open, allow_partial=True), (self.path.absolute(),)
+
+    def __len__(self) -> int:
+        return sum(header.rows for header in self._headers.values())
+
+    def __repr__(self) -> str:
+        state = "" if self.complete else ", partial"
+        return f"<Store {str(self.path)!r}: {len(self)} x {self.dim} {self.dtype}{state}>"
+
+    @property
+    def complete(self) -> bool:
+        """Whether every shard was there when last looked at."""
+        return len(self._headers) == self.shards
+
+    @property
+    def names(self) -> list[str]:
+        """The described photos, in row order."""
+        return self._read_photos().names
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int32]:
+        """Original width and height of the described photos, (n, 2), in row order."""
+        return self._read_photos().sizes
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """The photos without a row, and why."""
+        return self._read_photos().failures
+
+    # Writing
+
+    def pending(self) -> list[int]:
+        """Look at the folder again and list the shards still to be written."""
+        self._look()
+        return [shard for shard in range(self.shards) if shard not in self._headers]
+
+    def source(self, shard: int) -> list[str]:
+        """The names that shard number `shard` covers, in order."""
+        if not 0 <= shard < self.shards:
+            raise IndexError(f"{self.path} has shards 0 to {self.shards - 1}, not {shard}")
+        if self._source is None:
+            self._source = self._read_source()
+        return self._source[shard * self.shard_size : (shard + 1) * self.shard_size]
+
+    def write_shard(
+        self,
+        shard: int,
+        vectors: npt.ArrayLike,
+        names: Sequence[str],
+        sizes: npt.ArrayLike,
+        failures: Mapping[str, str],
+    ) -> None:
+        """Write one shard, whole or not at all; a shard already finished is left as it is.
+
+        Processes may write different shards, or even the same one, at the same time.
+
+        Args:
+            shard: Its number.
+            vectors: (n, dim), cast to the store's dtype.
+            names: The n described photos, in the order of `source(shard)`.
+            sizes: Their original width and height, (n, 2).
+            failures: Why each other photo of `source(shard)` has no vector.
+
+        Raises:
+            SolarError: A vector is not finite, or the disk is full or read-only.
+            ValueError: The pieces do not fit together: a mistake of the caller.
+        """
+        with np.errstate(over="ignore"):  # an overflow to float16 is caught below, as infinity
+            array = np.ascontiguousarray(vectors, self._on_disk)
+        if not array.size:  # every photo failed: an empty list will do
+            array = array.reshape(-1, self.dim)
+        pairs = np.asarray(sizes, np.int32).reshape(-1, 2)
+        if array.shape != (len(names), self.dim) or len(pairs) != len(names):
+            raise ValueError(
+                f"shard {shard}: {len(names)} names do not go with vectors of shape {array.shape}, "
+                f"dim {self.dim} and {len(pairs)} sizes"
+            )
+        source = self.source(shard)
+        described = [name for name in source if name not in failures]
+        if list(names) != described or len(names) + len(failures) != len(source):
+            raise ValueError(f"shard {shard}: names and failures are not its slice of the list")
+        finite = np.isfinite(array).all(axis=1)
+        if not finite.all():
+            raise SolarError(
+                f"the descriptor of {names[int(finite.argmin())]!r} is not finite in {self.dtype}; "
+                "describe with float32 or check the model's weights"
+            )
+        if (done := self._read_header(shard)) is None:
+            known: dict[str, list[Any]] = {name: [reason] for name, reason in failures.items()}
+            known |= zip(names, pairs.tolist(), strict=True)
+            done = self._commit(shard, array, [[name, *known[name]] for name in source])
+        self._add(shard, done)
+
+    def _commit(self, shard: int, array: Vectors, photos: list[list[Any]]) -> _Header:
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
+        vectors = buffer.getvalue()
+        lines = b"".join(json.dumps(photo).encode() + b"\n" for photo in photos)
+        header = _Header(len(array), len(vectors), _sha256(vectors), _sha256(lines))
+        _write(self._vectors_path(shard, header), vectors)
+        _write(self._record_path(shard), json.dumps(asdict(header)).encode() + b"\n" + lines)
+        return header
+
+    # Reading
+
+    def shard_arrays(self) -> Iterator[Vectors]:
+        """The vectors as memory-mapped arrays, one a finished shard, in row order."""
+        for shard in sorted(self._headers):
+            yield self._map(shard)
+
+    def vectors(self, rows: Rows = slice(None)) -> Vectors:
+        """Copy rows into memory: (n, dim), in the order asked for. All rows, unless told which."""
+        wanted = np.arange(len(self))[rows]
+        order = np.argsort(wanted, kind="stable")
+        shards = sorted(self._headers)
+        starts = np.cumsum([0, *(self._headers[shard].rows for shard in shards)])
+        cuts = np.searchsorted(wanted[order], starts)
+        out = np.empty((len(wanted), self.dim), self.dtype)
+        for i in np.flatnonzero(np.diff(cuts)):
+            mine = order[cuts[i] : cuts[i + 1]]
+            out[mine] = self._map(shards[i])[wanted[mine] - starts[i]]
+        return out
+
+    def chunks(self, rows: int = 65536) -> Iterator[tuple[int, Vectors]]:
+        """All vectors in pieces of at most `rows`, each with the number of its first row."""
+        for start in range(0, len(self), rows):
+            yield start, self.vectors(slice(start, start + rows))
+
+    def row(self, name: str) -> int:
+        """The row of the photo `name`."""
+        return int(self.rows_of([name])[0])
+
+    def rows_of(self, names: Sequence[str]) -> npt.NDArray[np.int64]:
+        """The rows of several photos.
+
+        Raises:
+            SolarError: A photo failed, or is not in the store.
+        """
+        photos = self._read_photos()
+        for name in names:
+            if name not in photos.rows:
+                why = photos.failures.get(name)
+                raise SolarError(
+                    f"{self.path} has no descriptor of {name!r}"
+                    + (f", which failed: {why}" if why else "; give a name from its list of photos")
+                )
+        return np.array([photos.rows[name] for name in names], np.int64)
+
+    def verify(self) -> list[str]:
+        """Read everything, recompute every checksum, and return one sentence a problem."""
+        problems = [f"{self.path} lacks shard {shard}" for shard in self.pending()]
+        try:
+            self._source = self._read_source()
+        except SolarError as error:
+            return [*problems, str(error)]
+        for shard, header in sorted(self._headers.items()):
+            record = self._record_path(shard)
+            try:
+                vectors = self._vectors_path(shard, header).read_bytes()
+                lines = record.read_bytes().partition(b"\n")[2]
+                names = [photo[0] for photo in self._read_record(shard)]
+                sound = (
+                    _sha256(vectors) == header.vectors_sha256
+                    and _sha256(lines) == header.photos_sha256
+                    and names == self.source(shard)
+                    and len(self._map(shard)) == header.rows
+                )
+            except (OSError, SolarError):
+                sound = False
+            if not sound:
+                problems.append(f"{record} or its vectors are damaged; delete it and run again")
+        return problems
+
+    # The files
+
+    def _record_path(self, shard: int) -> Path:
+        return self.path / f"shard-{shard:05d}.jsonl"
+
+    def _vectors_path(self, shard: int, header: _Header) -> Path:
+        return self.path / f"shard-{shard:05d}-{header.vectors_sha256[:16]}.npy"
+
+    def _look(self) -> None:
+        for shard in range(self.shards):
+            if shard not in self._headers and (header := self._read_header(shard)):
+                self._add(shard, header)
+
+    def _add(self, shard: int, header: _Header) -> None:
+        self._headers[shard] = header
+        self._photos = None
+
+    def _read_header(self, shard: int) -> _Header | None:
+        """The header of a finished shard; None if the shard has to be written (again)."""
+        try:
+            with self._record_path(shard).open("rb") as file:
+                header = _Header(**json.loads(file.readline()))
+            whole = self._vectors_path(shard, header).stat().st_size == header.bytes
+        except (OSError, ValueError, TypeError):
+            return None
+        return header if whole else None
+
+    def _read_record(self, shard: int) -> list[list[Any]]:
+        path = self._record_path(shard)
+        try:
+            lines = path.read_bytes().split(b"\n")[1:-1]
+            photos: list[list[Any]] = json.loads(b"[" + b",".join(lines) + b"]")
+        except (OSError, ValueError) as error:
+            raise _damaged(path) from error
+        if sum(len(photo) == 3 for photo in photos) != self._headers[shard].rows:
+            raise _damaged(path)
+        return photos
+
+    def _read_photos(self) -> _Photos:
+        if self._photos is None:
+            names: list[str] = []
+            sizes: list[npt.NDArray[np.int32]] = [np.empty((0, 2), np.int32)]
+            failures: dict[str, str] = {}
+            for shard in sorted(self._headers):
+                photos = self._read_record(shard)
+                described = [photo for photo in photos if len(photo) == 3]
+                names += [photo[0] for photo in described]
+                sizes.append(np.array([p[1:] for p in described], np.int32).reshape(-1, 2))
+                failures.update({p[0]: p[1] for p in photos if len(p) == 2})
+            rows = {name: row for row, name in enumerate(names)}
+            self._photos = _Photos(names, np.concatenate(sizes), failures, rows)
+        return self._photos
+
+    def _read_source(self) -> list[str]:
+        try:
+            content = (self.path / SOURCE).read_bytes()
+        except OSError as error:
+            raise _damaged(self.path / SOURCE) from error
+        if _sha256(content) != self._manifest.source_sha256:
+            raise _damaged(self.path / SOURCE)
+        names: list[str] = json.loads(content)
+        return names
+
+    def _map(self, shard: int) -> Vectors:
+        path = self._vectors_path(shard, self._headers[shard])
+        try:
+            array: Vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise _damaged(path) from error
+        if array.shape != (self._headers[shard].rows, self.dim) or array.dtype != self._on_disk:
+            raise _damaged(path)
+        return array
+
+    def _refuse_other(self, new: _Manifest) -> None:
+        old = self._manifest
+        before, now = _choices(old), _choices(new)
+        keys = sorted(k for k in before | now if before.get(k, ...) != now.get(k, ...))
+        if keys:
+            raise SolarError(
+                f"{self.path} was made with {_list(before, keys)}, not {_list(now, keys)}; "
+                "choose another folder or pass the same settings"
+            )
+        if old.source_sha256 != new.source_sha256:
+            why = f"{old.photos} photos, not {new.photos}"
+            if old.photos == new.photos:
+                why = "as many photos, but other names or another order"
+            raise SolarError(
+                f"{self.path} was made from another list of photos ({why}); "
+                "choose another folder or pass the same list"
+            )
+
+
+@contextlib.contextmanager
+def lock(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let one run at a time write the store at `path`, and sweep what a killed run left there.
+
+    Only whoever starts a run takes it; the workers that write its shards do not.
+
+    Raises:
+        SolarError: Another run holds it, or the folder is no place for a store.
+    """
+    from filelock import FileLock, Timeout
+
+    path = Path(path)
+    _make_folder(path)
+    held = FileLock(path / LOCK, blocking=False)
+    try:
+        held.acquire()
+    except Timeout:
+        raise SolarError(
+            f"another run is writing {path}; wait until it is done or choose another folder"
+        ) from None
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        _sweep(path)
+        yield
+    finally:
+        held.release()
+
+
+def _sweep(path: Path) -> None:
+    """Delete temporary files, and vectors that no record names: both are left by kills alone."""
+    named = set()
+    if (path / MANIFEST).exists():
+        store = Store(path, _read_manifest(path))
+        named = {store._vectors_path(shard, h).name for shard, h in store._headers.items()}
+    try:
+        for file in list(path.iterdir()):
+            orphan = _VECTORS.fullmatch(file.name) and file.name not in named
+            if orphan or _TEMPORARY.fullmatch(file.name):
+                file.unlink(missing_ok=True)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _make_folder(path: Path) -> None:
+    """Make the folder of a store, refusing one that holds anything else."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        others = [f for f in path.iterdir() if not _TEMPORARY.fullmatch(f.name)]
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    if {f.name for f in others} - {SOURCE, LOCK} and not (path / MANIFEST).exists():
+        raise SolarError(f"{path} holds other files and no store; choose a new or empty folder")
+
+
+def _read_manifest(path: Path) -> _Manifest:
+    file = path / MANIFEST
+    try:
+        content = json.loads(file.read_bytes())
+        if content["format"] > FORMAT:
+            raise SolarError(f"{path} was written by a newer version of solar; upgrade to read it")
+        return _Manifest(**content)
+    except (FileNotFoundError, NotADirectoryError):
+        raise SolarError(
+            f"{path} is not a store of descriptors, it has no {MANIFEST}; "
+            "make one with `solar extract`"
+        ) from None
+    except SolarError:
+        raise
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise _damaged(file) from error
+
+
+def _write(target: Path, content: bytes) -> None:
+    """Write a file whole or not at all, and on the disk before returning."""
+    temporary = target.with_name(f".solar-{uuid.uuid4().hex}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise _unwritable(target.parent, error) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(path: Path) -> None:
+    """Make renames in a folder survive a power cut, where the system has a way to ask for that."""
+    if os.name == "nt":
+        return
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _source_bytes(names: list[str]) -> bytes:
+    # A JSON list with a name a line: any file name survives, and diff and grep can read it.
+    return json.dumps(names, separators=(",\n", ":")).encode() + b"\n"
+
+
+def _manifest_bytes(manifest: _Manifest) -> bytes:
+    return json.dumps(asdict(manifest), indent=2, sort_keys=True).encode() + b"\n"
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _choices(manifest: _Manifest) -> dict[tuple[str, bool], Any]:
+    """What a user chose, by name; a setting may share its name with a field, hence the flag."""
+    fields = ("model", "model_hash", "dim", "dtype", "shard_size", "format")
+    chosen = {(name, False): getattr(manifest, name) for name in fields}
+    return chosen | {(name, True): value for name, value in manifest.settings.items()}
+
+
+def _list(choices: dict[tuple[str, bool], Any], keys: list[tuple[str, bool]]) -> str:
+    return " and ".join(
+        f"{key[0]}={json.dumps(choices[key])}" if key in choices else f"no {key[0]}" for key in keys
+    )
+
+
+def _damaged(path: Path) -> SolarError:
+    return SolarError(f"{path} is missing or damaged; restore it or make the store again")
+
+
+def _unwritable(path: Path, error: OSError) -> SolarError:
+    remedy = "make room" if error.errno in _FULL else "make it writable"
+    return SolarError(
+        f"{path} cannot be written ({error.strerror}); {remedy} and run the same command again, "
+        "what is finished is kept"
+    )

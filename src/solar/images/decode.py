@@ -23,7 +23,7 @@ from typing import BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError, features
 
 from solar.errors import SolarError
 from solar.images.boxes import Box, crop, pixel_box
@@ -86,7 +86,7 @@ def read_image(source: Source, *, orient: bool = True, max_pixels: int = MAX_PIX
     Args:
         source: A path, the bytes of a file, an image (not changed), or a uint8 or uint16 array.
         orient: Turn the photo upright by its EXIF orientation. The published code does not. (TIFF
-            files are upright either way, because Pillow turns them.)
+            and HEIC are upright either way, because their decoders turn them.)
         max_pixels: Refuse larger photos before their pixels are decoded.
 
     Returns:
@@ -354,47 +354,41 @@ def _identified(stream: BinaryIO, source: Source) -> Image.Image:
     head = stream.read(1024)
     if not head:
         raise ImageError(f"{_name(source)} is empty: get a complete copy of it.")
-    try:
+    image = _pillow_open(stream)
+    if image is None and head[4:8] == b"ftyp" and head[8:12] in _HEIF_BRANDS:
+        _register_heif(source)
         image = _pillow_open(stream)
-    except UnidentifiedImageError as error:
-        if b"<svg" in head.lower():
-            raise _drawing(source, "SVG") from error
-        if head[4:8] != b"ftyp" or not _can_read(head[8:12], source):
-            raise ImageError(
-                f"{_name(source)} is not a photo that can be read: its content is not JPEG, PNG, "
-                "WebP, TIFF, GIF, AVIF or HEIC, or is damaged from the start."
-            ) from error
-        image = _pillow_open(stream)
-    if image.format in ("EPS", "WMF"):  # EPS would be handed to an interpreter, Ghostscript
-        raise _drawing(source, image.format)
+    # EPS is refused because Pillow would hand it to an interpreter, Ghostscript.
+    drawing = "SVG" if image is None and b"<svg" in head.lower() else image and image.format
+    if drawing in ("SVG", "EPS", "WMF"):
+        raise ImageError(
+            f"{_name(source)} is a drawing ({drawing}), not a photo: export it as PNG."
+        )
+    if image is None and head[4:12] == b"ftypavif" and not features.check("avif"):
+        raise ImageError(f"{_name(source)} is AVIF: pip install 'pillow>=11.3' to read it.")
+    if image is None:
+        raise ImageError(
+            f"{_name(source)} is not a photo that can be read: its content is not JPEG, PNG, WebP, "
+            "TIFF, GIF, AVIF or HEIC, or is damaged from the start."
+        )
     return image
 
 
-def _drawing(source: Source, kind: str) -> ImageError:
-    return ImageError(f"{_name(source)} is a drawing ({kind}), not a photo: export it as PNG.")
-
-
-def _can_read(brand: bytes, source: Source) -> bool:
-    """Say whether Pillow, which did not know this kind of file, should try once more."""
-    if brand in (b"avif", b"avis"):
-        raise ImageError(
-            f"{_name(source)} is damaged, or this Pillow cannot read AVIF: "
-            "pip install 'pillow>=11.3'."
-        )
-    if brand not in _HEIF_BRANDS:
-        return False
+def _register_heif(source: Source) -> None:
     try:
         heif = importlib.import_module("pillow_heif")
     except ImportError as error:
         raise ImageError(f"{_name(source)} is HEIC: pip install pillow-heif to read it.") from error
     heif.register_heif_opener()
-    return True
 
 
-def _pillow_open(stream: BinaryIO) -> Image.Image:
-    stream.seek(0)
+def _pillow_open(stream: BinaryIO) -> Image.Image | None:
+    """Read the header of a photo; None where Pillow does not know this kind of file."""
     try:
+        stream.seek(0)
         return Image.open(stream)
+    except UnidentifiedImageError:
+        return None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         # Pillow's limit belongs to the whole process, ours to the call. It is lifted only for the
         # moment in which the header of a photo it refuses is read again; then ours decides.

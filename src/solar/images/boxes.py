@@ -1,0 +1,90 @@
+"""The part of a photo that a query asks for: a box in pixels, its text form and its crop."""
+
+import math
+
+from PIL import Image
+
+from solar.errors import SolarError
+
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom in pixels of the oriented photo; right and bottom are exclusive."""
+
+
+def parse_box(text: str) -> Box:
+    """Read a box written as ``x1,y1,x2,y2``, the form that commands take.
+
+    Args:
+        text: Four numbers separated by commas; spaces around them are allowed.
+
+    Returns:
+        The four numbers, with x1 < x2 and y1 < y2. Whether they lie inside a photo is for ``crop``.
+
+    Raises:
+        SolarError: If these are not four finite numbers, or they enclose nothing.
+    """
+    try:
+        box = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        box = ()
+    if len(box) != 4 or not all(map(math.isfinite, box)):
+        raise SolarError(
+            f"Box {text!r} is not four numbers: write x1,y1,x2,y2 in pixels, as in 41,30,280,201."
+        )
+    x1, y1, x2, y2 = box
+    if x1 >= x2 or y1 >= y2:
+        raise SolarError(
+            f"Box {text!r} encloses nothing: x1 must be less than x2, and y1 less than y2."
+        )
+    return x1, y1, x2, y2
+
+
+def pixel_box(box: Box, width: int, height: int) -> tuple[int, int, int, int]:
+    """Round a box to whole pixels the way Pillow does and clip it to a photo.
+
+    Args:
+        box: Left, top, right, bottom.
+        width: Width of the photo.
+        height: Height of the photo.
+
+    Returns:
+        The part of the box inside the photo, at least one pixel wide and high.
+
+    Raises:
+        SolarError: If the box is not finite, is empty, or lies outside the photo.
+    """
+    if len(box) != 4 or not all(map(math.isfinite, box)):
+        raise SolarError(f"Box {_written(box)} is not four finite numbers x1,y1,x2,y2.")
+    # Halves go to the even neighbour, as in the crop of the published code.
+    x1, y1, x2, y2 = (round(float(edge)) for edge in box)
+    if x1 >= x2 or y1 >= y2:
+        raise SolarError(f"Box {_written(box)} is empty: it encloses no whole pixel.")
+    x1, y1, x2, y2 = max(x1, 0), max(y1, 0), min(x2, width), min(y2, height)
+    if x1 >= x2 or y1 >= y2:
+        raise SolarError(
+            f"Box {_written(box)} lies outside the photo, which is {width} x {height} pixels."
+        )
+    return x1, y1, x2, y2
+
+
+def crop(image: Image.Image, box: Box) -> Image.Image:
+    """Cut a box out of a photo.
+
+    For a box inside the photo this is the published crop, bit for bit. Where a box reaches over
+    the border the published code pads with black; here the box is clipped instead, because a black
+    rim would be described as if it were part of the object.
+
+    Args:
+        image: The photo; it is not changed.
+        box: Left, top, right, bottom in its pixels; fractions are rounded.
+
+    Returns:
+        A new image.
+
+    Raises:
+        SolarError: If the box is not finite, is empty, or lies outside the photo.
+    """
+    return image.crop(pixel_box(box, *image.size))
+
+
+def _written(box: Box) -> str:
+    return ",".join(f"{edge:g}" for edge in box)

@@ -1,0 +1,81 @@
+"""How large a photo is described: the published shrinking rule, with pixels and without."""
+
+import math
+from collections.abc import Callable
+
+from PIL import Image
+
+from solar.errors import SolarError
+
+REDUCING_GAP = 2.0
+"""Pillow shrinks by whole factors first and leaves at least this factor to Lanczos."""
+
+
+def thumbnail(image: Image.Image, size: float) -> Image.Image:
+    """Shrink a photo until its longer side is at most ``size``; never enlarge it.
+
+    Equal, bit for bit, to ``image.thumbnail((size, size), LANCZOS)`` on a decoded photo, which is
+    the published rule, but without changing the image it is given.
+
+    Args:
+        image: The photo; it is not changed.
+        size: The limit in pixels; a fraction is rounded down.
+
+    Returns:
+        A new image, or ``image`` itself where it is small enough already.
+
+    Raises:
+        SolarError: If ``size`` is below one pixel or not finite.
+    """
+    target = thumbnail_size(*image.size, size)
+    if target == image.size:
+        return image
+    return image.resize(target, Image.Resampling.LANCZOS, reducing_gap=REDUCING_GAP)
+
+
+def thumbnail_size(width: int, height: int, size: float) -> tuple[int, int]:
+    """Tell what ``thumbnail`` will give, from the size of the photo alone.
+
+    Args:
+        width: Width of the photo.
+        height: Height of the photo.
+        size: The limit in pixels; a fraction is rounded down.
+
+    Returns:
+        Width and height of the thumbnail, each at least 1. The shorter side takes whichever
+        neighbouring whole number keeps the aspect best, so swapping width and height does not
+        always swap the result.
+
+    Raises:
+        SolarError: If ``size`` is below one pixel or not finite.
+    """
+    if not math.isfinite(size) or size < 1:
+        raise SolarError(
+            f"A photo or box cannot be shrunk to {size:g} pixels: "
+            "take a larger size, or a larger box."
+        )
+    limit = math.floor(size)
+    if max(width, height) <= limit:
+        return width, height
+    aspect = width / height
+    if aspect <= 1:
+        return _better(limit * aspect, lambda n: abs(aspect - n / limit)), limit
+    return limit, _better(limit / aspect, lambda n: abs(aspect - limit / n) if n else 0.0)
+
+
+def query_size(full: tuple[int, int], crop: tuple[int, int], size: float) -> float:
+    """Give the thumbnail limit of a box, so that it keeps the scale of its whole photo.
+
+    Args:
+        full: Width and height of the whole photo.
+        crop: Width and height of the box cut out of it.
+        size: The limit for whole photos.
+
+    Returns:
+        ``size * max(crop) / max(full)``, not rounded: ``thumbnail`` rounds it down.
+    """
+    return size * max(crop) / max(full)
+
+
+def _better(side: float, error: Callable[[int], float]) -> int:
+    return max(min(math.floor(side), math.ceil(side), key=error), 1)

@@ -16,8 +16,8 @@ from typing import TypeVar
 import numpy as np
 from PIL import Image
 
-from solar.datasets.toy_facade import Building, Colour, Tower
-from solar.datasets.toy_scene import Occluder, Scene, render
+from solar.datasets.toy_drawing.photo import render
+from solar.datasets.toy_drawing.world import Building, Colour, Occluder, Scene, Tower
 from solar.errors import SolarError
 
 T = TypeVar("T")
@@ -92,7 +92,8 @@ def _towers(dice: Dice, width: float, wall_height: float, clock: bool) -> tuple[
 def building(identity: int, *, seed: int = 0) -> Building:
     """The parameters of landmark `identity`, the same for all of its photos."""
     dice = Dice(seed, identity)
-    floors, bays = dice.whole(2, 6), dice.whole(3, 8)
+    floors = dice.pick((2, 2, 3, 3, 4, 5, 6))
+    bays = dice.whole(3, 9) if floors < 5 else dice.whole(4, 8)
     floor_height, bay_width = dice.between(3.0, 4.2), dice.between(2.3, 3.6)
     width, wall_height = bays * bay_width, floors * floor_height
     roof = dice.pick(
@@ -100,8 +101,8 @@ def building(identity: int, *, seed: int = 0) -> Building:
     )
     steepness = {"flat": 0.06, "battlements": 0.1, "dome": 0.5, "spire": 0.8, "sawtooth": 0.2}
     roof_height = min(width * steepness.get(roof, 0.28), 11) * dice.between(0.85, 1.2)
-    emblem = dice.pick(("none", "none", "clock", "rose"))
-    towers = _towers(dice, width, wall_height, dice.chance(0.4))
+    emblem = dice.pick(("none", "none", "none", "clock", "rose"))
+    towers = _towers(dice, width, wall_height, dice.chance(0.3))
     if any(t.x == 0 for t in towers):
         emblem = "none"
     return Building(
@@ -141,7 +142,7 @@ def _occluder(dice: Dice) -> Occluder:
     return Occluder(
         kind=kind,
         along=dice.between(-1, 1),
-        near=dice.between(0.1, 0.45) if kind in ("tree", "lamp") else dice.between(0.1, 0.7),
+        near=dice.between(0.1, 0.32) if kind in ("tree", "lamp") else dice.between(0.1, 0.7),
         size=dice.between(0.85, 1.2),
         colour=leaves if kind == "tree" else dice.vary(dice.pick(_ACCENTS + _WALLS), 12),
     )
@@ -157,7 +158,7 @@ def scene(identity: int, view: int, *, seed: int = 0) -> Scene:
         angle=dice.between(-52, 52),
         eye=dice.between(1.5, 3.0) if dice.chance(0.75) else dice.between(4, 14),
         roll=dice.between(-5, 5),
-        zoom=dice.between(1.15, 1.6) if close else dice.between(0.62, 1.0),
+        zoom=dice.between(1.15, 1.6) if close else dice.between(0.7, 1.08),
         aim=(dice.between(-0.25, 0.25), dice.between(-0.06, 0.08)),
         lens=dice.between(0.75, 1.3),
         sun=dice.between(-1, 1),
@@ -165,13 +166,14 @@ def scene(identity: int, view: int, *, seed: int = 0) -> Scene:
         clouds=dice.between(0.2, 0.6),
         haze=dice.between(0.1, 0.6),
         ground=dice.vary(dice.pick(_GROUNDS), 10),
+        road=dice.between(4, 9) if dice.chance(0.55) else 0.0,
         occluders=tuple(_occluder(dice) for _ in range(dice.whole(0, 6))),
         exposure=dice.between(0.86, 1.14),
         warmth=dice.between(-0.07, 0.07),
         contrast=dice.between(0.85, 1.1),
         vignette=dice.between(0.0, 0.4),
         blur=dice.between(0.0, 0.9),
-        noise=dice.between(1.0, 6.0),
+        noise=dice.between(0.5, 4.5),
         quality=dice.whole(72, 95),
         clutter=dice.whole(0, 2**31 - 1),
     )

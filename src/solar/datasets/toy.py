@@ -230,6 +230,11 @@ def write(
     Raises:
         SolarError: `folder` cannot be written, or a number makes no sense to `landmark`.
     """
+    if min(landmarks, views, distractors) < 0:
+        raise SolarError(
+            f"Cannot write {landmarks} landmarks with {views} views and {distractors} distractors: "
+            "give numbers from 0 upwards."
+        )
     folder = Path(folder)
     plan = [
         (folder / f"landmark-{identity:03d}" / f"view-{view:03d}.jpg", identity, view)
@@ -258,5 +263,8 @@ def _replace(path: Path, content: bytes) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_bytes(content)
-    part.replace(path)
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

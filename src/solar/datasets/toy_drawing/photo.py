@@ -45,7 +45,7 @@ def _building(
 def _develop(photo: Image.Image, s: Scene, rng: np.random.Generator) -> Image.Image:
     """Blur, exposure, contrast, white balance, vignette and noise."""
     if s.blur > 0.3:
-        photo = photo.filter(ImageFilter.GaussianBlur(s.blur * max(photo.size) / 320))
+        photo = photo.filter(ImageFilter.GaussianBlur(s.blur * math.sqrt(max(photo.size) / 320)))
     values = np.asarray(photo).astype(np.float32)
     y, x = (np.linspace(-1, 1, n, dtype=np.float32) ** 2 for n in values.shape[:2])
     fall = 1 - np.float32(s.vignette / 2) * (y[:, None] + x[None, :])

@@ -143,7 +143,7 @@ def _street(e: Easel, b: Building) -> None:
         strip(light.on((98, 98, 104)), -300, 300, -road - 6, -road)
         for x in range(-40, 40, 5):
             strip(light.on((230, 226, 214)), x, x + 2.4, -road - 3.1, -road - 2.8)
-    w, door, end = b.half + 3, b.door_width, -(road or 40)
+    w, door, end = b.half + 3, b.door_width, -(road or 300)
     strip(light.on((150, 146, 140)), -w, w, -2.7, b.depth)
     strip(paved, -w, w, -2.4, b.depth)
     e.surface(paved, (-door, 0, 0), (door, 0, 0), (door * 1.5, 0, end), (-door * 1.5, 0, end))

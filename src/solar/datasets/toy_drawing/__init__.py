@@ -1,0 +1,1 @@
+"""How toy landmarks are drawn: parameters in, a photo out."""

@@ -1,0 +1,246 @@
+"""The flat, frontal picture of one toy building.
+
+Lengths are metres, y points up from the ground and x = 0 is the middle of the front.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from PIL import Image, ImageChops
+
+from solar.datasets.toy_drawing.pen import Pen, opening
+from solar.datasets.toy_drawing.roofs import ROOFS
+from solar.datasets.toy_drawing.world import DARK, Building, Colour, Light, Tower
+
+_LAMPS: tuple[Colour, ...] = ((255, 214, 130), (255, 232, 170), (250, 190, 105), (255, 224, 190))
+
+
+def _window(
+    pen: Pen, b: Building, x: float, y: float, w: float, h: float, rng: np.random.Generator
+) -> None:
+    edge = min(0.16, 0.14 * w)
+    pen.shape(opening(b.window, x, y - edge, w + 2 * edge, h + 2 * edge), b.trim)
+    pen.shape(opening(b.window, x, y, w, h), b.trim, 0.45)
+    lit, glow = rng.random() < pen.light.lit, rng.random()
+    glass = opening(b.window, x, y, w * 0.92, h * 0.94)
+    pixels = [pen.at(*p) for p in glass]
+    if lit:
+        pen.draw.polygon(pixels, (*_LAMPS[int(glow * len(_LAMPS))], 255))
+    else:
+        red, green, blue = (int(c * (0.75 + 0.45 * glow)) for c in pen.light.glass)
+        pen.draw.polygon(pixels, (red, green, blue, 255))
+    for i in range(1, b.panes):
+        px = x - w / 2 + w * i / b.panes
+        pen.line([(px, y), (px, y + h * 0.94)], 0.07, b.trim, 0.8)
+    if b.panes > 1:
+        pen.line([(x - w * 0.46, y + h * 0.6), (x + w * 0.46, y + h * 0.6)], 0.07, b.trim, 0.8)
+    if b.window != "round":
+        pen.box(x - w * 0.62, y - 0.2, x + w * 0.62, y - 0.02, colour=b.trim)
+        pen.box(x - w * 0.58, y - 0.3, x + w * 0.58, y - 0.2, colour=b.wall, strength=0.62)
+    if b.shutters:
+        for side in (-1, 1):
+            middle = x + side * w * 0.72
+            pen.box(middle - w * 0.18, y, middle + w * 0.18, y + h * 0.9, colour=b.accent)
+
+
+def _masonry(
+    pen: Pen, b: Building, x0: float, x1: float, y1: float, rng: np.random.Generator
+) -> None:
+    """Bricks, blocks, stripes or beams over a wall that is already painted."""
+    width, height = x1 - x0, y1
+    if b.texture in ("brick", "stone"):
+        tall, long = (0.42, 1.05) if b.texture == "brick" else (0.85, 1.7)
+        rows, bricks = int(height / tall), int(width / long)
+        for row in range(rows + 1):
+            pen.box(x0, row * tall, x1, row * tall + 0.06, colour=b.wall, strength=0.86)
+        for place, tone in rng.random((rows * bricks // 2, 2)).tolist():
+            row, column = divmod(int(place * rows * bricks), max(1, bricks))
+            left = x0 + (column + 0.5 * (row % 2)) * long
+            right, bottom = min(left + long, x1), row * tall + 0.06
+            pen.box(left, bottom, right, bottom + tall - 0.06, colour=b.wall,
+                    strength=0.84 + 0.28 * tone)  # fmt: skip
+    elif b.texture == "stripes":
+        for row in range(int(height / 0.9)):
+            pen.box(x0, row * 0.9, x1, row * 0.9 + 0.42, colour=b.trim, strength=0.9)
+    elif b.texture == "timber":
+        for i in range(b.floors + 1):
+            y = i * b.floor_height
+            pen.box(x0, y - 0.14, x1, y + 0.14, colour=DARK)
+        beams = max(2, round(width / (b.bay_width / 2)))
+        for i in range(beams + 1):
+            x = x0 + width * i / beams
+            pen.line([(x, b.floor_height), (x, y1)], 0.2, DARK)
+            if i < beams and rng.random() < 0.4:
+                low = b.floor_height * int(1 + rng.random() * (b.floors - 1))
+                pen.line([(x, low), (x + width / beams, low + b.floor_height)], 0.2, DARK)
+    elif b.texture == "fins":
+        for i in range(b.bays * 2 + 1):
+            x = x0 + width * i / (b.bays * 2)
+            pen.box(x - 0.09, 0, x + 0.09, y1, colour=b.trim, strength=0.95)
+
+
+def _storeys(
+    pen: Pen, b: Building, x0: float, x1: float, top: float, bays: int, skip: int,
+    rng: np.random.Generator, blind: frozenset[tuple[int, int]] = frozenset(),
+) -> None:  # fmt: skip
+    """Rows of windows from floor `skip` up to `top`."""
+    bay = (x1 - x0) / bays
+    w, h = bay * b.window_width, b.floor_height * b.window_height
+    for floor in range(skip, int(top / b.floor_height + 0.01)):
+        y = floor * b.floor_height + (b.floor_height - h) * 0.5
+        for i in range(bays):
+            if (floor, i) not in blind:
+                _window(pen, b, x0 + (i + 0.5) * bay, y, w, h, rng)
+
+
+def _ledges(pen: Pen, b: Building, x0: float, x1: float, top: float) -> None:
+    heights = [top]
+    if b.cornice_every:
+        heights += [f * b.floor_height for f in range(b.cornice_every, b.floors, b.cornice_every)]
+    for y in heights:
+        pen.box(x0, y - 0.62, x1, y - 0.2, colour=b.wall, strength=0.66)
+        pen.box(x0 - 0.2, y - 0.25, x1 + 0.2, y + 0.12, colour=b.trim)
+
+
+def _columns(pen: Pen, b: Building) -> None:
+    top = b.wall_height - 0.7 if b.columns == "giant" else b.floor_height * 0.95
+    for i in range(b.bays + 1):
+        x = -b.width / 2 + i * b.bay_width
+        x = min(max(x, -b.width / 2 + 0.4), b.width / 2 - 0.4)
+        for left, right, tone in ((-0.36, 0.36, 0.72), (-0.3, 0.14, 1.0), (-0.2, -0.06, 1.14)):
+            pen.box(x + left, 0.3, x + right, top, colour=b.trim, strength=tone)
+        pen.box(x - 0.52, 0, x + 0.52, 0.4, colour=b.trim, strength=0.9)
+        pen.box(x - 0.55, top - 0.3, x + 0.55, top + 0.1, colour=b.trim)
+
+
+def _entrance(pen: Pen, b: Building, rng: np.random.Generator) -> None:
+    if b.ground_floor in ("arcade", "shops"):
+        kind = "arched" if b.ground_floor == "arcade" else "rectangular"
+        for i in range(b.bays):
+            x = -b.width / 2 + (i + 0.5) * b.bay_width
+            w, h = b.bay_width * 0.74, b.floor_height * 0.82
+            pen.shape(opening(kind, x, 0, w + 0.3, h + 0.2), b.trim)
+            pen.shape(opening(kind, x, 0, w, h), DARK, 1.2)
+            if b.ground_floor == "shops":
+                lamp = rng.random() < 0.25 + pen.light.lit
+                glass = _LAMPS[i % 4] if lamp else pen.light.glass
+                pen.box(x - w * 0.45, 0.7, x + w * 0.45, h * 0.8, colour=glass, lamp=True)
+                low, high, flare, s = h * 0.78, h * 1.02, w * 0.6, w * 0.5
+                pen.shape(
+                    [(x - flare, low), (x + flare, low), (x + s, high), (x - s, high)], b.accent
+                )
+    w, h = b.door_width, min(b.floor_height * 0.86, b.door_width * 1.8)
+    for grow, colour, tone in ((0.7, b.trim, 1.0), (0.3, b.trim, 0.6), (0.0, b.accent, 0.75)):
+        pen.shape(opening(b.door, 0, 0, w + grow, h + grow / 2), colour, tone)
+    pen.line([(0, 0), (0, h * 0.8)], 0.08, DARK)
+    for step in range(3):
+        s = w * 0.8 + 0.35 * (3 - step)
+        pen.box(-s, 0.16 * step, s, 0.16 * step + 0.16, colour=b.trim, strength=0.8 + 0.08 * step)
+
+
+def _clock(pen: Pen, b: Building, x: float, y: float, r: float) -> None:
+    for k, colour in ((1.15, b.accent), (1.0, (244, 240, 226)), (0.08, DARK)):
+        pen.disc(x, y, r * k, colour)
+    for i in range(12):
+        a = math.radians(30 * i)
+        tip = (math.cos(a), math.sin(a))
+        pen.line([(x + r * k * tip[0], y + r * k * tip[1]) for k in (0.78, 0.93)], 0.1, DARK)
+    turn = b.grain % 12
+    for hand, long in ((turn, 0.5), (turn * 5 % 12, 0.74)):
+        a = math.radians(90 - 30 * hand)
+        pen.line([(x, y), (x + r * long * math.cos(a), y + r * long * math.sin(a))], 0.13, DARK)
+
+
+def _rose(pen: Pen, b: Building, x: float, y: float, r: float) -> None:
+    petals = 6 + b.grain % 4 * 2
+    pen.disc(x, y, r * 1.14, b.trim)
+    pen.disc(x, y, r, DARK, 1.1)
+    stained: tuple[Colour, ...] = (b.accent, (70, 110, 190), (205, 160, 60))
+    for i in range(petals):
+        a = 2 * math.pi * i / petals
+        colour = stained[i % 3]
+        pen.disc(
+            x + 0.66 * r * math.cos(a), y + 0.66 * r * math.sin(a), r * 1.7 / petals, colour, 1.2
+        )
+    pen.disc(x, y, r * 0.28, stained[1], 1.3)
+    pen.disc(x, y, r * 0.12, b.trim)
+
+
+def _banner(pen: Pen, b: Building, x: float) -> None:
+    top, low = b.wall_height - 0.9, max(b.floor_height * 1.1, b.wall_height * 0.45)
+    pen.shape([(x - 0.55, top), (x + 0.55, top), (x + 0.55, low), (x, low + 0.6), (x - 0.55, low)],
+              b.accent, 1.1)  # fmt: skip
+    pen.box(x - 0.2, low + 1.0, x + 0.2, top - 0.5, colour=b.trim)
+
+
+def _tower(pen: Pen, b: Building, tower: Tower, rng: np.random.Generator) -> None:
+    x0, x1 = tower.x - tower.width / 2, tower.x + tower.width / 2
+    pen.box(x0 - 0.35, 0, x1 + 0.35, tower.height, colour=b.wall, strength=0.6)  # its own shadow
+    pen.box(x0, 0, x1, tower.height, colour=b.wall, strength=1.04)
+    _masonry(pen, b, x0, x1, tower.height, np.random.default_rng(b.grain + 1))
+    body = tower.height - (tower.width * 1.1 if tower.clock else 0)
+    _storeys(pen, b, x0 + 0.3, x1 - 0.3, body, max(1, round(tower.width / 3)), 1, rng)
+    _ledges(pen, b, x0, x1, tower.height)
+    ROOFS[tower.cap](pen, b, x0, x1, tower.height, tower.cap_height)
+    if tower.clock:
+        _clock(pen, b, tower.x, tower.height - tower.width * 0.55, tower.width * 0.34)
+
+
+def _weather(sheet: Image.Image, shade: Image.Image, grain: int) -> Image.Image:
+    """Stains the sheet with the building's own dirt and multiplies it by `shade`."""
+    spots = np.random.default_rng(grain).random((18, 24), dtype=np.float32)
+    dirt = Image.fromarray((255 - 34 * spots).astype(np.uint8)).resize(
+        sheet.size, Image.Resampling.BICUBIC
+    )
+    dark = ImageChops.multiply(dirt, shade.resize(sheet.size, Image.Resampling.BILINEAR))
+    solid = Image.new("L", sheet.size, 255)
+    return ImageChops.multiply(sheet, Image.merge("RGBA", (dark, dark, dark, solid)))
+
+
+def front(
+    b: Building, light: Light, scale: float, shade: Image.Image, rng: np.random.Generator
+) -> Image.Image:
+    """The front of a building on a transparent sheet.
+
+    Args:
+        b: What to draw.
+        light: The hour.
+        scale: Pixels a metre; everything is drawn at twice that and averaged.
+        shade: A small grey picture stretched over the front: 255 in the sun, less in shadow.
+        rng: Says which lamps are on.
+
+    Returns:
+        An RGBA picture of twice `b.half` by `b.height` metres, the ground at its lower edge.
+    """
+    pen = Pen(-b.half, 2 * b.half, b.height, 2 * scale, light)
+    x0, x1, top = -b.width / 2, b.width / 2, b.wall_height
+    ROOFS[b.roof](pen, b, x0, x1, top, b.roof_height)
+    pen.box(x0, 0, x1, top, colour=b.wall)
+    _masonry(pen, b, x0, x1, top, np.random.default_rng(b.grain))
+    pen.box(x0, 0, x1, 0.7, colour=b.wall, strength=0.7)
+    _storeys(pen, b, x0, x1, top, b.bays, 0 if b.ground_floor == "windows" else 1, rng, b.blind)
+    _ledges(pen, b, x0, x1, top)
+    if b.columns != "none":
+        _columns(pen, b)
+    for tower in b.towers:
+        _tower(pen, b, tower, rng)
+    _entrance(pen, b, rng)
+    for i in range(b.banners):
+        _banner(pen, b, (i + 0.5 - b.banners / 2) * b.bay_width * 2)
+    if b.emblem != "none":
+        middle = top - b.floor_height * 0.62
+        {"clock": _clock, "rose": _rose}[b.emblem](pen, b, 0.0, middle, b.floor_height * 0.5)
+    return _weather(pen.sheet.reduce(2), shade, b.grain)
+
+
+def side(b: Building, light: Light, scale: float, rng: np.random.Generator) -> Image.Image:
+    """A side wall, `b.depth` by `b.wall_height` metres, darker than the front."""
+    pen = Pen(0, b.depth, b.wall_height + 0.3, 2 * scale, light)
+    pen.box(0, 0, b.depth, b.wall_height, colour=b.wall)
+    _masonry(pen, b, 0, b.depth, b.wall_height, np.random.default_rng(b.grain + 2))
+    bays = max(1, round(b.depth / b.bay_width))
+    _storeys(pen, b, 0, b.depth, b.wall_height, bays, 0, rng)
+    _ledges(pen, b, 0, b.depth, b.wall_height)
+    return _weather(pen.sheet.reduce(2), Image.new("L", (2, 2), 168), b.grain)

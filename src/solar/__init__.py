@@ -1,3 +1,54 @@
-"""solar: find the same place or object again in millions of photos."""
+"""solar: find the same place or object again in millions of photos.
+
+Everything named here is imported when it is first used, so `import solar` itself takes no time.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from solar.errors import SolarError
+    from solar.models import (
+        PatchConfig,
+        PatchNet,
+        RetrievalConfig,
+        RetrievalNet,
+        convert,
+        load,
+        save,
+    )
+
+_HOMES = {
+    "SolarError": "solar.errors",
+    "PatchConfig": "solar.models",
+    "PatchNet": "solar.models",
+    "RetrievalConfig": "solar.models",
+    "RetrievalNet": "solar.models",
+    "convert": "solar.models",
+    "load": "solar.models",
+    "save": "solar.models",
+}
+
+__all__ = [
+    "PatchConfig",
+    "PatchNet",
+    "RetrievalConfig",
+    "RetrievalNet",
+    "SolarError",
+    "__version__",
+    "convert",
+    "load",
+    "save",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'solar' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

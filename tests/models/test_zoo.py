@@ -10,10 +10,20 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import torch
 from file_server import FileServer, serve
 
 from solar.errors import SolarError
-from solar.models import zoo
+from solar.models import (
+    PATCH_REDUCTIONS,
+    REDUCTIONS,
+    PatchConfig,
+    PatchNet,
+    RetrievalConfig,
+    RetrievalNet,
+    attention_at,
+    zoo,
+)
 
 BOX = "https://imperialcollegelondon.box.com/shared/static"
 CIRTORCH = "http://cmp.felk.cvut.cz/cnnimageretrieval/data"
@@ -224,3 +234,24 @@ class TestObtain:
             zoo.obtain("solar-r101")
         for part in (PUBLISHED_URLS["solar-r101"], str(own_cache / "resnet101-solar-best.pth")):
             assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "entry", [e for e in zoo.models() if e.task in ("retrieval", "patches")], ids=lambda e: e.name
+)
+def test_parameters_and_dimensions_are_those_of_the_network_we_build(entry: zoo.Published) -> None:
+    with torch.device("meta"):
+        net: RetrievalNet | PatchNet
+        if entry.task == "patches":
+            net = PatchNet(PatchConfig(attention_at(entry.attention, PATCH_REDUCTIONS)))
+        else:
+            net = RetrievalNet(
+                RetrievalConfig(
+                    entry.architecture,
+                    attention=attention_at(entry.attention, REDUCTIONS),
+                    pooling=entry.pooling,
+                    whitening=entry.whitening == "end-to-end",
+                )
+            )
+    assert sum(p.numel() for p in net.parameters()) == entry.parameters
+    assert net.dim == entry.dim

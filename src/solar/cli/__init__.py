@@ -1,1 +1,52 @@
-"""To be filled."""
+"""The `solar` command: one file a command, which only parses and prints."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from solar import __version__
+from solar.cli import convert, demo, describe, models
+from solar.cli.printing import errors
+from solar.errors import SolarError
+
+app = typer.Typer(
+    name="solar",
+    help="Find the same place or object again in millions of photos.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"solar {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Hold the options that come before a command."""
+
+
+app.command("describe", epilog=describe.EXAMPLE)(describe.describe)
+app.command("models", epilog=models.EXAMPLE)(models.models)
+app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
+app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
+
+
+def main() -> None:
+    """Run the command line: a user's mistake is one sentence on stderr and exit code 2."""
+    try:
+        app()
+    except SolarError as error:
+        errors().print(f"solar: {error}", style="red", markup=False, soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        errors().print("solar: stopped", style="red")
+        sys.exit(130)

@@ -1,7 +1,7 @@
 """A photo file becomes pixels: decoded, turned upright, cut to a box and shrunk."""
 
 from solar.images.boxes import Box, crop, parse_box
-from solar.images.decode import MAX_PIXELS, ImageError, Photo, image_size, load, read_image
+from solar.images.decode import MAX_PIXELS, ImageError, Photo, Source, image_size, load, read_image
 from solar.images.resize import query_size, thumbnail, thumbnail_size
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "Box",
     "ImageError",
     "Photo",
+    "Source",
     "crop",
     "image_size",
     "load",

@@ -1,1 +1,29 @@
-"""To be filled."""
+"""The paper's parts: tensors in, tensors out, no files."""
+
+from solar.nn.gem import GeM
+from solar.nn.l2net import L2Net
+from solar.nn.norm import l2_normalize
+from solar.nn.plain import VGG16, AlexNet
+from solar.nn.pooling import MAC, POOLINGS, RMAC, CroW, Regional, SPoC
+from solar.nn.resnet import ResNet
+from solar.nn.soa import SecondOrderAttention
+from solar.nn.whitening import Whitening, learned_whitening, pca_whitening
+
+__all__ = [
+    "MAC",
+    "POOLINGS",
+    "RMAC",
+    "VGG16",
+    "AlexNet",
+    "CroW",
+    "GeM",
+    "L2Net",
+    "Regional",
+    "ResNet",
+    "SPoC",
+    "SecondOrderAttention",
+    "Whitening",
+    "l2_normalize",
+    "learned_whitening",
+    "pca_whitening",
+]

@@ -1,0 +1,27 @@
+"""`solar convert`: weights from one format to another."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: solar convert resnet101-solar-best.pth solar-r101.safetensors"
+
+
+def convert(
+    source: Annotated[
+        str, typer.Argument(metavar="IN", help="A .pth, a .safetensors or a model's name.")
+    ],
+    destination: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT", help="A .safetensors (ours) or a .pth (the published format)."
+        ),
+    ],
+) -> None:
+    """Rewrite a network's file in another format."""
+    from solar import models
+    from solar.cli.printing import errors
+
+    path = models.convert(source, destination)
+    errors().print(f"{source} → {path}")

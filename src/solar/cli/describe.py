@@ -1,0 +1,78 @@
+"""`solar describe`: photos to descriptors."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: solar describe a.jpg b.jpg --model solar-r101 -o ab.npy"
+
+
+def describe(
+    images: Annotated[
+        list[Path], typer.Argument(help="Photos, one descriptor each, in this order.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="A .npy file: float32 (n, dim).")],
+    model: Annotated[
+        str, typer.Option(help="A name from `solar models`, a .safetensors or a published .pth.")
+    ],
+    size: Annotated[
+        int | None,
+        typer.Option(min=1, help="Longest side in pixels; the model's own if not given."),
+    ] = None,
+    scales: Annotated[
+        str | None,
+        typer.Option(help="Comma-separated scales to average; the model's own if not given."),
+    ] = None,
+    box: Annotated[
+        str | None, typer.Option(help="x1,y1,x2,y2 of what to look for, in pixels of the photo.")
+    ] = None,
+    ignore_orientation: Annotated[
+        bool, typer.Option(help="Leave photos as stored, as the published code does.")
+    ] = False,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; found out if not given.")] = None,
+) -> None:
+    """Describe photos and write one unit vector each to a .npy file."""
+    import numpy as np
+
+    from solar.cli.printing import errors, progress
+    from solar.errors import SolarError
+    from solar.files import replacing
+    from solar.images import parse_box
+    from solar.models import RetrievalNet, load
+
+    if output.suffix != ".npy":
+        raise SolarError(f"The output {output} must end in .npy.")
+    wanted_scales = None if scales is None else parse_scales(scales)
+    wanted_box = None if box is None else parse_box(box)
+    network = load(model, device=device)
+    if not isinstance(network, RetrievalNet):
+        raise SolarError(f"{model} describes patches, not photos: choose a retrieval model.")
+    rows = [
+        network.describe(
+            image,
+            size=size,
+            scales=wanted_scales,
+            box=wanted_box,
+            orient=not ignore_orientation,
+        )
+        for image in progress(images, len(images), "Describing")
+    ]
+    with replacing(output) as temporary, temporary.open("wb") as file:
+        np.save(file, np.concatenate(rows))
+    errors().print(f"{len(rows)} × {network.dim} → {output}")
+
+
+def parse_scales(text: str) -> tuple[float, ...]:
+    """Read "1,1.41,0.7"; raise a SolarError for anything but positive numbers."""
+    from math import isfinite
+
+    from solar.errors import SolarError
+
+    try:
+        scales = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        scales = ()
+    if not scales or any(not isfinite(s) or s <= 0 for s in scales):
+        raise SolarError(f"--scales takes positive numbers such as 1,1.41,0.71, not {text!r}.")
+    return scales

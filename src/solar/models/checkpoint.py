@@ -1,0 +1,302 @@
+"""Networks to files and back: our safetensors, and every published format."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from solar.errors import SolarError
+from solar.files import replacing
+from solar.models import published, zoo
+from solar.models.patch import PatchConfig, PatchNet
+from solar.models.published import Layout
+from solar.models.retrieval import RetrievalConfig, RetrievalNet
+from solar.nn import Whitening
+
+Model = RetrievalNet | PatchNet
+
+
+def load(source: str | Path, *, device: str | torch.device | None = None) -> Model:
+    """Load a network, ready to describe.
+
+    Args:
+        source: A name that `solar models` lists (downloaded once), a `.safetensors` of ours, or a
+            published `.pth`. Nothing in a file is ever executed.
+        device: Default: the first CUDA device where there is one, otherwise the CPU.
+
+    Raises:
+        SolarError: No such name or file, or the file is no network that solar can read.
+    """
+    path = _file(source)
+    model = _read_ours(path) if path.suffix == ".safetensors" else _read_published(path)
+    return model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
+
+
+def save(model: Model, path: str | Path) -> Path:
+    """Write a network as safetensors with its settings inside, all or nothing."""
+    task = "retrieval" if isinstance(model, RetrievalNet) else "patches"
+    header = {
+        "format": "solar",
+        "version": "1",
+        "task": task,
+        "config": json.dumps(model.config.to_dict(), sort_keys=True),
+    }
+    state = {
+        name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()
+    }
+    with replacing(path) as temporary:
+        save_file(state, temporary, metadata=header)
+    return Path(path)
+
+
+def convert(source: str | Path, destination: str | Path) -> Path:
+    """Rewrite a network: to `.safetensors` in our format, to `.pth` in the published one."""
+    destination = Path(destination)
+    model = load(source, device="cpu")
+    if destination.suffix == ".safetensors":
+        return save(model, destination)
+    if destination.suffix == ".pth":
+        content = to_published(model)
+        with replacing(destination) as temporary:
+            torch.save(content, temporary)
+        return destination
+    raise SolarError(
+        f"{destination} must end in .safetensors (ours) or .pth (the published format)."
+    )
+
+
+def fingerprint(model: Model) -> str:
+    """A hash of settings and weights: two networks that share it give the same descriptors."""
+    digest = hashlib.sha256(json.dumps(model.config.to_dict(), sort_keys=True).encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        if name.endswith("num_batches_tracked"):
+            continue
+        digest.update(name.encode())
+        digest.update(tensor.detach().float().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def to_published(model: Model) -> dict[str, Any]:
+    """A network as the published code saves it, for `torch.save`."""
+    layout: Layout
+    if isinstance(model, PatchNet):
+        layout = "local"
+    else:
+        layout = "solar" if model.config.attention else "gem"
+    state = {
+        published.published_name(name, layout): tensor.detach().cpu()
+        for name, tensor in model.state_dict().items()
+        if not name.startswith("post.")
+    }
+    if isinstance(model, PatchNet):
+        return state
+    if model.post:
+        raise SolarError(
+            "The published format has no place for this network's post-whitening layers."
+        )
+    return {"meta": published.published_meta(model.config, model.dim), "state_dict": state}
+
+
+def load_whitening(source: str | Path) -> nn.Linear:
+    """Load a published whitening layer, such as the one SOLAR's training starts from.
+
+    Raises:
+        SolarError: The file holds something else.
+    """
+    path = _file(source)
+    content = _read_pickle_safely(path)
+    if isinstance(content, Mapping) and {"m", "P"} <= set(content):
+        return Whitening(
+            torch.as_tensor(content["m"]).flatten(), torch.as_tensor(content["P"])
+        ).linear()
+    if not (isinstance(content, Mapping) and set(content) == {"weight", "bias"}):
+        raise SolarError(f"{path} does not hold a whitening layer (a weight and a bias).")
+    layer = nn.Linear(content["weight"].shape[1], content["weight"].shape[0])
+    layer.load_state_dict(dict(content))
+    return layer
+
+
+def _file(source: str | Path) -> Path:
+    path = Path(source)
+    if path.is_dir():
+        raise SolarError(
+            f"{path} is a folder: name a .safetensors or .pth file, or a model from `solar models`."
+        )
+    if path.exists():
+        return path
+    if (
+        isinstance(source, Path)
+        or path.suffix in (".pth", ".pt", ".safetensors")
+        or len(path.parts) > 1
+    ):
+        raise SolarError(f"There is no file {path}.")
+    return zoo.obtain(str(source))
+
+
+def _read_ours(path: Path) -> Model:
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = dict(file.metadata() or {})
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError) as error:
+        raise SolarError(
+            f"{path} is not a complete safetensors file ({error}): fetch or copy it again."
+        ) from error
+    if header.get("format") != "solar":
+        return _from_state(path, state, meta={})
+    if header.get("version") != "1":
+        raise SolarError(
+            f"{path} was written by a newer solar (format {header.get('version')}): update solar."
+        )
+    try:
+        settings = json.loads(header["config"])
+        model: Model
+        if header["task"] == "retrieval":
+            model = RetrievalNet(RetrievalConfig.from_dict(settings))
+        else:
+            model = PatchNet(PatchConfig.from_dict(settings))
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise SolarError(f"{path} has settings that this solar cannot read ({error}).") from error
+    _fill(model, state, {name: name for name in model.state_dict()}, path)
+    return model
+
+
+def _read_published(path: Path) -> Model:
+    content = _read_pickle_safely(path)
+    if not isinstance(content, Mapping):
+        raise SolarError(f"{path} holds a {type(content).__name__}, not a network.")
+    if isinstance(content.get("state_dict"), Mapping):
+        meta = content.get("meta")
+        return _from_state(path, content["state_dict"], meta if isinstance(meta, Mapping) else {})
+    return _from_state(path, content, meta={})
+
+
+def _from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) -> Model:
+    tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
+    layout = published.layout_of(tensors)
+    if layout is None:
+        if set(tensors) == {"weight", "bias"}:
+            raise SolarError(
+                f"{path} holds a lone whitening layer: read it with solar.models.load_whitening."
+            )
+        raise SolarError(
+            f"{path} holds {len(tensors)} tensors of no architecture that solar knows."
+        )
+    model: Model
+    if layout in ("local", "sosnet"):
+        model = PatchNet(published.patch_config(layout, tensors))
+    else:
+        if layout == "torchvision":
+            tensors = {k: v for k, v in tensors.items() if not k.startswith(("fc.", "classifier."))}
+        try:
+            config = published.retrieval_config(layout, meta, tensors)
+        except SolarError as error:
+            raise SolarError(f"{path}: {error}") from None
+        model = RetrievalNet(config)
+    names = {ours: published.published_name(ours, layout) for ours in model.state_dict()}
+    tensors |= _projections(meta) if isinstance(model, RetrievalNet) else {}
+    if layout in ("features", "torchvision"):  # a bare trunk: pooled by a fresh GeM
+        tensors.setdefault("pool.p", torch.tensor([3.0]))
+    _fill(model, tensors, names, path)
+    return model
+
+
+def _projections(meta: Mapping[str, Any]) -> dict[str, Tensor]:
+    layers = {}
+    for use, learned in published.learned_projections(meta).items():
+        mean, matrix = (torch.as_tensor(learned[key]).double() for key in ("m", "P"))
+        layers[f"post.{use}.weight"] = matrix
+        layers[f"post.{use}.bias"] = -matrix @ mean.flatten()
+    return layers
+
+
+def _fill(
+    model: nn.Module, tensors: Mapping[str, Tensor], names: Mapping[str, str], path: Path
+) -> None:
+    """Copy tensors into a network, `names` telling what the file calls each of ours."""
+    own = model.state_dict()
+    counter = "num_batches_tracked"  # no part of a descriptor; files of old torch versions lack it
+    missing = [
+        their for our, their in names.items() if their not in tensors and not our.endswith(counter)
+    ]
+    unexpected = sorted(
+        set(tensors) - set(names.values()) - {n for n in tensors if n.endswith(counter)}
+    )
+    reshaped = [
+        f"{their} is {tuple(tensors[their].shape)} where {tuple(own[our].shape)} is needed"
+        for our, their in names.items()
+        if their in tensors and tensors[their].shape != own[our].shape
+    ]
+    problems = [
+        *([f"missing {_some(missing)}"] if missing else []),
+        *([f"unexpected {_some(unexpected)}"] if unexpected else []),
+        *([_some(reshaped)] if reshaped else []),
+    ]
+    if problems:
+        raise SolarError(
+            f"{path} does not fit: {'; '.join(problems)}; "
+            f"the file seems to be {published.guess(tensors)}."
+        )
+    present = {our: tensors[their] for our, their in names.items() if their in tensors}
+    model.load_state_dict(present, strict=False)
+
+
+def _some(names: list[str], most: int = 4) -> str:
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest
+
+
+def _read_pickle_safely(path: Path) -> Any:
+    """Read a `.pth` with torch's restricted unpickler: tensors, containers, plain numpy arrays."""
+    try:
+        with torch.serialization.safe_globals(_numpy_arrays()):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged file can make the reader fail in any way at all
+        raise SolarError(_why_unreadable(path, error)) from error
+
+
+def _numpy_arrays() -> list[Any]:
+    """What a pickle needs to rebuild a numpy array: GeM files carry their whitenings so."""
+    import _codecs
+
+    import numpy as np
+
+    multiarray = np._core.multiarray  # type: ignore[attr-defined]
+    rebuild, scalar = multiarray._reconstruct, multiarray.scalar
+    dtypes = [np.dtypes.Float32DType, np.dtypes.Float64DType, np.dtypes.Int64DType]
+    return [
+        np.ndarray,
+        np.dtype,
+        *dtypes,
+        _codecs.encode,
+        (rebuild, "numpy.core.multiarray._reconstruct"),
+        (rebuild, "numpy._core.multiarray._reconstruct"),
+        (scalar, "numpy.core.multiarray.scalar"),
+        (scalar, "numpy._core.multiarray.scalar"),
+    ]
+
+
+def _why_unreadable(path: Path, error: Exception) -> str:
+    text = str(error)
+    wanted = re.search(r"GLOBAL ([\w.]+)", text)  # what torch's reader names when it refuses
+    if wanted:
+        return (
+            f"{path} asks for {wanted[1]} when opened, which no checkpoint needs: "
+            "it was refused and nothing in it was executed."
+        )
+    if "TorchScript" in text:
+        return f"{path} is a TorchScript program, not a checkpoint."
+    if path.stat().st_size == 0:
+        return f"{path} is empty."
+    with path.open("rb") as file:
+        is_zip = file.read(4) == b"PK\x03\x04"
+    if is_zip or isinstance(error, EOFError):
+        return f"{path} is damaged or was cut short: fetch or copy it again."
+    return f"{path} is not a checkpoint that solar can read."

@@ -1,0 +1,107 @@
+"""32×32 patches: L2-Net with attention, as in SOSNet and the local SOLAR."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from solar.errors import SolarError
+from solar.models.inference import inference
+from solar.nn import L2Net
+from solar.nn.l2net import DropoutPlace
+
+# The published channel reductions.
+PATCH_REDUCTIONS = {3: 4, 4: 4, 5: 2, 6: 2}
+
+
+@dataclass(frozen=True)
+class PatchConfig:
+    """Everything needed to build a patch network.
+
+    Attributes:
+        attention: Layer number (3 to 6) to channel reduction; empty for plain SOSNet.
+        dropout: Rate while training.
+        dropout_place: "before" the last convolution (the paper) or "after" it (its code).
+    """
+
+    attention: Mapping[int, int] = field(default_factory=dict)
+    dropout: float = 0.1
+    dropout_place: DropoutPlace = "before"
+
+    def __post_init__(self) -> None:
+        misplaced = sorted(set(self.attention) - set(L2Net.attention_layers))
+        if misplaced:
+            raise SolarError(
+                f"Attention goes after layers 3 to 6 of a patch network, not {misplaced}."
+            )
+        if self.dropout_place not in ("before", "after"):
+            raise SolarError(f'Dropout goes "before" or "after", not {self.dropout_place!r}.')
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready settings."""
+        return {**asdict(self), "attention": {str(k): v for k, v in self.attention.items()}}
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> "PatchConfig":
+        """The inverse of `to_dict`."""
+        attention = {int(k): int(v) for k, v in settings.get("attention", {}).items()}
+        return cls(**{**settings, "attention": attention})
+
+
+class PatchNet(nn.Module):
+    """Grey 32×32 patches in, 128 values of unit norm out.
+
+    Example:
+        >>> net = PatchNet(PatchConfig(attention={3: 4, 4: 4, 5: 2})).eval()
+        >>> net(torch.rand(6, 1, 32, 32)).shape
+        torch.Size([6, 128])
+    """
+
+    dim = 128
+
+    def __init__(self, config: PatchConfig | None = None) -> None:
+        super().__init__()
+        self.config = config or PatchConfig()
+        self.trunk = L2Net(self.config.attention, self.config.dropout, self.config.dropout_place)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
+
+    def forward(self, patches: Tensor) -> Tensor:
+        """Shape: (n, 1, 32, 32) to (n, 128), unit norm."""
+        out: Tensor = self.trunk(patches)
+        return out
+
+    def describe(
+        self, patches: np.ndarray[Any, Any], *, batch: int = 1024
+    ) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Describe grey patches of any number type and brightness range.
+
+        Args:
+            patches: (n, 32, 32) or (n, 1, 32, 32).
+            batch: Patches a forward pass.
+
+        Returns:
+            (n, 128) float32, unit rows.
+
+        Raises:
+            SolarError: The array has another shape.
+        """
+        if patches.ndim == 3:
+            patches = patches[:, None]
+        if patches.ndim != 4 or patches.shape[1:] != (1, 32, 32):
+            raise SolarError(
+                f"Patches must be (n, 32, 32), not {patches.shape}: resize them first."
+            )
+        rows = np.empty((len(patches), self.dim), np.float32)
+        with inference(self):
+            for start in range(0, len(patches), batch):
+                chunk = np.ascontiguousarray(patches[start : start + batch], np.float32)
+                vectors = self(torch.from_numpy(chunk).to(self.device))
+                rows[start : start + batch] = vectors.cpu().numpy()
+        return rows

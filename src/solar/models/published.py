@@ -1,0 +1,207 @@
+"""Published checkpoints: how their tensors are called and what their settings mean."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import Tensor
+
+from solar.errors import SolarError
+from solar.models.patch import PatchConfig
+from solar.models.retrieval import IMAGENET_MEAN, IMAGENET_STD, RetrievalConfig
+from solar.nn.resnet import DESIGNS, Bottleneck
+
+# solar: the paper's own files. gem: cnnimageretrieval's networks. features: its bare trunks.
+# torchvision: an ImageNet classifier. local: the paper's patch network. sosnet: SOSNet 32×32.
+Layout = Literal["solar", "gem", "features", "torchvision", "local", "sosnet"]
+
+_ATTENTION = (("query.", "f."), ("key.", "g."), ("value.", "h."), ("output.", "v."))
+_HEAD = (("pool.pool.", "pool.rpool."), ("local_whiten.", "lwhiten."))
+# Our prefix to theirs; the first that fits is taken.
+_PREFIXES: dict[Layout, tuple[tuple[str, str], ...]] = {
+    "solar": (
+        ("backbone.conv1.", "features.conv1.0."),
+        ("backbone.bn1.", "features.conv1.1."),
+        ("backbone.layer1.", "features.conv2_x.2."),
+        ("backbone.layer2.", "features.conv3_x."),
+        ("backbone.layer3.", "features.conv4_x."),
+        ("backbone.layer4.", "features.conv5_x."),
+        ("backbone.soa", "features.soa"),
+        *_HEAD,
+    ),
+    "gem": (
+        ("backbone.features.", "features."),
+        ("backbone.conv1.", "features.0."),
+        ("backbone.bn1.", "features.1."),
+        ("backbone.layer1.", "features.4."),
+        ("backbone.layer2.", "features.5."),
+        ("backbone.layer3.", "features.6."),
+        ("backbone.layer4.", "features.7."),
+        *_HEAD,
+    ),
+    "torchvision": (("backbone.", ""),),
+    "local": (
+        ("trunk.layer1.0.", "layer1.1."),  # theirs counts the input's norm as 0
+        ("trunk.layer1.1.", "layer1.2."),
+        ("trunk.", ""),
+    ),
+    "sosnet": tuple(
+        (f"trunk.layer{layer}.{part}.", f"layers.{place + part}.")
+        for layer, place in enumerate((1, 4, 7, 10, 13, 16, 20), 1)
+        for part in (0, 1)
+    ),
+}
+_PREFIXES["features"] = tuple(
+    (ours, re.sub(r"^features\.", "", theirs)) for ours, theirs in _PREFIXES["gem"]
+)
+
+
+def published_name(name: str, layout: Layout) -> str:
+    """What a published file of this layout calls one of our tensors."""
+    for ours, theirs in _PREFIXES[layout]:
+        if name.startswith(ours):
+            name = theirs + name.removeprefix(ours)
+            break
+    attention = re.match(r"((?:features\.)?soa\d\.)(.+)", name)
+    if attention:
+        block, rest = attention.groups()
+        for ours, theirs in _ATTENTION:
+            if rest.startswith(ours):
+                return block + theirs + rest.removeprefix(ours)
+    return name
+
+
+def layout_of(names: Iterable[str]) -> Layout | None:
+    """Which layout the tensors of a file follow, by the names that only it has."""
+    names = set(names)
+    signs: tuple[tuple[str, Layout], ...] = (
+        ("features.conv1.0.weight", "solar"),
+        ("features.0.weight", "gem"),
+        ("layer7.0.weight", "local"),
+        ("layers.20.weight", "sosnet"),
+        ("0.weight", "features"),
+        ("conv1.weight", "torchvision"),
+    )
+    return next((layout for sign, layout in signs if sign in names), None)
+
+
+def retrieval_config(
+    layout: Layout, meta: Mapping[str, Any], state: Mapping[str, Tensor]
+) -> RetrievalConfig:
+    """Settings of a published network: its meta entry, and its tensors where that is silent."""
+    backbone = meta.get("architecture") or guess_backbone(layout, state)
+    if backbone is None:
+        raise SolarError(
+            "The file does not say which trunk it holds, and its tensors fit none known."
+        )
+    whitening = "whiten.weight" in state
+    outputs = state["whiten.weight"].shape if whitening else (0, 0)
+    return RetrievalConfig(
+        backbone=str(backbone),
+        attention=_attention(state),
+        pooling=str(meta.get("pooling", "gem")),
+        regional=bool(meta.get("regional", False)),
+        local_whitening=bool(meta.get("local_whitening", False)),
+        whitening=whitening,
+        dim=outputs[0] if outputs[0] != outputs[1] else None,
+        mean=_triple("mean", meta.get("mean", IMAGENET_MEAN)),
+        std=_triple("std", meta.get("std", IMAGENET_STD)),
+        post_whitening=tuple(learned_projections(meta)),
+    )
+
+
+def patch_config(layout: Layout, state: Mapping[str, Tensor]) -> PatchConfig:
+    """Settings of a published patch network, from its tensors."""
+    return PatchConfig(_attention(state), dropout_place="after" if layout == "local" else "before")
+
+
+def learned_projections(meta: Mapping[str, Any]) -> dict[Literal["single", "multi"], Any]:
+    """The whitenings a GeM file carries beside its network: {"m": mean, "P": matrix} by use."""
+    by_set = meta.get("Lw") or {}
+    chosen = by_set.get("retrieval-SfM-120k") or by_set.get("retrieval-SfM-30k") or {}
+    uses: Sequence[tuple[Literal["single", "multi"], str]] = (("single", "ss"), ("multi", "ms"))
+    return {use: chosen[key] for use, key in uses if key in chosen}
+
+
+def published_meta(config: RetrievalConfig, dim: int) -> dict[str, Any]:
+    """The meta entry that the published code needs to load a network of ours."""
+    return {
+        "architecture": config.backbone,
+        "local_whitening": config.local_whitening,
+        "pooling": config.pooling,
+        "regional": config.regional,
+        "whitening": config.whitening,
+        "mean": list(config.mean),
+        "std": list(config.std),
+        "outputdim": dim,
+        "soa": bool(config.attention),
+        "soa_layers": "".join(str(layer) for layer in sorted(config.attention)),
+    }
+
+
+def guess_backbone(layout: Layout, state: Mapping[str, Tensor]) -> str | None:
+    """The trunk that tensors of this layout seem to belong to."""
+    if layout in ("gem", "features"):
+        kinds = {13: "vgg16", 5: "alexnet"}
+        plain = re.compile(r"(features\.)?\d+\.weight")
+        convolutions = [k for k, v in state.items() if plain.fullmatch(k) and v.ndim == 4]
+        if len(convolutions) in kinds:
+            return kinds[len(convolutions)]
+    stages = [published_name(f"backbone.layer{stage}.", layout) for stage in (1, 2, 3, 4)]
+    blocks = [
+        len({name.removeprefix(stage).split(".")[0] for name in state if name.startswith(stage)})
+        for stage in stages
+    ]
+    deep = any(name.endswith("0.conv3.weight") for name in state)
+    for depth, design in DESIGNS.items():
+        if blocks == list(design.blocks) and deep == (design.block is Bottleneck):
+            return f"resnet{depth}"
+    return None
+
+
+def _attention(state: Mapping[str, Tensor]) -> dict[int, int]:
+    """Layer number to channel reduction, read off the shapes of the attention blocks."""
+    found = {}
+    for name, tensor in state.items():
+        match = re.fullmatch(r"(?:features\.)?soa(\d)\.f\.0\.weight", name)
+        if match and tensor.ndim == 4 and tensor.shape[0]:
+            found[int(match[1])] = tensor.shape[1] // tensor.shape[0]
+    return dict(sorted(found.items()))
+
+
+def _triple(key: str, values: Any) -> tuple[float, float, float]:
+    numbers = [float(v) for v in values]
+    if len(numbers) != 3:
+        raise SolarError(
+            f"The file's {key} has {len(numbers)} numbers where a colour photo needs 3."
+        )
+    return numbers[0], numbers[1], numbers[2]
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a file of tensors seems to be, for messages."""
+
+    layout: Layout | None
+    backbone: str | None
+    attention: tuple[int, ...]
+
+    def __str__(self) -> str:
+        if self.layout is None:
+            return "no architecture that solar knows"
+        kinds = {"local": "a SOLAR patch network", "sosnet": "a SOSNet patch network"}
+        what = (
+            kinds.get(self.layout) or f"a {self.backbone or 'retrieval network of unknown trunk'}"
+        )
+        layers = ", ".join(str(layer) for layer in self.attention)
+        return f"{what} with attention after layers {layers}" if layers else what
+
+
+def guess(state: Mapping[str, Tensor]) -> Guess:
+    """What the tensors of a file seem to be."""
+    layout = layout_of(state)
+    backbone = None
+    if layout not in (None, "local", "sosnet"):
+        backbone = guess_backbone(layout, state)
+    return Guess(layout, backbone, tuple(_attention(state)))

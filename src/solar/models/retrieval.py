@@ -1,0 +1,262 @@
+"""Whole photos: a trunk, a pooling, whitening, and the preprocessing that belongs to them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from math import sqrt
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor, nn
+
+from solar.errors import SolarError
+from solar.images import Box, Source, load
+from solar.models.inference import inference
+from solar.nn import POOLINGS, VGG16, AlexNet, GeM, Regional, ResNet, l2_normalize
+
+SCALES = (1.0, sqrt(2), 1 / sqrt(2))
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+# The published channel reductions; conv3_x, which the paper could not afford, follows conv4_x.
+REDUCTIONS = {3: 4, 4: 4, 5: 2}
+BACKBONES = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vgg16", "alexnet")
+
+
+@dataclass(frozen=True)
+class RetrievalConfig:
+    """Everything needed to build a retrieval network and to feed it.
+
+    Attributes:
+        backbone: One of `BACKBONES`.
+        attention: Layer number to channel reduction; empty for a plain network.
+        pooling: One of `POOLINGS`.
+        regional: Pool by regions (and whiten each region when `whitening` is on).
+        local_whitening: A linear layer on every location before the pooling.
+        whitening: A linear layer with bias after the pooling.
+        dim: Length of a descriptor; None keeps the trunk's channels.
+        mean: Subtracted from pixels in 0..1.
+        std: Divides them.
+        size: Longest side that a photo is reduced to.
+        scales: Descriptors of these scales are averaged.
+        post_whitening: Whitening learned after training and applied to the averaged descriptor,
+            as the older GeM networks do it: one layer for a single scale, one for several.
+    """
+
+    backbone: str = "resnet101"
+    attention: Mapping[int, int] = field(default_factory=dict)
+    pooling: str = "gem"
+    regional: bool = False
+    local_whitening: bool = False
+    whitening: bool = True
+    dim: int | None = None
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+    size: int = 1024
+    scales: tuple[float, ...] = SCALES
+    post_whitening: tuple[Literal["single", "multi"], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.backbone not in BACKBONES:
+            raise SolarError(
+                f"No trunk is called {self.backbone!r}: choose from {_listed(BACKBONES)}."
+            )
+        if self.pooling not in POOLINGS:
+            raise SolarError(
+                f"No pooling is called {self.pooling!r}: choose from {_listed(POOLINGS)}."
+            )
+        if self.dim is not None and not self.whitening:
+            raise SolarError("Only a whitening layer can change the length of a descriptor.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready settings."""
+        return {**asdict(self), "attention": {str(k): v for k, v in self.attention.items()}}
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> "RetrievalConfig":
+        """The inverse of `to_dict`."""
+        known = dict(settings)
+        known["attention"] = {int(k): int(v) for k, v in known.get("attention", {}).items()}
+        for name in ("mean", "std", "scales", "post_whitening"):
+            if name in known:
+                known[name] = tuple(known[name])
+        return cls(**known)
+
+
+class RetrievalNet(nn.Module):
+    """A batch of normalised images in, unit descriptors out.
+
+    Example:
+        >>> net = RetrievalNet(RetrievalConfig("resnet18", attention={4: 4, 5: 2})).eval()
+        >>> net(torch.rand(1, 3, 96, 128)).shape
+        torch.Size([1, 512])
+
+    Args:
+        config: What to build.
+        freeze_batch_norm: Keep every batch norm in evaluation mode while training, as the paper's
+            training does (also those inside the attention blocks).
+    """
+
+    def __init__(self, config: RetrievalConfig, *, freeze_batch_norm: bool = True) -> None:
+        super().__init__()
+        self.config = config
+        self.freeze_batch_norm = freeze_batch_norm
+        self.backbone = _backbone(config)
+        channels = self.backbone.channels
+        dim = config.dim or channels
+        self.local_whiten = nn.Linear(channels, channels) if config.local_whitening else None
+        pool = POOLINGS[config.pooling](channels)
+        if config.regional:
+            pool = Regional(pool, nn.Linear(channels, channels) if config.whitening else None)
+        self.pool = pool
+        self.whiten = nn.Linear(channels, dim) if config.whitening else None
+        self.post = nn.ModuleDict({name: nn.Linear(dim, dim) for name in config.post_whitening})
+
+    @property
+    def dim(self) -> int:
+        """Length of a descriptor."""
+        return self.config.dim or self.backbone.channels
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
+
+    def train(self, mode: bool = True) -> "RetrievalNet":
+        """Switch to training, except for batch norms that are frozen."""
+        super().train(mode)
+        if mode and self.freeze_batch_norm:
+            for module in self.modules():
+                if isinstance(module, nn.BatchNorm2d):
+                    module.eval()
+        return self
+
+    def freeze_backbone(self) -> "RetrievalNet":
+        """Leave only what the paper trains: attention, pooling exponent, whitening."""
+        for name, parameter in self.backbone.named_parameters():
+            parameter.requires_grad_(name.startswith("soa"))
+        return self
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Describe normalised images at one scale.
+
+        Shape:
+            (b, 3, h, w) to (b, dim), unit norm.
+        """
+        return self.head(self.backbone(images))
+
+    def head(self, features: Tensor) -> Tensor:
+        """Feature maps (b, c, h, w) of the trunk to unit descriptors (b, dim), in float32."""
+        with torch.autocast(features.device.type, enabled=False):
+            features = features.float()
+            if self.local_whiten is not None:
+                features = self.local_whiten(features.movedim(1, -1)).movedim(-1, 1)
+            pooled = l2_normalize(self.pool(features))
+            return pooled if self.whiten is None else l2_normalize(self.whiten(pooled))
+
+    def multiscale(self, images: Tensor, scales: Sequence[float] | None = None) -> Tensor:
+        """Describe normalised images at several scales and average.
+
+        Each scale resizes the normalised tensor bilinearly. Networks without a whitening layer
+        average with the power of their GeM exponent, as published; the others plainly.
+
+        Shape:
+            (b, 3, h, w) to (b, dim), unit norm.
+        """
+        scales = self.config.scales if scales is None else tuple(scales)
+        power = self._scale_power(len(scales))
+        total: Tensor | None = None
+        for scale in scales:
+            vectors = self(_rescale(images, scale)).pow(power)
+            total = vectors if total is None else total + vectors
+        if total is None:
+            raise SolarError("At least one scale is needed to describe a photo.")
+        mean = (total / len(scales)).pow(1 / power)
+        mean = mean / mean.norm(dim=1, keepdim=True)
+        name = "multi" if len(scales) > 1 else "single"
+        return l2_normalize(self.post[name](mean)) if name in self.post else mean
+
+    def _scale_power(self, scales: int) -> float:
+        plain = self.whiten is None and not self.config.regional
+        if scales > 1 and plain and self.config.pooling == "gem" and isinstance(self.pool, GeM):
+            return float(self.pool.p.item())
+        return 1.0
+
+    def normalise(self, pixels: np.ndarray[Any, Any]) -> Tensor:
+        """One photo's (h, w, 3) bytes to a (1, 3, h, w) batch on the network's device."""
+        x = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device)
+        x = x.permute(2, 0, 1)[None].float() / 255
+        mean, std = (x.new_tensor(v)[:, None, None] for v in (self.config.mean, self.config.std))
+        return (x - mean) / std
+
+    def describe(
+        self,
+        images: Source | Iterable[Source],
+        *,
+        size: int | None = None,
+        scales: Sequence[float] | None = None,
+        box: Box | None = None,
+        orient: bool = True,
+    ) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Describe photos: decode, turn upright, cut the box, reduce, run at every scale, average.
+
+        Args:
+            images: A photo or several: paths, encoded bytes, PIL images or (h, w, 3) byte arrays.
+            size: Longest side; photos are reduced to it, never enlarged. Default: the model's.
+            scales: Default: the model's.
+            box: (x1, y1, x2, y2) of what to look for, in pixels of the upright photo, used for
+                every photo given. The cut-out keeps the scale it has in the whole photo.
+            orient: Obey the EXIF orientation. The published code ignores it: pass False to match.
+
+        Returns:
+            (n, dim) float32, unit rows.
+
+        Raises:
+            SolarError: A photo cannot be read, or the box does not fit it.
+        """
+        if isinstance(images, str | Path | bytes | Image.Image | np.ndarray):
+            images = [images]
+        many = list(images)
+        rows = np.empty((len(many), self.dim), np.float32)
+        with inference(self):
+            for row, source in zip(rows, many, strict=True):
+                photo = load(source, size or self.config.size, box=box, orient=orient)
+                row[:] = self.multiscale(self.normalise(photo.pixels), scales)[0].cpu().numpy()
+        return rows
+
+
+def _rescale(images: Tensor, scale: float) -> Tensor:
+    if scale == 1:
+        return images
+    return F.interpolate(images, scale_factor=scale, mode="bilinear", align_corners=False)
+
+
+def _backbone(config: RetrievalConfig) -> ResNet | VGG16 | AlexNet:
+    if config.backbone.startswith("resnet"):
+        misplaced = set(config.attention) - set(ResNet.attention_layers)
+        if misplaced:
+            raise SolarError(
+                f"Attention goes after layers {_listed(ResNet.attention_layers)} of a ResNet, "
+                f"not {_listed(sorted(misplaced))}."
+            )
+        return ResNet(int(config.backbone.removeprefix("resnet")), config.attention)
+    if config.attention:
+        raise SolarError(f"{config.backbone} has no place for attention: use a ResNet.")
+    return VGG16() if config.backbone == "vgg16" else AlexNet()
+
+
+def attention_at(layers: str | Iterable[int], reductions: Mapping[int, int]) -> dict[int, int]:
+    """Layers such as "45" or (4, 5) with their published channel reductions."""
+    numbers = [int(layer) for layer in layers]
+    unknown = [n for n in numbers if n not in reductions]
+    if unknown:
+        raise SolarError(
+            f"Attention goes after layers {_listed(reductions)}, not {_listed(unknown)}."
+        )
+    return {n: reductions[n] for n in sorted(numbers)}
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ", ".join(str(v) for v in values)

@@ -1,0 +1,128 @@
+"""The other poolings of the paper's comparison, and pooling by regions."""
+
+from collections.abc import Callable, Iterator
+from math import floor
+
+import torch
+from torch import Tensor, nn
+
+from solar.nn.gem import GeM
+from solar.nn.norm import l2_normalize
+
+
+class MAC(nn.Module):
+    """Maximum over all locations."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (b, c, h, w) to (b, c)."""
+        return x.amax(dim=(2, 3))
+
+
+class SPoC(nn.Module):
+    """Average over all locations."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (b, c, h, w) to (b, c)."""
+        return x.mean(dim=(2, 3))
+
+
+class CroW(nn.Module):
+    """Cross-dimensional weighting: busy locations and rarely active channels count more.
+
+    A location weighs by its total activation, normalised over the map (`power` a, then the root
+    b); a channel weighs by the logarithm of how rarely it fires.
+    """
+
+    def __init__(self, power: float = 2.0, root: float = 2.0, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.power, self.root, self.eps = power, root, eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (b, c, h, w) to (b, c)."""
+        x = x.float().clamp(min=0)
+        energy = x.sum(dim=1, keepdim=True)
+        total = energy.pow(self.power).sum(dim=(2, 3), keepdim=True).pow(1 / self.power)
+        spatial = (energy / (total + self.eps)).pow(1 / self.root)
+        firing = (x > 0).float().mean(dim=(2, 3))
+        rarity = torch.log((self.eps + firing.sum(1, keepdim=True)) / (self.eps + firing))
+        return (x * spatial).sum(dim=(2, 3)) * rarity
+
+
+class RMAC(nn.Module):
+    """Sum of the L2-normalised maxima of the whole map and of square regions at several scales."""
+
+    def __init__(self, levels: int = 3) -> None:
+        super().__init__()
+        self.levels = levels
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (b, c, h, w) to (b, c), not normalised again."""
+        return _pool_regions(x, MAC(), self.levels).sum(dim=1)
+
+
+class Regional(nn.Module):
+    """Any pooling applied to R-MAC's regions, each normalised, optionally whitened, and summed.
+
+    Args:
+        pool: Pools one region, for example `GeM()`.
+        whiten: Whitens each region's descriptor before the sum.
+        levels: Scales of the region grid.
+    """
+
+    def __init__(self, pool: nn.Module, whiten: nn.Linear | None = None, levels: int = 3) -> None:
+        super().__init__()
+        self.pool, self.whiten, self.levels = pool, whiten, levels
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (b, c, h, w) to (b, c), not normalised again."""
+        regions = _pool_regions(x, self.pool, self.levels)
+        if self.whiten is not None:
+            regions = l2_normalize(self.whiten(regions), dim=2)
+        return regions.sum(dim=1)
+
+
+def _pool_regions(x: Tensor, pool: Callable[[Tensor], Tensor], levels: int) -> Tensor:
+    """(b, c, h, w) to (b, regions, c), each region's vector of unit norm."""
+    boxes = [(0, 0, x.shape[2], x.shape[3]), *square_regions(x.shape[2], x.shape[3], levels)]
+    vectors = [pool(x[:, :, top:bottom, left:right]) for top, left, bottom, right in boxes]
+    return l2_normalize(torch.stack(vectors, dim=1), dim=2)
+
+
+def square_regions(
+    height: int, width: int, levels: int = 3, overlap: float = 0.4
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield R-MAC's grid of squares as (top, left, bottom, right).
+
+    Level l has squares of side ⌊2·short / (l + 1)⌋, l along the short side and as many more along
+    the long side as bring neighbours of the first level closest to the wanted overlap.
+    """
+    short, long = min(height, width), max(height, width)
+
+    def overlap_error(squares: int) -> float:
+        step = (long - short) / (squares - 1)
+        return abs((short * short - short * step) / short**2 - overlap)
+
+    extra = 0 if height == width else min(range(2, 8), key=overlap_error) - 1
+    for level in range(1, levels + 1):
+        side = floor(2 * short / (level + 1))
+        if side == 0:
+            continue
+        tops = _starts(height, side, level + (extra if height > width else 0))
+        lefts = _starts(width, side, level + (extra if width > height else 0))
+        yield from ((top, left, top + side, left + side) for top in tops for left in lefts)
+
+
+def _starts(length: int, side: int, count: int) -> list[int]:
+    step = (length - side) / (count - 1) if count > 1 else 0.0
+    return [floor(i * step) for i in range(count)]
+
+
+# By the names that published checkpoints use; each takes the channels of the map.
+POOLINGS: dict[str, Callable[[int], nn.Module]] = {
+    "gem": lambda channels: GeM(),
+    "gemmp": lambda channels: GeM(channels=channels),
+    "mac": lambda channels: MAC(),
+    "spoc": lambda channels: SPoC(),
+    "crow": lambda channels: CroW(),
+    "rmac": lambda channels: RMAC(),
+}

@@ -1,0 +1,102 @@
+"""Second-order attention: every location of a feature map looks at every other."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Init = Literal["kaiming", "orthogonal"]
+
+
+class SecondOrderAttention(nn.Module):
+    """The paper's SOA block: a residual non-local block, the identity until it is trained.
+
+    Example:
+        >>> block = SecondOrderAttention(64, reduction=4)
+        >>> x = torch.rand(1, 64, 9, 7)
+        >>> bool((block(x) == x).all())
+        True
+
+    Args:
+        channels: Channels of the feature map.
+        reduction: Queries, keys and values have `channels // reduction` channels.
+        init: How query, key and value start: "kaiming" in the retrieval network, "orthogonal" in
+            the patch network. The output projection always starts at zero.
+    """
+
+    def __init__(self, channels: int, reduction: int, *, init: Init = "kaiming") -> None:
+        super().__init__()
+        if reduction < 1 or channels < reduction:
+            raise ValueError(f"reduction {reduction} does not fit {channels} channels")
+        self.channels, self.reduction = channels, reduction
+        self.mid = channels // reduction
+        self.query = self._projection(channels, self.mid)
+        self.key = self._projection(channels, self.mid)
+        self.value = nn.Conv2d(channels, self.mid, 1)
+        self.output = nn.Conv2d(self.mid, channels, 1)
+        self._initialise(init)
+
+    @staticmethod
+    def _projection(channels: int, mid: int) -> nn.Sequential:
+        return nn.Sequential(
+            nn.Conv2d(channels, mid, 1), nn.BatchNorm2d(mid), nn.ReLU(inplace=True)
+        )
+
+    def _initialise(self, init: Init) -> None:
+        for conv in (self.query[0], self.key[0], self.value):
+            assert isinstance(conv, nn.Conv2d)
+            assert conv.bias is not None
+            if init == "kaiming":
+                nn.init.kaiming_normal_(conv.weight)
+            else:
+                nn.init.orthogonal_(conv.weight)
+            nn.init.zeros_(conv.bias)
+        nn.init.zeros_(self.output.weight)
+        assert self.output.bias is not None
+        nn.init.zeros_(self.output.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Re-weight a feature map; memory grows linearly with the number of locations.
+
+        Shape:
+            (b, channels, h, w) to the same.
+        """
+        # Without contiguous rows torch falls back to a kernel that holds the whole map.
+        q, k, v = (_locations(head(x)).contiguous() for head in (self.query, self.key, self.value))
+        # One head of `mid` channels; the fused kernel's default scale is ours: mid ** -1/2.
+        attended = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None])[:, 0]
+        return self._residual(x, attended)
+
+    def attend(self, x: Tensor, *, drawn: bool = False) -> tuple[Tensor, Tensor]:
+        """Re-weight a feature map and return the attention map, which is held in memory whole.
+
+        Args:
+            x: The feature map.
+            drawn: Use the flatter scale of the paper's pictures, `mid ** -3/4`. Never right for
+                descriptors.
+
+        Shape:
+            (b, channels, h, w) to the same, and (b, h·w, h·w): row i says how much location i
+            looks at each location; rows sum to one.
+        """
+        q, k, v = (_locations(head(x)) for head in (self.query, self.key, self.value))
+        alpha = self.mid ** (-0.75 if drawn else -0.5)
+        z = torch.softmax(alpha * (q @ k.transpose(1, 2)), dim=-1)  # paper, equation 2
+        return self._residual(x, z @ v), z
+
+    def _residual(self, x: Tensor, attended: Tensor) -> Tensor:
+        b, _, h, w = x.shape
+        attended = attended.transpose(1, 2).reshape(b, self.mid, h, w)
+        out: Tensor = x + self.output(attended)  # paper, equation 3
+        return out
+
+
+def _locations(x: Tensor) -> Tensor:
+    """(b, c, h, w) to (b, h·w, c)."""
+    return x.flatten(2).transpose(1, 2)
+
+
+# How a trunk runs one of its blocks: (layer number, block, map) to map.
+Attend = Callable[[int, SecondOrderAttention, Tensor], Tensor]

@@ -1,0 +1,86 @@
+"""Whitening computed from descriptors, in the form a linear layer can take over."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from solar.nn.norm import l2_normalize
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """Subtract a mean, multiply by a matrix whose rows come in falling order of importance.
+
+    Attributes:
+        mean: (d,)
+        matrix: (d, d)
+    """
+
+    mean: Tensor
+    matrix: Tensor
+
+    def apply(self, descriptors: Tensor, dim: int | None = None) -> Tensor:
+        """Whiten (n, d) descriptors to (n, dim) rows of unit norm."""
+        projected = (descriptors - self.mean) @ self.matrix[:dim].T
+        return l2_normalize(projected)
+
+    def linear(self, dim: int | None = None) -> nn.Linear:
+        """The same map as a layer with bias, ready to be trained further: weight P, bias −P·m."""
+        matrix = self.matrix[:dim]
+        layer = nn.Linear(matrix.shape[1], matrix.shape[0])
+        with torch.no_grad():
+            layer.weight.copy_(matrix)
+            layer.bias.copy_(-matrix @ self.mean)
+        return layer
+
+
+def pca_whitening(descriptors: Tensor) -> Whitening:
+    """Whiten by principal components: afterwards the covariance is the identity.
+
+    Args:
+        descriptors: (n, d) rows; computed in float64 whatever their type.
+    """
+    x = descriptors.double()
+    mean = x.mean(dim=0)
+    values, vectors = _eigen((x - mean).T @ (x - mean) / len(x))
+    # Directions that never vary would be blown up to noise; they stay as small as they are.
+    floor = values[0].clamp(min=torch.finfo(torch.float64).tiny) * 1e-12
+    return Whitening(mean, vectors.T / values.clamp(min=floor).sqrt()[:, None])
+
+
+def learned_whitening(descriptors: Tensor, queries: Tensor, positives: Tensor) -> Whitening:
+    """Whiten the differences within matching pairs, then rotate to the principal components.
+
+    Args:
+        descriptors: (n, d) rows; computed in float64 whatever their type.
+        queries: (m,) rows of the pairs' first photos; the mean is taken over these.
+        positives: (m,) rows of their matches.
+    """
+    x = descriptors.double()
+    mean = x[queries].mean(dim=0)
+    difference = x[queries] - x[positives]
+    whiten = torch.linalg.inv(_cholesky(difference.T @ difference / len(difference)))
+    centred = (x - mean) @ whiten.T
+    _, vectors = _eigen(centred.T @ centred)
+    return Whitening(mean, vectors.T @ whiten)
+
+
+def _eigen(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues in falling order and their vectors, one a column."""
+    values, vectors = torch.linalg.eigh((symmetric + symmetric.T) / 2)
+    return values.flip(0), vectors.flip(1)
+
+
+def _cholesky(symmetric: Tensor) -> Tensor:
+    """Cholesky factor, with as little added to the diagonal as makes the matrix definite."""
+    factor: Tensor
+    factor, failed = torch.linalg.cholesky_ex(symmetric)
+    ridge = 1e-10
+    while failed:
+        if ridge > 1e6:
+            raise ValueError("the descriptors of the pairs contain values that are not finite")
+        identity = torch.eye(len(symmetric), dtype=symmetric.dtype, device=symmetric.device)
+        factor, failed = torch.linalg.cholesky_ex(symmetric + ridge * identity)
+        ridge *= 10
+    return factor

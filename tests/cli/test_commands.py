@@ -1,0 +1,189 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from drawn import drawn_checkpoint, drawn_state, relative_error
+from PIL import Image
+
+from solar.models import PatchNet, RetrievalConfig, RetrievalNet
+
+
+def solar(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user does, in a process of its own."""
+    command = [sys.executable, "-c", "from solar.cli import main; main()", *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1", "COLUMNS": "100"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == expect, done.stdout + done.stderr
+    return done
+
+
+def complaint(*arguments: object) -> str:
+    """What a failing command says: one line on stderr, nothing on stdout, no traceback."""
+    done = solar(*arguments, expect=2)
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("weights") / "resnet18-solar.pth"
+    torch.save(
+        drawn_checkpoint(RetrievalNet(RetrievalConfig("resnet18", attention={4: 4, 5: 2}))), path
+    )
+    return path
+
+
+@pytest.mark.parametrize("boxed", [False, True])
+def test_describe_gives_the_published_descriptor_from_a_published_file(
+    golden: dict[str, np.ndarray],
+    golden_values: dict[str, list[float]],
+    golden_image: Path,
+    published: Path,
+    tmp_path: Path,
+    boxed: bool,
+) -> None:
+    box = ("--box", ",".join(map(str, golden_values["box"]))) if boxed else ()
+    scales = "1,1.4142135623730951,0.7071067811865476"
+    arguments = ("--model", published, "--size", 224, "--scales", scales, *box)
+    solar("describe", golden_image, *arguments, "-o", tmp_path / "out.npy")
+    ours = np.load(tmp_path / "out.npy")
+    assert ours.dtype == np.float32
+    assert (
+        relative_error(ours, golden["resnet18_file_box_multi" if boxed else "resnet18_file_multi"])
+        < 2e-4
+    )
+
+
+def test_describe_turns_photos_upright_unless_told_not_to(
+    golden_image: Path, published: Path, tmp_path: Path
+) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    upright = Image.open(golden_image).convert("RGB")
+    upright.transpose(Image.Transpose.ROTATE_90).save(tmp_path / "turned.png", exif=exif)
+    upright.save(tmp_path / "upright.png")
+    photos = (tmp_path / "upright.png", tmp_path / "turned.png")
+    options = ("--model", published, "--size", 96, "--scales", 1, "-o", tmp_path / "out.npy")
+    solar("describe", *photos, *options)
+    a, b = np.load(tmp_path / "out.npy")
+    np.testing.assert_allclose(a, b, atol=1e-6)
+    solar("describe", *photos, *options, "--ignore-orientation")
+    a, b = np.load(tmp_path / "out.npy")
+    assert a @ b < 0.9999
+
+
+def test_convert_and_describe_with_our_own_format(
+    golden: dict[str, np.ndarray], golden_image: Path, published: Path, tmp_path: Path
+) -> None:
+    solar("convert", published, tmp_path / "ours.safetensors")
+    options = ("--size", 224, "-o", tmp_path / "out.npy")
+    solar("describe", golden_image, "--model", tmp_path / "ours.safetensors", *options)
+    assert relative_error(np.load(tmp_path / "out.npy"), golden["resnet18_file_multi"]) < 2e-4
+
+
+def test_models_lists_names_and_reported_scores() -> None:
+    table = solar("models").stdout
+    assert "solar-r101" in table
+    assert "69.9/47.9" in table
+
+
+def test_models_can_be_read_by_a_program() -> None:
+    entries = json.loads(solar("models", "--task", "patches", "--json").stdout)
+    assert {entry["task"] for entry in entries} == {"patches"}
+    assert {"name", "dim", "parameters", "trained_on", "reported", "here"} <= set(entries[0])
+
+
+def test_demo_describes_generated_photos() -> None:
+    out = solar("demo", "--landmarks", 2, "--views", 2).stdout
+    assert "4 generated photos of 2 buildings" in out
+    assert out.count("100.0") == 4  # every photo is most similar to itself
+
+
+@pytest.mark.parametrize("command", [(), ("describe",), ("models",), ("convert",), ("demo",)])
+def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
+    text = solar(*command, "--help").stdout
+    assert "Usage: " in text
+    assert not command or "Example: solar" in text
+
+
+def test_version() -> None:
+    assert solar("--version").stdout.startswith("solar 0.")
+
+
+# Users' mistakes.
+
+
+def test_a_missing_photo_is_one_sentence_and_leaves_the_old_output(
+    published: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out.npy").write_bytes(b"old")
+    text = complaint(
+        "describe", tmp_path / "no.jpg", "--model", published, "-o", tmp_path / "out.npy"
+    )
+    assert "no.jpg" in text
+    assert (tmp_path / "out.npy").read_bytes() == b"old"
+
+
+def test_a_text_file_is_no_photo(published: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_text("not a photo")
+    text = complaint(
+        "describe", tmp_path / "a.jpg", "--model", published, "-o", tmp_path / "out.npy"
+    )
+    assert "a.jpg" in text
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--box", "1,2,3"), ("--box", "900,900,950,950"), ("--scales", "1,zero"), ("--scales", "-1")],
+)
+def test_a_bad_box_or_scale_is_one_sentence(
+    golden_image: Path, published: Path, tmp_path: Path, option: str, value: str
+) -> None:
+    arguments = ("--model", published, "-o", tmp_path / "o.npy", f"{option}={value}")
+    assert option.strip("-") in complaint("describe", golden_image, *arguments).lower()
+
+
+def test_an_output_that_is_no_npy_or_cannot_be_written_is_one_sentence(
+    golden_image: Path, published: Path, tmp_path: Path
+) -> None:
+    arguments = ("describe", golden_image, "--model", published, "--size", 64, "--scales", 1)
+    assert ".npy" in complaint(*arguments, "-o", tmp_path / "out.txt")
+    assert "cannot be written" in complaint(*arguments, "-o", tmp_path / "no" / "out.npy")
+
+
+def test_an_unknown_model_is_one_sentence_with_a_suggestion(
+    golden_image: Path, tmp_path: Path
+) -> None:
+    text = complaint("describe", golden_image, "--model", "solar-r100", "-o", tmp_path / "o.npy")
+    assert "solar-r101" in text
+
+
+def test_without_a_network_connection_the_sentence_says_what_to_do(
+    golden_image: Path, tmp_path: Path
+) -> None:
+    text = complaint("describe", golden_image, "--model", "solar-r101", "-o", tmp_path / "o.npy")
+    assert "SOLAR_OFFLINE" in text
+
+
+def test_a_patch_model_does_not_describe_photos(golden_image: Path, tmp_path: Path) -> None:
+    torch.save(drawn_state(PatchNet(), "local"), tmp_path / "local.pth")
+    text = complaint(
+        "describe", golden_image, "--model", tmp_path / "local.pth", "-o", tmp_path / "o.npy"
+    )
+    assert "patches" in text
+
+
+def test_a_file_that_is_no_checkpoint_is_one_sentence(golden_image: Path, tmp_path: Path) -> None:
+    text = complaint("describe", golden_image, "--model", golden_image, "-o", tmp_path / "o.npy")
+    assert "not a checkpoint" in text
+
+
+def test_an_unknown_task_is_one_sentence() -> None:
+    assert "retrieval" in complaint("models", "--task", "cooking")

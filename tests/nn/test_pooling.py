@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+import torch
+from drawn import relative_error
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solar.nn import MAC, POOLINGS, RMAC, CroW, GeM, Regional, SPoC, l2_normalize
+from solar.nn.pooling import square_regions
+
+
+@pytest.mark.parametrize("p", [1.0, 3.0, 5.5])
+def test_gem_equals_the_published_one(golden: dict[str, np.ndarray], p: float) -> None:
+    pooled = GeM(p)(torch.from_numpy(golden["gem_x"]))
+    assert relative_error(pooled, golden[f"gem_p{p}"]) < 1e-5
+
+
+def test_gem_with_p_one_is_the_mean_and_with_large_p_nearly_the_maximum() -> None:
+    x = torch.rand(2, 8, 5, 7) + 0.1
+    torch.testing.assert_close(GeM(1.0)(x), SPoC()(x))
+    torch.testing.assert_close(GeM(200.0)(x.double().float()), MAC()(x), rtol=0.03, atol=0)
+
+
+def test_gem_per_channel_uses_each_channels_exponent() -> None:
+    x = torch.rand(2, 3, 4, 5) + 0.1
+    pool = GeM(channels=3)
+    with torch.no_grad():
+        pool.p.copy_(torch.tensor([1.0, 2.0, 4.0]))
+    for channel, p in enumerate((1.0, 2.0, 4.0)):
+        torch.testing.assert_close(pool(x)[:, channel], GeM(p)(x)[:, channel])
+
+
+def test_gem_is_computed_and_returned_in_float32() -> None:
+    x = torch.rand(1, 4, 6, 6)
+    torch.testing.assert_close(GeM()(x.bfloat16()), GeM()(x.bfloat16().float()), rtol=0, atol=0)
+    assert GeM()(x.half()).dtype == torch.float32
+
+
+def test_gem_learns_its_exponent_even_where_nothing_fires() -> None:
+    pool = GeM()
+    pool(torch.zeros(1, 2, 3, 3)).sum().backward()
+    assert torch.isfinite(pool.p.grad).all()
+
+
+@pytest.mark.parametrize("shape", ["wide", "tall", "square"])
+def test_rmac_equals_the_published_one(golden: dict[str, np.ndarray], shape: str) -> None:
+    pooled = RMAC()(torch.from_numpy(golden[f"rmac_{shape}_x"]))
+    assert relative_error(pooled, golden[f"rmac_{shape}_y"]) < 1e-5
+
+
+def test_l2_norm_equals_the_published_one(golden: dict[str, np.ndarray]) -> None:
+    assert relative_error(l2_normalize(torch.from_numpy(golden["gem_x"])), golden["l2n_y"]) < 1e-5
+
+
+def test_l2_norm_adds_its_epsilon_to_the_norm() -> None:
+    x = torch.tensor([[3e-6, 4e-6]], dtype=torch.float64)
+    torch.testing.assert_close(l2_normalize(x), x / 6e-6)
+    assert torch.equal(l2_normalize(torch.zeros(1, 3)), torch.zeros(1, 3))
+
+
+def test_crow_equals_a_loop_over_locations_and_channels() -> None:
+    x = torch.relu(torch.randn(1, 4, 3, 5, generator=torch.Generator().manual_seed(1)))
+    energy = x[0].sum(0)
+    spatial = (energy / (energy**2).sum().sqrt()).sqrt()
+    firing = torch.stack([(x[0, c] > 0).float().mean() for c in range(4)])
+    expected = torch.stack(
+        [(x[0, c] * spatial).sum() * torch.log(firing.sum() / firing[c]) for c in range(4)]
+    )
+    torch.testing.assert_close(CroW()(x)[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_regional_max_pooling_without_whitening_is_rmac() -> None:
+    x = torch.rand(2, 6, 9, 14)
+    torch.testing.assert_close(Regional(MAC())(x), RMAC()(x))
+
+
+def test_regional_pooling_whitens_every_region() -> None:
+    x, whiten = torch.rand(1, 6, 8, 8), torch.nn.Linear(6, 6)
+    boxes = [(0, 0, 8, 8), *square_regions(8, 8)]
+    regions = [l2_normalize(GeM()(x[:, :, t:b, left:r])) for t, left, b, r in boxes]
+    expected = sum(l2_normalize(whiten(region)) for region in regions)
+    torch.testing.assert_close(Regional(GeM(), whiten)(x), expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(h=st.integers(1, 60), w=st.integers(1, 60))
+def test_regions_are_squares_inside_the_map(h: int, w: int) -> None:
+    for top, left, bottom, right in square_regions(h, w):
+        assert bottom - top == right - left > 0
+        assert top >= 0
+        assert left >= 0
+        assert bottom <= h
+        assert right <= w
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+@settings(max_examples=10, deadline=None)
+@given(h=st.integers(1, 9), w=st.integers(1, 9))
+def test_every_pooling_takes_any_map_down_to_one_location(name: str, h: int, w: int) -> None:
+    pooled = POOLINGS[name](5)(torch.rand(2, 5, h, w))
+    assert pooled.shape == (2, 5)
+    assert torch.isfinite(pooled).all()

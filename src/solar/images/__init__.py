@@ -3,14 +3,17 @@
 from solar.images.boxes import Box, crop, parse_box
 from solar.images.decode import MAX_PIXELS, ImageError, Photo, Source, image_size, load, read_image
 from solar.images.resize import query_size, thumbnail, thumbnail_size
+from solar.images.sources import Photos, find_photos
 
 __all__ = [
     "MAX_PIXELS",
     "Box",
     "ImageError",
     "Photo",
+    "Photos",
     "Source",
     "crop",
+    "find_photos",
     "image_size",
     "load",
     "parse_box",

@@ -1,0 +1,128 @@
+"""Where photos come from: a folder, a list, tar shards. Each photo has a name, its key everywhere."""
+
+import os
+import tarfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from solar.errors import SolarError
+
+# What a folder is searched for; anything else in it is not a photo.
+SUFFIXES = frozenset(
+    ".jpg .jpeg .jpe .jfif .png .webp .tif .tiff .gif .bmp .avif .heic .heif".split()
+)
+
+
+@dataclass(frozen=True)
+class Photos:
+    """Photos in a fixed order. Small enough to send to other processes.
+
+    Attributes:
+        names: Unique, in order: paths relative to the folder, or as written in the list or shard.
+        places: Where the bytes of each are: a file, and for a tar shard the range within it.
+    """
+
+    names: tuple[str, ...]
+    places: tuple[Path | tuple[Path, int, int], ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def read(self, number: int) -> Path | bytes:
+        """What `solar.images.load` takes for photo `number`: its file, or its bytes in a shard.
+
+        Raises:
+            SolarError: The shard cannot be read any more.
+        """
+        place = self.places[number]
+        if isinstance(place, Path):
+            return place
+        shard, offset, size = place
+        try:
+            with shard.open("rb") as file:
+                file.seek(offset)
+                data = file.read(size)
+        except OSError as error:
+            raise SolarError(f"{shard} cannot be read: {error.strerror or error}.") from error
+        if len(data) < size:
+            raise SolarError(f"{shard} is shorter than it was: {self.names[number]} is cut off.")
+        return data
+
+
+def find_photos(source: str | Path | Sequence[str | Path]) -> Photos:
+    """Find photos, in the same order every time.
+
+    Args:
+        source: A folder (searched in depth, hidden files left out, sorted by name); a `.txt` list
+            (a path a line, relative to the list's folder); a `.tar` shard (its members' names); one
+            photo; or several of these, one after the other.
+
+    Raises:
+        SolarError: There is no such thing, it holds no photo, or two photos share a name.
+    """
+    parts = [source] if isinstance(source, str | Path) else list(source)
+    names: list[str] = []
+    places: list[Path | tuple[Path, int, int]] = []
+    for part in parts:
+        found = _find(Path(part))
+        names += [name for name, _ in found]
+        places += [place for _, place in found]
+    shown = ", ".join(str(part) for part in parts)
+    if not names:
+        raise SolarError(f"There is no photo in {shown or 'an empty list'}.")
+    if len(set(names)) < len(names):
+        [(twice, _)] = Counter(names).most_common(1)
+        raise SolarError(f"Two photos in {shown} are called {twice}: names must be unique.")
+    return Photos(tuple(names), tuple(places))
+
+
+def _find(path: Path) -> Sequence[tuple[str, Path | tuple[Path, int, int]]]:
+    try:
+        if path.is_dir():
+            return _in_folder(path)
+        if not path.exists():
+            raise SolarError(f"There is no file or folder {path}.")
+        if path.suffix == ".txt":
+            return _in_list(path)
+        if path.suffix == ".tar":
+            return _in_shard(path)
+        if path.name.endswith((".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip")):
+            raise SolarError(f"{path} is compressed: unpack it, or give a plain .tar.")
+        return [(path.name, path)]
+    except OSError as error:
+        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _in_folder(folder: Path) -> list[tuple[str, Path]]:
+    found = []
+    for root, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [
+            Path(root, name)
+            for name in files
+            if Path(name).suffix.lower() in SUFFIXES and not name.startswith(".")
+        ]
+    return sorted((path.relative_to(folder).as_posix(), path) for path in found)
+
+
+def _in_list(path: Path) -> list[tuple[str, Path]]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise SolarError(f"{path} is not a text file in UTF-8.") from error
+    names = [line.strip() for line in lines]
+    return [(name, path.parent / name) for name in names if name and not name.startswith("#")]
+
+
+def _in_shard(path: Path) -> list[tuple[str, tuple[Path, int, int]]]:
+    try:
+        with tarfile.open(path, "r:") as shard:
+            return [
+                (member.name, (path, member.offset_data, member.size))
+                for member in shard
+                if member.isfile() and Path(member.name).suffix.lower() in SUFFIXES
+            ]
+    except tarfile.TarError as error:
+        raise SolarError(f"{path} is not a complete tar file ({error}).") from error

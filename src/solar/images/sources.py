@@ -1,4 +1,4 @@
-"""Where photos come from: a folder, a list, tar shards. Each photo has a name, its key everywhere."""
+"""Where photos come from: a folder, a list, tar shards. A photo's name is its key everywhere."""
 
 import os
 import tarfile
@@ -11,7 +11,8 @@ from solar.errors import SolarError
 
 # What a folder is searched for; anything else in it is not a photo.
 SUFFIXES = frozenset(
-    ".jpg .jpeg .jpe .jfif .png .webp .tif .tiff .gif .bmp .avif .heic .heif".split()
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif", ".tiff", ".gif", ".bmp"}
+    | {".avif", ".heic", ".heif"}
 )
 
 

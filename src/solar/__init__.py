@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from solar.describe import Store, extract
     from solar.errors import SolarError
     from solar.models import (
         PatchConfig,
@@ -26,7 +27,9 @@ _HOMES = {
     "PatchNet": "solar.models",
     "RetrievalConfig": "solar.models",
     "RetrievalNet": "solar.models",
+    "Store": "solar.describe",
     "convert": "solar.models",
+    "extract": "solar.describe",
     "load": "solar.models",
     "save": "solar.models",
 }
@@ -37,8 +40,10 @@ __all__ = [
     "RetrievalConfig",
     "RetrievalNet",
     "SolarError",
+    "Store",
     "__version__",
     "convert",
+    "extract",
     "load",
     "save",
 ]

@@ -70,7 +70,7 @@ def test_a_file_becomes_the_published_input(
     name = "file_box" if boxed else "file"
     box = tuple(golden_values["box"]) if boxed else None
     photo = load(golden_image, golden_values["file_image_size"], box=box)
-    x = resnet18.normalise(photo.pixels)
+    x = resnet18.normalise(torch.from_numpy(photo.pixels)[None])
     assert list(x.shape) == golden[f"{name}_input_shape"].tolist()
     assert float(x.double().mean()) == pytest.approx(float(golden[f"{name}_input_mean"]), abs=1e-6)
 

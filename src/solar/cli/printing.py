@@ -3,9 +3,20 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TimeRemainingColumn,
+    track,
+)
+from rich.text import Text
 
 T = TypeVar("T")
 
@@ -30,9 +41,47 @@ def print_json(value: Any) -> None:
 
 def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
     """Show a bar with time left on a terminal, nothing elsewhere; it is gone when done."""
-    from rich.progress import track
-
     console = errors()
     yield from track(
         items, what, total=total, console=console, transient=True, disable=not console.is_terminal
     )
+
+
+class PhotoProgress:
+    """Counts described photos and draws them, with photos a second and the time left."""
+
+    def __init__(self, bar: Progress, total: int) -> None:
+        self.described = self.failed = 0
+        self._bar = bar
+        self._task = bar.add_task("Describing", total=total)
+
+    def advance(self, described: int, failed: int) -> None:
+        """Some more were described, or could not be read."""
+        self.described += described
+        self.failed += failed
+        self._bar.advance(self._task, described + failed)
+
+
+@contextmanager
+def photo_progress(total: int) -> Iterator[PhotoProgress]:
+    """Show a bar on a terminal, nothing elsewhere; it is gone when done."""
+    console = errors()
+    columns = (
+        "[progress.description]{task.description}",
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        yield PhotoProgress(bar, total)
+
+
+class _Rate(ProgressColumn):
+    """Photos a second."""
+
+    def render(self, task: Task) -> Text:
+        """Draw it once it is known."""
+        return Text(f"{task.speed:.1f} photos/s" if task.speed else "")

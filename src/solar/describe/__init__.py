@@ -1,1 +1,6 @@
-"""A folder of photos becomes a store of descriptors."""
+"""Many photos become a store of descriptors."""
+
+from solar.describe.extractor import Pace, Settings, extract
+from solar.describe.store import Store
+
+__all__ = ["Pace", "Settings", "Store", "extract"]

@@ -113,6 +113,10 @@ class RetrievalNet(nn.Module):
         self.pool = pool
         self.whiten = nn.Linear(channels, dim) if config.whitening else None
         self.post = nn.ModuleDict({name: nn.Linear(dim, dim) for name in config.post_whitening})
+        self.mean: Tensor
+        self.std: Tensor
+        for name, values in (("mean", config.mean), ("std", config.std)):
+            self.register_buffer(name, torch.tensor(values).view(3, 1, 1), persistent=False)
 
     @property
     def dim(self) -> int:
@@ -184,12 +188,9 @@ class RetrievalNet(nn.Module):
             return float(self.pool.p.item())
         return 1.0
 
-    def normalise(self, pixels: np.ndarray[Any, Any]) -> Tensor:
-        """One photo's (h, w, 3) bytes to a (1, 3, h, w) batch on the network's device."""
-        x = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device)
-        x = x.permute(2, 0, 1)[None].float() / 255
-        mean, std = (x.new_tensor(v)[:, None, None] for v in (self.config.mean, self.config.std))
-        return (x - mean) / std
+    def normalise(self, pixels: Tensor) -> Tensor:
+        """Photos as (b, h, w, 3) bytes to the (b, 3, h, w) float32 batch the network takes."""
+        return (pixels.movedim(-1, 1).float() / 255 - self.mean) / self.std
 
     def describe(
         self,
@@ -223,7 +224,8 @@ class RetrievalNet(nn.Module):
         with inference(self):
             for row, source in zip(rows, many, strict=True):
                 photo = load(source, size or self.config.size, box=box, orient=orient)
-                row[:] = self.multiscale(self.normalise(photo.pixels), scales)[0].cpu().numpy()
+                batch = self.normalise(torch.from_numpy(photo.pixels)[None].to(self.device))
+                row[:] = self.multiscale(batch, scales)[0].cpu().numpy()
         return rows
 
 

@@ -1,0 +1,151 @@
+"""Time a photo on a GPU: ResNet-101 with attention after conv4 and conv5, 1024×768, three scales.
+
+    PYTHONPATH=src python benchmarks/describe_gpu.py [--json results.json]
+
+In one run: a plain eager float32 loop over single photos, the fast path at batch 32 and for single
+photos, the same without attention, and whole extractions from JPEG files. Weights are drawn at
+random, scaled so that activations keep their size; the files are generated.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from machine import machine
+from torch import nn
+
+from solar.describe import Pace, extract
+from solar.describe.precision import FastNet
+from solar.models import RetrievalConfig, RetrievalNet
+
+HEIGHT, WIDTH, BATCH = 768, 1024, 32
+
+
+def network(attention: dict[int, int]) -> RetrievalNet:
+    """A ResNet-101 whose activations neither grow nor vanish."""
+    torch.manual_seed(0)
+    net = RetrievalNet(RetrievalConfig("resnet101", attention=attention)).eval()
+    generator = torch.Generator().manual_seed(1)
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            for tensor, low, high in (
+                (module.running_mean, -0.2, 0.2),
+                (module.running_var, 0.5, 1.5),
+                (module.weight.data, 0.4, 0.8),
+            ):
+                assert tensor is not None
+                tensor.uniform_(low, high, generator=generator)
+    for layer in attention:
+        output = net.backbone.get_submodule(f"soa{layer}.output")
+        assert isinstance(output, nn.Conv2d)
+        nn.init.normal_(output.weight, std=0.5 / output.in_channels**0.5, generator=generator)
+    return net.cuda()
+
+
+def milliseconds(run: Any, rounds: int) -> float:
+    """Median time of a call, by the GPU's own clock, after warming up."""
+    for _ in range(3):
+        run()
+    times = []
+    for _ in range(rounds):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()  # type: ignore[no-untyped-call]
+        run()
+        end.record()  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end))  # type: ignore[no-untyped-call]
+    return statistics.median(times)
+
+
+def compute(results: dict[str, Any]) -> RetrievalNet:
+    """Everything that starts with pixels on the GPU."""
+    pixels = torch.randint(0, 256, (BATCH, HEIGHT, WIDTH, 3), dtype=torch.uint8, device="cuda")
+    one = pixels[:1].contiguous()
+    solar, gem = network({4: 4, 5: 2}), network({})
+
+    def plain() -> torch.Tensor:
+        with torch.inference_mode():
+            return solar.multiscale(solar.normalise(one))
+
+    results["plain_float32_single_ms"] = milliseconds(plain, 10)
+    with torch.inference_mode():
+        exact = torch.cat([solar.multiscale(solar.normalise(p[None])) for p in pixels[:8]])
+    fast, fast_gem = FastNet(solar), FastNet(gem)
+    results["cosine_to_float32"] = F.cosine_similarity(fast(pixels)[:8], exact).min().item()
+    # In turns, so that a change of clocks hits both.
+    rounds = [
+        (milliseconds(lambda: fast(pixels), 10), milliseconds(lambda: fast_gem(pixels), 10))
+        for _ in range(5)
+    ]
+    results["solar_batch_ms_a_photo"] = statistics.median(s for s, _ in rounds) / BATCH
+    results["gem_batch_ms_a_photo"] = statistics.median(g for _, g in rounds) / BATCH
+    results["attention_cost"] = statistics.median(s / g for s, g in rounds) - 1
+    results["solar_single_ms"] = milliseconds(lambda: fast(one), 50)
+    results["gem_single_ms"] = milliseconds(lambda: fast_gem(one), 50)
+    results["batch_peak_GiB"] = torch.cuda.max_memory_allocated() / 2**30
+    return solar
+
+
+def end_to_end(net: RetrievalNet, results: dict[str, Any], photos: int) -> None:
+    """Whole extractions from JPEG files: decoding, transfer, description, writing."""
+    from PIL import Image
+
+    from solar.datasets import toy
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary, "photos")
+        folder.mkdir()
+        made = []
+        for i in range(16):
+            image = toy.landmark(i, 0, size=(WIDTH // 2, HEIGHT // 2)).resize(
+                (WIDTH, HEIGHT), Image.Resampling.LANCZOS
+            )
+            made.append(folder / f"made-{i}.jpg")
+            image.save(made[-1], quality=90)
+        for i in range(photos - len(made)):
+            os.link(made[i % len(made)], folder / f"{i:06}.jpg")
+        times: list[tuple[float, int]] = []
+        start = time.perf_counter()
+
+        def progress(described: int, failed: int) -> None:
+            times.append((time.perf_counter() - start, described))
+
+        extract(
+            folder, Path(temporary, "store"), model=net, pace=Pace(batch=BATCH), progress=progress
+        )
+    # The rate once running: without loading the network and starting the decoders.
+    skip = len(times) // 5
+    done = sum(n for _, n in times[skip + 1 :])
+    results["end_to_end_ms_a_photo"] = 1000 * (times[-1][0] - times[skip][0]) / done
+    results["end_to_end_photos"] = photos
+    results["end_to_end_start_s"] = times[0][0]
+
+
+def main() -> None:
+    """Run everything and print it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--photos", type=int, default=8192, help="of the end-to-end run")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    results: dict[str, Any] = {"machine": machine()}
+    net = compute(results)
+    for name, value in results.items():
+        print(f"{name}: {value}", flush=True)
+    end_to_end(net, results, arguments.photos)
+    ratio = results["end_to_end_ms_a_photo"] / results["solar_batch_ms_a_photo"] - 1
+    results["end_to_end_over_compute"] = ratio
+    for name in ("end_to_end_ms_a_photo", "end_to_end_over_compute", "end_to_end_start_s"):
+        print(f"{name}: {results[name]}", flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

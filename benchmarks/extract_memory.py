@@ -1,0 +1,101 @@
+"""Peak memory of an extraction over more and more photos: it must not grow with their number.
+
+    python benchmarks/extract_memory.py [--photos 1000 10000] [--json results.json]
+
+Generated photos, a small network, a process of its own for each number. What is reported is the
+process's own memory (mapped files not counted), at its highest during the run, decoders included.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from machine import machine
+
+
+def anonymous(process: int) -> int:
+    """Bytes of a process's own memory, mapped files left out."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process has started."""
+    try:
+        return [
+            int(n) for n in Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        ]
+    except OSError:
+        return []
+
+
+def extract_here(folder: Path) -> None:
+    """Run an extraction and print the highest memory seen, in bytes."""
+    import torch
+
+    from solar.describe import Pace, extract
+    from solar.models import RetrievalConfig, RetrievalNet
+
+    torch.manual_seed(0)
+    net = RetrievalNet(RetrievalConfig("resnet18", dim=64, size=96, scales=(1.0,)))
+    peak, done = 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(0.05):
+            me = os.getpid()
+            peak = max(peak, anonymous(me) + sum(anonymous(child) for child in children(me)))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    start = time.perf_counter()
+    store = extract(
+        folder, folder.parent / f"{folder.name}.store", model=net, pace=Pace(decoders=1)
+    )
+    seconds = time.perf_counter() - start
+    done.set()
+    watcher.join()
+    print(json.dumps({"photos": len(store), "peak_MiB": peak / 2**20, "seconds": seconds}))
+
+
+def main() -> None:
+    """Make the photos, run every number, print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--photos", type=int, nargs="+", default=[1000, 10000])
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        extract_here(arguments.one)
+        return
+    from solar.datasets import toy
+
+    rows = []
+    with tempfile.TemporaryDirectory() as temporary:
+        root = Path(temporary)
+        made = toy.write(root / "made", landmarks=20, views=5, size=(128, 96))
+        print(f"{'photos':>8} {'peak MiB':>9}")
+        for number in arguments.photos:
+            folder = root / str(number)
+            folder.mkdir()
+            for i in range(number):
+                os.link(made[i % len(made)], folder / f"{i:06}.jpg")
+            command = [sys.executable, __file__, "--one", str(folder)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            rows.append(json.loads(done.stdout))
+            print(f"{number:>8} {rows[-1]['peak_MiB']:>9.0f}", flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""The same extraction on a Dask cluster: a shard is a task, the store is shared."""
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from solar.describe.extractor import Describer, Job, Progress, Settings, describer
+from solar.describe.store import Store
+from solar.errors import SolarError
+from solar.images import Photos
+from solar.models import RetrievalNet, fingerprint
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+# A task that was on a worker when it died runs again elsewhere, up to this many times.
+RETRIES = 5
+TIMEOUT = 10  # seconds that a scheduler has to answer
+
+
+def run_on_cluster(
+    job: Job,
+    store: Store,
+    net: RetrievalNet,
+    scheduler: str | None,
+    workers: int | None,
+    progress: Progress | None = None,
+) -> None:
+    """Describe all shards that a store still lacks on the workers of a cluster.
+
+    Every worker must see the photos and the store under the same paths, and have this package
+    installed. It gets the network once. A worker that is lost costs only the shards it was at.
+
+    Args:
+        job: What to describe.
+        store: Where to; its folder is shared by all workers.
+        net: The network; sent to the workers from memory.
+        scheduler: Address of a scheduler that is running, or None to start workers here.
+        workers: How many to start here.
+        progress: Called after every shard.
+
+    Raises:
+        SolarError: Dask is not installed, or the scheduler cannot be reached.
+    """
+    try:
+        from distributed import as_completed
+    except ImportError:
+        raise SolarError(
+            "A cluster needs Dask: install it with `pip install solar-retrieval[dask]`."
+        ) from None
+
+    pending = store.pending()
+    with _client(scheduler, workers) as client:
+        network = client.scatter(net.cpu().eval(), broadcast=True)
+        digest = fingerprint(net)
+        tasks = [
+            client.submit(
+                _describe_shard,
+                _part(job, store, shard),
+                store,
+                shard,
+                network,
+                digest,
+                key=f"describe-{store.model_hash[:8]}-{shard}",
+                retries=RETRIES,
+                pure=False,
+            )
+            for shard in pending
+        ]
+        for task in as_completed(tasks):
+            described, failed = task.result()
+            if progress:
+                progress(described, failed)
+
+
+def _client(scheduler: str | None, workers: int | None) -> "Client":
+    from distributed import Client
+
+    if scheduler is None:
+        # Worker processes of our own: one network each, so threads would only share its locks.
+        return Client(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+    try:
+        return Client(scheduler, timeout=TIMEOUT)
+    except (OSError, ValueError) as error:
+        raise SolarError(
+            f"No Dask scheduler answers at {scheduler}: start one with `dask scheduler`."
+        ) from error
+
+
+def _part(job: Job, store: Store, shard: int) -> Job:
+    """The piece of a job that one shard needs, so that a task stays small."""
+    start = shard * store.shard_size
+    piece = slice(start, start + store.shard_size)
+    names = job.photos.names[piece]
+    boxes = {name: job.boxes[name] for name in names if name in job.boxes}
+    return Job(Photos(names, job.photos.places[piece]), job.settings, boxes, job.pace)
+
+
+def _describe_shard(
+    job: Job, store: Store, shard: int, net: RetrievalNet, digest: str
+) -> tuple[int, int]:
+    """One task, on a worker: decode, describe and write a shard; return what came of it."""
+    numbers = range(len(job.photos))
+    describe = _describer(_Keyed(net, digest), job.settings)
+    described = job.describe(numbers, map(job.decode, numbers), describe)
+    store.write_shard(shard, *described)
+    return len(described.names), len(described.failures)
+
+
+class _Keyed:
+    """A network that is looked up by its fingerprint, so that a worker prepares it once."""
+
+    def __init__(self, net: RetrievalNet, digest: str) -> None:
+        self.net, self.digest = net, digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, _Keyed) and self.digest == other.digest
+
+
+@lru_cache(maxsize=1)
+def _describer(keyed: _Keyed, settings: Settings) -> Describer:
+    return describer(keyed.net, settings)

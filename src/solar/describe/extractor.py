@@ -1,0 +1,309 @@
+"""A folder, a list or tar shards become a store of descriptors.
+
+Reader → decoder → batcher → network → writer. Photos are decoded in other processes and arrive in
+order; those of one size share a forward pass; vectors leave a shard at a time. What a shard holds
+depends on its photos alone, so any run that finishes a store finishes the same one.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from solar.describe.store import Store, lock
+from solar.errors import SolarError
+from solar.images import Box, Photos, find_photos, load
+from solar.images.batches import Batch, Batcher
+from solar.models import RetrievalNet, fingerprint
+from solar.models import load as load_model
+
+Progress = Callable[[int, int], None]
+"""Called with how many photos were just described and how many could not be read."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides a descriptor besides the photo and the network; kept in the store.
+
+    Attributes:
+        size: Longest side that a photo is reduced to.
+        scales: Descriptors of these scales are averaged.
+        orient: Obey EXIF orientation (the published code does not).
+        mode: "exact" decodes as published; "fast" lets large JPEGs be decoded at a fraction.
+        device: "cpu" computes in float32, "cuda" in bfloat16.
+    """
+
+    size: int
+    scales: tuple[float, ...]
+    orient: bool = True
+    mode: Literal["exact", "fast"] = "exact"
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How to work; none of it changes which photos are described.
+
+    Attributes:
+        decoders: Processes that decode; 0 decodes in between. Default: by the machine.
+        batch: Photos of one size a forward pass, at most.
+        pixels: Pixels a forward pass, at most, which bounds the memory.
+    """
+
+    decoders: int | None = None
+    batch: int = 32
+    pixels: int = 32 * 1024 * 1024
+
+
+class Describer(Protocol):
+    """What turns pixels into descriptors: `FastNet`, or another backend."""
+
+    device: torch.device
+
+    def __call__(self, pixels: Tensor) -> Tensor:
+        """Shape: (b, h, w, 3) bytes to (b, dim) float32."""
+
+
+def extract(
+    source: str | Path | Sequence[str | Path] | Photos,
+    destination: str | Path,
+    *,
+    model: RetrievalNet | str | Path,
+    size: int | None = None,
+    scales: Sequence[float] | None = None,
+    boxes: Mapping[str, Box] | None = None,
+    orient: bool = True,
+    mode: Literal["exact", "fast"] = "exact",
+    dtype: Literal["float32", "float16"] = "float32",
+    shard_size: int = 1024,
+    device: str | None = None,
+    pace: Pace | None = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Store:
+    """Describe every photo of a source; go on where an earlier run stopped.
+
+    Args:
+        source: What `solar.images.find_photos` takes, or what it gave.
+        destination: The store's folder. One that is there is continued, and refused if it was made
+            with another model, other settings or other photos.
+        model: A retrieval network, or what `solar.load` takes.
+        size: Longest side; default: the model's.
+        scales: Default: the model's.
+        boxes: For some photos by name, the part to describe, in pixels of the upright photo.
+        orient: Obey EXIF orientation.
+        mode: "fast" decodes large JPEGs at a fraction of their size.
+        dtype: Of the stored vectors.
+        shard_size: Photos a shard: what a kill can cost.
+        device: Where the network runs, "cpu" or "cuda"; default: where it is.
+        pace: How to work.
+        scheduler: Address of a Dask scheduler whose workers do it, `tcp://host:8786`.
+        workers: Without a scheduler: start this many local Dask workers. Default: none, describe
+            in this process.
+        progress: Called after every shard or batch.
+
+    Returns:
+        The finished store. Photos that could not be read are in its `failures`.
+
+    Raises:
+        SolarError: Nothing to describe, a store that does not fit, a full disk.
+    """
+    photos = source if isinstance(source, Photos) else find_photos(source)
+    name = str(model) if isinstance(model, str | Path) else "a network in memory"
+    net = model if isinstance(model, RetrievalNet) else load_model(model)
+    if not isinstance(net, RetrievalNet):
+        raise SolarError(f"{name} describes patches, not photos: choose a retrieval model.")
+    settings = Settings(
+        size or net.config.size,
+        net.config.scales if scales is None else tuple(scales),
+        orient,
+        mode,
+        torch.device(device or net.device).type,
+    )
+    with lock(destination):
+        store = Store.create(
+            destination,
+            photos.names,
+            model=name,
+            model_hash=fingerprint(net),
+            settings={**asdict(settings), "boxes": {k: list(v) for k, v in (boxes or {}).items()}},
+            dim=net.dim,
+            dtype=dtype,
+            shard_size=shard_size,
+        )
+        job = Job(photos, settings, dict(boxes or {}), pace or Pace())
+        if scheduler is None and workers is None:
+            job.run(store, describer(net, settings), progress)
+        else:
+            from solar.describe.cluster import run_on_cluster
+
+            run_on_cluster(job, store, net, scheduler, workers, progress)
+        return Store.open(destination)
+
+
+def describer(net: RetrievalNet, settings: Settings) -> Describer:
+    """The fastest faithful way to run a network on the device that the settings name."""
+    from solar.describe.precision import FastNet
+
+    if settings.device == "cuda" and not torch.cuda.is_available():
+        raise SolarError("This machine has no CUDA device to describe photos with.")
+    return FastNet(net, device=settings.device, scales=settings.scales)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to describe and how; small enough to be sent to workers."""
+
+    photos: Photos
+    settings: Settings
+    boxes: dict[str, Box]
+    pace: Pace
+
+    def run(self, store: Store, describe: Describer, progress: Progress | None = None) -> None:
+        """Describe all shards that a store still lacks."""
+        shards = {shard: self._numbers(store, shard) for shard in store.pending()}
+        decoded = self._decoded([n for numbers in shards.values() for n in numbers], describe)
+        for shard, numbers in shards.items():
+            store.write_shard(shard, *self.describe(numbers, decoded, describe, progress))
+
+    def describe(
+        self,
+        numbers: Sequence[int],
+        decoded: Iterator["Decoded"],
+        describe: Describer,
+        progress: Progress | None = None,
+    ) -> "Described":
+        """Describe some photos from a stream of decoded ones that has come to the first of them."""
+        sizes: dict[int, tuple[int, int]] = {}
+        failures: dict[str, str] = {}
+
+        def batches() -> Iterator[Batch[int]]:
+            batcher = Batcher[int](self.pace.batch, self.pace.pixels)
+            for photo in islice(decoded, len(numbers)):
+                if photo.pixels is None:
+                    failures[self.photos.names[photo.number]] = photo.reason
+                else:
+                    sizes[photo.number] = photo.size
+                    yield from batcher.add(photo.number, photo.pixels)
+            yield from batcher.flush()
+
+        vectors: dict[int, np.ndarray[Any, Any]] = {}
+        for keys, rows in _run(describe, batches()):
+            vectors.update(zip(keys, rows, strict=True))
+            if progress:
+                progress(len(keys), 0)
+        if progress and failures:
+            progress(0, len(failures))
+        return Described(
+            [vectors[n] for n in numbers if n in vectors],
+            [self.photos.names[n] for n in numbers if n in vectors],
+            [sizes[n] for n in numbers if n in vectors],
+            failures,
+        )
+
+    def decode(self, number: int) -> "Decoded":
+        """Read and reduce one photo; a photo that cannot be read becomes its reason."""
+        name = self.photos.names[number]
+        try:
+            photo = load(
+                self.photos.read(number),
+                self.settings.size,
+                box=self.boxes.get(name),
+                orient=self.settings.orient,
+                mode=self.settings.mode,
+            )
+        except SolarError as error:
+            return Decoded(number, None, (0, 0), str(error))
+        # As a tensor it crosses from a decoder's process in shared memory.
+        return Decoded(number, torch.from_numpy(photo.pixels), (photo.width, photo.height))
+
+    def _numbers(self, store: Store, shard: int) -> range:
+        start = shard * store.shard_size
+        return range(start, start + len(store.source(shard)))
+
+    def _decoded(self, numbers: Sequence[int], describe: Describer) -> Iterator["Decoded"]:
+        """Decoded photos in the order asked for, ahead of their use when there are decoders."""
+        decoders = self.pace.decoders
+        if decoders is None:
+            decoders = _decoders_for(describe.device)
+        decoders = min(decoders, len(numbers) // 8)  # a process costs more than a few photos
+        if decoders == 0:
+            return map(self.decode, numbers)
+        return iter(
+            DataLoader(
+                _Decoding(self, numbers),
+                batch_size=None,
+                num_workers=decoders,
+                prefetch_factor=max(2, 2 * self.pace.batch // decoders),
+            )
+        )
+
+
+class Described(NamedTuple):
+    """What a store takes for a shard: vectors, names and sizes of photos, and those that failed."""
+
+    vectors: list[np.ndarray[Any, Any]]
+    names: list[str]
+    sizes: list[tuple[int, int]]
+    failures: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """One photo on its way from a decoder: pixels (h, w, 3), or why there are none."""
+
+    number: int
+    pixels: Tensor | None
+    size: tuple[int, int]
+    reason: str = ""
+
+
+class _Decoding(Dataset[Decoded]):
+    """A job's decoding as torch's loader wants it."""
+
+    def __init__(self, job: Job, numbers: Sequence[int]) -> None:
+        self.job, self.numbers = job, numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, index: int) -> Decoded:
+        return self.job.decode(self.numbers[index])
+
+
+def _run(
+    describe: Describer, batches: Iterable[Batch[int]]
+) -> Iterator[tuple[list[int], np.ndarray[Any, Any]]]:
+    """Describe batches, a GPU working on one while the next is put together."""
+    running: deque[tuple[list[int], Tensor]] = deque()
+    ahead = 1 if describe.device.type == "cuda" else 0
+    for batch in batches:
+        running.append((batch.keys, describe(_stack(batch.pixels, describe.device))))
+        while len(running) > ahead:
+            keys, vectors = running.popleft()
+            yield keys, vectors.cpu().numpy()
+    for keys, vectors in running:
+        yield keys, vectors.cpu().numpy()
+
+
+def _stack(pixels: list[Tensor], device: torch.device) -> Tensor:
+    """(b, h, w, 3) bytes, in memory that a GPU can fetch by itself where there is one."""
+    shape = (len(pixels), *pixels[0].shape)
+    batch = torch.empty(shape, dtype=torch.uint8, pin_memory=device.type == "cuda")
+    return torch.stack(pixels, out=batch)
+
+
+def _decoders_for(device: torch.device) -> int:
+    """A GPU needs all the decoding it can get; a CPU that runs the network hardly any."""
+    import os
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, (cores or 2) - 1) if device.type == "cuda" else 1

@@ -1,0 +1,232 @@
+import io
+import json
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from solar.datasets import toy
+from solar.describe import Pace, Store, extract
+from solar.errors import SolarError
+from solar.images import find_photos
+from solar.models import RetrievalConfig, RetrievalNet, save
+
+HERE = Pace(decoders=0, batch=4)
+
+
+def content(store: Path) -> dict[str, bytes]:
+    """Every file of a store but its lock, which is always empty."""
+    return {p.name: p.read_bytes() for p in store.iterdir() if p.name != ".lock"}
+
+
+def test_rows_are_what_the_model_gives_photo_by_photo_in_the_order_of_the_source(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    store = extract(photos, tmp_path / "s", model=tiny, pace=HERE, shard_size=10)
+    names = [n for n in find_photos(photos).names if n.startswith("landmark")]
+    assert store.names == names
+    single = tiny.describe([photos / name for name in names])
+    cosines = (store.vectors() * single).sum(axis=1)
+    assert cosines.min() > 1 - 1e-4
+    assert store.sizes[names.index("landmark-0/00.png")].tolist() == [64, 48]
+
+
+def test_unreadable_photos_are_recorded_with_their_reason(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    store = extract(photos, tmp_path / "s", model=tiny, pace=HERE)
+    assert set(store.failures) == {"broken.jpg", "empty.png", "text.webp"}
+    assert all("." in reason for reason in store.failures.values())
+
+
+def test_decoding_in_other_processes_gives_the_same_store(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    extract(photos, tmp_path / "here", model=tiny, pace=HERE)
+    extract(photos, tmp_path / "there", model=tiny, pace=Pace(decoders=2, batch=4))
+    assert content(tmp_path / "here") == content(tmp_path / "there")
+
+
+def test_a_tar_shard_and_a_list_give_the_same_vectors_as_the_folder(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    names = find_photos(photos).names
+    with tarfile.open(tmp_path / "shard.tar", "w") as tar:
+        for name in names:
+            tar.add(photos / name, name)
+    (tmp_path / "list.txt").write_text("\n".join(str(photos / name) for name in names))
+    sources = (photos, tmp_path / "shard.tar", tmp_path / "list.txt")
+    stores = [
+        extract(source, tmp_path / f"s{i}", model=tiny, pace=HERE)
+        for i, source in enumerate(sources)
+    ]
+    for store in stores[1:]:
+        np.testing.assert_array_equal(store.vectors(), stores[0].vectors())
+
+
+def test_a_finished_store_is_not_computed_again(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    extract(photos, tmp_path / "s", model=tiny, pace=HERE)
+    counted: list[tuple[int, int]] = []
+    extract(photos, tmp_path / "s", model=tiny, pace=HERE, progress=lambda *n: counted.append(n))
+    assert counted == []
+
+
+def test_another_model_other_settings_or_other_photos_are_refused(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    extract(photos / "landmark-0", tmp_path / "s", model=tiny, pace=HERE)
+    with pytest.raises(SolarError, match="size"):
+        extract(photos / "landmark-0", tmp_path / "s", model=tiny, size=32, pace=HERE)
+    with pytest.raises(SolarError):
+        extract(photos / "landmark-1", tmp_path / "s", model=tiny, pace=HERE)
+    other = RetrievalNet(RetrievalConfig("resnet18", dim=16, size=64, scales=(1.0,)))
+    with pytest.raises(SolarError, match="model"):
+        extract(photos / "landmark-0", tmp_path / "s", model=other, pace=HERE)
+    boxes = {"00.png": (0.0, 0.0, 20.0, 20.0)}
+    with pytest.raises(SolarError, match="boxes"):
+        extract(photos / "landmark-0", tmp_path / "s", model=tiny, boxes=boxes, pace=HERE)
+
+
+def test_boxes_are_cut_out_of_the_photos_they_belong_to(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    box = (5.0, 4.0, 45.0, 40.0)
+    folder = photos / "landmark-0"
+    store = extract(folder, tmp_path / "s", model=tiny, boxes={"00.png": box}, pace=HERE)
+    boxed = tiny.describe(folder / "00.png", box=box)[0]
+    np.testing.assert_allclose(store.vectors()[store.row("00.png")], boxed, atol=1e-5)
+    whole = tiny.describe(folder / "04.png")[0]
+    np.testing.assert_allclose(store.vectors()[store.row("04.png")], whole, atol=1e-5)
+
+
+def test_a_patch_model_is_refused(photos: Path, tmp_path: Path) -> None:
+    from solar.models import PatchNet
+
+    path = save(PatchNet(), tmp_path / "local.safetensors")
+    with pytest.raises(SolarError, match="patches"):
+        extract(photos, tmp_path / "s", model=path)
+
+
+def test_fast_decoding_stays_close_to_exact(tiny: RetrievalNet, tmp_path: Path) -> None:
+    (tmp_path / "large").mkdir()
+    for i in range(6):
+        toy.landmark(i, 0, size=(480, 360)).save(tmp_path / "large" / f"{i}.jpg", quality=90)
+    exact, fast = (
+        extract(tmp_path / "large", tmp_path / mode, model=tiny, size=96, mode=mode, pace=HERE)
+        for mode in ("exact", "fast")
+    )
+    assert not np.array_equal(exact.vectors(), fast.vectors())  # the scaled decoder was used
+    assert (exact.vectors() * fast.vectors()).sum(axis=1).min() > 0.999
+
+
+# Kills. The children are forked, so that they start at once.
+
+
+def _extract_in_child(photos: Path, store: Path, net: RetrievalNet) -> None:
+    torch.set_num_threads(1)
+    extract(photos, store, model=net, pace=HERE, shard_size=2)
+
+
+def test_a_store_killed_twenty_times_equals_one_that_was_not(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    fork, rng = multiprocessing.get_context("fork"), random.Random(0)
+    started = time.monotonic()
+    child = fork.Process(target=_extract_in_child, args=(photos, tmp_path / "whole", tiny))
+    child.start()
+    child.join()
+    seconds = time.monotonic() - started
+    assert child.exitcode == 0
+
+    killed = 0
+    for _ in range(20):
+        child = fork.Process(target=_extract_in_child, args=(photos, tmp_path / "killed", tiny))
+        child.start()
+        child.join(rng.uniform(0, seconds / 6))
+        if child.exitcode is None:
+            os.kill(child.pid, signal.SIGKILL)
+            killed += 1
+        child.join()
+    extract_again = fork.Process(target=_extract_in_child, args=(photos, tmp_path / "killed", tiny))
+    extract_again.start()
+    extract_again.join()
+    assert extract_again.exitcode == 0
+    assert killed >= 5  # early kills lose nothing; later ones may find the store finished
+    assert content(tmp_path / "killed") == content(tmp_path / "whole")
+    assert Store.open(tmp_path / "killed").verify() == []
+
+
+# The command.
+
+
+def solar(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from solar.cli import main; main()", *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == expect, done.stdout + done.stderr
+    return done
+
+
+def test_the_command_describes_counts_and_resumes(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    model = save(tiny, tmp_path / "tiny.safetensors")
+    command = ("extract", photos, "--model", model, "-o", tmp_path / "s", "--decoders", 1, "--json")
+    first = json.loads(solar(*command).stdout)
+    assert (first["photos"], first["described"], first["failed"]) == (27, 24, 3)
+    assert first["described_now"] == 24
+    again = solar(*command, "--strict", expect=1)
+    assert json.loads(again.stdout)["described_now"] == 0
+    assert "broken.jpg" in again.stderr
+
+
+def test_an_interrupted_command_says_so_and_loses_nothing(
+    tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    photos = tmp_path / "shard.tar"
+    buffer = io.BytesIO()
+    toy.landmark(0, 0, size=(64, 48)).save(buffer, "PNG")
+    with tarfile.open(photos, "w") as tar:
+        for i in range(4000):
+            info = tarfile.TarInfo(f"{i:04}.png")
+            info.size = len(buffer.getvalue())
+            tar.addfile(info, io.BytesIO(buffer.getvalue()))
+    model = save(tiny, tmp_path / "tiny.safetensors")
+    options = ("--model", model, "-o", tmp_path / "s", "--shard-size", 8)
+    command = [
+        sys.executable,
+        "-c",
+        "from solar.cli import main; main()",
+        "extract",
+        photos,
+        *options,
+    ]
+    child = subprocess.Popen(map(str, command), stderr=subprocess.PIPE, text=True)
+    while not list((tmp_path / "s").glob("shard-*.jsonl")):
+        assert child.poll() is None
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert "Traceback" not in said
+    store = Store.open(tmp_path / "s", allow_partial=True)
+    assert 0 < len(store) < 4000
+    assert all("lacks shard" in problem for problem in store.verify())
+
+
+def test_a_source_without_photos_is_one_sentence(tiny: RetrievalNet, tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    done = solar("extract", tmp_path / "nothing", "--model", "x", "-o", tmp_path / "s", expect=2)
+    assert done.stderr.startswith("solar: There is no photo in")
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,98 @@
+import pytest
+import torch
+from drawn import drawn_state
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solar.describe.precision import FastNet, Stem, attend, fuse
+from solar.models import RetrievalConfig, RetrievalNet
+from solar.models.checkpoint import _from_state
+
+
+def drawn_network(backbone: str = "resnet18", **settings: object) -> RetrievalNet:
+    settings = {"attention": {4: 4, 5: 2}, **settings}
+    blank = RetrievalNet(RetrievalConfig(backbone, **settings))  # type: ignore[arg-type]
+    net = _from_state("drawn", drawn_state(blank, "solar"), {"pooling": blank.config.pooling})
+    assert isinstance(net, RetrievalNet)
+    return net.eval()
+
+
+def photos(*shape: int) -> torch.Tensor:
+    return torch.randint(
+        0, 256, (*shape, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
+
+
+@pytest.mark.parametrize("backbone", ["resnet18", "resnet50"])
+@pytest.mark.parametrize("attention", [{}, {4: 4, 5: 2}, {3: 4, 4: 4}])
+def test_the_fast_network_gives_the_same_descriptors(backbone: str, attention: dict) -> None:
+    net, pixels = drawn_network(backbone, attention=attention), photos(2, 75, 99)
+    with torch.inference_mode():
+        plain = net.multiscale(net.normalise(pixels))
+    torch.testing.assert_close(FastNet(net)(pixels), plain, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("pooling", ["mac", "spoc"])
+def test_negative_values_after_the_last_attention_survive_where_pooling_sees_them(
+    pooling: str,
+) -> None:
+    net, pixels = drawn_network(pooling=pooling), photos(1, 64, 64)
+    with torch.inference_mode():
+        plain = net.multiscale(net.normalise(pixels))
+    torch.testing.assert_close(FastNet(net)(pixels), plain, rtol=0, atol=2e-5)
+
+
+def test_plain_trunks_and_other_scales_work_too() -> None:
+    net, pixels = RetrievalNet(RetrievalConfig("alexnet")).eval(), photos(1, 80, 96)
+    with torch.inference_mode():
+        plain = net.multiscale(net.normalise(pixels), (1, 0.5))
+    torch.testing.assert_close(FastNet(net, scales=(1, 0.5))(pixels), plain, rtol=0, atol=2e-5)
+
+
+@settings(max_examples=20, deadline=None)
+@given(h=st.integers(33, 90), w=st.integers(33, 90))
+def test_the_first_convolution_on_blocks_of_pixels_is_the_same(h: int, w: int) -> None:
+    trunk = drawn_network().backbone
+    images = torch.randn(1, 3, h, w, generator=torch.Generator().manual_seed(h))
+    with torch.inference_mode():
+        plain = trunk.maxpool(trunk.relu(trunk.bn1(trunk.conv1(images))))
+        blocks = Stem(trunk.conv1, trunk.bn1, blocks=True)(images)
+    torch.testing.assert_close(blocks, plain, rtol=1e-4, atol=1e-4)
+
+
+def test_the_network_it_was_made_from_is_left_alone() -> None:
+    net = drawn_network().train()
+    before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+    FastNet(net)(photos(1, 64, 64))
+    assert net.training
+    assert all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
+
+
+def test_a_fused_trunk_has_no_batch_norm_left() -> None:
+    fused = fuse(drawn_network().backbone, on_gpu=False)
+    assert not any(isinstance(module, torch.nn.BatchNorm2d) for module in fused.modules())
+
+
+def test_a_cpu_is_never_given_less_than_float32_unasked() -> None:
+    fast = FastNet(drawn_network(), device="cpu")
+    assert {p.dtype for p in fast.net.parameters()} == {torch.float32}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_stays_within_its_precision_eager_and_replayed() -> None:
+    net, pixels = drawn_network("resnet50").cuda(), photos(2, 97, 131)
+    with torch.inference_mode():
+        plain = net.multiscale(net.normalise(pixels.cuda()))
+    fast = FastNet(net)
+    for _ in range(4):  # plain, recorded, replayed twice
+        cosine = torch.nn.functional.cosine_similarity(fast(pixels), plain)
+        assert cosine.min() > 0.9995
+    assert not torch.allclose(fast(255 - pixels), plain, atol=1e-3)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(("n", "mid"), [(37, 64), (37, 1024), (64, 1024)])
+def test_attention_on_a_gpu_is_the_same_with_every_kernel(n: int, mid: int) -> None:
+    q, k, v = (torch.randn(2, n, mid, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    exact = torch.softmax(q.float() @ k.float().mT / mid**0.5, dim=-1) @ v.float()
+    torch.testing.assert_close(attend(q, k, v).float(), exact, rtol=0.05, atol=0.05)

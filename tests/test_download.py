@@ -16,9 +16,9 @@ import filelock
 import pytest
 from file_server import FileServer, serve
 
-from solar.errors import SolarError
 from solar import download
 from solar.download import fetch
+from solar.errors import SolarError
 
 CONTENT = bytes(range(256)) * 40
 DIGEST = hashlib.sha256(CONTENT).hexdigest()

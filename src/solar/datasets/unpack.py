@@ -58,12 +58,13 @@ def unpack(
         SolarError: A member is not to be trusted, the archive is damaged or holds no such file,
             the disk is full, or the folder cannot be written to.
     """
-    archive, count = parts[0], 0
+    archive = f"{parts[0]}" if len(parts) == 1 else f"{parts[0]} … {parts[-1].name}"
+    count = 0
     try:
         into.mkdir(parents=True, exist_ok=True)
-        with bar(f"unpacking {archive.name}", progress) as report:
-            zipped = len(parts) == 1 and zipfile.is_zipfile(archive)
-            members = _zip_members(archive, report) if zipped else _tar_members(parts, report)
+        with bar(f"unpacking {parts[0].name}", progress) as report:
+            zipped = len(parts) == 1 and zipfile.is_zipfile(parts[0])
+            members = _zip_members(parts[0], report) if zipped else _tar_members(parts, report)
             for member in members:
                 place = _place(member, archive, keep)
                 if place.name.startswith(".") or not _wanted(place, suffixes):
@@ -77,7 +78,7 @@ def unpack(
         raise _damaged(archive, str(error)) from error
     except OSError as error:
         raise SolarError(
-            f"Could not unpack {archive.name} into {into}: {error.strerror or error}; "
+            f"Could not unpack {archive} into {into}: {error.strerror or error}; "
             "free some room or choose another folder."
         ) from error
     if not count:
@@ -86,13 +87,13 @@ def unpack(
     return count
 
 
-def _damaged(archive: Path, reason: str) -> SolarError:
+def _damaged(archive: str, reason: str) -> SolarError:
     return SolarError(
         f"{archive} cannot be unpacked ({reason.rstrip('.')}); delete it to fetch it again."
     )
 
 
-def _place(member: _Member, archive: Path, keep: int) -> PurePosixPath:
+def _place(member: _Member, archive: str, keep: int) -> PurePosixPath:
     """Where a member goes below the folder.
 
     Raises:
@@ -107,7 +108,7 @@ def _place(member: _Member, archive: Path, keep: int) -> PurePosixPath:
     return PurePosixPath(*path.parts[-keep:])
 
 
-def _refused(archive: Path, member: _Member, why: str) -> SolarError:
+def _refused(archive: str, member: _Member, why: str) -> SolarError:
     return SolarError(
         f"{archive} is not safe to unpack: its member {member.name!r} {why}; "
         "delete the archive and get it from another place."
@@ -169,21 +170,22 @@ class _Joined(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        while True:
-            piece = self._file.read(len(buffer)) if self._file else b""
-            if piece:
-                buffer[: len(piece)] = piece
-                self._done += len(piece)
-                self._report(self._done, self._total)
-                return len(piece)
-            self._advance()
-            if self._file is None:
-                return 0
+        filled = 0
+        while filled < len(buffer):
+            piece = self._file.read(len(buffer) - filled) if self._file else b""
+            buffer[filled : filled + len(piece)] = piece
+            filled += len(piece)
+            if not piece and not self._advance():
+                break
+        self._done += filled
+        self._report(self._done, self._total)
+        return filled
 
-    def _advance(self) -> None:
+    def _advance(self) -> bool:
         if self._file:
             self._file.close()
         self._file = self._left.pop(0).open("rb") if self._left else None
+        return self._file is not None
 
     def close(self) -> None:
         if self._file:

@@ -131,7 +131,8 @@ def _as_lines(report: "Report", root: Path) -> list[str]:
     lines = []
     for item in report.items:
         counts = f"{item.found:,} of {item.expected:,}"
-        examples = f" (missing: {', '.join(item.missing)}, …)" if item.missing else ""
+        more = ", …" if item.expected - item.found > len(item.missing) else ""
+        examples = f" (missing: {', '.join(item.missing)}{more})" if item.missing else ""
         lines.append(f"{'ok' if item.complete else '--'}  {item.what}: {counts}{examples}")
         lines += [f"    {item.note}"] if item.note else []
     if report.release:

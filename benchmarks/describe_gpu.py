@@ -55,12 +55,13 @@ def milliseconds(run: Any, rounds: int) -> float:
         run()
     times = []
     for _ in range(rounds):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()  # type: ignore[no-untyped-call]
+        start = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        end = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        start.record()
         run()
-        end.record()  # type: ignore[no-untyped-call]
+        end.record()
         torch.cuda.synchronize()
-        times.append(start.elapsed_time(end))  # type: ignore[no-untyped-call]
+        times.append(float(start.elapsed_time(end)))
     return statistics.median(times)
 
 

@@ -128,7 +128,7 @@ def obtain(name: str, *, progress: bool = True) -> Path:
     entry = find(name)
     if is_here(entry):
         return path_of(entry)
-    from solar.models.download import fetch  # brings in http and ssl, which listing does not need
+    from solar.download import fetch  # brings in http and ssl, which listing does not need
 
     return fetch(entry.urls, path_of(entry), entry.sha256, progress=progress)
 

@@ -5,7 +5,7 @@ Three environment variables steer it:
 * ``SOLAR_MIRRORS``: base addresses (separated by spaces or commas) tried before the published
   ones, as base + "/" + file name;
 * ``SOLAR_OFFLINE``: set to 1, nothing is ever downloaded;
-* ``SOLAR_CACHE``: read by :mod:`solar.models.zoo`, the folder that downloads go to.
+* ``SOLAR_CACHE``: read by :mod:`solar.models.zoo`, the folder that weights go to.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class _Job:
     destination: Path
     expected: str | None  # sha256 or its first digits
     report: Report
+    elsewhere: str  # how to choose another folder, as part of a sentence
 
     @property
     def part(self) -> Path:
@@ -74,7 +75,12 @@ class _Job:
 
 
 def fetch(
-    urls: Sequence[str], destination: Path, sha256: str | None, *, progress: bool = True
+    urls: Sequence[str],
+    destination: Path,
+    sha256: str | None,
+    *,
+    progress: bool = True,
+    elsewhere: str = "set SOLAR_CACHE to another folder",
 ) -> Path:
     """Download a file, unless it is already there.
 
@@ -85,6 +91,7 @@ def fetch(
         sha256: hex digest, or its first digits. None when the publisher gives none: the digest of
             the first download is then kept in ``<destination>.sha256`` and demanded of later ones.
         progress: draw a bar on standard error, if that is a terminal.
+        elsewhere: what to do where the folder is full or cannot be written to.
 
     Returns:
         ``destination``, which holds the whole file with the right hash.
@@ -106,11 +113,11 @@ def fetch(
         with FileLock(_beside(destination, ".lock")):
             if destination.is_file():  # somebody else has fetched it while we waited
                 return _checked(destination, sha256)
-            _fetch_from_any(urls, candidates, destination, sha256, progress)
+            _fetch_from_any(urls, candidates, destination, sha256, progress, elsewhere)
     except OSError as problem:
         raise SolarError(
             f"Could not write {destination}: {problem.strerror or problem}; "
-            "free some room or set SOLAR_CACHE to a folder that can be written to."
+            f"free some room or {elsewhere}."
         ) from problem
     return destination
 
@@ -121,11 +128,12 @@ def _fetch_from_any(
     destination: Path,
     sha256: str | None,
     progress: bool,
+    elsewhere: str,
 ) -> None:
     """Try the mirrors in turn until one has delivered."""
     reason = "no address is known for it"
-    with _bar(destination.name, progress) as report:
-        job = _Job(destination, sha256 or _recorded(destination), report)
+    with bar(destination.name, progress) as report:
+        job = _Job(destination, sha256 or _recorded(destination), report, elsewhere)
         for url in candidates:
             try:
                 return _fetch_from(url, job)
@@ -191,7 +199,7 @@ def _transfer(url: str, job: _Job) -> None:
             raise _MirrorError("the server sent a web page instead of the file")
         with job.part.open("ab" if start else "wb") as part:
             if total is not None:
-                _check_room(job.part, total - start)
+                _check_room(job, total - start)
             if not start:
                 _write_origin(url, response, total, job)
             _copy(response, part, start, total, job.report)
@@ -288,12 +296,13 @@ def _copy(
         raise _DroppedError(f"the connection was dropped after {done:,} of {total:,} bytes")
 
 
-def _check_room(part: Path, needed: int) -> None:
-    free = shutil.disk_usage(part.parent).free
+def _check_room(job: _Job, needed: int) -> None:
+    folder = job.destination.parent
+    free = shutil.disk_usage(folder).free
     if needed > free:
         raise SolarError(
-            f"{part.stem} needs {_megabytes(needed)} more but only {_megabytes(free)} are free in "
-            f"{part.parent}; free some room or set SOLAR_CACHE to a folder on another disk."
+            f"{job.destination.name} needs {_megabytes(needed)} more but only {_megabytes(free)} "
+            f"are free in {folder}; free some room or {job.elsewhere}."
         )
 
 
@@ -395,8 +404,8 @@ def _megabytes(size: int) -> str:
 
 
 @contextmanager
-def _bar(name: str, progress: bool) -> Iterator[Report]:
-    """A progress bar on standard error; it stays silent where that is no terminal."""
+def bar(name: str, progress: bool) -> Iterator[Report]:
+    """A progress bar over bytes on standard error; it stays silent where that is no terminal."""
     if not progress:
         yield lambda done, total: None
         return
@@ -411,12 +420,12 @@ def _bar(name: str, progress: bool) -> Iterator[Report]:
         rich.TransferSpeedColumn(),
         rich.TimeRemainingColumn(),
     )
-    with rich.Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    with rich.Progress(*columns, console=console, disable=not console.is_terminal) as drawn:
 
         def report(done: int, total: int | None) -> None:
             # Added late: bytes of an earlier run must not count as speed.
-            if not bar.tasks:
-                bar.add_task(name, total=total, completed=done)
-            bar.update(bar.tasks[0].id, completed=done, total=total)
+            if not drawn.tasks:
+                drawn.add_task(name, total=total, completed=done)
+            drawn.update(drawn.tasks[0].id, completed=done, total=total)
 
         yield report

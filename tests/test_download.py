@@ -16,9 +16,9 @@ import filelock
 import pytest
 from file_server import FileServer, serve
 
+from solar import download
+from solar.download import fetch
 from solar.errors import SolarError
-from solar.models import download
-from solar.models.download import fetch
 
 CONTENT = bytes(range(256)) * 40
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -134,7 +134,7 @@ class TestResume:
         # No hash is known here, so this also tests that the part remembers what it is a part of.
         # 1000 bytes are fewer than a file buffers: they must have been flushed.
         url = server.add("net.pth", CONTENT, sends=[1000], hold=threading.Event())
-        code = "import sys, pathlib; from solar.models.download import fetch;"
+        code = "import sys, pathlib; from solar.download import fetch;"
         code += "fetch([sys.argv[1]], pathlib.Path(sys.argv[2]), None)"
         child = subprocess.Popen([sys.executable, "-c", code, url, str(destination)])
         try:

@@ -1,0 +1,149 @@
+"""`solar data`: public datasets, got and checked."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from solar.datasets.check import Report
+
+app = typer.Typer(
+    help="Get public datasets, and check what is here.",
+    no_args_is_help=True,
+)
+
+EXAMPLE = "Example: solar data get roxford5k --root data/"
+
+_Name = Annotated[str, typer.Argument(metavar="NAME", help='As "solar data list" names it.')]
+_Root = Annotated[Path, typer.Option(help="The folder of all datasets; this one is NAME in it.")]
+_Json = Annotated[bool, typer.Option("--json", help="For a program to read.")]
+
+
+@app.command("list", epilog="Example: solar data list")
+def list_datasets(json: _Json = False) -> None:
+    """List the datasets with their size and terms."""
+    from dataclasses import asdict
+
+    from solar.cli.printing import output, print_json
+    from solar.datasets.catalogue import datasets
+
+    if json:
+        print_json(
+            [{**asdict(d), "download": d.download, "unpacked": d.unpacked} for d in datasets()]
+        )
+        return
+
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("name", "what", "photos", "download", "on disk", "terms"):
+        right = heading in ("photos", "download", "on disk")
+        table.add_column(heading, justify="right" if right else "left", no_wrap=right)
+    for dataset in datasets():
+        table.add_row(
+            dataset.name,
+            dataset.about,
+            f"{dataset.photos:,}",
+            _gigabytes(dataset.download),
+            _gigabytes(dataset.unpacked),
+            f"{dataset.terms} {dataset.page}",
+        )
+    output().print(table)
+
+
+@app.command("get", epilog=EXAMPLE)
+def get(
+    name: _Name,
+    root: _Root = Path("data"),
+    release: Annotated[
+        str, typer.Option(help="Oxford and Paris: blurred (faces; published now) or original.")
+    ] = "",
+    keep_archives: Annotated[
+        bool, typer.Option("--keep-archives", help="Leave the archives in NAME/archives.")
+    ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also unpack what was unpacked before.")
+    ] = False,
+    ignore_space: Annotated[
+        bool, typer.Option("--ignore-space", help="Start even if the disk looks too small.")
+    ] = False,
+) -> None:
+    """Download and unpack a dataset; run it again to go on after an interruption.
+
+    SOLAR_MIRRORS names mirrors to try first; with SOLAR_OFFLINE=1 nothing is downloaded.
+    """
+    from solar.cli.printing import errors
+    from solar.datasets import catalogue, download
+
+    console = errors()
+
+    def say(sentence: str) -> None:
+        console.print(sentence, markup=False, soft_wrap=True)
+
+    dataset = catalogue.find(name)
+    say(f"{dataset.name}: {dataset.terms} {dataset.page}")
+    folder = download.get(
+        name,
+        root,
+        release=release,
+        keep_archives=keep_archives,
+        again=again,
+        check_space=not ignore_space,
+        say=say,
+    )
+    say(f'{name} is in {folder}; "solar data check {name} --root {root}" looks at every file.')
+
+
+@app.command("check", epilog="Example: solar data check roxford5k --root data/ --json")
+def check(name: _Name, root: _Root = Path("data"), json: _Json = False) -> None:
+    """Say what of a dataset is here and what is missing; exit code 1 if it is incomplete."""
+    from solar.cli.printing import output, print_json, progress
+    from solar.datasets import check as checking
+
+    report = checking.check(
+        name, root, watch=lambda names, total: progress(names, total, f"Looking at {name}")
+    )
+    if json:
+        print_json(_as_json(report))
+    else:
+        console = output()
+        for line in _as_lines(report, root):
+            console.print(line, markup=False, soft_wrap=True)
+    if not report.complete:
+        raise typer.Exit(1)
+
+
+def _as_json(report: "Report") -> dict[str, object]:
+    from dataclasses import asdict
+
+    return {
+        "dataset": report.dataset,
+        "folder": str(report.folder),
+        "complete": report.complete,
+        "release": report.release or None,
+        "release_known_from": report.known_from or None,
+        "items": [{**asdict(item), "complete": item.complete} for item in report.items],
+    }
+
+
+def _as_lines(report: "Report", root: Path) -> list[str]:
+    lines = []
+    for item in report.items:
+        counts = f"{item.found:,} of {item.expected:,}"
+        more = ", …" if item.expected - item.found > len(item.missing) else ""
+        examples = f" (missing: {', '.join(item.missing)}{more})" if item.missing else ""
+        lines.append(f"{'ok' if item.complete else '--'}  {item.what}: {counts}{examples}")
+        lines += [f"    {item.note}"] if item.note else []
+    if report.release:
+        told = f", told by {report.known_from}" if report.known_from else ""
+        lines.append(f"    release: {report.release}{told}")
+    if report.complete:
+        return [*lines, f"{report.dataset} is complete in {report.folder}."]
+    again = " --again" if report.unpacked else ""
+    remedy = f"solar data get {report.dataset} --root {root}{again}"
+    return [*lines, f'{report.dataset} is not complete in {report.folder}; try "{remedy}".']
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB" if size < 10e9 else f"{size / 1e9:,.0f} GB"

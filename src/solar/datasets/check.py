@@ -1,0 +1,262 @@
+"""Say what of a public dataset is here, what is missing, and which release it is."""
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from solar.datasets import catalogue
+from solar.datasets.catalogue import ORIGINAL, Dataset
+from solar.datasets.download import marker
+from solar.errors import SolarError
+
+Watch = Callable[[Iterable[str], int], Iterable[str]]
+"""Passes names through, and may draw a bar; told how many there will be."""
+
+_EXAMPLES = 5  # of what is missing
+
+# The original photos were taken and packed up to 2008; faces were blurred years after this.
+_LONG_BEFORE_BLURRING = datetime(2015, 1, 1, tzinfo=UTC).timestamp()
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing a dataset consists of.
+
+    Attributes:
+        what: What it is.
+        found: How many are here, empty files not counted.
+        expected: How many there should be.
+        missing: The first few that are missing, where their names are known.
+        note: What else is wrong, if anything.
+    """
+
+    what: str
+    found: int
+    expected: int
+    missing: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all are here."""
+        return self.found >= self.expected
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `check` found.
+
+    Attributes:
+        dataset: Its name.
+        folder: Where it was looked for.
+        items: What it consists of.
+        release: "blurred", "original", "mixed" or "unknown"; "" where there is only one.
+        known_from: What tells the release.
+        unpacked: Whether every archive was unpacked here, so that nothing can be missing unless
+            somebody deleted it.
+    """
+
+    dataset: str
+    folder: Path
+    items: tuple[Item, ...]
+    release: str
+    known_from: str
+    unpacked: bool
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything is here, and of one release."""
+        return all(item.complete for item in self.items) and self.release != "mixed"
+
+
+def check(name: str, root: str | Path, *, watch: Watch = lambda names, total: names) -> Report:
+    """Look what of a dataset is in ``root/name``.
+
+    The dataset need not have been put there by :func:`solar.datasets.download.get`.
+
+    Args:
+        name: One of :func:`solar.datasets.catalogue.datasets`.
+        root: The folder of all datasets.
+        watch: Wrapped around long loops, to show how far they are.
+
+    Raises:
+        SolarError: The name is unknown, or the folder cannot be read.
+    """
+    dataset = catalogue.find(name)
+    folder = Path(root).expanduser() / dataset.name
+    try:
+        files = (Item(file.name, int(_is_there(folder / file.name)), 1) for file in dataset.files)
+        items = tuple(chain(files, _LOOKS[dataset.name](dataset, folder, watch)))
+        release, known_from = release_of(dataset, folder)
+    except OSError as error:
+        raise SolarError(f"{folder} cannot be read: {error.strerror or error}.") from error
+    archives = dataset.archives_of(release)
+    unpacked = bool(archives) and all(marker(folder, archive) for archive in archives)
+    return Report(dataset.name, folder, items, release, known_from, unpacked)
+
+
+def release_of(dataset: Dataset, folder: Path) -> tuple[str, str]:
+    """Which release of the photos a folder holds, and what tells it.
+
+    In this order: the markers of unpacked archives; an archive that was left in the folder; the
+    dates of the photos, which ``tar`` restores: all before 2015 can only be the original ones.
+    Copies with new dates, put there by hand, remain unknown.
+    """
+    if not dataset.releases:
+        return "", ""
+    if told := _only(a.release for a in dataset.archives if marker(folder, a)):
+        return told, "the archives that were unpacked"
+    if told := _only(
+        archive.release
+        for archive in dataset.archives
+        for place in (folder, folder / "archives", folder / "jpg")
+        if any((place / part.name).is_file() for part in archive.parts)
+    ):
+        return told, "the archives in the folder"
+    dates = [photo.stat().st_mtime for photo in _photos(folder / "jpg")]
+    if dates and max(dates) < _LONG_BEFORE_BLURRING:
+        return ORIGINAL, "the dates of the photos"
+    return "unknown", ""
+
+
+def _only(releases: Iterable[str]) -> str:
+    found = set(releases)
+    return "mixed" if len(found) > 1 else next(iter(found), "")
+
+
+def _revisited(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
+    truth, what = folder / f"gnd_{dataset.name}.pkl", "photos"
+    if not _is_there(truth):
+        yield Item(what, sum(map(_is_there, _photos(folder / "jpg"))), dataset.photos)
+        return
+    try:
+        names = _names(truth)
+    except SolarError as error:
+        yield Item("a ground truth that can be read", 0, 1, note=str(error))
+        return
+    if len(names) != dataset.photos:
+        note = f"{truth.name} names {len(names):,} photos: it belongs to another dataset."
+        yield Item("a ground truth for this dataset", 0, 1, note=note)
+    yield _listed(what, folder / "jpg", [f"{name}.jpg" for name in names], watch)
+
+
+def _distractors(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
+    listing = folder / "revisitop1m.txt"
+    if not _is_there(listing):
+        yield Item("photos", 0, dataset.photos, note=f"{listing.name} is needed to look for them.")
+        return
+    names = listing.read_text(encoding="utf-8", errors="replace").splitlines()
+    yield Item(f"names in {listing.name}", len(names), dataset.photos)
+    yield _listed("photos", folder / "jpg", names, watch)
+
+
+def _landmarks(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
+    # Which photos its publishers still got is known only to the archive.
+    noted = marker(folder, dataset.archives[0])
+    expected = int(noted["files"]) if noted else dataset.photos
+    photos = (photo.name for photo in _photos(folder / "jpg"))
+    found = sum(_is_there(folder / "jpg" / name) for name in watch(photos, expected))
+    yield Item("photos", found, expected, note="" if noted else "Expected: about a million.")
+
+
+def _structure_from_motion(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
+    seen: dict[str, None] = {}
+    for file in dataset.files:
+        if _is_there(folder / file.name):
+            try:
+                seen.update(dict.fromkeys(_names(folder / file.name)))
+            except SolarError as error:
+                yield Item(f"{file.name}, readable", 0, 1, note=str(error))
+    if seen:
+        paths = [f"{n[-2:]}/{n[-4:-2]}/{n[-6:-4]}/{n}" for n in seen]
+        yield _listed("photos", folder / "ims", paths, watch)
+    else:
+        yield Item("photos", 0, dataset.photos, note="A database file is needed to look for them.")
+
+
+def _hpatches(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
+    sequences = sorted(path.name for path in folder.glob("[iv]_*") if path.is_dir())
+    missing = {
+        name: [file for file in catalogue.HPATCHES_FILES if not _is_there(folder / name / file)]
+        for name in watch(sequences, len(sequences))
+    }
+    whole = sum(not files for files in missing.values())
+    lacking = [f"{name}/{file}" for name, files in missing.items() for file in files]
+    total = dataset.photos // len(catalogue.HPATCHES_FILES)
+    yield Item("sequences", whole, total, tuple(lacking[:_EXAMPLES]))
+
+
+def _phototour(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
+    for scene, patches in catalogue.PHOTOTOUR_PATCHES.items():
+        place = folder / scene
+        pictures = sum(map(_is_there, place.glob("*.bmp")))
+        yield Item(f"{scene}: pictures of patches", pictures, catalogue.mosaics(scene))
+        yield Item(f"{scene}: patches in info.txt", _rows(place / "info.txt"), patches)
+        pairs = place / "m50_100000_100000_0.txt"
+        yield Item(f"{scene}: {pairs.name}", int(_is_there(pairs)), 1)
+
+
+_LOOKS: dict[str, Callable[[Dataset, Path, Watch], Iterator[Item]]] = {
+    "roxford5k": _revisited,
+    "rparis6k": _revisited,
+    "revisitop1m": _distractors,
+    "gl18": _landmarks,
+    "sfm120k": _structure_from_motion,
+    "hpatches": _hpatches,
+    "phototour": _phototour,
+}
+
+
+def _listed(what: str, folder: Path, names: list[str], watch: Watch) -> Item:
+    missing = [name for name in watch(names, len(names)) if not _is_there(folder / name)]
+    return Item(what, len(names) - len(missing), len(names), tuple(missing[:_EXAMPLES]))
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a file is here and not empty."""
+    try:
+        return path.is_file() and path.stat().st_size > 0
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def _photos(folder: Path) -> Iterator[Path]:
+    entries = folder.iterdir() if folder.is_dir() else ()
+    return (path for path in entries if path.suffix.lower() in (".jpg", ".jpeg"))
+
+
+def _rows(path: Path) -> int:
+    if not path.is_file():
+        return 0
+    with path.open("rb") as file:
+        return sum(1 for line in file if line.strip())
+
+
+def _names(path: Path) -> list[str]:
+    """The photos that a ground truth or a training database names.
+
+    To be replaced by the reader of solar.datasets.revisited, which is its owner.
+
+    Raises:
+        SolarError: It is damaged, holds more than plain lists and numbers, or names no photos.
+    """
+
+    class Plain(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            raise pickle.UnpicklingError(f"it wants to run {module}.{name}")
+
+    try:
+        with path.open("rb") as file:
+            content = Plain(file, encoding="latin1").load()
+        halves = [content[half] for half in ("train", "val") if half in content] or [content]
+        keys = ("imlist", "qimlist", "cids")
+        names = [str(name) for half in halves for key in keys for name in half.get(key, ())]
+    except Exception as error:  # a damaged pickle may raise anything
+        raise SolarError(f"{path} cannot be read safely: {error}.") from error
+    if not names:
+        raise SolarError(f"{path} names no photos.")
+    return names

@@ -1,0 +1,193 @@
+"""Unpack archives that strangers made: plain files only, and only below one folder.
+
+An archive is read as it comes, member by member. A member that would land elsewhere, or that is a
+link or a device, ends the unpacking: an honest photo collection holds nothing of the kind.
+"""
+
+import gzip
+import io
+import shutil
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import IO
+
+from solar.download import Report, bar
+from solar.errors import SolarError
+
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A file in an archive."""
+
+    name: str
+    plain: bool  # neither link nor device
+    open: Callable[[], IO[bytes] | None]
+
+
+def unpack(
+    parts: Sequence[Path],
+    into: Path,
+    *,
+    keep: int = 0,
+    suffixes: tuple[str, ...] = (),
+    progress: bool = True,
+) -> int:
+    """Unpack a zip file, or a tar file (gzipped or not, in one piece or several).
+
+    Files appear under their names only when they are whole. Hidden files are left out.
+
+    Args:
+        parts: The pieces of the archive, in order.
+        into: The folder that the files go to; it is made if need be.
+        keep: How many components of a member's path are kept, from the end; 0 keeps all.
+        suffixes: Take only members with these endings (any case); none given takes everything.
+        progress: Draw a bar on standard error, if that is a terminal.
+
+    Returns:
+        The number of files written.
+
+    Raises:
+        SolarError: A member is not to be trusted, the archive is damaged or holds no such file,
+            the disk is full, or the folder cannot be written to.
+    """
+    archive = f"{parts[0]}" if len(parts) == 1 else f"{parts[0]} … {parts[-1].name}"
+    count = 0
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        with bar(f"unpacking {parts[0].name}", progress) as report:
+            zipped = len(parts) == 1 and zipfile.is_zipfile(parts[0])
+            members = _zip_members(parts[0], report) if zipped else _tar_members(parts, report)
+            for member in members:
+                place = _place(member, archive, keep)
+                if place.name.startswith(".") or not _wanted(place, suffixes):
+                    continue
+                with member.open() or io.BytesIO() as source:
+                    _write(source, into / place)
+                count += 1
+    except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise _damaged(archive, str(error)) from error
+    except (NotImplementedError, RuntimeError) as error:  # zip: a strange method, or a password
+        raise _damaged(archive, str(error)) from error
+    except OSError as error:
+        raise SolarError(
+            f"Could not unpack {archive} into {into}: {error.strerror or error}; "
+            "free some room or choose another folder."
+        ) from error
+    if not count:
+        kind = " or ".join(suffixes) or "any"
+        raise SolarError(f"{archive} holds no {kind} files: it is not the archive it should be.")
+    return count
+
+
+def _damaged(archive: str, reason: str) -> SolarError:
+    return SolarError(
+        f"{archive} cannot be unpacked ({reason.rstrip('.')}); delete it to fetch it again."
+    )
+
+
+def _place(member: _Member, archive: str, keep: int) -> PurePosixPath:
+    """Where a member goes below the folder.
+
+    Raises:
+        SolarError: Nowhere below it.
+    """
+    # Windows' rules know both slashes, drives and shares, so they are strict enough for all.
+    path = PureWindowsPath(member.name)
+    if path.drive or path.root or ".." in path.parts or not path.parts:
+        raise _refused(archive, member, "has a path that leads out of the folder")
+    if not member.plain:
+        raise _refused(archive, member, "is a link or a device")
+    return PurePosixPath(*path.parts[-keep:])
+
+
+def _refused(archive: str, member: _Member, why: str) -> SolarError:
+    return SolarError(
+        f"{archive} is not safe to unpack: its member {member.name!r} {why}; "
+        "delete the archive and get it from another place."
+    )
+
+
+def _wanted(place: PurePosixPath, suffixes: tuple[str, ...]) -> bool:
+    return not suffixes or place.suffix.lower() in suffixes
+
+
+def _write(source: IO[bytes], target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    growing = target.with_name(f".{target.name}.part")
+    try:
+        with growing.open("wb") as file:
+            shutil.copyfileobj(source, file, _PIECE)
+        growing.replace(target)
+    finally:
+        growing.unlink(missing_ok=True)
+
+
+def _zip_members(archive: Path, report: Report) -> Iterator[_Member]:
+    with zipfile.ZipFile(archive) as file:
+        infos = file.infolist()
+        done, total = 0, sum(info.compress_size for info in infos)
+        for info in infos:
+            kind = stat.S_IFMT(info.external_attr >> 16)  # 0 where it was not packed on Unix
+            if not info.is_dir():
+                plain = kind in (0, stat.S_IFREG)
+                yield _Member(info.filename, plain, partial(file.open, info))
+            done += info.compress_size
+            report(done, total)
+
+
+def _tar_members(parts: Sequence[Path], report: Report) -> Iterator[_Member]:
+    with io.BufferedReader(_Joined(parts, report), _PIECE) as raw:
+        # tarfile's own reader of gzipped streams would not check their checksum.
+        gzipped = raw.peek(2)[:2] == b"\x1f\x8b"
+        stream = gzip.GzipFile(fileobj=raw) if gzipped else raw
+        with tarfile.open(fileobj=stream, mode="r|") as file:
+            while (info := file.next()) is not None:
+                if not info.isdir():
+                    yield _Member(info.name, info.isfile(), partial(file.extractfile, info))
+                file.members = []  # type: ignore[attr-defined]  # else a million stay in memory
+        while stream.read(_PIECE):  # the checksum stands at the very end
+            pass
+
+
+class _Joined(io.RawIOBase):
+    """Files read as if they were one."""
+
+    def __init__(self, parts: Sequence[Path], report: Report) -> None:
+        self._left = list(parts)
+        self._file: IO[bytes] | None = None
+        self._done, self._total = 0, sum(part.stat().st_size for part in parts)
+        self._report = report
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        filled = 0
+        while filled < len(buffer):
+            piece = self._file.read(len(buffer) - filled) if self._file else b""
+            buffer[filled : filled + len(piece)] = piece
+            filled += len(piece)
+            if not piece and not self._advance():
+                break
+        self._done += filled
+        self._report(self._done, self._total)
+        return filled
+
+    def _advance(self) -> bool:
+        if self._file:
+            self._file.close()
+        self._file = self._left.pop(0).open("rb") if self._left else None
+        return self._file is not None
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+        super().close()

@@ -48,7 +48,7 @@ def test_unreadable_photos_are_recorded_with_their_reason(
     assert all("." in reason for reason in store.failures.values())
 
 
-def test_decoding_in_other_processes_gives_the_same_store(
+def test_decoding_in_other_threads_gives_the_same_store(
     photos: Path, tiny: RetrievalNet, tmp_path: Path
 ) -> None:
     extract(photos, tmp_path / "here", model=tiny, pace=HERE)

@@ -32,7 +32,7 @@ def extract(
     shard_size: Annotated[int, typer.Option(min=1, help="Photos a shard.")] = 1024,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; found out if not given.")] = None,
     decoders: Annotated[
-        int | None, typer.Option(min=0, help="Processes that decode; default: by the machine.")
+        int | None, typer.Option(min=0, help="Threads that decode; default: by the machine.")
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Photos a forward pass, at most.")] = 32,
     scheduler: Annotated[

@@ -1,21 +1,23 @@
 """A folder, a list or tar shards become a store of descriptors.
 
-Reader → decoder → batcher → network → writer. Photos are decoded in other processes and arrive in
-order; those of one size share a forward pass; vectors leave a shard at a time. What a shard holds
-depends on its photos alone, so any run that finishes a store finishes the same one.
+Reader → decoder → batcher → network → writer. Photos are decoded in other threads (Pillow lets go
+of Python's lock while it decodes and resizes) and arrive in order; those of one size share a
+forward pass; vectors leave a shard at a time. What a shard holds depends on its photos alone, so
+any run that finishes a store finishes the same one.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from solar.describe.store import Store, lock
 from solar.errors import SolarError
@@ -24,6 +26,9 @@ from solar.images.batches import Batch, Batcher
 from solar.models import RetrievalNet, fingerprint
 from solar.models import load as load_model
 
+T = TypeVar("T")
+Pixels = NDArray[np.uint8]
+Rows = NDArray[np.float32]
 Progress = Callable[[int, int], None]
 """Called with how many photos were just described and how many could not be read."""
 
@@ -52,7 +57,7 @@ class Pace:
     """How to work; none of it changes which photos are described.
 
     Attributes:
-        decoders: Processes that decode; 0 decodes in between. Default: by the machine.
+        decoders: Threads that decode; 0 decodes in between. Default: by the machine.
         batch: Photos of one size a forward pass, at most.
         pixels: Pixels a forward pass, at most, which bounds the memory.
     """
@@ -195,7 +200,7 @@ class Job:
                     yield from batcher.add(photo.number, photo.pixels)
             yield from batcher.flush()
 
-        vectors: dict[int, np.ndarray[Any, Any]] = {}
+        vectors: dict[int, Rows] = {}
         for keys, rows in _run(describe, batches()):
             vectors.update(zip(keys, rows, strict=True))
             if progress:
@@ -222,8 +227,7 @@ class Job:
             )
         except SolarError as error:
             return Decoded(number, None, (0, 0), str(error))
-        # As a tensor it crosses from a decoder's process in shared memory.
-        return Decoded(number, torch.from_numpy(photo.pixels), (photo.width, photo.height))
+        return Decoded(number, photo.pixels, (photo.width, photo.height))
 
     def _numbers(self, store: Store, shard: int) -> range:
         start = shard * store.shard_size
@@ -234,23 +238,15 @@ class Job:
         decoders = self.pace.decoders
         if decoders is None:
             decoders = _decoders_for(describe.device)
-        decoders = min(decoders, len(numbers) // 8)  # a process costs more than a few photos
         if decoders == 0:
             return map(self.decode, numbers)
-        return iter(
-            DataLoader(
-                _Decoding(self, numbers),
-                batch_size=None,
-                num_workers=decoders,
-                prefetch_factor=max(2, 2 * self.pace.batch // decoders),
-            )
-        )
+        return _ahead(self.decode, numbers, decoders, 2 * self.pace.batch + decoders)
 
 
 class Described(NamedTuple):
     """What a store takes for a shard: vectors, names and sizes of photos, and those that failed."""
 
-    vectors: list[np.ndarray[Any, Any]]
+    vectors: list[Rows]
     names: list[str]
     sizes: list[tuple[int, int]]
     failures: dict[str, str]
@@ -261,44 +257,62 @@ class Decoded:
     """One photo on its way from a decoder: pixels (h, w, 3), or why there are none."""
 
     number: int
-    pixels: Tensor | None
+    pixels: Pixels | None
     size: tuple[int, int]
     reason: str = ""
 
 
-class _Decoding(Dataset[Decoded]):
-    """A job's decoding as torch's loader wants it."""
-
-    def __init__(self, job: Job, numbers: Sequence[int]) -> None:
-        self.job, self.numbers = job, numbers
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def __getitem__(self, index: int) -> Decoded:
-        return self.job.decode(self.numbers[index])
-
-
-def _run(
-    describe: Describer, batches: Iterable[Batch[int]]
-) -> Iterator[tuple[list[int], np.ndarray[Any, Any]]]:
-    """Describe batches, a GPU working on one while the next is put together."""
+def _run(describe: Describer, batches: Iterator[Batch[int]]) -> Iterator[tuple[list[int], Rows]]:
+    """Describe batches, a GPU working on one while the next ones are put together."""
+    ready = ((batch.keys, _stack(batch.pixels, describe.device)) for batch in batches)
+    if describe.device.type != "cuda":
+        for keys, pixels in ready:
+            yield keys, describe(pixels).numpy()
+        return
     running: deque[tuple[list[int], Tensor]] = deque()
-    ahead = 1 if describe.device.type == "cuda" else 0
-    for batch in batches:
-        running.append((batch.keys, describe(_stack(batch.pixels, describe.device))))
-        while len(running) > ahead:
-            keys, vectors = running.popleft()
-            yield keys, vectors.cpu().numpy()
+    for keys, pixels in _prefetched(ready, 2):
+        running.append((keys, describe(pixels)))
+        if len(running) > 1:
+            done, vectors = running.popleft()
+            yield done, vectors.cpu().numpy()
     for keys, vectors in running:
         yield keys, vectors.cpu().numpy()
 
 
-def _stack(pixels: list[Tensor], device: torch.device) -> Tensor:
+def _stack(pixels: list[Pixels], device: torch.device) -> Tensor:
     """(b, h, w, 3) bytes, in memory that a GPU can fetch by itself where there is one."""
     shape = (len(pixels), *pixels[0].shape)
     batch = torch.empty(shape, dtype=torch.uint8, pin_memory=device.type == "cuda")
-    return torch.stack(pixels, out=batch)
+    # By numpy: torch would copy with every core, and they are busy decoding.
+    np.stack(pixels, out=batch.numpy())
+    return batch
+
+
+def _ahead(
+    decode: Callable[[int], "Decoded"], numbers: Sequence[int], threads: int, ahead: int
+) -> Iterator["Decoded"]:
+    """Call `decode` for each number in other threads, a bounded way ahead, and keep the order."""
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[Decoded]] = deque()
+        try:
+            for number in numbers:
+                waiting.append(pool.submit(decode, number))
+                if len(waiting) > ahead:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:  # a run that stops early must not wait for what it no longer needs
+            for future in waiting:
+                future.cancel()
+
+
+def _prefetched(items: Iterator[T], ahead: int) -> Iterator[T]:
+    """Run an iterator in a thread of its own, a bounded way ahead."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = deque(pool.submit(next, items, None) for _ in range(ahead))
+        while (item := waiting.popleft().result()) is not None:
+            waiting.append(pool.submit(next, items, None))
+            yield item
 
 
 def _decoders_for(device: torch.device) -> int:

@@ -12,8 +12,9 @@ What a trained network computes does not change; how it is computed does:
 """
 
 import copy
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +23,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from solar.models import RetrievalNet
-from solar.models.inference import inference
 from solar.nn import GeM, ResNet, SecondOrderAttention
 from solar.nn.resnet import BasicBlock, Bottleneck
 
@@ -35,7 +35,6 @@ _ATTENTION = [
 ]
 _FUSED_HEAD = 256  # channels a fused attention kernel of a GPU can take
 _EXPLICIT_LOCATIONS = 4096  # beyond that, a map of all pairs takes too much memory
-_GRAPH_PIXELS = 8 * 1024 * 768  # larger batches keep a GPU busy without a graph
 
 
 class FastNet:
@@ -62,9 +61,10 @@ class FastNet:
         on_gpu = self.device.type == "cuda"
         self.dtype = dtype or (torch.bfloat16 if on_gpu else torch.float32)
         trunk: nn.Module = self.net.backbone
+        self._on_blocks = on_gpu and isinstance(trunk, ResNet) and _has_triton()
         if isinstance(trunk, ResNet):
             positive = isinstance(net.pool, GeM) and net.local_whiten is None
-            trunk = fuse(trunk, on_gpu=on_gpu, positive=positive)
+            trunk = fuse(trunk, on_blocks=self._on_blocks, positive=positive)
         trunk.to(self.dtype).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.net.add_module("backbone", trunk)
         self._graphs = _Graphs(self._describe) if on_gpu else None
@@ -76,32 +76,37 @@ class FastNet:
             (b, h, w, 3) bytes to (b, dim) float32, unit norm, on the device.
         """
         pixels = pixels.to(self.device, non_blocking=True)
-        with inference(self.net):
-            if self._graphs is not None and pixels.shape[:3].numel() <= _GRAPH_PIXELS:
-                return self._graphs(pixels)
-            return self._describe(pixels)
+        with torch.inference_mode():
+            return self._describe(pixels) if self._graphs is None else self._graphs(pixels)
 
     def _describe(self, pixels: Tensor) -> Tensor:
-        images = self.net.normalise(pixels)
-        return self.net.multiscale(images, self.scales)
+        if not self._on_blocks:
+            return self.net.multiscale(self.net.normalise(pixels), self.scales)
+        from solar.describe import kernels
+
+        blocks = (kernels.to_blocks(pixels, s, self.net.mean, self.net.std) for s in self.scales)
+        return self.net.average([self.net(x) for x in blocks])
 
 
-def fuse(trunk: ResNet, *, on_gpu: bool, positive: bool = False) -> nn.Sequential:
+def fuse(trunk: ResNet, *, on_blocks: bool, positive: bool = False) -> nn.Sequential:
     """A ResNet as one row of fused parts, equal to it in evaluation mode.
 
     Args:
         trunk: Left as it is.
-        on_gpu: Rearrange the first convolution for matrix units.
+        on_blocks: Take 2×2 pixels a location (see `to_blocks`) instead of images.
         positive: What follows clamps negative values, so that the last attention block may.
     """
-    parts: list[nn.Module] = [Stem(trunk.conv1, trunk.bn1, blocks=on_gpu)]
-    last = max((int(n[3:]) for n, _ in trunk.named_children() if n.startswith("soa")), default=0)
+    parts: list[nn.Module] = [Stem(trunk.conv1, trunk.bn1, on_blocks=on_blocks)]
     for name, child in trunk.named_children():
         if isinstance(child, nn.Sequential):
             parts += [FusedBlock(block) for block in child]  # type: ignore[arg-type]
         elif isinstance(child, SecondOrderAttention):
-            parts.append(FusedAttention(child, clamped=positive and name == "soa5" and last == 5))
+            parts.append(FusedAttention(child, clamped=positive and name == "soa5"))
     return nn.Sequential(*parts)
+
+
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
 
 
 class FusedConv(nn.Module):
@@ -141,26 +146,27 @@ class FusedConv(nn.Module):
 class Stem(nn.Module):
     """The first convolution and the maximum pooling.
 
-    Three channels feed a matrix unit badly. On a GPU every 2×2 pixels become one location of 16
-    channels (four of them zero), which turns the 7×7 convolution of stride 2 into a 4×4 one.
+    Three channels feed a matrix unit badly. With every 2×2 pixels as one location of 16 channels
+    (four of them zero), the 7×7 convolution of stride 2 is a 4×4 one of stride 1.
     """
 
-    def __init__(self, conv: nn.Conv2d, norm: nn.BatchNorm2d, *, blocks: bool) -> None:
+    def __init__(self, conv: nn.Conv2d, norm: nn.BatchNorm2d, *, on_blocks: bool) -> None:
         super().__init__()
-        self.blocks = blocks
+        self.on_blocks = on_blocks
         self.conv = FusedConv(conv, norm, relu=True)
-        if blocks:
+        if on_blocks:
             weight = F.pixel_unshuffle(F.pad(self.conv.weight, (1, 0, 1, 0)), 2)
             self.conv.weight = nn.Parameter(F.pad(weight, (0, 0, 0, 0, 0, 4)))
             self.conv.stride, self.conv.padding = (1, 1), (0, 0)
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Shape: (b, 3, h, w) in float32 to (b, 64, about h / 4, about w / 4)."""
-        dtype = self.conv.weight.dtype
-        if self.blocks:
-            images = to_blocks(images)
-        x = self.conv(images.to(dtype, memory_format=torch.channels_last))
-        return max_pool(x)
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (b, 3, h, w), or blocks of it, to (b, 64, about h / 4, about w / 4)."""
+        x = self.conv(x.to(self.conv.weight.dtype, memory_format=torch.channels_last))
+        if x.is_cuda and self.on_blocks:
+            from solar.describe import kernels
+
+            return kernels.max_pool(x)
+        return F.max_pool2d(x, 3, stride=2, padding=1)
 
 
 def to_blocks(images: Tensor) -> Tensor:
@@ -168,11 +174,6 @@ def to_blocks(images: Tensor) -> Tensor:
     h, w = images.shape[2:]
     images = F.pad(images, (4, 2 + w % 2, 4, 2 + h % 2))
     return F.pad(F.pixel_unshuffle(images, 2), (0, 0, 0, 0, 0, 4))
-
-
-def max_pool(x: Tensor) -> Tensor:
-    """3×3 maximum with stride 2."""
-    return F.max_pool2d(x, 3, stride=2, padding=1)
 
 
 class FusedBlock(nn.Module):
@@ -269,24 +270,26 @@ def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 class _Graphs:
     """Replays a function for shapes that come again, as one launch instead of hundreds.
 
-    A shape runs plainly the first time, is recorded the second, and replayed from then on.
+    A shape runs plainly twice, is recorded the third time, and replayed from then on. All records
+    share one pool of memory: they run one after the other, and results are copied out at once.
     """
 
-    def __init__(self, run: Callable[[Tensor], Tensor], most: int = 8) -> None:
+    def __init__(self, run: Callable[[Tensor], Tensor], most: int = 16) -> None:
         self.run, self.most = run, most
-        self.seen: set[torch.Size] = set()
+        self.seen: Counter[torch.Size] = Counter()
         self.recorded: OrderedDict[torch.Size, tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = (
             OrderedDict()
         )
+        self.pool = torch.cuda.graph_pool_handle()
 
     def __call__(self, x: Tensor) -> Tensor:
-        if x.shape not in self.seen:
-            self.seen.add(x.shape)
+        self.seen[x.shape] += 1
+        if self.seen[x.shape] < 3:
             return self.run(x)
         if x.shape not in self.recorded:
-            self.recorded[x.shape] = self._record(x)
-            if len(self.recorded) > self.most:
+            if len(self.recorded) == self.most:
                 self.recorded.popitem(last=False)
+            self.recorded[x.shape] = self._record(x)
         self.recorded.move_to_end(x.shape)
         graph, inputs, outputs = self.recorded[x.shape]
         inputs.copy_(x)
@@ -295,12 +298,7 @@ class _Graphs:
 
     def _record(self, x: Tensor) -> tuple[torch.cuda.CUDAGraph, Tensor, Tensor]:
         inputs = x.clone()
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):  # as torch asks: warm up off the stream that is recorded
-            self.run(inputs)
-        torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=self.pool):
             outputs = self.run(inputs)
         return graph, inputs, outputs

@@ -1,6 +1,6 @@
 """Whole photos: a trunk, a pooling, whitening, and the preprocessing that belongs to them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import sqrt
 from pathlib import Path
@@ -160,26 +160,39 @@ class RetrievalNet(nn.Module):
             pooled = l2_normalize(self.pool(features))
             return pooled if self.whiten is None else l2_normalize(self.whiten(pooled))
 
-    def multiscale(self, images: Tensor, scales: Sequence[float] | None = None) -> Tensor:
+    def multiscale(
+        self,
+        images: Tensor,
+        scales: Sequence[float] | None = None,
+        *,
+        forward: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
         """Describe normalised images at several scales and average.
 
-        Each scale resizes the normalised tensor bilinearly. Networks without a whitening layer
-        average with the power of their GeM exponent, as published; the others plainly.
+        Args:
+            images: Normalised; each scale resizes them bilinearly.
+            scales: Default: the model's.
+            forward: What runs each scale in this network's place and gives the same: a faster
+                copy of it, for example.
 
         Shape:
             (b, 3, h, w) to (b, dim), unit norm.
         """
-        scales = self.config.scales if scales is None else tuple(scales)
-        power = self._scale_power(len(scales))
-        total: Tensor | None = None
-        for scale in scales:
-            vectors = self(_rescale(images, scale)).pow(power)
-            total = vectors if total is None else total + vectors
-        if total is None:
+        scales = self.config.scales if scales is None else scales
+        return self.average([(forward or self)(_rescale(images, scale)) for scale in scales])
+
+    def average(self, vectors: Sequence[Tensor]) -> Tensor:
+        """Average the descriptors of one photo's scales, (b, dim) each.
+
+        Networks without a whitening layer average with the power of their GeM exponent, as
+        published; the others plainly. Whitening learned afterwards comes last.
+        """
+        if not vectors:
             raise SolarError("At least one scale is needed to describe a photo.")
-        mean = (total / len(scales)).pow(1 / power)
+        power = self._scale_power(len(vectors))
+        mean = torch.stack([v.pow(power) for v in vectors]).mean(dim=0).pow(1 / power)
         mean = mean / mean.norm(dim=1, keepdim=True)
-        name = "multi" if len(scales) > 1 else "single"
+        name = "multi" if len(vectors) > 1 else "single"
         return l2_normalize(self.post[name](mean)) if name in self.post else mean
 
     def _scale_power(self, scales: int) -> float:

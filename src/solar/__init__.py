@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from solar.errors import SolarError
+    from solar.evaluate import evaluate
     from solar.models import (
         PatchConfig,
         PatchNet,
@@ -27,6 +28,7 @@ _HOMES = {
     "RetrievalConfig": "solar.models",
     "RetrievalNet": "solar.models",
     "convert": "solar.models",
+    "evaluate": "solar.evaluate",
     "load": "solar.models",
     "save": "solar.models",
 }
@@ -39,6 +41,7 @@ __all__ = [
     "SolarError",
     "__version__",
     "convert",
+    "evaluate",
     "load",
     "save",
 ]

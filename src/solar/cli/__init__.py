@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from solar import __version__
-from solar.cli import convert, demo, describe, models
+from solar.cli import convert, demo, describe, evaluate, models
 from solar.cli.printing import errors
 from solar.errors import SolarError
 
@@ -35,6 +35,7 @@ def _options(
 
 
 app.command("describe", epilog=describe.EXAMPLE)(describe.describe)
+app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("models", epilog=models.EXAMPLE)(models.models)
 app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)

@@ -1,8 +1,10 @@
 import tracemalloc
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -193,3 +195,25 @@ def test_an_item_beyond_the_database_is_refused(row: int) -> None:
 def test_an_unknown_precision_is_refused() -> None:
     with pytest.raises(SolarError, match="'half': choose float32 or float64"):
         ranks(good[:1], good, [[0]], precision="half")
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_the_way_through_torch_gives_the_same_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str
+) -> None:
+    # Where there is no GPU, torch's processor stands in for it.
+    device = "cuda" if torch.cuda.is_available() else "cpu:0"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    np.save(tmp_path / "db.npy", gaussian(1000, 64))
+    mapped = np.load(tmp_path / "db.npy", mmap_mode="r")
+    queries, items = gaussian(5, 64, 1), [np.arange(i, 1000, 37) for i in range(5)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = ranks(queries, mapped, items, device=device, precision=precision, memory=1)
+    assert listed(found) == by_sorting(queries, mapped, items)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_device_that_is_not_there_is_told() -> None:
+    with pytest.raises(SolarError, match="no device cuda here"):
+        ranks(good[:1], good, [[0]], device="cuda")

@@ -12,8 +12,17 @@ from solar.evaluate.collection import evaluate
 from solar.evaluate.labelled import evaluate_labels
 from solar.evaluate.result import Evaluation
 from solar.evaluate.revisited import evaluate_ground_truth
+from solar.evaluate.significance import Comparison, compare, interval
 
-__all__ = ["Evaluation", "evaluate", "evaluate_ground_truth", "evaluate_labels"]
+__all__ = [
+    "Comparison",
+    "Evaluation",
+    "compare",
+    "evaluate",
+    "evaluate_ground_truth",
+    "evaluate_labels",
+    "interval",
+]
 
 
 class _Callable(ModuleType):

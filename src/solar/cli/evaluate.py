@@ -57,7 +57,9 @@ def evaluate(
         str | None,
         typer.Option(help="float64 or float32 products; float64 up to 65,536 rows by default."),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; found out if not given.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cuda to compute scores there as well.")
+    ] = None,
     per_query: Annotated[
         str | None,
         typer.Option(

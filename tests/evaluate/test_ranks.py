@@ -81,7 +81,8 @@ def test_rows_that_differ_in_their_last_bits_are_told_apart(dim: int, precision:
     assert listed(found) == by_sorting(queries, database, items)
 
 
-def test_chunks_and_precision_change_nothing() -> None:
+def test_chunks_and_precision_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks_module, "_PIECE", 1000)  # so that the largest chunk has three
     database, queries = gaussian(3000, 96), gaussian(7, 96, 1)
     items = [np.random.default_rng(i).permutation(3000)[:50] for i in range(7)]
     expected = by_sorting(queries, database, items)

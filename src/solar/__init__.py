@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from solar.describe import Store, extract
     from solar.errors import SolarError
+    from solar.evaluate import evaluate
     from solar.models import (
         PatchConfig,
         PatchNet,
@@ -30,6 +31,7 @@ _HOMES = {
     "Store": "solar.describe",
     "convert": "solar.models",
     "extract": "solar.describe",
+    "evaluate": "solar.evaluate",
     "load": "solar.models",
     "save": "solar.models",
 }
@@ -43,6 +45,7 @@ __all__ = [
     "Store",
     "__version__",
     "convert",
+    "evaluate",
     "extract",
     "load",
     "save",

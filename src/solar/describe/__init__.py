@@ -1,6 +1,19 @@
 """Many photos become a store of descriptors."""
 
-from solar.describe.extractor import Pace, Settings, extract
+from typing import TYPE_CHECKING, Any
+
 from solar.describe.store import Store
 
+if TYPE_CHECKING:
+    from solar.describe.extractor import Pace, Settings, extract
+
 __all__ = ["Pace", "Settings", "Store", "extract"]
+
+
+def __getattr__(name: str) -> Any:
+    # Reading a store takes numpy alone; torch comes with the rest.
+    if name in __all__:
+        from solar.describe import extractor
+
+        return getattr(extractor, name)
+    raise AttributeError(f"module 'solar.describe' has no attribute {name!r}")

@@ -1,0 +1,36 @@
+"""Reading the pickles that data sets are published as, without unpickling anything but data."""
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+from solar.errors import SolarError
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Rebuilds lists, dictionaries, text and numbers; a pickle that asks for more is refused."""
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        raise pickle.UnpicklingError(f"it asks for {module_name}.{global_name}")
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise pickle.UnpicklingError("it refers to another file")
+
+
+def read_plain_pickle(path: str | Path) -> Any:
+    """The content of a pickle of plain data; nothing in it is ever executed.
+
+    Raises:
+        SolarError: The file cannot be read, is damaged, or holds more than plain data.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+    try:
+        return _PlainUnpickler(io.BytesIO(data), encoding="latin1").load()
+    except pickle.UnpicklingError as error:
+        raise SolarError(f"{path} is not plain data and was not loaded: {error}.") from error
+    except Exception as error:  # damaged bytes make the unpickler fail in any way
+        raise SolarError(f"{path} is no pickle of plain data, or is damaged.") from error

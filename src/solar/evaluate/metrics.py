@@ -1,0 +1,118 @@
+"""How good a ranking is: average precision, precision and recall from the ranks of what is right.
+
+Every function takes the 0-based ranks of one query's positives in a list from which junk has been
+removed, in ascending order: what `without_junk` returns.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.errors import SolarError
+
+Ranks: TypeAlias = npt.NDArray[np.int64]
+Numbers: TypeAlias = npt.NDArray[np.float64]
+
+CUTS = (1, 5, 10)
+"""Where precision and recall are published."""
+
+
+def without_junk(positives: npt.ArrayLike, junk: npt.ArrayLike) -> Ranks:
+    """Sort the positives' ranks and lower each by the number of junk items ranked before it.
+
+    Args:
+        positives: 0-based ranks of the right answers in the whole list, in any order.
+        junk: 0-based ranks of the items that neither help nor hurt.
+    """
+    ranks = np.sort(np.asarray(positives, np.int64))
+    return ranks - np.sort(np.asarray(junk, np.int64)).searchsorted(ranks)
+
+
+def trapezoid(ranks: Ranks) -> float:
+    """Area under precision over recall by the trapezoid rule: the published average precision.
+
+    Positives at ranks 0 and 2 give (1 + 1) / 4 + (1/2 + 2/3) / 4 = 0.791667.
+    """
+    found = np.arange(len(ranks))
+    # Precision just before the j-th positive; before anything is listed it counts as perfect.
+    before = np.where(ranks > 0, found / np.maximum(ranks, 1), 1.0)
+    return float((before + (found + 1) / (ranks + 1)).mean() / 2)
+
+
+def finite(ranks: Ranks) -> float:
+    """Mean precision at the positives, as scikit-learn has it: 0.833333 for ranks 0 and 2."""
+    return float((np.arange(1, len(ranks) + 1) / (ranks + 1)).mean())
+
+
+AVERAGES: dict[str, Callable[[Ranks], float]] = {"trapezoid": trapezoid, "finite": finite}
+
+
+def average_precision(ranks: Ranks, average: str = "trapezoid") -> float:
+    """Average precision of one query that has at least one positive.
+
+    Args:
+        ranks: Ascending, without junk.
+        average: `trapezoid`, as published, or `finite`.
+
+    Raises:
+        SolarError: There is no such average.
+    """
+    if average not in AVERAGES:
+        raise SolarError(f"No average is called {average!r}: choose {' or '.join(AVERAGES)}.")
+    return AVERAGES[average](ranks)
+
+
+def precision_at(ranks: Ranks, k: int) -> float:
+    """Share of positives among the first k, in the published form.
+
+    A query whose last positive comes before place k is not asked for more: it is measured at that
+    last positive instead.
+    """
+    places = min(int(ranks[-1]) + 1, k)
+    return int(ranks.searchsorted(places)) / places
+
+
+def recall_at(ranks: Ranks, k: int) -> float:
+    """1.0 if a positive is among the first k, else 0.0."""
+    return float(ranks[0] < k)
+
+
+def mean(values: Sequence[float] | Numbers) -> float:
+    """Mean over the queries that have an answer; the others are NaN, and NaN if none has."""
+    known = np.asarray(values, np.float64)
+    known = known[~np.isnan(known)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def measure(
+    ranks: Sequence[Ranks],
+    *,
+    average: str = "trapezoid",
+    precision: Sequence[int] = CUTS,
+    recall: Sequence[int] = (),
+) -> dict[str, Numbers]:
+    """Every measure of every query, NaN for a query without positives.
+
+    Args:
+        ranks: For each query the ascending ranks of its positives, without junk.
+        average: `trapezoid` or `finite`.
+        precision: Where to measure precision.
+        recall: Where to measure recall.
+
+    Returns:
+        `AP`, `P@k` and `recall@k`, each with a number a query.
+    """
+    rows = [
+        [
+            average_precision(r, average),
+            *(precision_at(r, k) for k in precision),
+            *(recall_at(r, k) for k in recall),
+        ]
+        if len(r)
+        else [np.nan] * (1 + len(precision) + len(recall))
+        for r in ranks
+    ]
+    names = ["AP", *(f"P@{k}" for k in precision), *(f"recall@{k}" for k in recall)]
+    return dict(zip(names, np.array(rows, np.float64).reshape(-1, len(names)).T, strict=True))

@@ -1,0 +1,45 @@
+from pathlib import Path
+
+import pytest
+
+from solar.datasets.folders import folder_labels, read_csv
+from solar.errors import SolarError
+
+
+def test_a_photo_shows_what_its_folder_is_called() -> None:
+    assert folder_labels(["val/a/1.jpg", "b/2.jpg"], "x") == ["a", "b"]
+
+
+def test_a_photo_in_no_folder_is_told() -> None:
+    with pytest.raises(SolarError, match=r"photo 2\.jpg of photos is in no folder"):
+        folder_labels(["a/1.jpg", "2.jpg"], "photos")
+
+
+@pytest.mark.parametrize("heading", ["", "name,label\n", "\ufeffname, label\r\n"])
+def test_a_csv_names_photos_and_labels(tmp_path: Path, heading: str) -> None:
+    path = tmp_path / "list.csv"
+    path.write_text(f'{heading}x/1.jpg,tower\n\n"2, b.jpg", tower bridge \n', encoding="utf-8")
+    photos, labels = read_csv(path)
+    assert photos.names == ("x/1.jpg", "2, b.jpg")
+    assert photos.places == (tmp_path / "x/1.jpg", tmp_path / "2, b.jpg")
+    assert labels == ["tower", "tower bridge"]
+    assert read_csv(path, tmp_path / "r")[0].places[0] == tmp_path / "r/x/1.jpg"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (b"a.jpg,x\nb.jpg\n", "Line 2 of .* is not a photo's name and its label"),
+        (b"a.jpg,x\nb.jpg,\n", "Line 2"),
+        (b"a.jpg,x,y\n", "Line 1"),
+        (b"a.jpg,x\na.jpg,y\n", r"names the photo a\.jpg twice"),
+        (b"name,label\n", "names no photo"),
+        (b"\xff\xfe\x00", "not a CSV file in UTF-8"),
+    ],
+)
+def test_a_csv_that_does_not_label_photos_is_refused(
+    tmp_path: Path, text: bytes, sentence: str
+) -> None:
+    (tmp_path / "list.csv").write_bytes(text)
+    with pytest.raises(SolarError, match=sentence):
+        read_csv(tmp_path / "list.csv")

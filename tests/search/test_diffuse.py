@@ -74,6 +74,14 @@ def test_graph_of_any_lists_is_symmetric_and_contracts(count: int, k: int, seed:
         assert np.abs(np.linalg.eigvalsh(matrix)).max() < 1 + 1e-5
 
 
+def test_only_the_first_k_of_longer_lists_count() -> None:
+    vectors = clouds(14)
+    rows, scores = exact_neighbours(vectors)(vectors, 30)
+    np.testing.assert_allclose(
+        dense(mutual_graph(rows, scores, k=5)), oracle_graph(vectors, 5, 3.0), atol=1e-5
+    )
+
+
 def test_the_lower_of_two_scores_of_a_pair_counts() -> None:
     rows = np.array([[1, 2], [0, 2], [0, 1]])
     scores = np.array([[0.9, 0.5], [0.7, 0.5], [0.5, 0.5]], np.float32)

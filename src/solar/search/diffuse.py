@@ -100,17 +100,17 @@ def mutual_graph(
         k: Neighbours to use of each list, not counting the row itself.
         gamma: Power of the similarity.
     """
-    count = len(rows)
-    own = np.arange(count)[:, None]
-    real = (rows >= 0) & (rows != own)
-    real &= (np.cumsum(real, axis=1) <= k) & (scores > 0)
-    i, place = np.nonzero(real)
-    j, similar = rows[i, place].astype(np.int64), scores[i, place].astype(np.float64)
-    pairs, first = np.unique(i * count + j, return_index=True)  # sorted by i, then j
-    i, j, similar = i[first], j[first], similar[first]
+    count, width = rows.shape
+    real = (rows >= 0) & (rows != np.arange(count)[:, None])
+    real &= (np.cumsum(real, axis=1, dtype=np.int32) <= k) & (scores > 0)
+    edges = np.flatnonzero(real)
+    pairs, first = np.unique(edges // width * count + rows.flat[edges], return_index=True)
+    similar = scores.flat[edges[first]]
+    del real, edges, first  # the largest part of the memory, for a large collection
+    i, j = np.divmod(pairs, count)  # sorted by i, then by j
     back = np.minimum(np.searchsorted(pairs, j * count + i), max(len(pairs) - 1, 0))
     mutual = pairs[back] == j * count + i
-    similar = np.minimum(similar, similar[back])[mutual]
+    similar = np.minimum(similar, similar[back])[mutual].astype(np.float64)
     i, j = i[mutual], j[mutual]
     weights = np.maximum(similar**gamma, 1e-100)  # a tiny power must not become 0 / 0 below
     degree = np.bincount(i, weights, minlength=count)

@@ -43,7 +43,7 @@ class VectorsOf(Protocol):
 
 
 def exact_neighbours(database: Vectors) -> Neighbours:
-    """Search an array by comparing with every row; ties go to the lower row.
+    """Search a small array by comparing with every row; ties go to the lower row.
 
     Args:
         database: (n, d).

@@ -66,7 +66,8 @@ def _refinement(vectors: Vectors, neighbours: int, beta: float) -> NDArray[np.fl
     """The matrix (m, m) that takes m vectors to weighted means of each and its nearest."""
     similar = vectors @ vectors.T
     np.fill_diagonal(similar, -np.inf)  # a duplicate can be as near as the vector itself
-    nearest = np.argsort(-similar, axis=1, kind="stable")[:, : min(neighbours, len(vectors) - 1)]
+    neighbours = min(neighbours, len(vectors) - 1)
+    nearest = np.argpartition(-similar, neighbours, axis=1)[:, :neighbours]
     weights = np.eye(len(vectors), dtype=np.float32)
     close = np.clip(np.take_along_axis(similar, nearest, axis=1), 0, 1)
     np.put_along_axis(weights, nearest, beta * close, axis=1)

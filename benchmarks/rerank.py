@@ -1,0 +1,256 @@
+"""What every way of ranking again gains and costs, on photos of places and distractors.
+
+    python benchmarks/rerank.py --data DIR --model solar-r101 --cache descriptors.npy
+    python benchmarks/rerank.py --data DIR --teacher DIR/teacher/mobilenetv2_imagenet.ts
+
+DIR (or SOLAR_DATA) holds landmarks/val-0.tar (about 125 photos a place) or buildings/val-0.tar
+(about 10), and landmarks/distractors-0.tar. Every photo of a place is a query against all others;
+mAP over all queries. A query is never in the collection: neither in lists of neighbours, nor in
+augmented vectors, nor in the graph.
+
+Milliseconds are those of a query from its descriptor to its ranking, all photos compared each time:
+the median of 100 queries, the best of three times for each, methods taking turns. What a method
+prepares once for the collection is timed apart. Set OMP_NUM_THREADS=1 to time one thread.
+"""
+
+import argparse
+import json
+import os
+import time
+import timeit
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from machine import machine
+from numpy.typing import NDArray
+
+from solar.errors import SolarError
+from solar.images import load
+from solar.images.sources import Photos, find_photos
+from solar.search.diffuse import TRUNCATE, Graph, build_graph, diffuse, mutual_graph
+from solar.search.expand import Method, augment, augment_database, expand_queries
+from solar.search.neighbours import Rows, Scores, Vectors, exact_neighbours
+from solar.search.rerank import TOP, rerank
+
+SIZE = 224  # of photos for a teacher
+
+
+def main() -> None:
+    """Describe the photos or load their descriptors, rank in every way, print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
+    parser.add_argument("--photos", choices=("landmarks", "buildings"), default="landmarks")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--model", help="a model's file or name")
+    which.add_argument("--teacher", type=Path, help="TorchScript from photos to a feature map")
+    parser.add_argument(
+        "--centre", action="store_true", help="subtract the distractors' mean, as whitening would"
+    )
+    parser.add_argument("--cache", type=Path, help="keep descriptors in this .npy")
+    parser.add_argument("--json", type=Path, help="also write the results here")
+    options = parser.parse_args()
+    if options.data is None:
+        parser.error("say where the photos are, with --data or SOLAR_DATA")
+    try:
+        shards = (f"{options.photos}/val-0.tar", "landmarks/distractors-0.tar")
+        photos = find_photos([options.data / shard for shard in shards])
+        vectors = descriptors(photos, options.model, options.teacher, options.cache)
+    except SolarError as error:
+        parser.error(str(error))
+    parts = [name.split("/") for name in photos.names]
+    labels = np.array([part[1] if part[0] == "val" else "" for part in parts])
+    if options.centre:
+        vectors = vectors - vectors[labels == ""].mean(axis=0)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    results, once = compare(vectors, labels)
+    if options.json:
+        name = options.model or options.teacher.name
+        report = {
+            "machine": machine(),
+            "model": name,
+            "set": options.photos,
+            "centred": options.centre,
+        }
+        report |= {"photos": len(photos), "rows": results, "seconds_once": once}
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+# --- descriptors ------------------------------------------------------------------------------
+
+
+def descriptors(
+    photos: Photos, model: str | None, teacher: Path | None, cache: Path | None
+) -> Vectors:
+    """Unit rows (n, d), from the cache where it has them."""
+    if cache and cache.exists():
+        kept: Vectors = np.load(cache, allow_pickle=False)
+        if len(kept) != len(photos):
+            raise SolarError(f"{cache} holds {len(kept)} descriptors for {len(photos)} photos.")
+        return kept
+    describe = _taught(teacher) if teacher else _modelled(str(model))
+    start = time.perf_counter()
+    vectors = np.concatenate([describe(photos.read(i)) for i in range(len(photos))])
+    print(f"described {len(photos)} photos in {time.perf_counter() - start:.0f} s", flush=True)
+    if cache:
+        np.save(cache, vectors)
+    return vectors
+
+
+def _modelled(name: str) -> Callable[[Path | bytes], Vectors]:
+    import solar
+
+    model = solar.load(name)
+    if not isinstance(model, solar.RetrievalNet):
+        raise SolarError(f"{name} does not describe whole photos.")
+    return model.describe
+
+
+def _taught(path: Path) -> Callable[[Path | bytes], Vectors]:
+    """GeM (p = 3) of the teacher's map, at one scale."""
+    import torch
+
+    from solar.models.retrieval import IMAGENET_MEAN, IMAGENET_STD
+    from solar.nn import GeM
+
+    if not path.is_file():
+        raise SolarError(f"There is no file {path}.")
+    network: Any = torch.jit.load(path).eval()  # type: ignore[no-untyped-call]
+    pool, mean, std = GeM(), torch.tensor(IMAGENET_MEAN), torch.tensor(IMAGENET_STD)
+
+    def describe(photo: Path | bytes) -> Vectors:
+        pixels = torch.from_numpy(load(photo, SIZE).pixels)
+        x = ((pixels / 255 - mean) / std).permute(2, 0, 1)[None]
+        if (short := min(x.shape[2:])) < 64:  # panoramas, too narrow for the teacher's last layers
+            x = torch.nn.functional.interpolate(x, scale_factor=64 / short, mode="bilinear")
+        with torch.inference_mode():
+            pooled = pool(network(x))
+            vector: Vectors = torch.nn.functional.normalize(pooled).numpy()
+        return vector
+
+    return describe
+
+
+# --- ways of ranking --------------------------------------------------------------------------
+
+
+class Collection:
+    """All photos but one, the query, with the row numbers of all photos."""
+
+    def __init__(self, vectors: Vectors) -> None:
+        self.vectors = vectors
+        self.query = -1
+        self.plain = exact_neighbours(vectors)
+
+    def search(self, vectors: Vectors, k: int, /) -> tuple[Rows, Scores]:
+        """Find neighbours, without the query."""
+        rows, scores = self.plain(vectors, k + 1)
+        return without(rows, scores, self.query)
+
+    def vectors_of(self, rows: Rows, /) -> Vectors:
+        """Fetch vectors."""
+        return self.vectors[rows]
+
+
+def without(rows: Rows, scores: Scores, query: int) -> tuple[Rows, Scores]:
+    """Cut one row out of lists (m, k + 1), and the last place of those that lack it."""
+    places = np.argsort(rows == query, axis=1, kind="stable")[:, :-1]
+    return np.take_along_axis(rows, places, axis=1), np.take_along_axis(scores, places, axis=1)
+
+
+def compare(
+    vectors: Vectors, labels: NDArray[np.str_]
+) -> tuple[list[dict[str, Any]], dict[str, float]]:
+    """Rank every query in every way; print a table, return its rows and what is done once."""
+    everything, n = Collection(vectors), len(vectors)
+    once: dict[str, float] = {}
+
+    start = time.perf_counter()
+    augmented = np.concatenate(list(augment_database(n, everything.plain, everything.vectors_of)))
+    once["DBA"] = time.perf_counter() - start
+    start = time.perf_counter()
+    graph = build_graph(n, everything.plain, everything.vectors_of)
+    once["graph"] = time.perf_counter() - start
+    near = everything.plain(vectors, 52)  # 50 neighbours, the row itself, the query
+
+    def search(query: Vectors, collection: Vectors, left_out: int) -> tuple[Rows, Scores]:
+        scores = collection @ query
+        scores[left_out] = -np.inf
+        rows = np.argsort(-scores, kind="stable")[:-1]
+        return rows, scores[rows]
+
+    def expanded(i: int, collection: Vectors, method: Method, n: int | None = None) -> Rows:
+        def find(query: Vectors, k: int, /) -> tuple[Rows, Scores]:
+            rows, scores = search(query[0], collection, i)
+            return rows[None, :k], scores[None, :k]
+
+        query = vectors[i : i + 1]
+        [better] = expand_queries(query, find, collection.__getitem__, method=method, n=n)
+        return search(better, collection, i)[0]
+
+    def diffused(i: int, graph: Graph, truncate: int) -> Rows:
+        rows, scores = search(vectors[i], vectors, i)
+        return np.concatenate(
+            [diffuse(rows[:truncate], scores[:truncate], graph)[0], rows[truncate:]]
+        )
+
+    def reranked(i: int) -> Rows:
+        rows, _ = search(vectors[i], vectors, i)
+        best, _ = rerank(vectors[i], rows, vectors.__getitem__)
+        return np.concatenate([best, rows[TOP:]])
+
+    methods: dict[str, Callable[[int, Vectors, Graph], Rows]] = {
+        "none": lambda i, dba, graph: search(vectors[i], vectors, i)[0],
+        "average": lambda i, dba, graph: expanded(i, vectors, "average"),
+        "average, n = 2": lambda i, dba, graph: expanded(i, vectors, "average", 2),
+        "alpha": lambda i, dba, graph: expanded(i, vectors, "alpha"),
+        "DBA": lambda i, dba, graph: search(vectors[i], dba, i)[0],
+        "DBA + alpha": lambda i, dba, graph: expanded(i, dba, "alpha"),
+        "diffusion": lambda i, dba, graph: diffused(i, graph, TRUNCATE),
+        "diffusion, all rows": lambda i, dba, graph: diffused(i, graph, n),
+        "rerank": lambda i, dba, graph: reranked(i),
+    }
+    precisions: dict[str, list[float]] = {name: [] for name in methods}
+    queries = np.nonzero(labels != "")[0]
+    for i in map(int, queries):
+        # The collection as it would be without this photo.
+        everything.query = i
+        touched = np.nonzero((near[0][:, :22] == i).any(axis=1))[0]
+        kept = augmented[touched]
+        augmented[touched] = augment(touched, everything.search, everything.vectors_of)
+        rows, scores = without(*near, i)
+        rows[i] = -1
+        left = mutual_graph(rows, scores)
+        for name, rank in methods.items():
+            ranked = rank(i, augmented, left)
+            precisions[name].append(average_precision(labels[ranked] == labels[i]))
+        augmented[touched] = kept
+    times: dict[str, list[float]] = {name: [] for name in methods}
+    turns = np.random.default_rng(0)
+    for i in map(int, queries[:: max(len(queries) // 100, 1)]):
+        for name in turns.permutation(list(methods)):  # what ran before leaves its cache behind
+            run = partial(methods[name], i, augmented, graph)
+            times[name].append(min(timeit.repeat(run, number=1, repeat=3)))
+    print(f"{'method':<20} {'mAP':>6} {'gain':>6} {'ms a query':>11}")
+    results = []
+    for name in methods:
+        score, ms = 100 * float(np.mean(precisions[name])), 1000 * float(np.median(times[name]))
+        gain = score - 100 * float(np.mean(precisions["none"]))
+        print(f"{name:<20} {score:>6.1f} {gain:>+6.1f} {ms:>11.1f}")
+        results.append({"method": name, "mAP": score, "gain": gain, "milliseconds": ms})
+    print(", ".join(f"{name}: {seconds:.1f} s once" for name, seconds in once.items()))
+    return results, once
+
+
+def average_precision(relevant: NDArray[np.bool_]) -> float:
+    """Area under precision and recall by trapezoids, as Oxford and Paris are scored."""
+    ranks = np.nonzero(relevant)[0]
+    found = np.arange(len(ranks))
+    before = np.where(ranks > 0, found / np.maximum(ranks, 1), 1)
+    return float(np.mean((before + (found + 1) / (ranks + 1)) / 2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Search: from descriptors to ranked photos."""

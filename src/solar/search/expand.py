@@ -1,0 +1,231 @@
+"""Expansion: a descriptor is averaged with those of its neighbours.
+
+A query moves towards what its best matches have in common (query expansion); done to every photo of
+the collection beforehand, it makes single photos steadier (database-side augmentation). Both
+replace a vector x by the unit vector along
+
+    x + Σ w(i) · x(i),   i = 1 … n over the neighbours of x, best first,
+
+and differ in the weights, where s(i) is the inner product of x and x(i):
+
+- ``"average"``: w = 1. Chum et al., "Total Recall", ICCV 2007, average the query with results that
+  passed geometric verification; nothing is verified here, so few are taken.
+- ``"alpha"``: w = s(i)^alpha. Radenović et al., "Fine-tuning CNN Image Retrieval with No Human
+  Annotation", 2018: alpha = 3, n = 50. The power silences doubtful neighbours, so many are taken.
+- ``"rank"``: w falls in equal steps from 1, for x itself, to 0. Gordo et al., "End-to-end Learning
+  of Deep Visual Representations for Image Retrieval", 2017, with n = 20 for augmentation.
+
+Neighbours with a score of 0 or less have no weight: who has no useful neighbour stays as it is.
+"""
+
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solar.errors import SolarError
+from solar.search.neighbours import Neighbours, Rows, Scores, Vectors, VectorsOf
+
+Method = Literal["average", "alpha", "rank"]
+
+ALPHA = 3.0
+NEIGHBOURS: dict[Method, int] = {"average": 9, "alpha": 50, "rank": 20}
+"""How many neighbours join by default; an average is one of ten, with the vector itself."""
+
+
+def expand_query(
+    query: Vectors,
+    neighbour_vectors: Vectors,
+    scores: Scores,
+    *,
+    method: Method = "alpha",
+    alpha: float = ALPHA,
+    n: int | None = None,
+) -> Vectors:
+    """Expand one query with neighbours that are already at hand.
+
+    Args:
+        query: (d,), unit norm.
+        neighbour_vectors: (m, d), best first, without the query itself.
+        scores: (m,), their inner products with the query.
+        method: How neighbours are weighted, see the top of this module.
+        alpha: The power of ``"alpha"``; the larger, the closer the result to the query.
+        n: How many neighbours to use, all if there are fewer. Default: ``NEIGHBOURS``.
+
+    Returns:
+        (d,), unit norm.
+
+    Raises:
+        SolarError: The method is unknown, or n or alpha is negative.
+    """
+    n = _checked(method, alpha, n)
+    weights = _weights(scores[None, :n], method, alpha, n)
+    expanded: Vectors = _combined(query[None], neighbour_vectors[None, :n], weights)[0]
+    return expanded
+
+
+def expand_queries(
+    queries: Vectors,
+    neighbours: Neighbours,
+    vectors_of: VectorsOf,
+    *,
+    method: Method = "alpha",
+    alpha: float = ALPHA,
+    n: int | None = None,
+) -> Vectors:
+    """Search for the neighbours of queries and expand each with its own.
+
+    Args:
+        queries: (m, d), unit norm, not in the index.
+        neighbours: Searches the index.
+        vectors_of: Fetches from it.
+        method: As for ``expand_query``.
+        alpha: As for ``expand_query``.
+        n: As for ``expand_query``.
+
+    Returns:
+        (m, d), unit norm, to search with in place of the queries.
+
+    Raises:
+        SolarError: As for ``expand_query``.
+    """
+    n = _checked(method, alpha, n)
+    if n == 0 or len(queries) == 0:
+        return queries
+    rows, scores = neighbours(queries, n)
+    return _joined(queries, rows, scores, vectors_of, method, alpha, n)
+
+
+def augment(
+    rows: Rows,
+    neighbours: Neighbours,
+    vectors_of: VectorsOf,
+    *,
+    method: Method = "rank",
+    alpha: float = ALPHA,
+    n: int | None = None,
+) -> Vectors:
+    """Expand some vectors of an index with their neighbours in the same index.
+
+    Args:
+        rows: (m,), which.
+        neighbours: Searches the index, which finds a vector itself too: that is left out.
+        vectors_of: Fetches from it.
+        method: As for ``expand_query``.
+        alpha: As for ``expand_query``.
+        n: As for ``expand_query``.
+
+    Returns:
+        (m, d), unit norm; the index is not changed.
+
+    Raises:
+        SolarError: As for ``expand_query``.
+    """
+    n = _checked(method, alpha, n)
+    own = vectors_of(rows)
+    if n == 0 or len(rows) == 0:
+        return own
+    found, scores = neighbours(own, n + 1)
+    # Among equal vectors a row need not come first in its own list, nor be in it at all. Where it
+    # stands it goes, and the rest moves up; else the last, which is one too many, goes.
+    others = np.argsort(found == rows[:, None], axis=1, kind="stable")[:, :n]
+    found = np.take_along_axis(found, others, axis=1)
+    scores = np.take_along_axis(scores, others, axis=1)
+    scores[found == rows[:, None]] = 0  # an index of n rows or fewer
+    return _joined(own, found, scores, vectors_of, method, alpha, n)
+
+
+def augment_database(
+    count: int,
+    neighbours: Neighbours,
+    vectors_of: VectorsOf,
+    *,
+    method: Method = "rank",
+    alpha: float = ALPHA,
+    n: int | None = None,
+    chunk: int = 1024,
+) -> Iterator[Vectors]:
+    """Expand every vector of an index, a chunk at a time, to be written to a new index.
+
+    Neighbours are always those of the unchanged index. An augmented index cannot be kept up to date
+    photo by photo: what is added changes the vectors of its neighbours.
+
+    Args:
+        count: Rows in the index.
+        neighbours: As for ``augment``.
+        vectors_of: As for ``augment``.
+        method: As for ``expand_query``.
+        alpha: As for ``expand_query``.
+        n: As for ``expand_query``.
+        chunk: Rows at a time.
+
+    Yields:
+        (chunk, d) unit rows in the order of the index; the last chunk may be shorter.
+
+    Raises:
+        SolarError: As for ``expand_query``.
+    """
+    for start in range(0, count, chunk):
+        rows = np.arange(start, min(start + chunk, count), dtype=np.int64)
+        yield augment(rows, neighbours, vectors_of, method=method, alpha=alpha, n=n)
+
+
+def _checked(method: Method, alpha: float, n: int | None) -> int:
+    if method not in get_args(Method):
+        raise SolarError(
+            f"No expansion is called {method!r}: choose from {', '.join(get_args(Method))}."
+        )
+    n = NEIGHBOURS[method] if n is None else n
+    if n < 0 or not alpha >= 0:
+        raise SolarError(
+            f"Expansion cannot use {n} neighbours and alpha {alpha:g}: neither may be negative."
+        )
+    return n
+
+
+def _weights(scores: Scores, method: Method, alpha: float, n: int) -> NDArray[np.float32]:
+    """Weights (m, k) of the first k ≤ n neighbours from their scores (m, k)."""
+    useful = np.clip(np.nan_to_num(scores), 0, 1)  # compressed vectors can score above 1
+    if method == "alpha":
+        # Zero to the power of zero is one, but a useless neighbour must not count.
+        weights = np.where(useful > 0, useful**alpha, 0)
+    elif method == "rank":
+        weights = np.where(useful > 0, 1 - np.arange(1, scores.shape[1] + 1) / (n + 1), 0)
+    else:
+        weights = useful > 0
+    return weights.astype(np.float32)
+
+
+def _joined(
+    own: Vectors,
+    rows: Rows,
+    scores: Scores,
+    vectors_of: VectorsOf,
+    method: Method,
+    alpha: float,
+    n: int,
+) -> Vectors:
+    rows, scores = rows[:, :n], np.where(rows[:, :n] < 0, 0, scores[:, :n])
+    weights = _weights(scores, method, alpha, n)
+    # Neighbourhoods overlap: fetching each row once saves most of the reading.
+    distinct, places = np.unique(rows[weights > 0], return_inverse=True)
+    if len(distinct) == 0:
+        return own
+    index = np.zeros(rows.shape, np.int64)
+    index[weights > 0] = places
+    fetched = vectors_of(distinct)
+    out = np.empty(own.shape, np.float32)
+    for start in range(0, len(own), 64):  # 64 × 50 vectors of 2048 floats are 26 MB
+        part = slice(start, start + 64)
+        out[part] = _combined(own[part], fetched[index[part]], weights[part])
+    return out
+
+
+def _combined(own: Vectors, others: Vectors, weights: NDArray[np.float32]) -> Vectors:
+    """Add (m, k, d) others by (m, k) weights to (m, d) vectors, and make them unit vectors."""
+    total = own + np.matmul(weights[:, None], others)[:, 0]
+    norm = np.linalg.norm(total, axis=1, keepdims=True)
+    # True scores are positive, so the sum is longer than 1; wrong ones could cancel it.
+    unit: Vectors = np.where(norm > 1e-6, total / np.maximum(norm, 1e-6), own).astype(np.float32)
+    return unit

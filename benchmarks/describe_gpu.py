@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from machine import machine
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from solar.describe import Pace, extract
 from solar.describe.precision import FastNet
@@ -47,6 +48,15 @@ def network(attention: dict[int, int]) -> RetrievalNet:
         assert isinstance(output, nn.Conv2d)
         nn.init.normal_(output.weight, std=0.5 / output.in_channels**0.5, generator=generator)
     return net.cuda()
+
+
+def gflop(attention: dict[int, int]) -> float:
+    """Arithmetic of the trunk for one photo at three scales, counted without computing it."""
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:
+        net = RetrievalNet(RetrievalConfig("resnet101", attention=attention)).eval()
+        for scale in net.config.scales:
+            net.backbone(torch.empty(1, 3, int(scale * HEIGHT), int(scale * WIDTH)))
+    return counter.get_total_flops() / 1e9
 
 
 def milliseconds(run: Any, rounds: int) -> float:
@@ -136,6 +146,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     results: dict[str, Any] = {"machine": machine()}
+    results["solar_gflop"], results["gem_gflop"] = gflop({4: 4, 5: 2}), gflop({})
     net = compute(results)
     for name, value in results.items():
         print(f"{name}: {value}", flush=True)

@@ -531,7 +531,7 @@ def test_a_second_run_is_refused_and_sweeps_nothing(tmp_path: Path) -> None:
         create(tmp_path / "s")
         live = tmp_path / "s" / f".solar-{'0' * 32}.tmp"
         live.write_bytes(b"half")
-        with pytest.raises(SolarError, match="another run is writing"), lock(tmp_path / "s"):
+        with pytest.raises(SolarError, match="Another run is writing"), lock(tmp_path / "s"):
             pass
         assert live.exists()
 

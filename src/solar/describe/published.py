@@ -43,16 +43,16 @@ def read_vectors(
         return Store.open(path).vectors()
     if not path.exists():
         raise SolarError(
-            f"{path} does not exist; give a store, .npy, .pt or .mat file of descriptors"
+            f"{path} does not exist; give a store, .npy, .pt or .mat file of descriptors."
         )
     readers = {".npy": _read_npy, ".pt": _read_pt, ".mat": _read_mat}
     kind = path.suffix.lower()
     if kind not in readers:
-        raise SolarError(f"{path} is not a store, .npy, .pt or .mat file; convert it to .npy first")
+        raise SolarError(f"{path} is not a store, .npy, .pt or .mat file; convert it to .npy first.")
     array = readers[kind](path, key)
     if array.ndim != 2 or not np.issubdtype(array.dtype, np.floating):
         raise SolarError(
-            f"{path} holds {array.dtype} of shape {array.shape}, not a matrix of descriptors"
+            f"{path} holds {array.dtype} of shape {array.shape}, not a matrix of descriptors."
         )
     if columns is None:
         columns = _guess_columns(array, published=kind != ".npy")
@@ -98,7 +98,7 @@ def _read_pt(path: Path, key: str | None) -> Vectors:
     if isinstance(content, dict):
         content = content[_choose(path, [k for k in content if torch.is_tensor(content[k])], key)]
     if not torch.is_tensor(content):
-        raise SolarError(f"{path} holds a {type(content).__name__}, not a tensor of descriptors")
+        raise SolarError(f"{path} holds a {type(content).__name__}, not a tensor of descriptors.")
     tensor = content.detach()
     array: Vectors = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
     return array
@@ -108,7 +108,7 @@ def _read_mat(path: Path, key: str | None) -> Vectors:
     try:
         mat: Any = importlib.import_module("scipy.io")  # optional, and it has no types
     except ImportError as error:
-        raise SolarError(f"reading {path} needs scipy; install it or convert to .npy") from error
+        raise SolarError(f"Reading {path} needs scipy; install it or convert to .npy.") from error
     try:
         name = _choose(path, [name for name, _, _ in mat.whosmat(path)], key)
         array: Vectors = mat.loadmat(path, variable_names=[name])[name]
@@ -125,8 +125,8 @@ def _choose(path: Path, names: list[str], key: str | None) -> str:
     if key is None and len(names) == 1:
         return names[0]
     listed = ", ".join(map(str, names)) or "no array"
-    raise SolarError(f"{path} holds {listed}; say which to read, such as {path.name}:X")
+    raise SolarError(f"{path} holds {listed}; say which to read, such as {path.name}:X.")
 
 
 def _unreadable(path: Path, expected: str) -> SolarError:
-    return SolarError(f"{path} is not {expected}; it may be damaged, so fetch or make it again")
+    return SolarError(f"{path} is not {expected}; it may be damaged, so fetch or make it again.")

@@ -152,7 +152,7 @@ class Store:
         path, names = Path(path), list(names)
         if len(set(names)) < len(names):
             twice = Counter(names).most_common(1)[0][0]
-            raise SolarError(f"the list of photos has {twice!r} twice; name every photo once")
+            raise SolarError(f"The list of photos has {twice!r} twice; name every photo once.")
         source = _source_bytes(names)
         manifest = _Manifest(
             model=model,
@@ -183,7 +183,7 @@ class Store:
         if not allow_partial and not store.complete:
             raise SolarError(
                 f"{path} is unfinished ({len(store._headers)} of {store.shards} shards); "
-                "run the command that made it again to finish it, or allow a partial store"
+                "run the command that made it again to finish it, or allow a partial store."
             )
         return store
 
@@ -272,8 +272,8 @@ class Store:
         finite = np.isfinite(array).all(axis=1)
         if not finite.all():
             raise SolarError(
-                f"the descriptor of {names[int(finite.argmin())]!r} is not finite in {self.dtype}; "
-                "describe with float32 or check the model's weights"
+                f"The descriptor of {names[int(finite.argmin())]!r} is not finite in {self.dtype}; "
+                "describe with float32 or check the model's weights."
             )
         if (done := self._read_header(shard)) is None:
             known: dict[str, list[Any]] = {name: [reason] for name, reason in failures.items()}
@@ -332,7 +332,7 @@ class Store:
                 why = photos.failures.get(name)
                 raise SolarError(
                     f"{self.path} has no descriptor of {name!r}"
-                    + (f", which failed: {why}" if why else "; give a name from its list of photos")
+                    + (f", which failed: {why}" if why else "; give a name from its list of photos.")
                 )
         return np.array([photos.rows[name] for name in names], np.int64)
 
@@ -441,7 +441,7 @@ class Store:
         if keys:
             raise SolarError(
                 f"{self.path} was made with {_list(before, keys)}, not {_list(now, keys)}; "
-                "choose another folder or pass the same settings"
+                "choose another folder or pass the same settings."
             )
         if old.source_sha256 != new.source_sha256:
             why = f"{old.photos} photos, not {new.photos}"
@@ -449,7 +449,7 @@ class Store:
                 why = "as many photos, but other names or another order"
             raise SolarError(
                 f"{self.path} was made from another list of photos ({why}); "
-                "choose another folder or pass the same list"
+                "choose another folder or pass the same list."
             )
 
 
@@ -471,7 +471,7 @@ def lock(path: str | os.PathLike[str]) -> Iterator[None]:
         held.acquire()
     except Timeout:
         raise SolarError(
-            f"another run is writing {path}; wait until it is done or choose another folder"
+            f"Another run is writing {path}; wait until it is done or choose another folder."
         ) from None
     except OSError as error:
         raise _unwritable(path, error) from error
@@ -505,7 +505,7 @@ def _make_folder(path: Path) -> None:
     except OSError as error:
         raise _unwritable(path, error) from error
     if {f.name for f in others} - {SOURCE, LOCK} and not (path / MANIFEST).exists():
-        raise SolarError(f"{path} holds other files and no store; choose a new or empty folder")
+        raise SolarError(f"{path} holds other files and no store; choose a new or empty folder.")
 
 
 def _read_manifest(path: Path) -> _Manifest:
@@ -513,12 +513,12 @@ def _read_manifest(path: Path) -> _Manifest:
     try:
         content = json.loads(file.read_bytes())
         if content["format"] > FORMAT:
-            raise SolarError(f"{path} was written by a newer version of solar; upgrade to read it")
+            raise SolarError(f"{path} was written by a newer version of solar; upgrade to read it.")
         return _Manifest(**content)
     except (FileNotFoundError, NotADirectoryError):
         raise SolarError(
             f"{path} is not a store of descriptors, it has no {MANIFEST}; "
-            "make one with `solar extract`"
+            "make one with `solar extract`."
         ) from None
     except SolarError:
         raise
@@ -581,12 +581,12 @@ def _list(choices: dict[tuple[str, bool], Any], keys: list[tuple[str, bool]]) ->
 
 
 def _damaged(path: Path) -> SolarError:
-    return SolarError(f"{path} is missing or damaged; restore it or make the store again")
+    return SolarError(f"{path} is missing or damaged; restore it or make the store again.")
 
 
 def _unwritable(path: Path, error: OSError) -> SolarError:
     remedy = "make room" if error.errno in _FULL else "make it writable"
     return SolarError(
         f"{path} cannot be written ({error.strerror}); {remedy} and run the same command again, "
-        "what is finished is kept"
+        "what is finished is kept."
     )

@@ -47,7 +47,9 @@ def _blocks(folder: Path, view: View, version: Version, vectors: Stored) -> list
 
 
 def _sketch(folder: Path, version: Version) -> list[str]:
-    path = folder / version.sketch
-    if not version.sketch or (path.exists() and file_sha256(path) == version.sketch_sha256):
-        return []
-    return [f"{path} is missing or damaged: run `solar index compact` to make it anew."]
+    paths = ((folder / part.name, part.sha256) for part in version.sketch)
+    return [
+        f"{path} is missing or damaged: run `solar index compact` to make it anew."
+        for path, digest in paths
+        if not path.exists() or file_sha256(path) != digest
+    ]

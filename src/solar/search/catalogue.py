@@ -59,6 +59,15 @@ _CONDITIONS = {
 
 
 @dataclass(frozen=True)
+class Part:
+    """A file of the sketch, which covers so many rows."""
+
+    name: str
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Version:
     """What one committed version consists of, besides its photos.
 
@@ -67,18 +76,19 @@ class Version:
         rows: Length of the vectors file in rows, those of removed photos included.
         photos: How many photos can be found.
         vectors: Name of the vectors file.
-        sketch: Name of the sketch file; empty if there is none.
-        sketch_rows: How many rows, from the first, the sketch covers.
-        sketch_sha256: Checksum of the sketch file.
+        sketch: Its parts, which cover the first rows, one after the other.
     """
 
     number: int = 0
     rows: int = 0
     photos: int = 0
     vectors: str = ""
-    sketch: str = ""
-    sketch_rows: int = 0
-    sketch_sha256: str = ""
+    sketch: tuple[Part, ...] = ()
+
+    @property
+    def sketch_rows(self) -> int:
+        """How many rows, from the first, the sketch covers."""
+        return sum(part.rows for part in self.sketch)
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,8 @@ class View:
     def version(self) -> Version:
         """The version that this view shows."""
         [value] = self.execute("SELECT value FROM facts WHERE name = 'version'").fetchone()
-        return Version(**json.loads(value))
+        facts = json.loads(value)
+        return Version(**{**facts, "sketch": tuple(Part(**part) for part in facts["sketch"])})
 
     def rows(self) -> Rows:
         """The rows of photos, ascending."""

@@ -19,7 +19,6 @@ _QUERIES = 256
 # Products in single precision may swap rows that are equal in truth. So many more are kept until
 # they are ranked in double precision.
 _MARGIN = 16
-_WAITING = 65536
 
 
 def scan(
@@ -84,14 +83,15 @@ def _single(vectors: Stored) -> Vectors:
 class _Best:
     """The `keep` largest scores of each query among all rows offered, in ascending order of rows.
 
-    What beats the worst score kept so far only waits; it is sorted in when enough has come
-    together, because one large sort is much cheaper than many small ones.
+    What beats the worst score kept so far waits until enough has come together to be sorted in:
+    a few large sorts are much cheaper than many small ones.
     """
 
     def __init__(self, queries: int, keep: int) -> None:
         self._queries, self._keep = queries, keep
         self._floor = np.full(queries, -np.inf, np.float32)
-        self._waiting: list[tuple[Rows, Rows, Vectors]] = []
+        nothing = np.empty(0, np.int64)
+        self._waiting = [(nothing, nothing, np.empty(0, np.float32))]
 
     def offer(self, rows: Rows, scores: Vectors) -> None:
         """Take in rows (m,) with their scores (m, queries)."""
@@ -99,9 +99,10 @@ class _Best:
         spare = len(rows) - self._keep
         if spare > 0 and np.count_nonzero(good) > 4 * self._keep * self._queries:
             good &= scores >= np.partition(scores, spare, axis=0)[spare]
-        at, query = np.nonzero(good)
-        self._waiting.append((query, rows[at], scores[at, query]))
-        if sum(len(part[0]) for part in self._waiting) > _WAITING:
+        flat = np.flatnonzero(good)
+        at, query = np.divmod(flat, self._queries)
+        self._waiting.append((query, rows[at], scores.ravel()[flat]))
+        if sum(len(part[0]) for part in self._waiting) > 2 * self._keep * self._queries:
             self._settle()
 
     def rows(self) -> list[Rows]:
@@ -111,8 +112,8 @@ class _Best:
         return np.split(rows, np.searchsorted(query, np.arange(1, self._queries)))
 
     def _settle(self) -> None:
-        parts = self._waiting or [(np.empty(0, int), np.empty(0, int), np.empty(0, np.float32))]
-        query, rows, scores = (np.concatenate(column) for column in zip(*parts, strict=True))
+        columns = zip(*self._waiting, strict=True)
+        query, rows, scores = (np.concatenate(column) for column in columns)
         order = np.lexsort((rows, -scores, query))
         query, rows, scores = query[order], rows[order], scores[order]
         place = np.arange(len(query)) - np.searchsorted(query, query)

@@ -4,7 +4,7 @@
 photos.solar/
   catalogue.sqlite    photos, their rows, and which of the files below count (see catalogue.py)
   vectors-1.f32       one row a photo; rows are only ever appended
-  sketch-5.faiss      with --compress: small codes of the first so many rows
+  sketch-1-0.faiss    with --compress: small codes of the first so many rows
   .lock               held by the one writer
 ```
 
@@ -25,10 +25,11 @@ from typing import Any
 import numpy as np
 
 from solar.errors import SolarError
-from solar.search import exact, sketch
-from solar.search.catalogue import FILE, FORMAT, LOCK, Catalogue, Version, View
+from solar.search import exact
+from solar.search.catalogue import FILE, FORMAT, LOCK, Catalogue, Part, Version, View
 from solar.search.engine import Hit, Made, Photo, Vectors, Where
 from solar.search.exact import Rows, Stored
+from solar.search.sketch import Sketch, read_part
 from solar.search.writer import COMPRESSIONS, Writer, first_version, mapped
 
 # Candidates that are ranked exactly: this many, or ten for every hit.
@@ -121,7 +122,7 @@ class FaissEngine:
         self.compress = compress
         self._catalogue = catalogue or Catalogue(folder)
         self._latest: _State | None = None
-        self._sketch: tuple[str, sketch.Sketch] | None = None
+        self._sketch: tuple[tuple[Part, ...], Sketch] | None = None
 
     def __len__(self) -> int:
         with self._catalogue.reading() as view:
@@ -190,7 +191,7 @@ class FaissEngine:
             "compress": self.compress,
             "bytes": sum(files.values()),
             "bytes_of_vectors": state.vectors.nbytes,
-            "bytes_of_sketch": files.get(version.sketch, 0),
+            "bytes_of_sketch": sum(files.get(part.name, 0) for part in version.sketch),
             "rows_outside_sketch": version.rows - version.sketch_rows if version.sketch else 0,
         }
 
@@ -243,30 +244,31 @@ class FaissEngine:
             state = self._latest = _State(version, vectors, view.removed())
         return state
 
-    def _sketch_of(self, version: Version) -> sketch.Sketch | None:
+    def _sketch_of(self, version: Version) -> Sketch | None:
         """The sketch, read when it is first searched."""
         if not version.sketch:
             return None
         loaded = self._sketch
         if loaded is None or loaded[0] != version.sketch:
-            loaded = self._sketch = version.sketch, sketch.load(self.folder / version.sketch)
+            parts = [read_part(self.folder / part.name) for part in version.sketch]
+            loaded = self._sketch = version.sketch, Sketch(parts)
         return loaded[1]
 
 
-def _candidates(state: _State, codes: sketch.Sketch | None, queries: Vectors, k: int) -> list[Rows]:
+def _candidates(state: _State, sketch: Sketch | None, queries: Vectors, k: int) -> list[Rows]:
     """Rows among which the k best are: surely so without a sketch, and nearly always with one."""
-    if codes is None:
+    if sketch is None:
         return exact.scan(queries, state.vectors, k, state.present)
     tail = exact.scan(queries, state.vectors, k, state.present, start=state.version.sketch_rows)
-    found = _from_sketch(state, codes, queries, max(_CANDIDATES, 10 * k))
+    found = _from_sketch(state, sketch, queries, max(_CANDIDATES, 10 * k))
     return [np.concatenate(pair) for pair in zip(found, tail, strict=True)]
 
 
-def _from_sketch(state: _State, codes: sketch.Sketch, queries: Vectors, wanted: int) -> list[Rows]:
+def _from_sketch(state: _State, sketch: Sketch, queries: Vectors, wanted: int) -> list[Rows]:
     """Candidates among the rows that the sketch covers."""
     count = wanted
     while True:
-        found = sketch.candidates(codes, queries, count)
+        found = sketch.candidates(queries, count)
         present = [state.without_removed(rows) for rows in found]
         crowded = any(
             len(rows) < min(wanted, len(all_rows))

@@ -13,7 +13,7 @@ import numpy as np
 
 from solar.errors import SolarError
 from solar.search import sketch
-from solar.search.catalogue import Block, Version, View, is_text
+from solar.search.catalogue import Block, Part, Version, View, is_text
 from solar.search.engine import Photo, Vectors
 from solar.search.exact import Stored
 
@@ -87,7 +87,7 @@ class Writer:
 
     def compact(self) -> None:
         """Write the vectors anew without removed photos, and make a new sketch."""
-        version = replace(self._version, sketch="", sketch_rows=0, sketch_sha256="")
+        version = replace(self._version, sketch=())
         if version.photos < version.rows:
             old = mapped(self._folder / version.vectors, version.rows, self._dim)
             present = np.delete(np.arange(version.rows), self._view.removed())
@@ -148,31 +148,29 @@ class Writer:
     # Sketches
 
     def _with_sketch(self, version: Version) -> Version:
-        """Make or extend the sketch where it is due, and name it in the version."""
-        waiting = version.rows - version.sketch_rows
-        due = waiting > max(_TAIL, version.sketch_rows // 8) if version.sketch else waiting > 0
-        if self._kind is None or not due or version.rows < sketch.LEAST:
+        """Let the sketch cover all rows where that is due."""
+        first, last = version.sketch_rows, version.rows
+        due = last - first > max(_TAIL, first // 8) if version.sketch else last >= sketch.LEAST
+        if self._kind is None or not due:
             return version
-        vectors = mapped(self._folder / version.vectors, version.rows, self._dim)
+        vectors = mapped(self._folder / version.vectors, last, self._dim)
         if version.sketch:
-            codes = sketch.load(self._folder / version.sketch)
+            codes = sketch.read_part(self._folder / version.sketch[0].name)
         else:
-            count = sketch.training_rows(self._kind, version.rows)
-            picked = np.random.default_rng(0).choice(version.rows, count, replace=False)
-            codes = sketch.train(self._kind, vectors[np.sort(picked)], version.rows)
-        starts = range(version.sketch_rows, version.rows, _PIECE)
-        sketch.extend(codes, (vectors[first : first + _PIECE] for first in starts))
-        name = f"sketch-{version.number}.faiss"
-        sketch.save(codes, self._folder / name)
+            codes = sketch.train(self._kind, vectors)
+        parts = list(version.sketch)
+        for start, end in sketch.stretches(self._kind, first, last):
+            path = self._folder / f"sketch-{version.number}-{len(parts)}.faiss"
+            sketch.write_part(codes, vectors[start:end], path)
+            parts.append(Part(path.name, end - start, file_sha256(path)))
         _sync_folder(self._folder)
-        digest = file_sha256(self._folder / name)
-        return replace(version, sketch=name, sketch_rows=version.rows, sketch_sha256=digest)
+        return replace(version, sketch=tuple(parts))
 
     # Files
 
     def _sweep(self) -> None:
         """Delete files that the version does not name; they were replaced, or a kill left them."""
-        named = {self._version.vectors, self._version.sketch}
+        named = {self._version.vectors, *(part.name for part in self._version.sketch)}
         for pattern in ("vectors-*", "sketch-*"):
             for file in self._folder.glob(pattern):
                 if file.name not in named:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from solar import __version__
-from solar.cli import convert, demo, describe, models
+from solar.cli import convert, demo, describe, index, models, search
 from solar.cli.printing import errors
 from solar.errors import SolarError
 
@@ -37,6 +37,8 @@ def _options(
 app.command("describe", epilog=describe.EXAMPLE)(describe.describe)
 app.command("models", epilog=models.EXAMPLE)(models.models)
 app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
+app.add_typer(index.app, name="index")
+app.command("search", epilog=search.EXAMPLE)(search.search)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -128,7 +128,7 @@ class Index:
         k: int = 10,
         *,
         box: Box | None = None,
-        expand: Literal["average", "alpha"] | None = None,
+        expand: str | None = None,
         diffuse: bool = False,
         where: Conditions = None,
     ) -> list[Hit]:
@@ -139,8 +139,10 @@ class Index:
                 indexed photo, a vector, or a list of these, whose vectors are averaged.
             k: How many photos at most.
             box: x1, y1, x2, y2 of what to look for in the one photo given.
-            expand: Search again with the query and its best neighbours, averaged or weighted.
-            diffuse: Rank by walks on the graph of mutual neighbours.
+            expand: `"average"` or `"alpha"`: search again with the query and its best neighbours,
+                averaged or weighted by their similarity.
+            diffuse: Rank the best thousand by diffusion along the graph of their neighbours; scores
+                are then no similarities.
             where: Only photos that satisfy these: see `parse_where`.
 
         Returns:
@@ -154,9 +156,7 @@ class Index:
         if expand is not None:
             vector = self._expanded(vector, expand, conditions)
         if diffuse:
-            ranking = import_module("solar.search.diffuse")
-            hits: list[Hit] = ranking.diffuse_query(self.engine, vector, k, conditions)
-            return hits
+            return self._diffused(vector, conditions)[:k]
         return self.search_vectors(vector[None], k, where=conditions)[0]
 
     def search_vectors(
@@ -286,17 +286,37 @@ class Index:
             raise SolarError("The query holds numbers that are not finite: describe it again.")
         return queries
 
-    def _expanded(self, vector: Vectors, method: str, where: Where) -> Vectors:
-        [hits] = self.engine.search(vector[None], _NEIGHBOURS, where)
+    def _neighbours(
+        self, vector: Vectors, count: int, where: Where
+    ) -> tuple[list[str], Vectors, Vectors]:
+        """Paths, vectors (n, dim) and scores (n,) of the best photos, best first."""
+        [hits] = self.engine.search(vector[None], count, where)
         found = self.engine.lookup([hit.path for hit in hits])
         hits = [hit for hit in hits if hit.path in found]  # one may just have been removed
-        if not hits:
-            return vector
-        neighbours = np.stack([found[hit.path][1] for hit in hits])
+        vectors = [found[hit.path][1] for hit in hits]
         scores = np.array([hit.score for hit in hits], np.float32)
+        return [h.path for h in hits], np.reshape(vectors, (-1, self.made.dim)), scores
+
+    def _expanded(self, vector: Vectors, method: str, where: Where) -> Vectors:
         expansion = import_module("solar.search.expand")
-        expanded: Vectors = expansion.expand_query(vector, neighbours, scores, method=method)
+        _, vectors, scores = self._neighbours(vector, _NEIGHBOURS, where)
+        others = (vectors != vector).any(axis=1)  # without the query, where it is indexed
+        expanded: Vectors = expansion.expand_query(
+            vector, vectors[others], scores[others], method=method
+        )
         return expanded
+
+    def _diffused(self, vector: Vectors, where: Where) -> list[Hit]:
+        """Diffuse among the best photos of a plain search: no graph of all photos is needed."""
+        diffusion = import_module("solar.search.diffuse")
+        neighbours = import_module("solar.search.neighbours")
+        paths, vectors, scores = self._neighbours(vector, diffusion.TRUNCATE, where)
+        graph = diffusion.build_graph(
+            len(paths), neighbours.exact_neighbours(vectors), lambda rows: vectors[rows]
+        )
+        rows, scores = diffusion.diffuse(np.arange(len(paths)), scores, graph)
+        pairs = zip(rows.tolist(), scores.tolist(), strict=True)
+        return [Hit(paths[row], score) for row, score in pairs]
 
     def _load_model(self) -> RetrievalNet:
         from solar.models import RetrievalNet, fingerprint, load

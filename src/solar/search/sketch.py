@@ -109,7 +109,7 @@ def read_part(path: Path) -> Codes:
             f"{path} is damaged: run `solar index compact` to make it anew."
         ) from error
     if hasattr(codes, "nprobe"):
-        codes.nprobe = max(8, codes.nlist // 8)
+        codes.nprobe = max(16, codes.nlist // 8)
     if hasattr(codes, "hnsw"):
         codes.hnsw.efSearch = 512
     return codes

@@ -73,6 +73,14 @@ def test_an_index_that_exists_is_refused_before_any_work(
         build(photos, tmp_path / "i.solar", model="no-such-model")
 
 
+def test_photos_that_all_fail_make_no_index(model: str, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "broken.jpg").write_text("not a photo")
+    with pytest.raises(SolarError, match=r"No photo of .* could be described: .*broken\.jpg"):
+        build(tmp_path / "photos", tmp_path / "i.solar", model=model)
+    assert not (tmp_path / "i.solar").exists()
+
+
 def test_photos_without_a_model_are_refused(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(SolarError, match="--model"):
         build(photos, tmp_path / "i.solar")

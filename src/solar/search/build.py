@@ -59,6 +59,9 @@ def build(
     """
     _refuse_taken(address)
     with _described(source, address, model, store) as (described, photos):
+        if not len(described):
+            why = next(iter(described.failures.values()), "there is none")
+            raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
         known = _details(described, photos, metadata)
         made = made_of(described)
         if made is not None and photos is not None:

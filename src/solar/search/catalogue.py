@@ -288,8 +288,7 @@ class Catalogue:
                 for action in view.afterwards:
                     action()
             except OSError as error:
-                why = error.strerror or error
-                raise SolarError(f"{self._folder} cannot be written: {why}.") from error
+                raise _unwritable(self._folder, error) from error
             finally:
                 connection.rollback()
                 connection.close()
@@ -319,6 +318,8 @@ class Catalogue:
             raise SolarError(
                 f"Another process is writing to {self._folder}: try again when it is done."
             ) from None
+        except OSError as error:
+            raise _unwritable(self._folder, error) from error
         try:
             yield
         finally:
@@ -358,6 +359,10 @@ def _explained(folder: Path) -> Iterator[None]:
         raise SolarError(f"{folder} cannot be used: {error}.") from error
     except sqlite3.DatabaseError as error:
         raise SolarError(f"{folder / FILE} is damaged ({error}): build the index again.") from error
+
+
+def _unwritable(folder: Path, error: OSError) -> SolarError:
+    return SolarError(f"{folder} cannot be written: {error.strerror or error}.")
 
 
 def _operand(condition: Condition) -> str | int:

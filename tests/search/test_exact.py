@@ -21,7 +21,7 @@ def found(queries: np.ndarray, vectors: np.ndarray, k: int, *rest: object) -> li
     return [[row for row, _ in exact.rank(q, vectors, mine, k)] for q, mine in pairs]
 
 
-@pytest.mark.parametrize("count", [0, 1, 7, 8192, 8193, 20_000])
+@pytest.mark.parametrize("count", [0, 1, 7, 4096, 4097, 20_000])
 @pytest.mark.parametrize("k", [1, 10, 300])
 def test_scan_and_rank_equal_a_full_sort(count: int, k: int) -> None:
     vectors, queries = unit(0, count), unit(1, 5)

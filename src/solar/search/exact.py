@@ -13,8 +13,8 @@ Stored: TypeAlias = npt.NDArray[np.floating[Any]]
 Selection: TypeAlias = Callable[[int, int], Rows | None]
 """Which rows of first..last may be found, in order; None for all of them."""
 
-# 64 MiB of 2048 numbers: large enough for the matrix product, small beside what is mapped.
-_CHUNK = 8192
+# 32 MiB of 2048 numbers: large enough for the matrix product, small beside what is mapped.
+_CHUNK = 4096
 _QUERIES = 256
 # Products in single precision may swap rows that are equal in truth. So many more are kept until
 # they are ranked in double precision.

@@ -32,7 +32,7 @@ _TRAINING = 16384
 _PIECE = 8192
 # One query is searched by as many threads as there are parts, so a large sketch has several.
 _PARTS = 16
-_PART = 32768
+_PART = 65536
 
 
 class Sketch:
@@ -64,9 +64,10 @@ class Sketch:
 
 def stretches(kind: str, first: int, last: int) -> list[tuple[int, int]]:
     """How to cut rows first..last into parts."""
-    size = last - first
+    parts = 1
     if kind in ("sq8", "pq"):  # graphs and lists are faster whole
-        size = max(_PART, -(-size // _PARTS))
+        parts = min(_PARTS, -(-(last - first) // _PART))
+    size = -(-(last - first) // parts)
     return [(start, min(start + size, last)) for start in range(first, last, size)]
 
 

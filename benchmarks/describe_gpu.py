@@ -56,7 +56,7 @@ def gflop(attention: dict[int, int]) -> float:
         net = RetrievalNet(RetrievalConfig("resnet101", attention=attention)).eval()
         for scale in net.config.scales:
             net.backbone(torch.empty(1, 3, int(scale * HEIGHT), int(scale * WIDTH)))
-    return counter.get_total_flops() / 1e9
+    return float(counter.get_total_flops()) / 1e9
 
 
 def milliseconds(run: Any, rounds: int) -> float:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
         load,
         save,
     )
+    from solar.search import Index
 
 _HOMES = {
+    "Index": "solar.search",
     "SolarError": "solar.errors",
     "PatchConfig": "solar.models",
     "PatchNet": "solar.models",
@@ -37,6 +39,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Index",
     "PatchConfig",
     "PatchNet",
     "RetrievalConfig",

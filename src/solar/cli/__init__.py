@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from solar import __version__
-from solar.cli import convert, data, demo, describe, evaluate, extract, models
+from solar.cli import convert, data, demo, describe, evaluate, extract, index, models, search
 from solar.cli.printing import errors
 from solar.errors import SolarError
 
@@ -40,6 +40,8 @@ app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("models", epilog=models.EXAMPLE)(models.models)
 app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
 app.add_typer(data.app, name="data")
+app.add_typer(index.app, name="index")
+app.command("search", epilog=search.EXAMPLE)(search.search)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 
 

@@ -50,7 +50,7 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
 class PhotoProgress:
     """Counts described photos and draws them, with photos a second and the time left."""
 
-    def __init__(self, bar: Progress, total: int) -> None:
+    def __init__(self, bar: Progress, total: int | None) -> None:
         self.described = self.failed = 0
         self._bar = bar
         self._task = bar.add_task("Describing", total=total)
@@ -63,7 +63,7 @@ class PhotoProgress:
 
 
 @contextmanager
-def photo_progress(total: int) -> Iterator[PhotoProgress]:
+def photo_progress(total: int | None = None) -> Iterator[PhotoProgress]:
     """Show a bar on a terminal, nothing elsewhere; it is gone when done."""
     console = errors()
     columns = (

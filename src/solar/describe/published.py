@@ -48,7 +48,7 @@ def read_vectors(
     readers = {".npy": _read_npy, ".pt": _read_pt, ".mat": _read_mat}
     kind = path.suffix.lower()
     if kind not in readers:
-        raise SolarError(f"{path} is not a store, .npy, .pt or .mat file; convert it to .npy first.")
+        raise SolarError(f"{path} is not a store, .npy, .pt or .mat file; convert it to .npy.")
     array = readers[kind](path, key)
     if array.ndim != 2 or not np.issubdtype(array.dtype, np.floating):
         raise SolarError(

@@ -332,7 +332,7 @@ class Store:
                 why = photos.failures.get(name)
                 raise SolarError(
                     f"{self.path} has no descriptor of {name!r}"
-                    + (f", which failed: {why}" if why else "; give a name from its list of photos.")
+                    + (f", which failed: {why}" if why else "; give a name from its list.")
                 )
         return np.array([photos.rows[name] for name in names], np.int64)
 

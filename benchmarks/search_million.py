@@ -1,0 +1,254 @@
+"""Search in a million vectors: the embedded index against numpy, exactly and compressed.
+
+    python benchmarks/search_million.py [--rows 1000000] [--folder scratch/] [--json results.json]
+
+Makes random unit vectors of length 2048 with 20 planted neighbours (cosine 0.3 to 0.9) for each of
+70 queries, as a `.npy` file for numpy and as two indices, then measures, each in a process of its
+own: top 100 for all queries, with opening; opening alone; adding 1,000 vectors; one query at a
+time, exact and compressed. Memory is what a process holds beyond its libraries and mapped files.
+All find their files in the page cache. It needs three times the bytes of the vectors on disk, and
+more than twice as much memory (25 GB and 17 GB for a million).
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from machine import machine
+
+DIM, QUERIES, PLANTED, K = 2048, 70, 20, 100
+BLOCK = 10_000
+Array = npt.NDArray[np.float32]
+
+
+def main() -> None:
+    """Make the data, measure everything, print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--folder", type=Path, help="Where to put the data; a temporary folder.")
+    parser.add_argument("--compress", default="pq")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--one", choices=sorted(MEASUREMENTS), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(MEASUREMENTS[arguments.one](arguments.folder)))
+        return
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as scratch:
+        result = measure(Path(scratch), arguments.rows, arguments.compress)
+    show(result)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": machine(), **result}, indent=1) + "\n")
+
+
+def measure(folder: Path, rows: int, compress: str) -> dict[str, Any]:
+    """Everything, in this order, so that all find the files in the same state."""
+    make(folder, rows, compress)
+    result: dict[str, Any] = {"rows": rows, "dim": DIM, "queries": QUERIES, "compress": compress}
+    for name in MEASUREMENTS:
+        warm(folder, *FILES.get(name, ()))
+        command = [sys.executable, __file__, "--folder", str(folder), "--one", name]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        result[name] = json.loads(done.stdout)
+    return result
+
+
+def warm(folder: Path, *names: str) -> None:
+    """Read files once, so that what is measured next is not the disk."""
+    for name in names:
+        with (folder / name).open("rb") as file:
+            while file.read(2**24):
+                pass
+
+
+# Data
+
+
+def make(folder: Path, rows: int, compress: str) -> None:
+    """Write `vectors.npy`, `queries.npy`, `exact.solar` and `small.solar`."""
+    from solar.search import Index
+
+    dice = np.random.default_rng(0)
+    queries = unit(dice.standard_normal((QUERIES, DIM), dtype=np.float32))
+    np.save(folder / "queries.npy", queries)
+    vectors = np.lib.format.open_memmap(
+        folder / "vectors.npy", "w+", dtype=np.float32, shape=(rows, DIM)
+    )
+    for first in range(0, rows, BLOCK):
+        block = dice.standard_normal((min(BLOCK, rows - first), DIM), dtype=np.float32)
+        vectors[first : first + BLOCK] = unit(block)
+    for number, row in enumerate(dice.choice(rows, QUERIES * PLANTED, replace=False)):
+        vectors[row] = neighbour(queries[number % QUERIES], dice)
+    names = [f"{row}.jpg" for row in range(rows)]
+    started = time.perf_counter()
+    Index.create(folder / "exact.solar", vectors, names).close()
+    built = time.perf_counter()
+    Index.create(folder / "small.solar", vectors, names, compress=compress).close()
+    print(f"built in {built - started:.0f} s, compressed in {time.perf_counter() - built:.0f} s")
+
+
+def neighbour(query: Array, dice: np.random.Generator) -> Array:
+    """A unit vector whose cosine to the query lies between 0.3 and 0.9."""
+    away = dice.standard_normal(DIM, dtype=np.float32)
+    away = unit(away - (away @ query) * query)
+    cosine = dice.uniform(0.3, 0.9)
+    return np.asarray(cosine * query + np.sqrt(1 - cosine**2) * away, np.float32)
+
+
+def unit(vectors: Array) -> Array:
+    """Rows of length one."""
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True), np.float32)
+
+
+# Measurements, each in a fresh process
+
+
+def numpy_search(folder: Path) -> dict[str, Any]:
+    """What one would write without an index: load, multiply, sort."""
+    queries = np.load(folder / "queries.npy")
+
+    def search() -> Array:
+        vectors = np.load(folder / "vectors.npy")
+        return np.asarray(np.argsort(-(queries @ vectors.T), axis=1)[:, :K])
+
+    return timed(search)
+
+
+def exact_search(folder: Path) -> dict[str, Any]:
+    """Ours, exact."""
+    from solar.search import Index
+
+    queries = np.load(folder / "queries.npy")
+    return timed(lambda: Index.open(folder / "exact.solar").search_vectors(queries, K))
+
+
+def opening(folder: Path) -> dict[str, Any]:
+    """Milliseconds to open each index, in a process that has not touched it."""
+    from solar.search import Index
+
+    spent = {}
+    for name in ("exact", "small"):
+        started = time.perf_counter()
+        Index.open(folder / f"{name}.solar")
+        spent[f"{name}_ms"] = 1000 * (time.perf_counter() - started)
+    return spent
+
+
+def adding(folder: Path) -> dict[str, Any]:
+    """Seconds to add 1,000 vectors to each index, on the disk when done."""
+    from solar.search import Index
+
+    vectors = unit(np.random.default_rng(1).standard_normal((1000, DIM), dtype=np.float32))
+    names = [f"new/{row}.jpg" for row in range(1000)]
+    spent = {}
+    for name in ("exact", "small"):
+        started = time.perf_counter()
+        Index.open(folder / f"{name}.solar").add(vectors, names)
+        spent[f"{name}_s"] = time.perf_counter() - started
+    return spent
+
+
+def one_by_one(folder: Path) -> dict[str, Any]:
+    """Recall and latency of single queries, compressed against exact, with warm files."""
+    from solar.search import Index
+
+    queries = np.load(folder / "queries.npy")
+    exact, small = Index.open(folder / "exact.solar"), Index.open(folder / "small.solar")
+    _, exact_ms = singly(exact, queries, 15)
+    found, small_ms = singly(small, queries, QUERIES)
+    truth = [[hit.path for hit in hits] for hits in exact.search_vectors(queries, 10)]
+    shared = sum(len(set(a) & set(b)) for a, b in zip(truth, found, strict=True))
+    facts = small.info()
+    return {
+        "recall_at_10": shared / (10 * QUERIES),
+        "exact_ms": exact_ms,
+        "small_ms": small_ms,
+        "bytes_ratio": facts["bytes_of_vectors"] / facts["bytes_of_sketch"],
+    }
+
+
+def singly(index: Any, queries: Array, count: int) -> tuple[list[list[str]], float]:
+    """Top ten of each query, asked one at a time, and the median time of an answer."""
+    index.search(queries[0])  # what is read once is read now
+    answers, times = [], []
+    for query in queries[:count]:
+        started = time.perf_counter()
+        answers.append([hit.path for hit in index.search(query)])
+        times.append(1000 * (time.perf_counter() - started))
+    return answers, statistics.median(times)
+
+
+def timed(search: Callable[[], Any]) -> dict[str, Any]:
+    """Seconds, and the most memory above what the process held before, mapped files apart."""
+    before, peak, done = anonymous(), [0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.005):
+            peak[0] = max(peak[0], anonymous())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    started = time.perf_counter()
+    search()
+    spent = time.perf_counter() - started
+    done.set()
+    watcher.join()
+    return {"seconds": spent, "peak_mib": (peak[0] - before) / 1024}
+
+
+def anonymous() -> int:
+    """KiB of memory of this process that no file backs."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon"):
+            return int(line.split()[1])
+    raise SystemExit("this system does not tell RssAnon")
+
+
+def show(result: dict[str, Any]) -> None:
+    """Print what was measured beside what is promised."""
+    theirs, ours, single = result["numpy"], result["exact"], result["single"]
+    rows = [
+        ("top 100 for 70 queries, numpy", f"{theirs['seconds']:.2f} s", ""),
+        ("top 100 for 70 queries, exact index", f"{ours['seconds']:.2f} s", ""),
+        ("  faster by", f"{theirs['seconds'] / ours['seconds']:.1f}", "≥ 5"),
+        ("memory, numpy", f"{theirs['peak_mib']:.0f} MiB", ""),
+        ("memory, exact index", f"{ours['peak_mib']:.0f} MiB", ""),
+        ("  smaller by", f"{theirs['peak_mib'] / ours['peak_mib']:.1f}", "≥ 8"),
+        ("one query, exact", f"{single['exact_ms']:.1f} ms", ""),
+        (f"one query, {result['compress']}", f"{single['small_ms']:.2f} ms", ""),
+        ("  faster by", f"{single['exact_ms'] / single['small_ms']:.1f}", "≥ 20"),
+        ("  bytes smaller by", f"{single['bytes_ratio']:.1f}", "≥ 16"),
+        ("  recall@10", f"{single['recall_at_10']:.4f}", "≥ 0.99"),
+        ("opening", f"{max(result['opening'].values()):.1f} ms", "≤ 100"),
+        ("adding 1,000 vectors", f"{max(result['adding'].values()):.2f} s", "≤ 2"),
+    ]
+    print(f"\n{result['rows']:,} × {DIM}")
+    for what, value, promise in rows:
+        print(f"{what:<38} {value:>12}   {promise}")
+
+
+MEASUREMENTS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "numpy": numpy_search,
+    "exact": exact_search,
+    "single": one_by_one,
+    "opening": opening,
+    "adding": adding,
+}
+
+FILES = {
+    "numpy": ("vectors.npy",),
+    "exact": ("exact.solar/vectors-1.f32",),
+    "single": ("exact.solar/vectors-1.f32", "small.solar/vectors-1.f32"),
+}
+
+if __name__ == "__main__":
+    main()

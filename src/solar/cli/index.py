@@ -1,0 +1,161 @@
+"""`solar index`: make and change an index of photos."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from solar.search.build import Built
+
+app = typer.Typer(help="Make an index of photos, change it, look at it.", no_args_is_help=True)
+
+Address = Annotated[
+    str, typer.Argument(metavar="INDEX", help="A folder, or milvus://host:port/collection.")
+]
+Source = Annotated[
+    Path, typer.Argument(help="A folder, list or tar shard of photos, or a store of descriptors.")
+]
+Compress = Annotated[
+    str,
+    typer.Option(
+        help="none and fp16 are searched exactly; sq8, pq (small and fast), ivf and hnsw find "
+        "candidates that are ranked exactly."
+    ),
+]
+KeptStore = Annotated[
+    Path | None, typer.Option("--store", help="Keep the descriptors in this store.")
+]
+Metadata = Annotated[
+    Path | None,
+    typer.Option(help='A JSON object a line: {"path": …, "tags": [ … ], "taken": …}.'),
+]
+Json = Annotated[bool, typer.Option("--json", help="For a program to read.")]
+
+
+@app.command(epilog="Example: solar index build photos/ -o photos.solar --model solar-r101")
+def build(
+    source: Source,
+    output: Annotated[str, typer.Option("--output", "-o", metavar="INDEX", help="The new index.")],
+    model: Annotated[
+        str | None, typer.Option(help="What describes the photos; not needed for a store.")
+    ] = None,
+    compress: Compress = "none",
+    store: KeptStore = None,
+    metadata: Metadata = None,
+) -> None:
+    """Make an index of photos; run it again if it was interrupted."""
+    from solar.cli.printing import photo_progress
+    from solar.search.build import build
+
+    options = {} if output.startswith("milvus://") else {"compress": compress}
+    with photo_progress() as shown:
+        built = build(
+            source,
+            output,
+            model=model,
+            store=store,
+            metadata=metadata,
+            progress=shown.advance,
+            **options,
+        )
+    _report(built, output)
+
+
+@app.command(epilog="Example: solar index add photos.solar new/")
+def add(index: Address, source: Source, store: KeptStore = None, metadata: Metadata = None) -> None:
+    """Add photos, or replace those of the same path."""
+    from solar.cli.printing import photo_progress
+    from solar.search.build import add
+
+    with photo_progress() as shown:
+        built = add(source, index, store=store, metadata=metadata, progress=shown.advance)
+    _report(built, index)
+
+
+@app.command(epilog="Example: solar index remove photos.solar rome/12.jpg")
+def remove(
+    index: Address,
+    photos: Annotated[list[str], typer.Argument(help="Their paths in the index.")],
+) -> None:
+    """Remove photos: all of those named, or none."""
+    from solar.cli.printing import errors
+    from solar.search import Index
+
+    with Index.open(index) as opened:
+        count = opened.remove(photos)
+        errors().print(f"Removed {count}, {len(opened)} photos left.")
+
+
+@app.command(epilog="Example: solar index info photos.solar --json")
+def info(index: Address, json: Json = False) -> None:
+    """Say what an index holds and how it was made."""
+    from rich.table import Table
+
+    from solar.cli.printing import output, print_json
+    from solar.search import Index
+
+    with Index.open(index) as opened:
+        facts = opened.info()
+    if json:
+        print_json(facts)
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in facts.items():
+        shown = f"{value:,}" if isinstance(value, int) else str(value)
+        table.add_row(name.replace("_", " "), shown)
+    output().print(table)
+
+
+@app.command(epilog="Example: solar index verify photos.solar")
+def verify(index: Address) -> None:
+    """Read everything, recompute every checksum, and exit with 1 if anything is wrong."""
+    from solar.cli.printing import errors
+    from solar.search import Index
+
+    with Index.open(index) as opened:
+        problems, count = opened.verify(), len(opened)
+    for problem in problems:
+        errors().print(problem, style="red", markup=False, soft_wrap=True)
+    if problems:
+        raise typer.Exit(1)
+    errors().print(f"{count} photos, all sound.")
+
+
+@app.command(epilog="Example: solar index compact photos.solar")
+def compact(index: Address) -> None:
+    """Give back the room of removed photos, and rebuild what speeds searches up."""
+    from solar.search import Index
+
+    with Index.open(index) as opened:
+        opened.compact()
+
+
+@app.command(epilog="Example: solar index copy photos.solar milvus://localhost:19530/photos")
+def copy(
+    index: Address,
+    destination: Annotated[str, typer.Argument(help="A new index.")],
+    compress: Annotated[
+        str | None, typer.Option(help="As for build; like the index if not given.")
+    ] = None,
+) -> None:
+    """Copy an index to another engine, or compress it otherwise."""
+    from solar.cli.printing import errors
+    from solar.search import Index
+
+    with Index.open(index) as opened:
+        options = {"compress": compress or opened.info().get("compress", "none")}
+        if destination.startswith("milvus://"):
+            options = {}
+        with opened.copy(destination, **options) as copied:
+            errors().print(f"{len(copied)} photos → {destination}")
+
+
+def _report(built: "Built", index: str) -> None:
+    from solar.cli.printing import errors
+
+    console = errors()
+    for name, why in built.failures.items():
+        console.print(f"{name} was left out: {why}", style="yellow", markup=False, soft_wrap=True)
+    console.print(f"{built.photos} photos → {index}, which holds {len(built.index)}.")
+    built.index.close()

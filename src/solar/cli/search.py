@@ -1,0 +1,94 @@
+"""`solar search`: photos like a photo."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+EXAMPLE = "Example: solar search photos.solar query.jpg --box 41,30,280,201 --html page.html"
+
+
+def search(
+    index: Annotated[str, typer.Argument(metavar="INDEX", help="A folder, or milvus://…")],
+    queries: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QUERY…",
+            help="Photos, whose descriptors are averaged: files, - for bytes on standard input, or "
+            "paths of indexed photos (name:rome/12.jpg where a file is called the same).",
+        ),
+    ],
+    k: Annotated[int, typer.Option("-k", min=1, help="How many photos to find.")] = 10,
+    box: Annotated[
+        str | None, typer.Option(help="x1,y1,x2,y2 of what to look for, in pixels of the query.")
+    ] = None,
+    expand: Annotated[str | None, typer.Option(help="Query expansion: alpha or average.")] = None,
+    diffuse: Annotated[bool, typer.Option(help="Rank by diffusion.")] = False,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Only photos with tag=night, path=rome/ (its start), width>=1024, …"),
+    ] = None,
+    after: Annotated[str | None, typer.Option(help="Taken then or later: 2019-07-14.")] = None,
+    before: Annotated[str | None, typer.Option(help="Taken earlier: 2020.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model, where the index names none at hand.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page that shows the query and what was found.")
+    ] = None,
+    photos: Annotated[
+        Path | None, typer.Option(help="Where the photos for the page are, if they have moved.")
+    ] = None,
+) -> None:
+    """Find photos of the same place or object."""
+    from solar.cli.printing import errors, print_json
+    from solar.errors import SolarError
+    from solar.images import parse_box
+    from solar.search import Index
+
+    if expand not in (None, "alpha", "average"):
+        raise SolarError(f"--expand takes alpha or average, not {expand!r}.")
+    conditions = [*(where or []), *_times(after, before)]
+    wanted_box = None if box is None else parse_box(box)
+    asked = [_query(text) for text in queries]
+    with Index.open(index, model=model) as opened:
+        hits = opened.search(
+            asked, k, box=wanted_box, expand=expand, diffuse=diffuse, where=conditions
+        )
+        if html is not None:
+            from solar.files import replacing
+            from solar.show.rankings import ranking_page
+
+            page = ranking_page(opened, asked, hits, box=wanted_box, photos=photos)
+            with replacing(html) as temporary:
+                temporary.write_text(page, encoding="utf-8")
+            errors().print(f"{len(hits)} photos → {html}")
+    if json:
+        print_json([{"path": hit.path, "score": hit.score} for hit in hits])
+    elif html is None:
+        _print(hits)
+
+
+def _query(text: str) -> str | bytes:
+    if text != "-":
+        return text
+    import sys
+
+    return sys.stdin.buffer.read()
+
+
+def _times(after: str | None, before: str | None) -> list[str]:
+    return [
+        condition
+        for condition, given in ((f"taken>={after}", after), (f"taken<{before}", before))
+        if given is not None
+    ]
+
+
+def _print(hits: list[Any]) -> None:
+    from solar.cli.printing import output
+
+    console = output()
+    for hit in hits:
+        console.print(f"{hit.score:.4f}  {hit.path}", markup=False, soft_wrap=True)

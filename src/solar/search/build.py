@@ -1,0 +1,174 @@
+"""From photos to an index: describe them, gather what is known of them, fill the index."""
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PIL import ExifTags, Image
+
+from solar.describe.store import MANIFEST, Store
+from solar.errors import SolarError
+from solar.images import Photos, find_photos
+from solar.search.engine import Photo
+from solar.search.index import Address, Index, made_of
+
+if TYPE_CHECKING:
+    from solar.describe.extractor import Progress
+
+
+@dataclass(frozen=True)
+class Built:
+    """What became of the photos.
+
+    Attributes:
+        index: Open.
+        photos: How many were added or replaced.
+        failures: Those that could not be described, and why.
+    """
+
+    index: Index
+    photos: int
+    failures: Mapping[str, str]
+
+
+def build(
+    source: str | Path,
+    address: Address,
+    *,
+    model: str | None = None,
+    store: str | Path | None = None,
+    metadata: str | Path | None = None,
+    progress: "Progress | None" = None,
+    **options: Any,
+) -> Built:
+    """Make an index of photos; a killed run continues where it was when called again.
+
+    Args:
+        source: A folder, a list or a tar shard of photos, or a finished store of descriptors.
+        address: The new index: a folder, or `milvus://host:port/collection`.
+        model: What describes the photos; a store was described already.
+        store: Keep the descriptors there; otherwise they are deleted when the index is done.
+        metadata: A file of tags and times, see `read_metadata`.
+        progress: Called while photos are described.
+        **options: For the engine, such as `compress="pq"`.
+
+    Raises:
+        SolarError: There is an index already, or there are no photos, or no model for them.
+    """
+    _refuse_taken(address)
+    with _described(source, address, model, store, progress) as (described, photos):
+        if not len(described):
+            why = next(iter(described.failures.values()), "there is none")
+            raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
+        known = _details(described, photos, metadata)
+        made = made_of(described)
+        if made is not None and photos is not None:
+            made = replace(made, root=str(Path(source).resolve()))
+        index = Index.create(address, described, known, made=made, **options)
+        return Built(index, len(described), described.failures)
+
+
+def add(
+    source: str | Path,
+    address: Address,
+    *,
+    store: str | Path | None = None,
+    metadata: str | Path | None = None,
+    progress: "Progress | None" = None,
+    **options: Any,
+) -> Built:
+    """Add photos to an index, or replace those of the same path, as `build` makes one."""
+    index = Index.open(address, **options)
+    model = index.made.model or None
+    with _described(source, address, model, store, progress) as (described, photos):
+        count = index.add(described, _details(described, photos, metadata))
+        return Built(index, count, described.failures)
+
+
+def taken_at(photo: str | Path | bytes) -> str | None:
+    """When a photo was taken, as `2019-07-14T18:30:00`, if its EXIF says so."""
+    try:
+        with Image.open(BytesIO(photo) if isinstance(photo, bytes) else photo) as image:
+            facts = image.getexif().get_ifd(ExifTags.IFD.Exif)
+        text = facts.get(ExifTags.Base.DateTimeOriginal)
+        return datetime.strptime(str(text).strip("\0 "), "%Y:%m:%d %H:%M:%S").isoformat()
+    except Exception:  # damaged facts are not known; the photo is described all the same
+        return None
+
+
+def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
+    """Read what else is known of photos: a JSON object a line, with `path`, `tags` and `taken`.
+
+    Raises:
+        SolarError: The file cannot be read, or a line is something else.
+    """
+    known = {}
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SolarError(f"{path} cannot be read: {error}.") from error
+    for number, line in enumerate(lines, 1):
+        try:
+            facts = json.loads(line)
+            details: dict[str, Any] = {}
+            if "tags" in facts:
+                details["tags"] = tuple(str(tag) for tag in facts["tags"])
+            if facts.get("taken"):
+                details["taken"] = datetime.fromisoformat(facts["taken"]).isoformat()
+            known[str(facts["path"])] = details
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise SolarError(
+                f'Line {number} of {path} is not like {{"path": "a.jpg", "tags": ["night"], '
+                '"taken": "2019-07-14T18:30:00"}.'
+            ) from error
+    return known
+
+
+@contextlib.contextmanager
+def _described(
+    source: str | Path,
+    address: Address,
+    model: str | None,
+    keep: str | Path | None,
+    progress: "Progress | None",
+) -> Iterator[tuple[Store, Photos | None]]:
+    """The finished store of a source, and the photos unless the source was a store."""
+    if (Path(source) / MANIFEST).is_file():
+        yield Store.open(source), None
+        return
+    photos = find_photos(source)
+    if model is None:
+        raise SolarError(f"{source} has to be described first: name a model with --model.")
+    if Path(model).is_file():
+        model = str(Path(model).resolve())  # searches may start elsewhere
+    place = Path(keep) if keep else Path(f"{str(address).removeprefix('milvus://')}.extracting")
+    from solar.describe import extract
+
+    yield extract(photos, place, model=model, progress=progress), photos
+    if not keep:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _details(store: Store, photos: Photos | None, metadata: str | Path | None) -> list[Photo]:
+    """What is known of the photos of a store, row by row."""
+    extra = read_metadata(metadata) if metadata else {}
+    places = {name: number for number, name in enumerate(photos.names)} if photos else {}
+    known = []
+    for name, (width, height) in zip(store.names, store.sizes.tolist(), strict=True):
+        taken = taken_at(photos.read(places[name])) if photos else None
+        known.append(Photo(name, width, height, **{"taken": taken, **extra.get(name, {})}))
+    return known
+
+
+def _refuse_taken(address: Address) -> None:
+    try:
+        Index.open(address).close()
+    except SolarError:
+        return
+    raise SolarError(f"{address} is an index already: add to it, or choose another name.")

@@ -1,0 +1,175 @@
+"""What every engine of an index does, and the few words that they share.
+
+An engine keeps unit vectors under the paths of their photos. `solar.search.index` chooses one by
+its address and does everything else: reading photos, describing queries, expanding them.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.errors import SolarError
+
+Vectors: TypeAlias = npt.NDArray[np.float32]
+
+_TIME = re.compile(r"\d{4}(-\d{2}(-\d{2}([T ]\d{2}(:\d{2}(:\d{2})?)?)?)?)?")
+_CONDITION = re.compile(r"\s*(\w+)\s*(>=|<|=)\s*(.*?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A photo found, and its cosine similarity to the query."""
+
+    path: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Photo:
+    """What is known of an indexed photo.
+
+    Attributes:
+        path: Its name and key: relative to the folder that was indexed.
+        width: In pixels, upright; 0 where it is not known.
+        height: In pixels, upright; 0 where it is not known.
+        tags: Any words.
+        taken: When it was taken, as `2019-07-14T18:30:00`; None where nobody knows.
+    """
+
+    path: str
+    width: int = 0
+    height: int = 0
+    tags: tuple[str, ...] = ()
+    taken: str | None = None
+
+
+@dataclass(frozen=True)
+class Made:
+    """How the vectors of an index were made: vectors made otherwise cannot be compared to them.
+
+    Attributes:
+        dim: Length of a vector.
+        model: Name or file of the model; empty if the vectors came from elsewhere.
+        fingerprint: `solar.models.fingerprint` of it; empty if the vectors came from elsewhere.
+        settings: How photos were described: `size`, `scales`, …
+        root: The folder, list or tar shard that paths are relative to, where it is known.
+    """
+
+    dim: int
+    model: str = ""
+    fingerprint: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    root: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One thing that a photo must satisfy to be found.
+
+    `tag = x`: it has this tag. `path = x`: its path starts so. `width`, `height` and `taken` are
+    compared; a photo without a capture time satisfies nothing about it.
+    """
+
+    field: Literal["tag", "path", "width", "height", "taken"]
+    relation: Literal["=", ">=", "<"]
+    value: str | int
+
+    def holds(self, photo: Photo) -> bool:
+        """Whether a photo satisfies it: what engines must agree with."""
+        if self.field == "tag":
+            return self.value in photo.tags
+        if self.field == "path":
+            return photo.path.startswith(str(self.value))
+        known = getattr(photo, self.field)
+        if known is None:
+            return False
+        return bool(known >= self.value if self.relation == ">=" else known < self.value)
+
+
+Where: TypeAlias = tuple[Condition, ...]
+"""Conditions that must all hold; none at all lets every photo through."""
+
+
+def parse_where(conditions: str | Iterable[str | Condition] | None) -> Where:
+    """Read conditions such as `tag=night`, `path=rome/`, `width>=1024` or `taken<2019-07`.
+
+    Raises:
+        SolarError: A condition has no field, relation or value that makes sense.
+    """
+    if isinstance(conditions, str):
+        conditions = [conditions]
+    return tuple(c if isinstance(c, Condition) else _parse(c) for c in conditions or ())
+
+
+def _parse(text: str) -> Condition:
+    found = _CONDITION.fullmatch(text)
+    match found.groups() if found else ():
+        case ("tag" | "path" as name, "=", str(value)) if value:
+            return Condition(name, "=", value)
+        case ("width" | "height" as name, ">=" | "<" as relation, str(value)) if value.isdecimal():
+            return Condition(name, relation, int(value))
+        case ("taken", ">=" | "<" as relation, str(value)) if _TIME.fullmatch(value):
+            return Condition("taken", relation, value.replace(" ", "T"))
+    raise SolarError(
+        f"The condition {text!r} is not understood: write tag=night, path=rome/, width>=1024, "
+        "height<2000, taken>=2019-07-14 or taken<2020."
+    )
+
+
+class Engine(Protocol):
+    """Unit vectors under the paths of photos; `solar.search.index.Index` is built on one.
+
+    Paths are unique. Scores are inner products, best first. An engine may be used from several
+    threads, and by many readers while one writer changes it: a search sees one committed state.
+    """
+
+    made: Made
+
+    def __len__(self) -> int: ...
+
+    def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
+        """The k best photos that satisfy `where`, for each of the queries (n, dim)."""
+        ...
+
+    def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
+        """What is known of photos and their vectors (dim,), by path; unknown paths are left out."""
+        ...
+
+    def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
+        """Everything, in a fixed order and pieces of at most `rows`, from one committed state."""
+        ...
+
+    def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
+        """Add photos or replace those of the same path: all of them at once, or none.
+
+        Returns:
+            How many photos were given.
+
+        Raises:
+            SolarError: Another writer is at work, the disk is full, or vectors do not fit.
+        """
+        ...
+
+    def remove(self, paths: Sequence[str]) -> int:
+        """Remove photos, all at once; a SolarError names the first that is not indexed."""
+        ...
+
+    def info(self) -> dict[str, Any]:
+        """Facts to print: at least `engine`, `photos` and `bytes`."""
+        ...
+
+    def verify(self) -> list[str]:
+        """Check everything and return one sentence a problem."""
+        ...
+
+    def compact(self) -> None:
+        """Give back the room of removed photos, and rebuild what speeds searches up."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...

@@ -1,0 +1,123 @@
+"""The best rows of a large array of vectors, exactly, reading it once from front to back."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.search.engine import Vectors
+
+Rows: TypeAlias = npt.NDArray[np.int64]
+Stored: TypeAlias = npt.NDArray[np.floating[Any]]
+Selection: TypeAlias = Callable[[int, int], Rows | None]
+"""Which rows of first..last may be found, in order; None for all of them."""
+
+# 32 MiB of 2048 numbers: large enough for the matrix product, small beside what is mapped.
+_CHUNK = 4096
+_QUERIES = 256
+# Products in single precision may swap rows that are equal in truth. So many more are kept until
+# they are ranked in double precision.
+_MARGIN = 16
+
+
+def scan(
+    queries: Vectors,
+    vectors: Stored,
+    k: int,
+    selection: Selection = lambda first, last: None,
+    start: int = 0,
+) -> list[Rows]:
+    """Find the rows with the largest inner products, and a few more than asked for.
+
+    Args:
+        queries: (n, dim).
+        vectors: (rows, dim), in float32 or float16; memory-mapped is fine.
+        k: How many rows are wanted: give the answer to `rank` to get exactly these.
+        selection: The rows that may be found.
+        start: The first row that may be found.
+
+    Returns:
+        For every query its rows, in no useful order.
+    """
+    found: list[Rows] = []
+    for at in range(0, len(queries), _QUERIES):
+        best = _Best(len(queries[at : at + _QUERIES]), k + _MARGIN)
+        columns = np.ascontiguousarray(queries[at : at + _QUERIES].T)
+        for first in range(start, len(vectors), _CHUNK):
+            last = min(first + _CHUNK, len(vectors))
+            rows = selection(first, last)
+            if rows is None:
+                best.offer(np.arange(first, last), _single(vectors[first:last]) @ columns)
+            elif len(rows) > (last - first) // 2:
+                best.offer(rows, (_single(vectors[first:last]) @ columns)[rows - first])
+            elif len(rows):
+                best.offer(rows, _single(vectors[rows]) @ columns)
+        found += best.rows()
+    return found
+
+
+def rank(query: Vectors, vectors: Stored, rows: Rows, k: int) -> list[tuple[int, float]]:
+    """Order candidates by their inner product with a query (dim,), equal ones by row.
+
+    The products are summed in double precision, so a row has the same score however it was found.
+
+    Returns:
+        Row and score of the k best.
+    """
+    rows = np.unique(rows)
+    candidates = _single(vectors[rows])
+    if len(rows) > k + _MARGIN:
+        likely = np.argpartition(-(candidates @ query), k + _MARGIN)[: k + _MARGIN]
+        likely.sort()
+        rows, candidates = rows[likely], candidates[likely]
+    scores = (candidates.astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
+    order = np.lexsort((rows, -scores))[:k]
+    return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
+
+
+def _single(vectors: Stored) -> Vectors:
+    return np.asarray(vectors, np.float32)
+
+
+class _Best:
+    """The `keep` largest scores of each query among all rows offered, in ascending order of rows.
+
+    What beats the worst score kept so far waits until enough has come together to be sorted in:
+    a few large sorts are much cheaper than many small ones.
+    """
+
+    def __init__(self, queries: int, keep: int) -> None:
+        self._queries, self._keep = queries, keep
+        self._floor = np.full(queries, -np.inf, np.float32)
+        nothing = np.empty(0, np.int64)
+        self._waiting = [(nothing, nothing, np.empty(0, np.float32))]
+
+    def offer(self, rows: Rows, scores: Vectors) -> None:
+        """Take in rows (m,) with their scores (m, queries)."""
+        good = scores > self._floor
+        spare = len(rows) - self._keep
+        if spare > 0 and np.count_nonzero(good) > 4 * self._keep * self._queries:
+            good &= scores >= np.partition(scores, spare, axis=0)[spare]
+        flat = np.flatnonzero(good)
+        at, query = np.divmod(flat, self._queries)
+        self._waiting.append((query, rows[at], scores.ravel()[flat]))
+        if sum(len(part[0]) for part in self._waiting) > 2 * self._keep * self._queries:
+            self._settle()
+
+    def rows(self) -> list[Rows]:
+        """The rows kept for each query."""
+        self._settle()
+        [(query, rows, _)] = self._waiting
+        return np.split(rows, np.searchsorted(query, np.arange(1, self._queries)))
+
+    def _settle(self) -> None:
+        columns = zip(*self._waiting, strict=True)
+        query, rows, scores = (np.concatenate(column) for column in columns)
+        order = np.lexsort((rows, -scores, query))
+        query, rows, scores = query[order], rows[order], scores[order]
+        place = np.arange(len(query)) - np.searchsorted(query, query)
+        kept = place < self._keep
+        worst = place == self._keep - 1
+        self._floor[query[worst]] = scores[worst]
+        self._waiting = [(query[kept], rows[kept], scores[kept])]

@@ -1,0 +1,1 @@
+"""What the package found, as pictures and pages for people."""

@@ -1,0 +1,155 @@
+"""What a search found, on a page that needs nothing but itself."""
+
+import base64
+import io
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from solar.errors import SolarError
+from solar.images import Box, Source, find_photos, read_image
+from solar.search.engine import Hit
+from solar.search.index import BY_NAME, Index
+
+_SIDE = 480
+_QUALITY = 82
+
+_STYLE = """
+:root { color-scheme: light dark; --paper: #fbfaf8; --ink: #1d1c1a; --soft: #77736c;
+  --card: #fff; --line: #e4e0d9; --accent: #d9480f; }
+@media (prefers-color-scheme: dark) { :root { --paper: #161513; --ink: #eeebe5; --soft: #98938a;
+  --card: #201f1c; --line: #34322e; --accent: #ff922b; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 90rem; padding: 2rem 1.5rem 4rem; background: var(--paper);
+  color: var(--ink); font: 16px/1.45 system-ui, sans-serif; }
+h1 { margin: 0 0 .2rem; font-size: 1.5rem; font-weight: 650; }
+p { margin: 0 0 1.5rem; color: var(--soft); }
+h2 { margin: 2rem 0 .8rem; font-size: .85rem; font-weight: 600; letter-spacing: .06em;
+  text-transform: uppercase; color: var(--soft); }
+.queries { display: flex; flex-wrap: wrap; gap: 1rem; }
+.queries figure { width: min(100%, 24rem); }
+ol { display: grid; grid-template-columns: repeat(auto-fill, minmax(15rem, 1fr)); gap: 1rem;
+  margin: 0; padding: 0; list-style: none; }
+figure { margin: 0; overflow: hidden; background: var(--card); border: 1px solid var(--line);
+  border-radius: .6rem; }
+.photo { position: relative; }
+.photo img { display: block; width: 100%; height: auto; }
+li .photo { height: 11rem; background: var(--line); }
+li .photo img { height: 100%; object-fit: contain; }
+.gone { display: grid; place-items: center; min-height: 11rem; color: var(--soft); }
+.box { position: absolute; border: 3px solid var(--accent); border-radius: 2px;
+  box-shadow: 0 0 0 200rem rgb(0 0 0 / .35); }
+.queries .photo { overflow: hidden; }
+figcaption { padding: .55rem .8rem .7rem; font-size: .9rem; overflow-wrap: anywhere; }
+.score { display: flex; align-items: center; gap: .6rem; font-variant-numeric: tabular-nums; }
+.rank { color: var(--soft); min-width: 1.6rem; }
+.bar { flex: 1; height: .35rem; border-radius: 1rem; background: var(--line); overflow: hidden; }
+.bar span { display: block; height: 100%; background: var(--accent); }
+"""
+
+
+def ranking_page(
+    index: Index,
+    queries: Sequence[Any],
+    hits: Sequence[Hit],
+    *,
+    box: Box | None = None,
+    photos: str | Path | None = None,
+) -> str:
+    """Write a page of one file: the query with its box, and the photos found with their scores.
+
+    Args:
+        index: What was searched.
+        queries: What `Index.search` was asked for: files, bytes, images or indexed paths.
+        hits: What it answered.
+        box: The box of the query, in its pixels.
+        photos: Where the indexed photos are; the place that the index remembers if not given.
+
+    Returns:
+        HTML that loads nothing from elsewhere. A photo that is not there any more is left blank.
+    """
+    find = _finder(photos or index.made.root)
+    shown = "".join(_query(query, find, box) for query in queries)
+    found = "".join(_hit(number, hit, find) for number, hit in enumerate(hits, 1))
+    heading = f"{len(hits)} of {len(index):,} photos"
+    made = f"Described by {index.made.model}" if index.made.model else "Best first"
+    return (
+        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        "img-src data:; style-src 'unsafe-inline'\">\n"
+        f"<title>{escape(heading)}</title>\n<style>{_STYLE}</style>\n"
+        f"<h1>{escape(heading)}</h1>\n<p>{escape(made)}</p>\n"
+        f'<h2>Query</h2>\n<div class="queries">{shown}</div>\n'
+        f"<h2>Found</h2>\n<ol>{found}</ol>\n</html>\n"
+    )
+
+
+def _query(query: Any, find: Callable[[str], Source | None], box: Box | None) -> str:
+    source: Source | None
+    if isinstance(query, bytes):
+        name, source = "standard input", query
+    elif isinstance(query, str | Path):
+        name = str(query).removeprefix(BY_NAME)
+        is_file = Path(query).is_file() and name == str(query)
+        source = query if is_file else find(name)
+    else:
+        name, source = "", query if isinstance(query, Image.Image) else None
+    return f"<figure>{_photo(source, name, box)}<figcaption>{escape(name)}</figcaption></figure>\n"
+
+
+def _hit(number: int, hit: Hit, find: Callable[[str], Source | None]) -> str:
+    width = 100 * min(max(hit.score, 0.0), 1.0)
+    return (
+        f"<li><figure>{_photo(find(hit.path), hit.path)}<figcaption>"
+        f'<div class="score"><span class="rank">{number}</span>'
+        f'<div class="bar"><span style="width:{width:.1f}%"></span></div>'
+        f"<b>{hit.score:.3f}</b></div>{escape(hit.path)}</figcaption></figure></li>\n"
+    )
+
+
+def _photo(source: Source | None, name: str, box: Box | None = None) -> str:
+    """A photo as a small JPEG inside the page, with its box over it."""
+    try:
+        if source is None:
+            raise SolarError("There is no such photo.")
+        image = read_image(source)
+    except SolarError:
+        return '<div class="photo gone">photo not found</div>'
+    width, height = image.size
+    small = image.copy()
+    small.thumbnail((_SIDE, _SIDE))
+    buffer = io.BytesIO()
+    small.save(buffer, "JPEG", quality=_QUALITY)
+    data = base64.b64encode(buffer.getvalue()).decode()
+    frame = "" if box is None else _frame(box, width, height)
+    return (
+        f'<div class="photo"><img src="data:image/jpeg;base64,{data}" alt="{escape(name)}" '
+        f'width="{small.width}" height="{small.height}">{frame}</div>'
+    )
+
+
+def _frame(box: Box, width: int, height: int) -> str:
+    left, top = 100 * max(box[0], 0) / width, 100 * max(box[1], 0) / height
+    right, bottom = 100 * min(box[2], width) / width, 100 * min(box[3], height) / height
+    return (
+        f'<div class="box" style="left:{left:.2f}%;top:{top:.2f}%;'
+        f'width:{right - left:.2f}%;height:{bottom - top:.2f}%"></div>'
+    )
+
+
+def _finder(root: str | Path | None) -> Callable[[str], Source | None]:
+    """How to get an indexed photo from where it lies: a folder, a list or a tar shard."""
+    if root is None:
+        return lambda name: None
+    if Path(root).is_dir():
+        return lambda name: Path(root, name)
+    try:
+        photos = find_photos(root)
+    except SolarError:
+        return lambda name: None
+    places = {name: number for number, name in enumerate(photos.names)}
+    return lambda name: photos.read(places[name]) if name in places else None

@@ -1,0 +1,152 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from solar.datasets import toy
+from solar.models import RetrievalConfig, RetrievalNet, save
+
+
+def solar(
+    *arguments: object, expect: int = 0, stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """Run the command as a user does, in a process of its own."""
+    command = [sys.executable, "-c", "from solar.cli import main; main()", *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1", "COLUMNS": "100"}
+    done = subprocess.run(command, capture_output=True, input=stdin, env=environment, timeout=120)
+    assert done.returncode == expect, (done.stdout + done.stderr).decode()
+    return done
+
+
+def complaint(*arguments: object) -> str:
+    """What a failing command says: one line on stderr, nothing on stdout, no traceback."""
+    done = solar(*arguments, expect=2)
+    assert done.stdout == b""
+    assert done.stderr.count(b"\n") == 1
+    return done.stderr.decode()
+
+
+def found(*arguments: object, stdin: bytes = b"") -> list[str]:
+    hits = json.loads(solar("search", *arguments, "--json", stdin=stdin).stdout)
+    assert [set(hit) for hit in hits] == [{"path", "score"}] * len(hits)
+    assert [hit["score"] for hit in hits] == sorted((hit["score"] for hit in hits), reverse=True)
+    return [hit["path"] for hit in hits]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of photos, a model, and the index that the command makes of them."""
+    home = tmp_path_factory.mktemp("home")
+    torch.manual_seed(0)
+    save(
+        RetrievalNet(RetrievalConfig("resnet18", size=96, scales=(1.0,))),
+        home / "model.safetensors",
+    )
+    for identity in range(3):
+        (home / "photos" / f"{identity}").mkdir(parents=True)
+        for view in range(2):
+            exif = Image.Exif()
+            exif.get_ifd(0x8769)[0x9003] = f"201{identity}:01:01 12:00:00"
+            photo = toy.landmark(identity, view)
+            photo.save(home / "photos" / f"{identity}" / f"{view}.jpg", exif=exif)
+    (home / "tags.jsonl").write_text('{"path": "2/0.jpg", "tags": ["night"]}\n')
+    solar(
+        *("index", "build", home / "photos", "-o", home / "photos.solar"),
+        *("--model", home / "model.safetensors", "--metadata", home / "tags.jsonl"),
+    )
+    return home
+
+
+def test_search_by_file_bytes_and_indexed_photo(home: Path) -> None:
+    photo = home / "photos" / "1" / "0.jpg"
+    hits = found(home / "photos.solar", photo, "-k", 2)
+    assert (hits[0], len(hits)) == ("1/0.jpg", 2)
+    assert found(home / "photos.solar", "-", stdin=photo.read_bytes())[0] == "1/0.jpg"
+    assert found(home / "photos.solar", "1/0.jpg")[0] == "1/0.jpg"
+    assert found(home / "photos.solar", "name:1/0.jpg")[0] == "1/0.jpg"
+    assert set(found(home / "photos.solar", "1/0.jpg", "2/1.jpg", "-k", 2)) == {
+        "1/0.jpg",
+        "2/1.jpg",
+    }
+
+
+def test_search_prints_scores_and_paths(home: Path) -> None:
+    lines = solar("search", home / "photos.solar", "1/0.jpg", "-k", 3).stdout.decode().splitlines()
+    assert len(lines) == 3
+    assert lines[0] == "1.0000  1/0.jpg"
+
+
+def test_search_with_conditions(home: Path) -> None:
+    index = home / "photos.solar"
+    assert found(index, "1/0.jpg", "--where", "tag=night") == ["2/0.jpg"]
+    assert set(found(index, "1/0.jpg", "--where", "path=2/")) == {"2/0.jpg", "2/1.jpg"}
+    between = found(index, "1/0.jpg", "--after", "2011", "--before", "2012")
+    assert set(between) == {"1/0.jpg", "1/1.jpg"}
+
+
+def test_search_writes_a_page_with_the_box(home: Path) -> None:
+    page = home / "page.html"
+    photo = home / "photos" / "0" / "1.jpg"
+    done = solar("search", home / "photos.solar", photo, "--box", "10,10,90,90", "--html", page)
+    assert done.stdout == b""
+    text = page.read_text()
+    assert text.count("<img") == 7
+    assert 'class="box"' in text
+
+
+def test_add_remove_compact_verify_info_and_copy(home: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "copy.solar"
+    solar("index", "copy", home / "photos.solar", copied, "--compress", "fp16")
+    (tmp_path / "more").mkdir()
+    toy.landmark(7, 0).save(tmp_path / "more" / "new.png")
+    solar("index", "add", copied, tmp_path / "more")
+    solar("index", "remove", copied, "0/0.jpg", "0/1.jpg")
+    solar("index", "compact", copied)
+    facts = json.loads(solar("index", "info", copied, "--json").stdout)
+    assert (facts["photos"], facts["removed"], facts["compress"]) == (5, 0, "fp16")
+    assert "photos" in solar("index", "info", copied).stdout.decode()
+    assert b"all sound" in solar("index", "verify", copied).stderr
+    assert found(copied, tmp_path / "more" / "new.png", "-k", 1) == ["new.png"]
+
+
+def test_verify_exits_with_one_where_something_is_wrong(home: Path, tmp_path: Path) -> None:
+    solar("index", "copy", home / "photos.solar", tmp_path / "i.solar")
+    vectors = tmp_path / "i.solar" / "vectors-1.f32"
+    vectors.write_bytes(b"\0" * vectors.stat().st_size)
+    done = solar("index", "verify", tmp_path / "i.solar", expect=1)
+    assert b"is damaged in rows 0 to 5" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "search",
+        "index",
+        *("index build", "index add", "index remove"),
+        *("index info", "index verify", "index copy", "index compact"),
+    ],
+)
+def test_every_command_explains_itself(command: str) -> None:
+    text = solar(*command.split(), "--help").stdout.decode()
+    assert "Usage: " in text
+    assert command == "index" or "Example: solar" in text
+
+
+def test_mistakes_are_one_sentence(home: Path, tmp_path: Path) -> None:
+    index = home / "photos.solar"
+    assert "is not an index" in complaint("search", tmp_path, "a.jpg")
+    assert "neither a file nor" in complaint("search", index, "no.jpg")
+    assert "is not understood" in complaint("search", index, "1/0.jpg", "--where", "colour=red")
+    assert "--expand" in complaint("search", index, "1/0.jpg", "--expand", "sideways")
+    assert "nothing was removed" in complaint("index", "remove", index, "1/0.jpg", "no.jpg")
+    assert "an index already" in complaint("index", "build", home / "photos", "-o", index)
+    torch.manual_seed(1)
+    other = tmp_path / "other.safetensors"
+    save(RetrievalNet(RetrievalConfig("resnet18", size=96, scales=(1.0,))), other)
+    photo = home / "photos" / "1" / "0.jpg"
+    assert "another model" in complaint("search", index, photo, "--model", other)

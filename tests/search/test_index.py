@@ -1,0 +1,192 @@
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from solar.datasets import toy
+from solar.describe.store import Store
+from solar.errors import SolarError
+from solar.models import PatchNet, RetrievalConfig, RetrievalNet, fingerprint, save
+from solar.search import Hit, Index, Made
+
+
+@pytest.fixture(scope="module")
+def model() -> RetrievalNet:
+    torch.manual_seed(0)
+    return RetrievalNet(RetrievalConfig("resnet18", size=96, scales=(1.0,))).eval()
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("photos")
+    for identity in range(3):
+        for view in range(2):
+            toy.landmark(identity, view).save(folder / f"{identity}-{view}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def index(model: RetrievalNet, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Index:
+    files = sorted(photos.iterdir())
+    home = tmp_path_factory.mktemp("index")
+    save(model, home / "model.safetensors")
+    made = Made(
+        model.dim,
+        str(home / "model.safetensors"),
+        fingerprint(model),
+        {"size": 96, "scales": [1.0]},
+        str(photos),
+    )
+    vectors = model.describe(files)
+    return Index.create(home / "photos.solar", vectors, [f.name for f in files], made=made)
+
+
+def best(hits: list[Hit]) -> str:
+    assert hits[0].score == pytest.approx(1, abs=1e-5)
+    return hits[0].path
+
+
+def test_a_query_may_be_a_file_bytes_an_image_or_an_array(index: Index, photos: Path) -> None:
+    file = photos / "1-0.png"
+    image = Image.open(file).convert("RGB")
+    for query in (str(file), file, file.read_bytes(), image, np.asarray(image)):
+        assert best(index.search(query, 3)) == "1-0.png"
+
+
+def test_a_query_may_be_an_indexed_photo_or_a_vector(
+    index: Index, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert best(index.search("2-1.png")) == "2-1.png"
+    assert best(index.search("name:2-1.png")) == "2-1.png"
+    assert best(index.search(index.describe("2-1.png"))) == "2-1.png"
+    # A file wins over an indexed photo of the same name, unless told otherwise.
+    monkeypatch.chdir(photos.parent)
+    (photos.parent / "2-1.png").write_bytes((photos / "0-0.png").read_bytes())
+    assert best(index.search("2-1.png")) == "0-0.png"
+    assert best(index.search("name:2-1.png")) == "2-1.png"
+
+
+def test_several_queries_are_averaged(index: Index, model: RetrievalNet, photos: Path) -> None:
+    a, b = model.describe([photos / "0-0.png", photos / "1-0.png"])
+    mean = (a + b) / np.linalg.norm(a + b)
+    expected = index.search(mean)
+    for query in ([photos / "0-0.png", photos / "1-0.png"], ["0-0.png", b]):
+        ours = index.search(query)
+        assert [hit.path for hit in ours] == [hit.path for hit in expected]
+        np.testing.assert_allclose([h.score for h in ours], [h.score for h in expected], atol=1e-6)
+
+
+def test_a_box_describes_the_part_of_the_photo(
+    index: Index, model: RetrievalNet, photos: Path
+) -> None:
+    file, box = photos / "0-0.png", (10, 20, 200, 180)
+    np.testing.assert_array_equal(index.describe(file, box=box), model.describe(file, box=box)[0])
+
+
+def test_queries_are_described_with_the_settings_of_the_index(
+    model: RetrievalNet, photos: Path, tmp_path: Path
+) -> None:
+    made = Made(model.dim, "", fingerprint(model), {"size": 64, "scales": [1.0, 0.5]})
+    small = model.describe(photos / "0-0.png", size=64, scales=(1.0, 0.5))
+    index = Index.create(tmp_path / "i.solar", small, ["a"], made=made, model=model)
+    np.testing.assert_array_equal(index.describe(photos / "0-0.png"), small[0])
+
+
+def test_a_store_fills_an_index_and_adds_to_it(tmp_path: Path) -> None:
+    def store(name: str, names: list[str], model_hash: str = "hash") -> Store:
+        made = {"model": "m", "model_hash": model_hash, "settings": {"size": 9}, "dim": 4}
+        store = Store.create(tmp_path / name, names, **made)
+        store.write_shard(0, np.eye(4)[: len(names)], names, [(30, 20)] * len(names), {})
+        return store
+
+    index = Index.create(tmp_path / "i.solar", store("a", ["a.jpg", "b.jpg"]))
+    assert index.made == Made(4, "m", "hash", {"size": 9})
+    assert (index.photo("b.jpg").width, index.photo("b.jpg").height) == (30, 20)
+    assert index.add(store("b", ["b.jpg", "c.jpg"])) == 2
+    assert len(index) == 3
+    with pytest.raises(SolarError, match="another model"):
+        index.add(store("c", ["d.jpg"], "other"))
+    assert len(index) == 3
+
+
+def test_settings_that_differ_are_refused(tmp_path: Path) -> None:
+    common = {"model": "m", "model_hash": "h", "dim": 4}
+    store = Store.create(tmp_path / "s", ["a"], settings={"size": 9}, **common)
+    store.write_shard(0, np.eye(4)[:1], ["a"], [(3, 2)], {})
+    made = Made(4, "m", "h", {"size": 8})
+    index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["a"], made=made)
+    with pytest.raises(SolarError, match="settings"):
+        index.add(store)
+
+
+def test_expansion_and_diffusion_reach_the_methods(index: Index) -> None:
+    pytest.importorskip("solar.search.expand")
+    pytest.importorskip("solar.search.diffuse")
+    for options in ({"expand": "alpha"}, {"expand": "average"}, {"diffuse": True}):
+        hits = index.search("0-0.png", 4, **options)
+        assert len(hits) == 4
+        assert hits != index.search("0-0.png", 4)
+
+
+# Mistakes
+
+
+def test_another_model_is_refused(index: Index, photos: Path) -> None:
+    torch.manual_seed(1)
+    other = RetrievalNet(RetrievalConfig("resnet18", size=96, scales=(1.0,))).eval()
+    wrong = Index(index.engine, other)
+    with pytest.raises(SolarError, match="made with another model"):
+        wrong.search(photos / "0-0.png")
+    assert best(wrong.search("0-0.png")) == "0-0.png"  # no model is needed for this
+
+
+def test_a_patch_model_is_refused(index: Index, photos: Path, tmp_path: Path) -> None:
+    save(PatchNet(), tmp_path / "patch.safetensors")
+    wrong = Index(index.engine, str(tmp_path / "patch.safetensors"))
+    with pytest.raises(SolarError, match="describes patches"):
+        wrong.search(photos / "0-0.png")
+
+
+def test_an_index_of_plain_vectors_asks_for_a_model(photos: Path, tmp_path: Path) -> None:
+    index = Index.create(tmp_path / "i.solar", np.eye(4), list("abcd"))
+    with pytest.raises(SolarError, match="does not name its model"):
+        index.search(photos / "0-0.png")
+
+
+@pytest.mark.parametrize("query", ["none.png", "name:none.png"])
+def test_a_query_that_is_nowhere_is_one_sentence(index: Index, query: str) -> None:
+    with pytest.raises(SolarError, match=r"^none\.png is .*check its path\.$"):
+        index.search(query)
+
+
+def test_queries_that_make_no_sense_are_refused(index: Index, photos: Path) -> None:
+    with pytest.raises(SolarError, match="at least one photo"):
+        index.search([])
+    with pytest.raises(SolarError, match="at least one photo"):
+        index.search("0-0.png", 0)
+    with pytest.raises(SolarError, match="box goes with one photo"):
+        index.search("0-0.png", box=(0, 0, 5, 5))
+    with pytest.raises(SolarError, match="box goes with one photo"):
+        index.search([photos / "0-0.png", photos / "0-1.png"], box=(0, 0, 5, 5))
+    with pytest.raises(SolarError, match="not finite"):
+        index.search(np.full(index.made.dim, np.nan, np.float32))
+    with pytest.raises(SolarError, match="not a photo"):
+        index.search(io.BytesIO(b"x").getvalue())
+
+
+def test_vectors_without_a_name_each_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SolarError, match="4 vectors and 2 photos"):
+        Index.create(tmp_path / "i.solar", np.eye(4), ["a", "b"])
+
+
+def test_importing_the_index_does_not_import_the_network() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, solar; solar.Index; sys.exit('torch' in sys.modules or 'faiss' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -324,14 +324,14 @@ def test_rival_writers_of_one_shard_never_mix(
     """A rival with other vectors writes the whole shard between our vectors and our record."""
     store = create(tmp_path / "s", NAMES[:3])
     rival = Store.open(store.path, allow_partial=True)
-    write = store_module._write
+    write = store_module.write_whole
 
     def write_and_be_overtaken(target: Path, data: bytes) -> None:
         write(target, data)
         monkeypatch.undo()
         rival.write_shard(0, np.full((3, DIM), 2.0), NAMES[:3], [(1, 1)] * 3, {})
 
-    monkeypatch.setattr(store_module, "_write", write_and_be_overtaken)
+    monkeypatch.setattr(store_module, "write_whole", write_and_be_overtaken)
     store.write_shard(0, np.full((3, DIM), 1.0), NAMES[:3], [(1, 1)] * 3, {})
 
     assert Store.open(store.path).verify() == []

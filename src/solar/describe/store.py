@@ -19,13 +19,9 @@ worker believed dead, say) can never pair the record of one with the vectors of 
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
 import io
 import json
 import os
-import re
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -36,44 +32,29 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from solar.describe.store_files import (
+    LOCK,
+    MANIFEST,
+    SOURCE,
+    TEMPORARY,
+    VECTORS,
+    Header,
+    Manifest,
+    choices,
+    damaged,
+    listed,
+    make_folder,
+    manifest_bytes,
+    read_manifest,
+    sha256,
+    source_bytes,
+    unwritable,
+    write_whole,
+)
 from solar.errors import SolarError
-
-FORMAT = 1
-MANIFEST = "manifest.json"
-SOURCE = "source.json"
-LOCK = ".lock"
 
 Vectors: TypeAlias = npt.NDArray[np.floating[Any]]
 Rows: TypeAlias = slice | Sequence[int] | npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
-
-_TEMPORARY = re.compile(r"\.solar-[0-9a-f]{32}\.tmp")
-_VECTORS = re.compile(r"shard-\d{5,}-[0-9a-f]{16}\.npy")
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-
-
-@dataclass(frozen=True)
-class _Manifest:
-    """What every vector of a store has in common; equal manifests mean interchangeable stores."""
-
-    model: str
-    model_hash: str
-    settings: dict[str, Any]
-    dim: int
-    dtype: str
-    shard_size: int
-    photos: int
-    source_sha256: str
-    format: int = FORMAT
-
-
-@dataclass(frozen=True)
-class _Header:
-    """The first line of a shard's record: enough to use its vectors without reading its names."""
-
-    rows: int
-    bytes: int
-    vectors_sha256: str
-    photos_sha256: str
 
 
 @dataclass(frozen=True)
@@ -101,7 +82,7 @@ class Store:
         shards: Number of shards, finished or not.
     """
 
-    def __init__(self, path: Path, manifest: _Manifest, source: list[str] | None = None) -> None:
+    def __init__(self, path: Path, manifest: Manifest, source: list[str] | None = None) -> None:
         self.path = path
         self.model = manifest.model
         self.model_hash = manifest.model_hash
@@ -113,7 +94,7 @@ class Store:
         self._on_disk = self.dtype.newbyteorder("<")  # the same bytes from any machine
         self._manifest = manifest
         self._source = source
-        self._headers: dict[int, _Header] = {}
+        self._headers: dict[int, Header] = {}
         self._photos: _Photos | None = None
         self._look()
 
@@ -153,8 +134,8 @@ class Store:
         if len(set(names)) < len(names):
             twice = Counter(names).most_common(1)[0][0]
             raise SolarError(f"The list of photos has {twice!r} twice; name every photo once.")
-        source = _source_bytes(names)
-        manifest = _Manifest(
+        source = source_bytes(names)
+        manifest = Manifest(
             model=model,
             model_hash=model_hash,
             settings=json.loads(json.dumps(dict(settings), allow_nan=False)),
@@ -162,13 +143,13 @@ class Store:
             dtype=np.dtype(dtype).name,
             shard_size=shard_size,
             photos=len(names),
-            source_sha256=_sha256(source),
+            source_sha256=sha256(source),
         )
-        _make_folder(path)
+        make_folder(path)
         if not (path / MANIFEST).exists():
-            _write(path / SOURCE, source)
-            _write(path / MANIFEST, _manifest_bytes(manifest))
-        store = cls(path, _read_manifest(path), names)
+            write_whole(path / SOURCE, source)
+            write_whole(path / MANIFEST, manifest_bytes(manifest))
+        store = cls(path, read_manifest(path), names)
         store._refuse_other(manifest)
         return store
 
@@ -179,7 +160,7 @@ class Store:
         Raises:
             SolarError: There is no store, or it is damaged, too new, or unfinished.
         """
-        store = cls(Path(path), _read_manifest(Path(path)))
+        store = cls(Path(path), read_manifest(Path(path)))
         if not allow_partial and not store.complete:
             raise SolarError(
                 f"{path} is unfinished ({len(store._headers)} of {store.shards} shards); "
@@ -281,14 +262,14 @@ class Store:
             done = self._commit(shard, array, [[name, *known[name]] for name in source])
         self._add(shard, done)
 
-    def _commit(self, shard: int, array: Vectors, photos: list[list[Any]]) -> _Header:
+    def _commit(self, shard: int, array: Vectors, photos: list[list[Any]]) -> Header:
         buffer = io.BytesIO()
         np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
         vectors = buffer.getvalue()
         lines = b"".join(json.dumps(photo).encode() + b"\n" for photo in photos)
-        header = _Header(len(array), len(vectors), _sha256(vectors), _sha256(lines))
-        _write(self._vectors_path(shard, header), vectors)
-        _write(self._record_path(shard), json.dumps(asdict(header)).encode() + b"\n" + lines)
+        header = Header(len(array), len(vectors), sha256(vectors), sha256(lines))
+        write_whole(self._vectors_path(shard, header), vectors)
+        write_whole(self._record_path(shard), json.dumps(asdict(header)).encode() + b"\n" + lines)
         return header
 
     # Reading
@@ -350,8 +331,8 @@ class Store:
                 lines = record.read_bytes().partition(b"\n")[2]
                 names = [photo[0] for photo in self._read_record(shard)]
                 sound = (
-                    _sha256(vectors) == header.vectors_sha256
-                    and _sha256(lines) == header.photos_sha256
+                    sha256(vectors) == header.vectors_sha256
+                    and sha256(lines) == header.photos_sha256
                     and names == self.source(shard)
                     and len(self._map(shard)) == header.rows
                 )
@@ -366,7 +347,7 @@ class Store:
     def _record_path(self, shard: int) -> Path:
         return self.path / f"shard-{shard:05d}.jsonl"
 
-    def _vectors_path(self, shard: int, header: _Header) -> Path:
+    def _vectors_path(self, shard: int, header: Header) -> Path:
         return self.path / f"shard-{shard:05d}-{header.vectors_sha256[:16]}.npy"
 
     def _look(self) -> None:
@@ -374,15 +355,15 @@ class Store:
             if shard not in self._headers and (header := self._read_header(shard)):
                 self._add(shard, header)
 
-    def _add(self, shard: int, header: _Header) -> None:
+    def _add(self, shard: int, header: Header) -> None:
         self._headers[shard] = header
         self._photos = None
 
-    def _read_header(self, shard: int) -> _Header | None:
+    def _read_header(self, shard: int) -> Header | None:
         """The header of a finished shard; None if the shard has to be written (again)."""
         try:
             with self._record_path(shard).open("rb") as file:
-                header = _Header(**json.loads(file.readline()))
+                header = Header(**json.loads(file.readline()))
             whole = self._vectors_path(shard, header).stat().st_size == header.bytes
         except (OSError, ValueError, TypeError):
             return None
@@ -394,9 +375,9 @@ class Store:
             lines = path.read_bytes().split(b"\n")[1:-1]
             photos: list[list[Any]] = json.loads(b"[" + b",".join(lines) + b"]")
         except (OSError, ValueError) as error:
-            raise _damaged(path) from error
+            raise damaged(path) from error
         if sum(len(photo) == 3 for photo in photos) != self._headers[shard].rows:
-            raise _damaged(path)
+            raise damaged(path)
         return photos
 
     def _read_photos(self) -> _Photos:
@@ -418,9 +399,9 @@ class Store:
         try:
             content = (self.path / SOURCE).read_bytes()
         except OSError as error:
-            raise _damaged(self.path / SOURCE) from error
-        if _sha256(content) != self._manifest.source_sha256:
-            raise _damaged(self.path / SOURCE)
+            raise damaged(self.path / SOURCE) from error
+        if sha256(content) != self._manifest.source_sha256:
+            raise damaged(self.path / SOURCE)
         names: list[str] = json.loads(content)
         return names
 
@@ -429,18 +410,18 @@ class Store:
         try:
             array: Vectors = np.load(path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError) as error:
-            raise _damaged(path) from error
+            raise damaged(path) from error
         if array.shape != (self._headers[shard].rows, self.dim) or array.dtype != self._on_disk:
-            raise _damaged(path)
+            raise damaged(path)
         return array
 
-    def _refuse_other(self, new: _Manifest) -> None:
+    def _refuse_other(self, new: Manifest) -> None:
         old = self._manifest
-        before, now = _choices(old), _choices(new)
+        before, now = choices(old), choices(new)
         keys = sorted(k for k in before | now if before.get(k, ...) != now.get(k, ...))
         if keys:
             raise SolarError(
-                f"{self.path} was made with {_list(before, keys)}, not {_list(now, keys)}; "
+                f"{self.path} was made with {listed(before, keys)}, not {listed(now, keys)}; "
                 "choose another folder or pass the same settings."
             )
         if old.source_sha256 != new.source_sha256:
@@ -465,7 +446,7 @@ def lock(path: str | os.PathLike[str]) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     path = Path(path)
-    _make_folder(path)
+    make_folder(path)
     held = FileLock(path / LOCK, blocking=False)
     try:
         held.acquire()
@@ -474,7 +455,7 @@ def lock(path: str | os.PathLike[str]) -> Iterator[None]:
             f"Another run is writing {path}; wait until it is done or choose another folder."
         ) from None
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
     try:
         _sweep(path)
         yield
@@ -486,107 +467,12 @@ def _sweep(path: Path) -> None:
     """Delete temporary files, and vectors that no record names: both are left by kills alone."""
     named = set()
     if (path / MANIFEST).exists():
-        store = Store(path, _read_manifest(path))
+        store = Store(path, read_manifest(path))
         named = {store._vectors_path(shard, h).name for shard, h in store._headers.items()}
     try:
         for file in list(path.iterdir()):
-            orphan = _VECTORS.fullmatch(file.name) and file.name not in named
-            if orphan or _TEMPORARY.fullmatch(file.name):
+            orphan = VECTORS.fullmatch(file.name) and file.name not in named
+            if orphan or TEMPORARY.fullmatch(file.name):
                 file.unlink(missing_ok=True)
     except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-def _make_folder(path: Path) -> None:
-    """Make the folder of a store, refusing one that holds anything else."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        others = [f for f in path.iterdir() if not _TEMPORARY.fullmatch(f.name)]
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    if {f.name for f in others} - {SOURCE, LOCK} and not (path / MANIFEST).exists():
-        raise SolarError(f"{path} holds other files and no store; choose a new or empty folder.")
-
-
-def _read_manifest(path: Path) -> _Manifest:
-    file = path / MANIFEST
-    try:
-        content = json.loads(file.read_bytes())
-        if content["format"] > FORMAT:
-            raise SolarError(f"{path} was written by a newer version of solar; upgrade to read it.")
-        return _Manifest(**content)
-    except (FileNotFoundError, NotADirectoryError):
-        raise SolarError(
-            f"{path} is not a store of descriptors, it has no {MANIFEST}; "
-            "make one with `solar extract`."
-        ) from None
-    except SolarError:
-        raise
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise _damaged(file) from error
-
-
-def _write(target: Path, content: bytes) -> None:
-    """Write a file whole or not at all, and on the disk before returning."""
-    temporary = target.with_name(f".solar-{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-        _sync_folder(target.parent)
-    except OSError as error:
-        raise _unwritable(target.parent, error) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-def _sync_folder(path: Path) -> None:
-    """Make renames in a folder survive a power cut, where the system has a way to ask for that."""
-    if os.name == "nt":
-        return
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _source_bytes(names: list[str]) -> bytes:
-    # A JSON list with a name a line: any file name survives, and diff and grep can read it.
-    return json.dumps(names, separators=(",\n", ":")).encode() + b"\n"
-
-
-def _manifest_bytes(manifest: _Manifest) -> bytes:
-    return json.dumps(asdict(manifest), indent=2, sort_keys=True).encode() + b"\n"
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _choices(manifest: _Manifest) -> dict[tuple[str, bool], Any]:
-    """What a user chose, by name; a setting may share its name with a field, hence the flag."""
-    fields = ("model", "model_hash", "dim", "dtype", "shard_size", "format")
-    chosen = {(name, False): getattr(manifest, name) for name in fields}
-    return chosen | {(name, True): value for name, value in manifest.settings.items()}
-
-
-def _list(choices: dict[tuple[str, bool], Any], keys: list[tuple[str, bool]]) -> str:
-    return " and ".join(
-        f"{key[0]}={json.dumps(choices[key])}" if key in choices else f"no {key[0]}" for key in keys
-    )
-
-
-def _damaged(path: Path) -> SolarError:
-    return SolarError(f"{path} is missing or damaged; restore it or make the store again.")
-
-
-def _unwritable(path: Path, error: OSError) -> SolarError:
-    remedy = "make room" if error.errno in _FULL else "make it writable"
-    return SolarError(
-        f"{path} cannot be written ({error.strerror}); {remedy} and run the same command again, "
-        "what is finished is kept."
-    )
+        raise unwritable(path, error) from error

@@ -24,7 +24,8 @@ from solar.datasets.revisited import (
     read_ground_truth,
 )
 from solar.describe.published import read_vectors
-from solar.describe.store import MANIFEST, Store, Vectors
+from solar.describe.store import Store, Vectors
+from solar.describe.store_files import MANIFEST
 from solar.errors import SolarError
 from solar.evaluate.labelled import evaluate_labels
 from solar.evaluate.ranks import Database

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import ExifTags, Image
 
-from solar.describe.store import MANIFEST, Store
+from solar.describe.store import Store
+from solar.describe.store_files import MANIFEST
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
 from solar.search.engine import Photo

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from solar import __version__
-from solar.cli import convert, data, demo, describe, evaluate, extract, models
+from solar.cli import convert, data, demo, describe, evaluate, export, extract, models
 from solar.cli.printing import errors
 from solar.errors import SolarError
 
@@ -39,6 +39,7 @@ app.command("extract", epilog=extract.EXAMPLE)(extract.extract)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("models", epilog=models.EXAMPLE)(models.models)
 app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
+app.add_typer(export.app, name="export", epilog=export.EXAMPLE)
 app.add_typer(data.app, name="data")
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 

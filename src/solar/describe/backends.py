@@ -8,7 +8,6 @@ crash there costs a sentence, not the program; the verdict is kept in the cache 
 import copy
 import hashlib
 import importlib.metadata
-import importlib.util
 import json
 import signal
 import subprocess
@@ -17,6 +16,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import Source, load
 from solar.models import RetrievalNet, fingerprint, zoo
-from solar.models.export import export_onnx, missing, quantise_onnx
+from solar.models.export import export_onnx, quantise_onnx, require
 from solar.models.inference import inference
 
 # What to use where a backend does not work.
@@ -100,8 +100,9 @@ def open_backend(
     engine = name.removesuffix("-int8")
     if model.device.type != "cpu":
         raise SolarError(f"The backend {name} runs on a CPU: load the model with device='cpu'.")
-    if importlib.util.find_spec(engine) is None:
-        raise missing(engine, f"The backend {name}")
+    # Whatever the engine, ONNX Runtime finds the ranges for int8.
+    packages = {engine, "onnxruntime"} if name != engine else {engine}
+    require(*sorted(packages), "onnxscript", purpose=f"The backend {name}")
     batches = _batches(model, calibration) if name != engine else []
     threads = threads or torch.get_num_threads()
     wanted, reason = name, ""
@@ -128,14 +129,17 @@ def _array(images: Tensor) -> Array:
 
 def _torch(model: RetrievalNet) -> Callable[[Tensor], Tensor]:
     # To be replaced by describe.precision.fold, which does the same.
-    folded = _fold(copy.deepcopy(model).eval()).to(memory_format=torch.channels_last)
+    folded = _fold(copy.deepcopy(model).eval())
+    for parameter in folded.parameters():
+        if parameter.dim() == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
     return lambda images: folded(images.contiguous(memory_format=torch.channels_last))
 
 
 def _fold(module: nn.Module) -> nn.Module:
     """Put every batch norm into the convolution that is registered right before it."""
     names = list(module._modules)
-    for name, following in zip(names, names[1:], strict=False):
+    for name, following in pairwise(names):
         convolution, norm = module._modules[name], module._modules[following]
         if isinstance(convolution, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
             setattr(module, name, fuse_conv_bn_eval(convolution, norm))
@@ -163,7 +167,7 @@ def _prepare(
         file = folder / f"{stem}.onnx"
         if not file.exists():
             export_onnx(model, file)
-        inputs = _noise()
+        inputs: Sequence[Array] = _noise()
         if name != engine:
             plain = _verdict(model, "onnxruntime", file, inputs, FLOAT32_COSINE, threads)
             if not plain.works:  # it computes the ranges, in this process
@@ -267,14 +271,15 @@ class _DiedError(Exception):
 
 def _try(engine: str, file: Path, inputs: Sequence[Array], threads: int, cap: bool) -> list[Array]:
     """Run the inputs through an engine in a child process, to survive its crash."""
-    with tempfile.TemporaryDirectory() as folder, engines.capped(cap):
+    with tempfile.TemporaryDirectory() as folder:
         source, destination = Path(folder, "in.npz"), Path(folder, "out.npz")
         arrays: dict[str, Any] = {str(number): batch for number, batch in enumerate(inputs)}
         np.savez(source, **arrays)
-        command = [sys.executable, "-m", "solar.describe.engine", engine, file, str(threads)]
+        arguments = [engine, str(file), str(threads), str(int(cap)), str(source), str(destination)]
         try:
             done = subprocess.run(
-                [*command, source, destination],
+                # By path: the module needs nothing of solar, however that was found.
+                [sys.executable, "-P", engines.__file__, *arguments],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

@@ -1,7 +1,8 @@
 """Engines that run an exported network on a CPU, and a child process that tries one out.
 
-As a program, `python -m solar.describe.engine ENGINE FILE THREADS IN.npz OUT.npz` runs every array
-of IN and writes what comes out: if the engine dies, only this process dies with it.
+As a program, `python engine.py ENGINE FILE THREADS CAP IN.npz OUT.npz` runs every array of IN and
+writes what comes out: if the engine dies, only this process dies with it. It starts fast because
+nothing else of solar is imported here.
 """
 
 import os
@@ -34,7 +35,7 @@ def start(engine: str, file: Path, threads: int, *, cap: bool = False) -> Run:
         threads: Processor cores to use.
         cap: Keep oneDNN from instructions beyond AVX-512 VNNI.
     """
-    with capped(cap):
+    with _capped(cap):
         run = _ENGINES[engine](file, threads)
         run(np.zeros((1, 3, 64, 64), np.float32))  # oneDNN reads the cap when it first computes
     return run
@@ -56,7 +57,7 @@ def _onnxruntime(file: Path, threads: int) -> Run:
 
 
 def _openvino(file: Path, threads: int) -> Run:
-    import openvino
+    import openvino  # type: ignore[import-untyped]
 
     settings = {
         # Its own choice would be bf16 where the processor claims to have it.
@@ -81,7 +82,7 @@ _ENGINES: dict[str, Callable[[Path, int], Run]] = {
 
 
 @contextmanager
-def capped(cap: bool) -> Iterator[None]:
+def _capped(cap: bool) -> Iterator[None]:
     """Set `CAP` in the environment inside the block, unless the user has chosen one."""
     name, value = CAP
     if not cap or name in os.environ:
@@ -106,11 +107,11 @@ def processor() -> str:
 
 def main(arguments: list[str]) -> None:
     """Run the arrays of one file through an engine and write another."""
-    engine, file, threads, source, destination = arguments
-    # The parent has set the cap in this process's environment already, if it wants one.
-    run = start(engine, Path(file), int(threads))
+    engine, file, threads, cap, source, destination = arguments
+    run = start(engine, Path(file), int(threads), cap=cap == "1")
     with np.load(source, allow_pickle=False) as batches:
-        np.savez(destination, **{name: run(batches[name]) for name in batches.files})
+        descriptors: dict[str, Any] = {name: run(batches[name]) for name in batches.files}
+    np.savez(destination, **descriptors)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Networks to files that run without solar: ONNX and torch.export programs."""
 
 import copy
+import importlib.util
 import json
 import logging
 import warnings
@@ -44,24 +45,22 @@ def export_onnx(model: Model, path: str | Path, *, multiscale: bool = False) -> 
         SolarError: A package is missing, the pooling needs fixed sizes, or the file cannot be
             written.
     """
+    require("onnx", "onnxscript", purpose="Exporting to ONNX")
     name, example, dynamic = _inputs(model)
     network: nn.Module = copy.deepcopy(model).cpu().eval()
     if multiscale:
         network = _MultiScale(network)
     with _quiet():
-        try:
-            program = torch.onnx.export(
-                network,
-                (example,),
-                dynamo=True,
-                input_names=[name],
-                output_names=["descriptors"],
-                dynamic_shapes={name: dynamic},
-                opset_version=OPSET,
-                verbose=False,
-            )
-        except ImportError as error:
-            raise missing(error.name or "onnxscript", "Exporting to ONNX") from error
+        program = torch.onnx.export(
+            network,
+            (example,),
+            dynamo=True,
+            input_names=[name],
+            output_names=["descriptors"],
+            dynamic_shapes={name: dynamic},
+            opset_version=OPSET,
+            verbose=False,
+        )
     assert program is not None
     facts = {**_facts(model), "multiscale": json.dumps(multiscale)}
     program.model.metadata_props.update({f"solar.{key}": text for key, text in facts.items()})
@@ -111,11 +110,10 @@ def quantise_onnx(
     Raises:
         SolarError: A package is missing, or the file cannot be written.
     """
-    try:
-        import onnx
-        from onnxruntime import quantization  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise missing(error.name or "onnxruntime", "Quantising") from error
+    require("onnx", "onnxruntime", purpose="Quantising")
+    import onnx
+    from onnxruntime import quantization  # type: ignore[import-untyped]
+
     nodes = onnx.load(source).graph.node
     convolutions = [node for node in nodes if node.op_type == "Conv"]
     attention = [node for node in convolutions if any(".soa" in name for name in node.input)]
@@ -144,12 +142,14 @@ def quantise_onnx(
     return Path(destination)
 
 
-def missing(package: str, what: str) -> SolarError:
-    """The sentence for an optional package that is not installed."""
-    return SolarError(
-        f"{what} needs the package {package}: install it with "
-        "`pip install 'solar-retrieval[export]'`."
-    )
+def require(*packages: str, purpose: str) -> None:
+    """Raise a SolarError that names the extra to install if an optional package is missing."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise SolarError(
+                f"{purpose} needs the package {package}: install it with "
+                "`pip install 'solar-retrieval[export]'`."
+            )
 
 
 class _MultiScale(nn.Module):

@@ -106,7 +106,7 @@ def main() -> None:
         backend = open_backend(model, name, calibration=calibration, threads=arguments.threads)
         if backend.name == name:
             runs[name] = partial(model.multiscale, forward=backend)
-    batches = [model.normalise(np.array(image)) for image in checks]
+    batches = [model.normalise(torch.from_numpy(np.array(image))[None]) for image in checks]
     with torch.inference_mode():
         seconds = fastest(runs, batches[0], arguments.rounds)
         vectors = {name: torch.cat([run(batch) for batch in batches]) for name, run in runs.items()}

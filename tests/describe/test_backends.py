@@ -12,8 +12,9 @@ from PIL import Image
 
 from solar.datasets import toy
 from solar.describe import backends, engine
-from solar.describe.backends import open_backend
+from solar.describe.backends import BackendNet, open_backend
 from solar.errors import SolarError
+from solar.images import load
 from solar.models import RetrievalConfig, RetrievalNet, fingerprint, zoo
 
 pytest.importorskip("onnxscript", reason="the extra `export` is not installed")
@@ -69,6 +70,14 @@ def test_backends_take_batches_of_any_size_as_arrays_and_tensors(
             theirs = model(images)
         torch.testing.assert_close(backend(images), theirs, atol=2e-6, rtol=0)
         torch.testing.assert_close(backend(images.numpy()), theirs, atol=2e-6, rtol=0)
+
+
+def test_a_backend_serves_an_extraction(model: RetrievalNet, photos: list[Image.Image]) -> None:
+    net = BackendNet(model, open_backend(model, "openvino"), model.config.scales)
+    pixels = torch.from_numpy(load(photos[0], 256).pixels)
+    with torch.inference_mode():
+        theirs = model.multiscale(model.normalise(pixels[None]))
+    torch.testing.assert_close(net(pixels[None]), theirs, atol=2e-6, rtol=0)
 
 
 @pytest.mark.parametrize("name", ENGINES)

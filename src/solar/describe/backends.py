@@ -5,7 +5,6 @@ on a machine, a child process runs a few images through it, and the result must 
 crash there costs a sentence, not the program; the verdict is kept in the cache directory.
 """
 
-import copy
 import hashlib
 import importlib.metadata
 import json
@@ -16,18 +15,17 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn.utils.fusion import fuse_conv_bn_eval
+from torch import Tensor
 
 from solar import __version__
 from solar.describe import engine as engines
 from solar.describe.engine import Array
+from solar.describe.precision import FastNet
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import Source, load
@@ -81,7 +79,7 @@ def open_backend(
 
     Args:
         model: The network; it is left as it was.
-        name: "torch" (batch norms folded, channels last), "onnxruntime", "openvino" or one of
+        name: "torch" (`FastNet`'s network in float32), "onnxruntime", "openvino" or one of
             these with "-int8".
         calibration: Photos like those that will be described, at least two; the first
             `CALIBRATION_PHOTOS` are read. int8 takes its ranges from every other one and must
@@ -96,7 +94,7 @@ def open_backend(
     if name not in BACKENDS:
         raise SolarError(f"No backend is called {name!r}: choose from {', '.join(BACKENDS)}.")
     if name == "torch":
-        return Backend(name, _torch(model))
+        return Backend(name, FastNet(model, dtype=torch.float32).net)
     engine = name.removesuffix("-int8")
     if model.device.type != "cpu":
         raise SolarError(f"The backend {name} runs on a CPU: load the model with device='cpu'.")
@@ -118,35 +116,39 @@ def open_backend(
             f"The backend {wanted} does not work here, {name} is used: {reason}.", stacklevel=2
         )
     if name == "torch":
-        return Backend(name, _torch(model))
+        return open_backend(model)
     return Backend(name, lambda images: torch.from_numpy(run(_array(images))))
+
+
+@dataclass(frozen=True)
+class BackendNet:
+    """A network on a backend, from pixels to averaged descriptors: what an extraction runs.
+
+    Attributes:
+        net: The network, on the CPU; it normalises, resizes and averages.
+        backend: From `open_backend` for the same network.
+        scales: Descriptors of these are averaged.
+    """
+
+    net: RetrievalNet
+    backend: Backend
+    scales: Sequence[float]
+
+    @property
+    def device(self) -> torch.device:
+        """Where pixels are expected."""
+        return self.net.device
+
+    def __call__(self, pixels: Tensor) -> Tensor:
+        """Shape: (b, h, w, 3) bytes to (b, dim) float32, unit norm."""
+        with torch.inference_mode():
+            images = self.net.normalise(pixels.to(self.device))
+            return self.net.multiscale(images, self.scales, forward=self.backend)
 
 
 def _array(images: Tensor) -> Array:
     array: Array = images.detach().float().contiguous().numpy()
     return array
-
-
-def _torch(model: RetrievalNet) -> Callable[[Tensor], Tensor]:
-    # To be replaced by describe.precision.fold, which does the same.
-    folded = _fold(copy.deepcopy(model).eval())
-    for parameter in folded.parameters():
-        if parameter.dim() == 4:
-            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-    return lambda images: folded(images.contiguous(memory_format=torch.channels_last))
-
-
-def _fold(module: nn.Module) -> nn.Module:
-    """Put every batch norm into the convolution that is registered right before it."""
-    names = list(module._modules)
-    for name, following in pairwise(names):
-        convolution, norm = module._modules[name], module._modules[following]
-        if isinstance(convolution, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
-            setattr(module, name, fuse_conv_bn_eval(convolution, norm))
-            setattr(module, following, nn.Identity())
-    for child in module.children():
-        _fold(child)
-    return module
 
 
 # Files.
@@ -198,7 +200,8 @@ def _batches(model: RetrievalNet, calibration: Iterable[Source]) -> list[Array]:
             f"{CALIBRATION_PHOTOS}, like those to be described."
         )
     size = min(CALIBRATION_SIZE, model.config.size)
-    return [_array(model.normalise(load(photo, size).pixels)) for photo in photos]
+    pixels = (torch.from_numpy(load(photo, size).pixels)[None] for photo in photos)
+    return [_array(model.normalise(batch)) for batch in pixels]
 
 
 def _noise() -> list[Array]:

@@ -98,14 +98,19 @@ def test_torch_program_equals_torch_after_reloading(model: RetrievalNet, tmp_pat
     assert facts["fingerprint"] == fingerprint(model)
 
 
-def test_only_convolutions_outside_attention_are_quantised(exported: Path, tmp_path: Path) -> None:
+# ResNet-18 has 20 convolutions, of which the first stays as it is; two blocks have four each.
+@pytest.mark.parametrize(("attention", "count"), [(False, 19), (True, 27)])
+def test_the_first_convolution_is_not_quantised_and_attention_on_request(
+    exported: Path, tmp_path: Path, attention: bool, count: int
+) -> None:
     images = np.random.default_rng(0).standard_normal((1, 3, 64, 64), np.float32)
-    path = quantise_onnx(exported, tmp_path / "int8.onnx", [images])
-    graph = onnx.load(path).graph
-    integers = {t.name for t in graph.initializer if t.data_type == onnx.TensorProto.INT8}
-    weights = {name for name in integers if name.endswith("weight_quantized")}
-    assert len(weights) == 19  # ResNet-18 has 20 convolutions, the first stays as it is
-    assert not any(".soa" in name or "whiten" in name for name in weights)
+    path = quantise_onnx(exported, tmp_path / "int8.onnx", [images], attention=attention)
+    names = {tensor.name for tensor in onnx.load(path).graph.initializer}
+    weights = {name for name in names if name.endswith("weight_quantized")}
+    assert len(weights) == count
+    assert any(".soa" in name for name in weights) == attention
+    assert "backbone.conv1.weight_quantized" not in weights
+    assert not any("whiten" in name for name in weights)
 
 
 def test_pooling_by_regions_is_refused_with_a_sentence(tmp_path: Path) -> None:

@@ -169,17 +169,20 @@ def _prepare(
         file = folder / f"{stem}.onnx"
         if not file.exists():
             export_onnx(model, file)
-        inputs: Sequence[Array] = _noise()
-        if name != engine:
-            plain = _verdict(model, "onnxruntime", file, inputs, FLOAT32_COSINE, threads)
-            if not plain.works:  # it computes the ranges, in this process
-                return file, plain
-            float_file, file = file, folder / f"{stem}-{_digest(batches)}-int8.onnx"
-            if not file.exists():
-                quantise_onnx(float_file, file, batches[::2])
-            inputs = batches[1::2]
-        least = FLOAT32_COSINE if name == engine else INT8_COSINE
-        return file, _verdict(model, engine, file, inputs, least, threads)
+        if name == engine:
+            return file, _verdict(model, engine, file, _noise(), FLOAT32_COSINE, threads)
+        # ONNX Runtime finds the ranges, in this process, so it must not die of that.
+        verdict = _verdict(model, "onnxruntime", file, _noise(), FLOAT32_COSINE, threads)
+        if not verdict.works:
+            return file, verdict
+        for recipe in ("fast", "careful"):
+            int8 = folder / f"{stem}-{_digest(batches)}-{recipe}-int8.onnx"
+            if not int8.exists():
+                quantise_onnx(file, int8, batches[::2], attention=recipe == "fast")
+            verdict = _verdict(model, engine, int8, batches[1::2], INT8_COSINE, threads)
+            if verdict.works:
+                break
+        return int8, verdict
 
 
 def _make(folder: Path) -> None:

@@ -100,7 +100,7 @@ def quantise_onnx(
 
     Weights get one scale a channel, activations one a tensor, from the ranges that the batches
     reach. Residual sums, the products and softmax of attention, GeM, whitening and norms stay in
-    float32, and so does the first convolution: in int8 it costs much accuracy and saves no time.
+    float32, and so does the first convolution, which OpenVINO gets badly wrong in int8.
     The file runs wherever ONNX's QuantizeLinear does; ONNX Runtime and OpenVINO both use int8
     instructions for it.
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from solar.models import Model, RetrievalNet
+from solar.models import Model, RetrievalConfig, RetrievalNet
 from solar.models.published import Layout, published_meta, published_name
 
 
@@ -49,3 +49,13 @@ def relative_error(ours: object, theirs: np.ndarray) -> float:
     ours = ours.detach().numpy() if isinstance(ours, torch.Tensor) else np.asarray(ours)
     assert ours.shape == theirs.shape
     return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
+
+
+def drawn_retrieval(config: RetrievalConfig) -> RetrievalNet:
+    """A retrieval network with drawn weights, ready to describe."""
+    model = RetrievalNet(config)
+    state = drawn_state(model, "solar")
+    model.load_state_dict(
+        {name: state[published_name(name, "solar")] for name in model.state_dict()}
+    )
+    return model.eval()

@@ -88,6 +88,23 @@ def test_convert_and_describe_with_our_own_format(
     assert relative_error(np.load(tmp_path / "out.npy"), golden["resnet18_file_multi"]) < 2e-4
 
 
+def test_export_writes_onnx_without_a_word_from_the_exporter(
+    published: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("onnxscript", reason="the extra `export` is not installed")
+    done = solar("export", "onnx", published, tmp_path / "out.onnx")
+    assert (tmp_path / "out.onnx").stat().st_size > 40e6
+    assert done.stdout == ""
+    assert "→" in done.stderr
+    assert "Warning" not in done.stderr
+
+
+def test_export_writes_a_torch_program(published: Path, tmp_path: Path) -> None:
+    solar("export", "torch", published, tmp_path / "out.pt2")
+    program = torch.export.load(tmp_path / "out.pt2").module()
+    assert program(torch.rand(1, 3, 64, 80)).shape == (1, 512)
+
+
 def test_models_lists_names_and_reported_scores() -> None:
     table = solar("models").stdout
     assert "solar-r101" in table
@@ -106,7 +123,19 @@ def test_demo_describes_generated_photos() -> None:
     assert out.count("100.0") == 4  # every photo is most similar to itself
 
 
-@pytest.mark.parametrize("command", [(), ("describe",), ("models",), ("convert",), ("demo",)])
+@pytest.mark.parametrize(
+    "command",
+    [
+        (),
+        ("describe",),
+        ("models",),
+        ("convert",),
+        ("demo",),
+        ("export",),
+        ("export", "onnx"),
+        ("export", "torch"),
+    ],
+)
 def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
     text = solar(*command, "--help").stdout
     assert "Usage: " in text
@@ -156,6 +185,13 @@ def test_an_output_that_is_no_npy_or_cannot_be_written_is_one_sentence(
     arguments = ("describe", golden_image, "--model", published, "--size", 64, "--scales", 1)
     assert ".npy" in complaint(*arguments, "-o", tmp_path / "out.txt")
     assert "cannot be written" in complaint(*arguments, "-o", tmp_path / "no" / "out.npy")
+
+
+@pytest.mark.parametrize(("kind", "ending"), [("onnx", ".onnx"), ("torch", ".pt2")])
+def test_an_export_with_another_ending_is_one_sentence(
+    published: Path, tmp_path: Path, kind: str, ending: str
+) -> None:
+    assert ending in complaint("export", kind, published, tmp_path / "out.bin")
 
 
 def test_an_unknown_model_is_one_sentence_with_a_suggestion(

@@ -230,3 +230,23 @@ def test_a_source_without_photos_is_one_sentence(tiny: RetrievalNet, tmp_path: P
     done = solar("extract", tmp_path / "nothing", "--model", "x", "-o", tmp_path / "s", expect=2)
     assert done.stderr.startswith("solar: There is no photo in")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("backend", ["openvino", "onnxruntime"])
+def test_another_backend_gives_the_same_vectors_and_is_recorded(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path, backend: str
+) -> None:
+    pytest.importorskip(backend, reason="needs the extra export")
+    store = extract(photos, tmp_path / "s", model=tiny, pace=HERE, backend=backend)
+    plain = extract(photos, tmp_path / "plain", model=tiny, pace=HERE)
+    assert store.settings["backend"] == backend
+    assert (store.vectors() * plain.vectors()).sum(axis=1).min() > 0.99999
+    with pytest.raises(SolarError, match="backend"):
+        extract(photos, tmp_path / "s", model=tiny, pace=HERE)
+
+
+def test_a_cluster_refuses_another_backend(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    with pytest.raises(SolarError, match="leave --backend out"):
+        extract(photos, tmp_path / "s", model=tiny, workers=1, backend="openvino")

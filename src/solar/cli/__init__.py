@@ -6,7 +6,18 @@ from typing import Annotated
 import typer
 
 from solar import __version__
-from solar.cli import convert, data, demo, describe, evaluate, extract, index, models, search
+from solar.cli import (
+    convert,
+    data,
+    demo,
+    describe,
+    evaluate,
+    export,
+    extract,
+    index,
+    models,
+    search,
+)
 from solar.cli.printing import errors
 from solar.errors import SolarError
 
@@ -39,6 +50,7 @@ app.command("extract", epilog=extract.EXAMPLE)(extract.extract)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("models", epilog=models.EXAMPLE)(models.models)
 app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
+app.add_typer(export.app, name="export", epilog=export.EXAMPLE)
 app.add_typer(data.app, name="data")
 app.add_typer(index.app, name="index")
 app.command("search", epilog=search.EXAMPLE)(search.search)

@@ -31,6 +31,10 @@ def extract(
     half: Annotated[bool, typer.Option("--half", help="Store float16, half the size.")] = False,
     shard_size: Annotated[int, typer.Option(min=1, help="Photos a shard.")] = 1024,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; found out if not given.")] = None,
+    backend: Annotated[
+        str,
+        typer.Option(help="On a CPU: torch, onnxruntime or openvino, these two also with -int8."),
+    ] = "torch",
     decoders: Annotated[
         int | None, typer.Option(min=0, help="Threads that decode; default: by the machine.")
     ] = None,
@@ -68,6 +72,7 @@ def extract(
             dtype="float16" if half else "float32",
             shard_size=shard_size,
             device=device,
+            backend=backend,
             pace=describe.Pace(decoders, batch),
             scheduler=scheduler,
             workers=workers,

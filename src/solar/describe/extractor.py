@@ -9,7 +9,7 @@ any run that finishes a store finishes the same one.
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeVar
@@ -43,6 +43,7 @@ class Settings:
         orient: Obey EXIF orientation (the published code does not).
         mode: "exact" decodes as published; "fast" lets large JPEGs be decoded at a fraction.
         device: "cpu" computes in float32, "cuda" in bfloat16.
+        backend: What computes: one of `solar.describe.backends.BACKENDS`.
     """
 
     size: int
@@ -50,6 +51,7 @@ class Settings:
     orient: bool = True
     mode: Literal["exact", "fast"] = "exact"
     device: str = "cpu"
+    backend: str = "torch"
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,13 @@ class Pace:
 class Describer(Protocol):
     """What turns pixels into descriptors: `FastNet`, or another backend."""
 
-    device: torch.device
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+
+    @property
+    def backend(self) -> str:
+        """What computes."""
 
     def __call__(self, pixels: Tensor) -> Tensor:
         """Shape: (b, h, w, 3) bytes to (b, dim) float32."""
@@ -89,6 +97,7 @@ def extract(
     dtype: Literal["float32", "float16"] = "float32",
     shard_size: int = 1024,
     device: str | None = None,
+    backend: str = "torch",
     pace: Pace | None = None,
     scheduler: str | None = None,
     workers: int | None = None,
@@ -109,6 +118,9 @@ def extract(
         dtype: Of the stored vectors.
         shard_size: Photos a shard: what a kill can cost.
         device: Where the network runs, "cpu" or "cuda"; default: where it is.
+        backend: Another engine for a CPU, "openvino" for example; used only where it is seen to
+            work, and recorded in the store as what it came to be. int8 takes its ranges from the
+            source's first photos.
         pace: How to work.
         scheduler: Address of a Dask scheduler whose workers do it, `tcp://host:8786`.
         workers: Without a scheduler: start this many local Dask workers. Default: none, describe
@@ -132,21 +144,31 @@ def extract(
         orient,
         mode,
         torch.device(device or net.device).type,
+        backend,
     )
+    job = Job(photos, settings, dict(boxes or {}), pace or Pace())
+    here = scheduler is None and workers is None
+    if not here and backend != "torch":
+        raise SolarError("A cluster describes with torch: leave --backend out.")
+    describe = describer(net, settings, photos) if here else None
+    if describe is not None:  # what runs may not be what was asked for
+        job = replace(job, settings=replace(settings, backend=describe.backend))
     with lock(destination):
         store = Store.create(
             destination,
             photos.names,
             model=name,
             model_hash=fingerprint(net),
-            settings={**asdict(settings), "boxes": {k: list(v) for k, v in (boxes or {}).items()}},
+            settings={
+                **asdict(job.settings),
+                "boxes": {k: list(v) for k, v in (boxes or {}).items()},
+            },
             dim=net.dim,
             dtype=dtype,
             shard_size=shard_size,
         )
-        job = Job(photos, settings, dict(boxes or {}), pace or Pace())
-        if scheduler is None and workers is None:
-            job.run(store, describer(net, settings), progress)
+        if describe is not None:
+            job.run(store, describe, progress)
         else:
             from solar.describe.cluster import run_on_cluster
 
@@ -154,10 +176,22 @@ def extract(
         return Store.open(destination)
 
 
-def describer(net: RetrievalNet, settings: Settings) -> Describer:
-    """The fastest faithful way to run a network on the device that the settings name."""
+def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = None) -> Describer:
+    """The fastest faithful way to run a network as the settings say.
+
+    Args:
+        net: The network.
+        settings: Device, backend and scales.
+        photos: What int8 takes its ranges from.
+    """
     from solar.describe.precision import FastNet
 
+    if settings.backend != "torch":
+        from solar.describe.backends import BackendNet, open_backend
+
+        examples = () if photos is None else map(photos.read, range(len(photos)))
+        opened = open_backend(net, settings.backend, calibration=examples)
+        return BackendNet(net, opened, settings.scales)
     if settings.device == "cuda" and not torch.cuda.is_available():
         raise SolarError("This machine has no CUDA device to describe photos with.")
     return FastNet(net, device=settings.device, scales=settings.scales)

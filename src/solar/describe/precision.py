@@ -47,6 +47,8 @@ class FastNet:
         scales: Default: the network's.
     """
 
+    backend = "torch"
+
     def __init__(
         self,
         net: RetrievalNet,

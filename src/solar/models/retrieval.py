@@ -195,10 +195,10 @@ class RetrievalNet(nn.Module):
         name = "multi" if len(vectors) > 1 else "single"
         return l2_normalize(self.post[name](mean)) if name in self.post else mean
 
-    def _scale_power(self, scales: int) -> float:
+    def _scale_power(self, scales: int) -> float | Tensor:
         plain = self.whiten is None and not self.config.regional
         if scales > 1 and plain and self.config.pooling == "gem" and isinstance(self.pool, GeM):
-            return float(self.pool.p.item())
+            return self.pool.p.detach()  # not its value: reading that stops a GPU and an export
         return 1.0
 
     def normalise(self, pixels: Tensor) -> Tensor:
@@ -213,6 +213,7 @@ class RetrievalNet(nn.Module):
         scales: Sequence[float] | None = None,
         box: Box | None = None,
         orient: bool = True,
+        forward: Callable[[Tensor], Tensor] | None = None,
     ) -> np.ndarray[Any, np.dtype[np.float32]]:
         """Describe photos: decode, turn upright, cut the box, reduce, run at every scale, average.
 
@@ -223,6 +224,7 @@ class RetrievalNet(nn.Module):
             box: (x1, y1, x2, y2) of what to look for, in pixels of the upright photo, used for
                 every photo given. The cut-out keeps the scale it has in the whole photo.
             orient: Obey the EXIF orientation. The published code ignores it: pass False to match.
+            forward: What runs each scale in this network's place, as in `multiscale`.
 
         Returns:
             (n, dim) float32, unit rows.
@@ -238,7 +240,7 @@ class RetrievalNet(nn.Module):
             for row, source in zip(rows, many, strict=True):
                 photo = load(source, size or self.config.size, box=box, orient=orient)
                 batch = self.normalise(torch.from_numpy(photo.pixels)[None].to(self.device))
-                row[:] = self.multiscale(batch, scales)[0].cpu().numpy()
+                row[:] = self.multiscale(batch, scales, forward=forward)[0].cpu().numpy()
         return rows
 
 

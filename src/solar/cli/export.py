@@ -1,0 +1,55 @@
+"""`solar export`: networks for programs that do not have solar."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Write a network for other programs: ONNX, or a torch.export program.",
+    no_args_is_help=True,
+)
+
+EXAMPLE = "Example: solar export onnx solar-r101 solar-r101.onnx"
+
+_Model = Annotated[
+    str,
+    typer.Argument(help="A name from `solar models`, a .safetensors or a published .pth."),
+]
+
+
+@app.command("onnx", epilog="Example: solar export onnx solar-r101 solar-r101.onnx")
+def onnx(
+    model: _Model,
+    out: Annotated[Path, typer.Argument(metavar="OUT.onnx", help="The file to write.")],
+    multiscale: Annotated[
+        bool, typer.Option("--multiscale", help="Put the model's scales and their average in too.")
+    ] = False,
+) -> None:
+    """Write ONNX: normalised photos of any size and number in, unit descriptors out."""
+    from solar.cli.printing import errors
+    from solar.errors import SolarError
+    from solar.models import load
+    from solar.models.export import export_onnx
+
+    if out.suffix != ".onnx":
+        raise SolarError(f"The output {out} must end in .onnx.")
+    export_onnx(load(model, device="cpu"), out, multiscale=multiscale)
+    errors().print(f"{model} → {out}")
+
+
+@app.command("torch", epilog="Example: solar export torch solar-r101 solar-r101.pt2")
+def torch(
+    model: _Model,
+    out: Annotated[Path, typer.Argument(metavar="OUT.pt2", help="The file to write.")],
+) -> None:
+    """Write a torch.export program, for `torch.export.load` without solar."""
+    from solar.cli.printing import errors
+    from solar.errors import SolarError
+    from solar.models import load
+    from solar.models.export import export_torch
+
+    if out.suffix != ".pt2":
+        raise SolarError(f"The output {out} must end in .pt2.")
+    export_torch(load(model, device="cpu"), out)
+    errors().print(f"{model} → {out}")

@@ -1,0 +1,329 @@
+"""What computes a descriptor: torch, or an optional engine that is faster on a CPU.
+
+An engine is only used where it has been seen to work: the first time a network meets an engine
+on a machine, a child process runs a few images through it, and the result must be torch's. A
+crash there costs a sentence, not the program; the verdict is kept in the cache directory.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from solar import __version__
+from solar.describe import engine as engines
+from solar.describe.engine import Array
+from solar.describe.precision import FastNet
+from solar.errors import SolarError
+from solar.files import replacing
+from solar.images import Source, load
+from solar.models import RetrievalNet, fingerprint, zoo
+from solar.models.export import export_onnx, quantise_onnx, require
+from solar.models.inference import inference
+
+# What to use where a backend does not work.
+_INSTEAD = {
+    "onnxruntime": "torch",
+    "openvino": "torch",
+    "onnxruntime-int8": "onnxruntime",
+    "openvino-int8": "openvino",
+}
+BACKENDS = ("torch", *_INSTEAD)
+
+FLOAT32_COSINE = 0.99999
+INT8_COSINE = 0.995
+CALIBRATION_PHOTOS, CALIBRATION_SIZE = 16, 512
+_TRIAL_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A network's forward at one scale, to be passed to `RetrievalNet.multiscale`.
+
+    Attributes:
+        name: What really runs, which is not what was asked for if that did not work here.
+    """
+
+    name: str
+    _forward: Callable[[Tensor], Tensor]
+
+    def __call__(self, images: Tensor | Array) -> Tensor:
+        """Normalised float32 images (b, 3, h, w) to unit descriptors (b, dim)."""
+        with torch.inference_mode():
+            return self._forward(torch.as_tensor(images))
+
+
+def open_backend(
+    model: RetrievalNet,
+    name: str = "torch",
+    *,
+    calibration: Iterable[Source] = (),
+    threads: int | None = None,
+) -> Backend:
+    """Prepare a network to run on one of `BACKENDS`, or on torch where that one does not work.
+
+    The first time, an engine needs the network exported (15 s for a ResNet-101) and tried out.
+    Files and verdicts are kept in the cache directory.
+
+    Args:
+        model: The network; it is left as it was.
+        name: "torch" (`FastNet`'s network in float32), "onnxruntime", "openvino" or one of
+            these with "-int8".
+        calibration: Photos like those that will be described, at least two; the first
+            `CALIBRATION_PHOTOS` are read. int8 takes its ranges from every other one and must
+            reach `INT8_COSINE` on the rest, or float32 is used. The same photos give the same
+            descriptors again.
+        threads: Processor cores for an engine; torch's number by default.
+
+    Raises:
+        SolarError: No such backend, its package is missing, the model is not on the CPU, or int8
+            was asked for without photos.
+    """
+    if name not in BACKENDS:
+        raise SolarError(f"No backend is called {name!r}: choose from {', '.join(BACKENDS)}.")
+    if name == "torch":
+        return Backend(name, FastNet(model, dtype=torch.float32).net)
+    engine = name.removesuffix("-int8")
+    if model.device.type != "cpu":
+        raise SolarError(f"The backend {name} runs on a CPU: load the model with device='cpu'.")
+    # Whatever the engine, ONNX Runtime finds the ranges for int8.
+    packages = {engine, "onnxruntime"} if name != engine else {engine}
+    require(*sorted(packages), "onnxscript", purpose=f"The backend {name}")
+    batches = _batches(model, calibration) if name != engine else []
+    threads = threads or torch.get_num_threads()
+    wanted, reason = name, ""
+    while name != "torch":
+        file, verdict = _prepare(model, name, batches, threads)
+        if verdict.works:
+            run = engines.start(engine, file, threads, cap=verdict.cap)
+            break
+        reason = reason or verdict.reason
+        name = _INSTEAD[name]
+    if reason:
+        warnings.warn(
+            f"The backend {wanted} does not work here, {name} is used: {reason}.", stacklevel=2
+        )
+    if name == "torch":
+        return open_backend(model)
+    return Backend(name, lambda images: torch.from_numpy(run(_array(images))))
+
+
+@dataclass(frozen=True)
+class BackendNet:
+    """A network on a backend, from pixels to averaged descriptors: what an extraction runs.
+
+    Attributes:
+        net: The network, on the CPU; it normalises, resizes and averages.
+        forward: From `open_backend` for the same network.
+        scales: Descriptors of these are averaged.
+    """
+
+    net: RetrievalNet
+    forward: Backend
+    scales: Sequence[float]
+
+    @property
+    def backend(self) -> str:
+        """What really runs."""
+        return self.forward.name
+
+    @property
+    def device(self) -> torch.device:
+        """Where pixels are expected."""
+        return self.net.device
+
+    def __call__(self, pixels: Tensor) -> Tensor:
+        """Shape: (b, h, w, 3) bytes to (b, dim) float32, unit norm."""
+        with torch.inference_mode():
+            images = self.net.normalise(pixels.to(self.device))
+            return self.net.multiscale(images, self.scales, forward=self.forward)
+
+
+def _array(images: Tensor) -> Array:
+    array: Array = images.detach().float().contiguous().numpy()
+    return array
+
+
+# Files.
+
+
+def _prepare(
+    model: RetrievalNet, name: str, batches: Sequence[Array], threads: int
+) -> "tuple[Path, _Verdict]":
+    """The file for a backend, made if it is not here yet, and whether it works."""
+    from filelock import FileLock
+
+    engine = name.removesuffix("-int8")
+    folder = zoo.cache_directory() / "backends"
+    _make(folder)
+    # Several workers may start at once: one of them makes the files, the others find them.
+    with FileLock(folder / ".lock"):
+        stem = f"{fingerprint(model)[:20]}-{__version__}"
+        file = folder / f"{stem}.onnx"
+        if not file.exists():
+            export_onnx(model, file)
+        if name == engine:
+            return file, _verdict(model, engine, file, _noise(), FLOAT32_COSINE, threads)
+        # ONNX Runtime finds the ranges, in this process, so it must not die of that.
+        verdict = _verdict(model, "onnxruntime", file, _noise(), FLOAT32_COSINE, threads)
+        if not verdict.works:
+            return file, verdict
+        for recipe in ("fast", "careful"):
+            int8 = folder / f"{stem}-{_digest(batches)}-{recipe}-int8.onnx"
+            if not int8.exists():
+                quantise_onnx(file, int8, batches[::2], attention=recipe == "fast")
+            verdict = _verdict(model, engine, int8, batches[1::2], INT8_COSINE, threads)
+            if verdict.works:
+                break
+        return int8, verdict
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SolarError(
+            f"The cache directory {folder} cannot be made ({error.strerror}): "
+            "set SOLAR_CACHE to another."
+        ) from error
+
+
+def _batches(model: RetrievalNet, calibration: Iterable[Source]) -> list[Array]:
+    photos = [photo for photo, _ in zip(calibration, range(CALIBRATION_PHOTOS), strict=False)]
+    if len(photos) < 2:
+        raise SolarError(
+            "An int8 backend needs photos to take its ranges from: give it at least two, better "
+            f"{CALIBRATION_PHOTOS}, like those to be described."
+        )
+    size = min(CALIBRATION_SIZE, model.config.size)
+    pixels = (torch.from_numpy(load(photo, size).pixels)[None] for photo in photos)
+    return [_array(model.normalise(batch)) for batch in pixels]
+
+
+def _noise() -> list[Array]:
+    random = np.random.default_rng(0)
+    shapes = ((1, 3, 96, 128), (2, 3, 161, 99))
+    return [random.standard_normal(shape, np.float32) for shape in shapes]
+
+
+def _digest(batches: Iterable[Array]) -> str:
+    digest = hashlib.sha256()
+    for batch in batches:
+        digest.update(str(batch.shape).encode() + batch.tobytes())
+    return digest.hexdigest()[:12]
+
+
+# Verdicts.
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """Whether an engine runs a file here: `cap` says it needs `engine.CAP` for that."""
+
+    works: bool
+    cap: bool = False
+    reason: str = ""
+
+
+def _verdict(
+    model: RetrievalNet,
+    engine: str,
+    file: Path,
+    inputs: Sequence[Array],
+    least: float,
+    threads: int,
+) -> _Verdict:
+    """What is known of an engine and a file on this machine, tried out if nothing is."""
+    amx = "amx_tile" in engines.processor()
+    key = json.dumps([engines.processor(), engine, _version(engine), file.name, __version__])
+    note = file.parent / f"{hashlib.sha256(key.encode()).hexdigest()[:20]}.json"
+    try:
+        return _Verdict(**json.loads(note.read_text()))
+    except (OSError, ValueError, TypeError):
+        pass
+    # Where AMX is advertised oneDNN never gets to use it; elsewhere the cap is a second chance.
+    attempts = (True,) if amx else (False, True)
+    for cap in attempts:
+        try:
+            outputs = _try(engine, file, inputs, threads, cap)
+        except _DiedError as death:
+            verdict = _Verdict(False, cap, str(death))
+            if not death.lasting:
+                return verdict
+            continue
+        cosine = _cosine(model, inputs, outputs)
+        reason = f"its descriptors reach a cosine of only {cosine:.4f} to torch's, of {least}"
+        verdict = _Verdict(True, cap) if cosine >= least else _Verdict(False, cap, reason)
+        break
+    with replacing(note) as temporary:
+        temporary.write_text(json.dumps(asdict(verdict)))
+    return verdict
+
+
+class _DiedError(Exception):
+    """A child ended without a result; `lasting` if it would do so again."""
+
+    def __init__(self, reason: str, lasting: bool) -> None:
+        super().__init__(reason)
+        self.lasting = lasting
+
+
+def _try(engine: str, file: Path, inputs: Sequence[Array], threads: int, cap: bool) -> list[Array]:
+    """Run the inputs through an engine in a child process, to survive its crash."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, destination = Path(folder, "in.npz"), Path(folder, "out.npz")
+        arrays: dict[str, Any] = {str(number): batch for number, batch in enumerate(inputs)}
+        np.savez(source, **arrays)
+        arguments = [engine, str(file), str(threads), str(int(cap)), str(source), str(destination)]
+        try:
+            done = subprocess.run(
+                # By path: the module needs nothing of solar, however that was found.
+                [sys.executable, "-P", engines.__file__, *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_TRIAL_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise _DiedError(f"a trial took over {_TRIAL_SECONDS} s", lasting=False) from None
+        if done.returncode:
+            raise _died(engine, done.returncode, done.stderr)
+        with np.load(destination, allow_pickle=False) as outputs:
+            return [outputs[name] for name in arrays]
+
+
+def _died(engine: str, code: int, said: str) -> _DiedError:
+    if code < 0:
+        number = -code
+        name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
+        crash = name in ("SIGILL", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGTRAP")
+        return _DiedError(f"{engine} died of {name} in a trial", lasting=crash)
+    last = (said.strip().splitlines() or [f"exit code {code}"])[-1]
+    return _DiedError(f"{engine} failed in a trial ({last[:200].rstrip('.')})", lasting=False)
+
+
+def _cosine(model: RetrievalNet, inputs: Sequence[Array], outputs: Sequence[Array]) -> float:
+    """The smallest cosine between an engine's descriptors and torch's."""
+    with inference(model):
+        ours = torch.cat([model(torch.from_numpy(batch)) for batch in inputs])
+    theirs = torch.cat([torch.from_numpy(batch) for batch in outputs])
+    return float(torch.nan_to_num(torch.cosine_similarity(ours, theirs)).min())
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

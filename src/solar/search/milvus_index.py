@@ -35,7 +35,7 @@ FORMAT = 1
 _FACTS = "solar"
 _UNFINISHED = "_unfinished_"
 _MOST = 16384  # rows in one answer, a limit of Milvus
-_MOST_BYTES = 16 << 20  # in one call; servers take 64 MiB
+_MOST_BYTES = 32 << 20  # in one call or answer; a server's own limit is 64 MiB
 _PATHS = 500  # named in one expression
 _PLACES = 1 << 62
 
@@ -146,19 +146,15 @@ class MilvusEngine:
 
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
         """Add photos or replace those of the same path, piece by piece; repeating it is safe."""
-        given = written = 0
+        given = 0
         try:
-            for photos, vectors in batches:
-                kept, sound = self._checked(photos, vectors)
-                for rows in _chunks(self._rows(kept, sound), self._rows_per_call):
-                    self._call("upsert", data=rows)
-                    written += len(rows)
-                given += len(photos)
+            for count in self._put(batches):
+                given += count
         except SolarError as error:
-            if not written:
+            if not given:
                 raise
             raise SolarError(
-                f"{str(error).removesuffix('.')}; {written} photos were written before, and adding "
+                f"{str(error).removesuffix('.')}; {given} photos were written before, and adding "
                 "all of them again is safe."
             ) from error
         return given
@@ -232,7 +228,8 @@ class MilvusEngine:
             **partitions,
         )
         self._call("create_index", index)
-        self.add(batches)
+        for _ in self._put(batches):
+            pass
         self._call("flush", timeout=options.wait)
 
     def rename(self, name: str) -> None:
@@ -279,6 +276,14 @@ class MilvusEngine:
 
     # Rows
 
+    def _put(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> Iterator[int]:
+        """Write batch by batch, and say after each how many photos it held."""
+        for photos, vectors in batches:
+            kept, sound = self._checked(photos, vectors)
+            for rows in _chunks(self._rows(kept, sound), self._rows_per_call):
+                self._call("upsert", rows)  # not `insert`, which must not be called twice
+            yield len(photos)
+
     def _checked(
         self, photos: Sequence[Photo], vectors: Vectors
     ) -> tuple[Sequence[Photo], Vectors]:
@@ -321,7 +326,7 @@ class MilvusEngine:
 
     @property
     def _rows_per_call(self) -> int:
-        return max(1, min(_PATHS * 8, _MOST_BYTES // (4 * self.made.dim + 1024)))
+        return max(1, min(4096, _MOST_BYTES // (4 * self.made.dim + 1024)))
 
     @property
     def _partition_tag(self) -> str | None:
@@ -363,7 +368,7 @@ class MilvusEngine:
         range with too many is halved. No version of Milvus promises an order of its own that paths
         with quotes survive.
         """
-        most = min(most, _MOST - 1)
+        most = min(most, _MOST - 1, self._rows_per_call)
         ranges = max(1, math.ceil(2 * len(self) / most))
         edges = [_PLACES * number // ranges for number in range(ranges + 1)]
         todo = list(pairwise(edges))[::-1]

@@ -40,10 +40,15 @@ class MilvusServer:
     def frozen(self) -> Iterator[None]:
         """Let it answer nobody until the block ends."""
         self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
         try:
             yield
         finally:
-            self.process.send_signal(signal.SIGCONT)
+            self.wake()
+
+    def wake(self) -> None:
+        """Let it go on."""
+        self.process.send_signal(signal.SIGCONT)
 
 
 @contextmanager

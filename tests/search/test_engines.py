@@ -56,13 +56,35 @@ def assert_same(ours: list[Hit], theirs: list[Hit]) -> None:
 
 
 @pytest.fixture(scope="module")
-def filled(engine_address, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+def indexes(
+    engine_address, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Index, Index]]:
+    """Made at the same time: a server spends most of it waiting."""
+
+    def fill() -> Index:
+        folder = tmp_path_factory.mktemp("source")
+        with Index.create(folder / "i.solar", VECTORS, PHOTOS, made=MADE) as source:
+            return source.copy(engine_address("filled"))
+
+    def fill_some() -> Index:
+        return Index.create(engine_address("changing"), VECTORS[:50], PHOTOS[:50])
+
+    with ThreadPoolExecutor() as threads:
+        filled, changing = threads.submit(fill), threads.submit(fill_some)
+    with filled.result() as one, changing.result() as other:
+        yield one, other
+
+
+@pytest.fixture(scope="module")
+def filled(indexes: tuple[Index, Index]) -> Index:
     """An index that nobody changes, copied from an embedded one."""
-    folder = tmp_path_factory.mktemp("source")
-    with Index.create(folder / "i.solar", VECTORS, PHOTOS, made=MADE) as source:
-        index = source.copy(engine_address("filled"))
-    yield index
-    index.close()
+    return indexes[0]
+
+
+@pytest.fixture(scope="module")
+def changing(indexes: tuple[Index, Index]) -> Index:
+    """An index that tests change."""
+    return indexes[1]
 
 
 def test_search_gives_the_true_best(filled: Index) -> None:
@@ -226,12 +248,6 @@ def test_removing_what_is_not_there_removes_nothing(filled: Index) -> None:
 
 
 # Changes
-
-
-@pytest.fixture(scope="module")
-def changing(engine_address) -> Iterator[Index]:
-    with Index.create(engine_address("changing"), VECTORS[:50], PHOTOS[:50]) as index:
-        yield index
 
 
 def test_changes_are_seen_at_once(changing: Index) -> None:

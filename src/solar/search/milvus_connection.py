@@ -5,9 +5,10 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from solar.errors import SolarError
 from solar.search.milvus_address import TOKEN, Options, Place
@@ -20,6 +21,8 @@ _UNAUTHENTICATED = 1800
 # Milvus's numbers for: unavailable, too many requests, a rate limit, not fully loaded, and a
 # channel, replica or node that is moving.
 _PASSING = frozenset({2, 4, 8, 103, 203, 401, 503, 901, 902, 903, 905})
+
+_Result = TypeVar("_Result")
 
 # Files of Milvus Lite are served by this very process until nobody uses them.
 _users: Counter[str] = Counter()
@@ -50,13 +53,20 @@ class Connection:
         Raises:
             SolarError: It failed for good.
         """
-        timeout, pause = timeout or self.options.timeout, _FIRST_PAUSE
+        limit = timeout or self.options.timeout
+        return self.repeat(
+            name, lambda client: getattr(client, name)(*arguments, timeout=limit, **named)
+        )
+
+    def repeat(self, doing: str, action: Callable[[Any], _Result]) -> _Result:
+        """Do something with the client, all of it again whenever the server does not answer."""
+        pause = _FIRST_PAUSE
         for attempt in range(self.options.retries + 1):
             try:
-                return getattr(self._client, name)(*arguments, timeout=timeout, **named)
+                return action(self._client)
             except self._errors as error:
                 if attempt == self.options.retries or not _passes(error):
-                    raise self._explained(error, name) from error
+                    raise self._explained(error, doing) from error
             # A random share, so that many clients do not come back at the same moment.
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -83,27 +93,29 @@ class Connection:
         self._client.close()
         self._client = None
         if self.place.file:
-            _let_go(self.place.file)
+            _close_file(self.place.file)
 
     def _connect(self) -> Any:
         place = self.place
-        if place.file:
-            _take(place.file)
         try:
-            return self._pymilvus.MilvusClient(
-                uri=place.uri,
-                token=place.token,
-                db_name=place.database,
-                timeout=min(self.options.timeout, _CONNECTING),
-            )
+            if place.file:
+                return _open_file(place.file, self._client_of)
+            return self._client_of(place.uri)
         except self._errors as error:
             if place.file:
-                _let_go(place.file)
                 raise SolarError(
                     f"{place.file} cannot be opened: another process may use it, or its folder is "
                     "missing."
                 ) from error
             raise self._explained(error, "connect") from error
+
+    def _client_of(self, uri: str) -> Any:
+        return self._pymilvus.MilvusClient(
+            uri=uri,
+            token=self.place.token,
+            db_name=self.place.database,
+            timeout=min(self.options.timeout, _CONNECTING),
+        )
 
     def _explained(self, error: Exception, doing: str) -> SolarError:
         code, message = _code(error), getattr(error, "message", "") or str(error)
@@ -159,19 +171,18 @@ def _passes(error: Exception) -> bool:
     )
 
 
-def _take(file: str) -> None:
+def _open_file(file: str, connect: Callable[[str], Any]) -> Any:
+    """Connect to a file of Milvus Lite; it cannot bear two threads that do so at once."""
     with _users_lock:
+        client = connect(file)
         _users[str(Path(file).resolve())] += 1
+    return client
 
 
-def _let_go(file: str) -> None:
+def _close_file(file: str) -> None:
     path = str(Path(file).resolve())
     with _users_lock:
         _users[path] -= 1
-        if _users[path] > 0:
-            return
-        try:
+        if not _users[path]:
             manager = import_module("milvus_lite.server_manager").server_manager_instance
-        except ImportError:
-            return
-        manager.release_server(file)
+            manager.release_server(file)

@@ -68,13 +68,13 @@ def create(
         if connection.call("has_collection", place.collection):
             raise SolarError(f"{place} exists already: add to it, or choose another name.")
         engine.fill(batches)
+        engine.load()
         engine.rename(place.collection)
+        engine.load()  # once more, for Milvus Lite: there, a new name means not loaded
     except BaseException:
-        with contextlib.suppress(SolarError):
-            connection.call("drop_collection", name)
+        engine.drop()
         engine.close()
         raise
-    engine.load()
     return engine
 
 
@@ -237,6 +237,11 @@ class MilvusEngine:
         self._connection.call("rename_collection", self._name, name)
         self._name = name
 
+    def drop(self) -> None:
+        """Undo `fill`, as far as the server answers."""
+        with contextlib.suppress(SolarError):
+            self._call("drop_collection")
+
     def load(self) -> None:
         """Have the collection in memory, with its index, unless it is there already."""
         state = self._call("get_load_state")["state"]
@@ -281,8 +286,24 @@ class MilvusEngine:
         for photos, vectors in batches:
             kept, sound = self._checked(photos, vectors)
             for rows in _chunks(self._rows(kept, sound), self._rows_per_call):
-                self._call("upsert", rows)  # not `insert`, which must not be called twice
+                self._write(list(rows))
             yield len(photos)
+
+    def _write(self, rows: list[dict[str, Any]]) -> None:
+        """Put rows in the place of those with the same paths; doing so twice changes nothing."""
+        if self.options.partition == "none":
+            self._call("upsert", rows)
+            return
+        # Up to 2.3.7 at least, servers upsert into the wrong partition (milvus-io/milvus#30607),
+        # and a search that looks at one partition misses the photo.
+        old = among("path", (row["path"] for row in rows))
+        name, timeout = self._name, self.options.timeout
+
+        def replace(client: Any) -> None:
+            client.delete(name, filter=old, timeout=timeout)
+            client.insert(name, rows, timeout=timeout)
+
+        self._connection.repeat("insert", replace)
 
     def _checked(
         self, photos: Sequence[Photo], vectors: Vectors

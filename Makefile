@@ -2,12 +2,13 @@
 #   make demo   installs solar into .venv/demo and runs its main job
 #   make test   installs what the tests need into .venv/test, then lints, type-checks and tests
 PYTHON ?= python3
-PYTEST_ARGS ?= -n 2
+# loadgroup: tests that share a server go to the same process.
+PYTEST_ARGS ?= -n 2 --dist loadgroup
 
 DEMO := .venv/demo
 TEST := .venv/test
 # What the tests use beyond the base install.
-TEST_EXTRAS := dev,heic
+TEST_EXTRAS := dev,heic,milvus
 
 .PHONY: demo test lint format clean
 

@@ -2,8 +2,7 @@
 #   make demo   installs solar into .venv/demo and runs its main job
 #   make test   installs what the tests need into .venv/test, then lints, type-checks and tests
 PYTHON ?= python3
-# loadgroup: tests that share a server go to the same process.
-PYTEST_ARGS ?= -n 2 --dist loadgroup
+PYTEST_ARGS ?= -n 2
 
 DEMO := .venv/demo
 TEST := .venv/test

@@ -13,11 +13,7 @@ def milvus_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MilvusSe
         yield server
 
 
-# One server for all of its tests: they go to the same test process.
-SERVER = pytest.param("server", marks=pytest.mark.xdist_group("milvus"))
-
-
-@pytest.fixture(scope="module", params=["embedded", "lite", SERVER])
+@pytest.fixture(scope="module", params=["embedded", "lite", "server"])
 def engine_address(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Addresses:
@@ -25,7 +21,7 @@ def engine_address(
     return _addresses(request, tmp_path_factory)
 
 
-@pytest.fixture(scope="module", params=["lite", SERVER])
+@pytest.fixture(scope="module", params=["lite", "server"])
 def milvus_address(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Addresses:

@@ -240,7 +240,6 @@ def test_more_photos_than_milvus_finds_is_one_sentence(lite: str) -> None:
 # Servers that are away
 
 
-@pytest.mark.xdist_group("milvus")
 def test_calls_are_repeated_until_the_server_answers(
     milvus_server: MilvusServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,7 +260,6 @@ def test_calls_are_repeated_until_the_server_answers(
     assert pauses[2] > pauses[0]
 
 
-@pytest.mark.xdist_group("milvus")
 def test_a_server_that_does_not_answer_is_one_sentence(milvus_server: MilvusServer) -> None:
     place = parse_address(f"milvus://{milvus_server.address}/sleepy")
     connection = milvus_connection.Connection(place, Options(timeout=0.3, retries=1))

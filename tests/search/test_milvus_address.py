@@ -82,3 +82,8 @@ def test_who_opens_a_collection_may_read_it_otherwise_but_not_remake_it() -> Non
     assert stored.reading(asked) == Options(
         "HNSW", {"M": 8}, {"ef": 200}, shards=4, consistency="Bounded"
     )
+
+
+def test_a_collection_does_not_remember_how_patient_its_maker_was() -> None:
+    made = Options("HNSW", {"M": 8}, shards=2, timeout=0.1, retries=0, wait=1)
+    assert Options(**made.remembered()) == Options("HNSW", {"M": 8}, shards=2)

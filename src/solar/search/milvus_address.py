@@ -11,7 +11,7 @@ milvus://./photos.db?collection=holidays        … below the current folder, an
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -28,7 +28,8 @@ Params: TypeAlias = Mapping[str, str | int | float]
 _BUILD = ("M", "efConstruction", "nlist", "m", "nbits", "sq_type", "refine", "refine_type")
 _SEARCH = ("ef", "nprobe", "search_list", "refine_k", "reorder_k")
 # What may differ from one who opens the collection to the next.
-_READING = ("consistency", "timeout", "retries", "wait")
+_PATIENCE = ("timeout", "retries", "wait")
+_READING = ("consistency", *_PATIENCE)
 
 _DEFAULT_PORT = 19530
 _NAME = re.compile(r"[A-Za-z_]\w{0,199}", re.ASCII)
@@ -95,6 +96,10 @@ class Options:
     timeout: float = 30.0
     retries: int = 5
     wait: float = 3600.0
+
+    def remembered(self) -> dict[str, Any]:
+        """What the collection itself remembers: all but the patience of who made it."""
+        return {name: value for name, value in asdict(self).items() if name not in _PATIENCE}
 
     def reading(self, given: Mapping[str, Any]) -> "Options":
         """The same collection, read as somebody else asks; how it was made stays as it was."""

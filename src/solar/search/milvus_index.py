@@ -210,7 +210,7 @@ class MilvusEngine:
         """Make the collection and put everything in."""
         options, connection = self.options, self._connection
         facts = json.dumps(
-            {"format": FORMAT, "made": asdict(self.made), "options": asdict(options)}
+            {"format": FORMAT, "made": asdict(self.made), "options": options.remembered()}
         )
         index = connection.index_params()
         kind, build = options.index, _build_defaults(options.index, self.made.dim)

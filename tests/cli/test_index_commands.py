@@ -124,11 +124,7 @@ def test_verify_exits_with_one_where_something_is_wrong(home: Path, tmp_path: Pa
 
 @pytest.mark.parametrize(
     "command",
-    [
-        "index",
-        "search",
-        *(f"index {c}" for c in ["build", "add", "remove", "info", "verify", "copy"]),
-    ],
+    ["index", "search", *(f"index {c}" for c in ["build", "add", "remove", "info", "verify", "copy"])],
 )
 def test_every_command_explains_itself(command: str) -> None:
     text = solar(*command.split(), "--help").stdout.decode()

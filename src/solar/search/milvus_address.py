@@ -1,0 +1,210 @@
+"""Where a Milvus collection is and how it is to be used, read from one address.
+
+```
+milvus://host:19530/photos                      a collection on a server or a cluster
+milvus://host/photos?index=HNSW&shards=4        options of `Options`, after a question mark
+milvus:///data/photos.db                        Milvus Lite: a local file that ends in .db
+milvus://./photos.db?collection=holidays        … below the current folder, another collection
+```
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from solar.errors import SolarError
+
+TOKEN = "SOLAR_MILVUS_TOKEN"
+"""Environment variable with `user:password` or an API key: safer than one in the address."""
+
+CONSISTENCIES = ("Strong", "Session", "Bounded", "Eventually")
+BY_TAG = "tag:"
+
+Params: TypeAlias = Mapping[str, str | int | float]
+
+_BUILD = ("M", "efConstruction", "nlist", "m", "nbits", "sq_type", "refine", "refine_type")
+_SEARCH = ("ef", "nprobe", "search_list", "refine_k", "reorder_k")
+# What may differ from one who opens the collection to the next.
+_PATIENCE = ("timeout", "retries", "wait")
+_READING = ("consistency", *_PATIENCE)
+
+_DEFAULT_PORT = 19530
+_NAME = re.compile(r"[A-Za-z_]\w{0,199}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a collection is.
+
+    Attributes:
+        uri: What `pymilvus` connects to.
+        collection: Its name there.
+        database: Of the server; empty for its default.
+        token: `user:password` or an API key; empty for neither.
+        options: What the address says after its question mark, not yet understood.
+        file: Of Milvus Lite; empty for a server.
+    """
+
+    uri: str
+    collection: str
+    database: str = ""
+    token: str = field(default="", repr=False)
+    options: Mapping[str, str] = field(default_factory=dict)
+    file: str = ""
+
+    @property
+    def server(self) -> str:
+        """Who answers, for sentences."""
+        return self.file or self.uri.split("://")[1]
+
+    def __str__(self) -> str:
+        return f"milvus://{self.server}/{self.collection}"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a collection is made and used.
+
+    Attributes:
+        index: `FLAT` compares with every photo, exactly. Others approximate: `HNSW`, `IVF_FLAT`,
+            `IVF_SQ8`, `IVF_PQ`, or whatever else the server knows.
+        build: Parameters of the index, such as `M`, `efConstruction`, `nlist`, `m` or `sq_type`.
+        search: Parameters of a search, such as `ef` or `nprobe`.
+        partition: `none`; `hash` spreads photos evenly by path; `tag:country/` keeps those together
+            that share the tag which begins with `country/`: a search for one reads no others.
+        partitions: How many partitions the server makes of them.
+        shards: Into how many streams the server splits what is written.
+        replicas: How many copies are kept in memory, each on query nodes of its own.
+        consistency: `Strong` sees everything written before; `Session` what this process wrote;
+            `Bounded` may be seconds behind; `Eventually` takes what is there.
+        timeout: Seconds until a call is given up.
+        retries: How often a call that failed for want of a server is repeated.
+        wait: Seconds to wait until a new or released collection is indexed and in memory.
+    """
+
+    index: str = "FLAT"
+    build: Params = field(default_factory=dict)
+    search: Params = field(default_factory=dict)
+    partition: str = "none"
+    partitions: int = 16
+    shards: int = 1
+    replicas: int = 1
+    consistency: str = "Strong"
+    timeout: float = 30.0
+    retries: int = 5
+    wait: float = 3600.0
+
+    def remembered(self) -> dict[str, Any]:
+        """What the collection itself remembers: all but the patience of who made it."""
+        return {name: value for name, value in asdict(self).items() if name not in _PATIENCE}
+
+    def reading(self, given: Mapping[str, Any]) -> "Options":
+        """The same collection, read as somebody else asks; how it was made stays as it was."""
+        asked = read_options(given)
+        changed = {name: getattr(asked, name) for name in _READING if name in given}
+        return replace(self, **changed, search={**self.search, **asked.search})
+
+
+def parse_address(address: str) -> Place:
+    """Read an address.
+
+    Raises:
+        SolarError: It names no server and collection, or no file.
+    """
+    parts = urlsplit(address, allow_fragments=False)
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    database = options.pop("database", "")
+    if parts.netloc in ("", "."):
+        file = parts.netloc + unquote(parts.path)
+        if not file.endswith(".db"):
+            raise SolarError(
+                f"{address} names no server and no file of Milvus Lite: write "
+                "milvus://host:19530/collection or milvus:///folder/photos.db."
+            )
+        return Place(file, _name(options.pop("collection", "photos")), "", "", options, file)
+    try:
+        host, port = parts.hostname or "", parts.port or _DEFAULT_PORT
+    except ValueError:
+        raise SolarError(f"The port of {parts.netloc} is not a number below 65536.") from None
+    scheme = "https" if _flag("tls", options.pop("tls", "no")) else "http"
+    user = ":".join(unquote(part) for part in (parts.username, parts.password) if part)
+    return Place(
+        f"{scheme}://{host}:{port}",
+        _name(unquote(parts.path.strip("/"))),
+        database,
+        user or os.environ.get(TOKEN, ""),
+        options,
+    )
+
+
+def read_options(given: Mapping[str, Any]) -> Options:
+    """Read options from an address or from keyword arguments.
+
+    Raises:
+        SolarError: There is no such option, or its value makes no sense.
+    """
+    kinds = {each.name: type(each.default) for each in fields(Options) if each.default != MISSING}
+    known: dict[str, Any] = {}
+    build: dict[str, str | int | float] = {}
+    search: dict[str, str | int | float] = {}
+    for name, value in given.items():
+        if name in kinds:
+            known[name] = _typed(name, value, kinds[name])
+        elif name in _BUILD:
+            build[name] = _plain(value)
+        elif name in _SEARCH:
+            search[name] = _plain(value)
+        else:
+            choices = ", ".join([*kinds, *_BUILD, *_SEARCH])
+            raise SolarError(f"Milvus has no option {name!r}: choose from {choices}.")
+    return _checked(Options(**known, build=build, search=search))
+
+
+def _checked(options: Options) -> Options:
+    consistency = options.consistency.capitalize()
+    if consistency not in CONSISTENCIES:
+        choices = ", ".join(CONSISTENCIES)
+        raise SolarError(f"No consistency is called {consistency!r}: choose from {choices}.")
+    if options.partition not in ("none", "hash") and not options.partition.startswith(BY_TAG):
+        raise SolarError(f"Photos are partitioned by none, hash or tag:…, not {options.partition}.")
+    for name in ("partitions", "shards", "replicas", "timeout", "wait"):
+        if getattr(options, name) <= 0:
+            raise SolarError(f"The option {name} is above 0, not {getattr(options, name)}.")
+    return replace(options, consistency=consistency, index=options.index.upper())
+
+
+def _typed(name: str, value: Any, kind: type) -> Any:
+    try:
+        return kind(value)
+    except (TypeError, ValueError):
+        raise SolarError(f"The option {name} is a number, not {value!r}.") from None
+
+
+def _plain(value: Any) -> str | int | float:
+    """A parameter of an index: a number where it looks like one."""
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except (TypeError, ValueError):
+            continue
+    return str(value)
+
+
+def _flag(name: str, value: str) -> bool:
+    if value.lower() in ("yes", "true", "1"):
+        return True
+    if value.lower() in ("no", "false", "0"):
+        return False
+    raise SolarError(f"The option {name} is yes or no, not {value!r}.")
+
+
+def _name(collection: str) -> str:
+    if not _NAME.fullmatch(collection):
+        raise SolarError(
+            f"{collection!r} cannot be the name of a collection: after the host comes a name of "
+            "letters, digits and underscores, as in milvus://host:19530/photos."
+        )
+    return collection

@@ -1,0 +1,48 @@
+"""The index commands on a Milvus address, as a user runs them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from solar.search import Index, Photo
+
+
+def solar(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from solar.cli import main; main()", *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1", "COLUMNS": "200"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == expect, done.stdout + done.stderr
+    assert done.stderr.count("\n") <= 1, done.stderr
+    return done
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Path:
+    photos = [Photo(f"{n}.jpg", 30, 20, ("night",) * (n % 2)) for n in range(8)]
+    Index.create(tmp_path / "photos.solar", np.eye(8), photos).close()
+    return tmp_path / "photos.solar"
+
+
+def test_an_index_moves_to_milvus(embedded: Path, tmp_path: Path) -> None:
+    pytest.importorskip("milvus_lite", reason="pip install 'solar-retrieval[milvus]'")
+    address = f"milvus://{tmp_path}/photos.db"
+    assert "8 photos" in solar("index", "copy", embedded, f"{address}?index=HNSW").stderr
+    found = solar("search", address, "3.jpg", "-k", 1, "--where", "tag=night", "--json").stdout
+    assert json.loads(found) == [{"path": "3.jpg", "score": 1.0}]
+    facts = json.loads(solar("index", "info", address, "--json").stdout)
+    assert (facts["engine"], facts["photos"], facts["index"]) == ("milvus", 8, "HNSW")
+
+
+def test_mistakes_are_one_sentence(embedded: Path, tmp_path: Path) -> None:
+    pytest.importorskip("milvus_lite", reason="pip install 'solar-retrieval[milvus]'")
+    for address, sentence in (
+        (f"milvus://{tmp_path}/photos.db", "does not exist"),
+        ("milvus://127.0.0.1:1/photos?timeout=0.5", "No Milvus server answers at 127.0.0.1:1"),
+    ):
+        done = solar("search", address, "3.jpg", expect=2)
+        assert sentence in done.stderr

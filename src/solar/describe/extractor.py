@@ -51,6 +51,26 @@ class Settings:
     mode: Literal["exact", "fast"] = "exact"
     device: str = "cpu"
 
+    @classmethod
+    def of(
+        cls,
+        net: RetrievalNet,
+        *,
+        size: int | None = None,
+        scales: Sequence[float] | None = None,
+        orient: bool = True,
+        mode: Literal["exact", "fast"] = "exact",
+        device: str | None = None,
+    ) -> "Settings":
+        """The network's own where nothing else is asked for."""
+        return cls(
+            size or net.config.size,
+            net.config.scales if scales is None else tuple(scales),
+            orient,
+            mode,
+            torch.device(device or net.device).type,
+        )
+
 
 @dataclass(frozen=True)
 class Pace:
@@ -126,32 +146,44 @@ def extract(
     net = model if isinstance(model, RetrievalNet) else load_model(model)
     if not isinstance(net, RetrievalNet):
         raise SolarError(f"{name} describes patches, not photos: choose a retrieval model.")
-    settings = Settings(
-        size or net.config.size,
-        net.config.scales if scales is None else tuple(scales),
-        orient,
-        mode,
-        torch.device(device or net.device).type,
-    )
+    settings = Settings.of(net, size=size, scales=scales, orient=orient, mode=mode, device=device)
     with lock(destination):
-        store = Store.create(
-            destination,
-            photos.names,
-            model=name,
-            model_hash=fingerprint(net),
-            settings={**asdict(settings), "boxes": {k: list(v) for k, v in (boxes or {}).items()}},
-            dim=net.dim,
-            dtype=dtype,
-            shard_size=shard_size,
+        store = create_store(
+            destination, photos, net, settings, boxes, name=name, dtype=dtype, shard_size=shard_size
         )
         job = Job(photos, settings, dict(boxes or {}), pace or Pace())
         if scheduler is None and workers is None:
-            job.run(store, describer(net, settings), progress)
+            if store.pending():
+                job.run(store, describer(net, settings), progress)
         else:
             from solar.describe.cluster import run_on_cluster
 
             run_on_cluster(job, store, net, scheduler, workers, progress)
         return Store.open(destination)
+
+
+def create_store(
+    destination: str | Path,
+    photos: Photos,
+    net: RetrievalNet,
+    settings: Settings,
+    boxes: Mapping[str, Box] | None = None,
+    *,
+    name: str = "a network in memory",
+    dtype: Literal["float32", "float16"] = "float32",
+    shard_size: int = 1024,
+) -> Store:
+    """Start or continue the store of some photos by a network; see `extract`."""
+    return Store.create(
+        destination,
+        photos.names,
+        model=name,
+        model_hash=fingerprint(net),
+        settings={**asdict(settings), "boxes": {k: list(v) for k, v in (boxes or {}).items()}},
+        dim=net.dim,
+        dtype=dtype,
+        shard_size=shard_size,
+    )
 
 
 def describer(net: RetrievalNet, settings: Settings) -> Describer:
@@ -163,6 +195,28 @@ def describer(net: RetrievalNet, settings: Settings) -> Describer:
     return FastNet(net, device=settings.device, scales=settings.scales)
 
 
+class Shards(Protocol):
+    """What a job writes to: a `Store`, or several at once."""
+
+    shard_size: int
+
+    def pending(self) -> list[int]:
+        """The shards still to be written."""
+
+    def source(self, shard: int) -> list[str]:
+        """The names that a shard covers."""
+
+    def write_shard(
+        self,
+        shard: int,
+        vectors: "list[Rows]",
+        names: list[str],
+        sizes: list[tuple[int, int]],
+        failures: dict[str, str],
+    ) -> None:
+        """Write one shard."""
+
+
 @dataclass(frozen=True)
 class Job:
     """What to describe and how; small enough to be sent to workers."""
@@ -172,7 +226,7 @@ class Job:
     boxes: dict[str, Box]
     pace: Pace
 
-    def run(self, store: Store, describe: Describer, progress: Progress | None = None) -> None:
+    def run(self, store: Shards, describe: Describer, progress: Progress | None = None) -> None:
         """Describe all shards that a store still lacks."""
         shards = {shard: self._numbers(store, shard) for shard in store.pending()}
         decoded = self._decoded([n for numbers in shards.values() for n in numbers], describe)
@@ -229,7 +283,7 @@ class Job:
             return Decoded(number, None, (0, 0), str(error))
         return Decoded(number, photo.pixels, (photo.width, photo.height))
 
-    def _numbers(self, store: Store, shard: int) -> range:
+    def _numbers(self, store: Shards, shard: int) -> range:
         start = shard * store.shard_size
         return range(start, start + len(store.source(shard)))
 

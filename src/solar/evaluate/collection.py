@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -368,9 +369,13 @@ class Describer:
 
     def place(self, photos: Photos, folder: Path, boxes: Mapping[str, Box] | None = None) -> Path:
         """The store's own folder below `folder`."""
-        from solar.models import fingerprint
-
-        settings = [fingerprint(self.model), self.size, list(self.scales or ()), photos.names]
+        settings = [self._fingerprint, self.size, list(self.scales or ()), photos.names]
         places = [str(place) for place in photos.places]
         key = json.dumps([*settings, places, dict(boxes or {})])
         return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.store"
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        from solar.models import fingerprint
+
+        return fingerprint(self.model)

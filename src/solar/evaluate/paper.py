@@ -141,28 +141,29 @@ TABLE_2 = PaperTable(
 TABLES = {table.number: table for table in (TABLE_1, TABLE_2)}
 
 
+DISTRACTORS = 1_001_001
+"""Photos in the million distractors of Revisited Oxford and Paris."""
+
+
 @dataclass(frozen=True)
 class Cost:
-    """What describing costs by a method.
+    """What describing costs by a method, as printed.
 
     Attributes:
         name: The method.
         where: The device it was measured on.
-        seconds: A photo; at the longest side and the scales of the method.
-        descriptors: GB (10⁹ bytes) for the million distractors.
-        note: What the paper says besides.
+        seconds: A photo.
+        descriptors: GB for the million distractors; in units of 2³⁰ bytes, going by SOLAR's.
     """
 
     name: str
     where: str
-    seconds: float
+    seconds: str
     descriptors: float
-    note: str = ""
 
 
 COSTS = (
-    Cost("DELF-D2R-R-ASMK*", "Titan Xp", 1.5, 27.6, "more than 1.5 s"),
-    # 1,001,001 × 2,048 float32 are 8.2 × 10⁹ bytes: the paper counts in units of 2³⁰.
-    Cost("ResNet101+SOLAR", "Titan Xp", 0.15, 7.7, "attention adds 7.4 % to the time of GeM"),
+    Cost("DELF-D2R-R-ASMK* [GL18]", "Titan Xp", "> 1.5", 27.6),
+    Cost("ResNet101+SOLAR", "Titan Xp", "0.15", 7.7),  # 7.4 % more than GeM
 )
 """Section "Speed & Memory Costs" of the paper."""

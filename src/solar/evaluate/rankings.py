@@ -22,6 +22,7 @@ from solar.evaluate.collection import (
 )
 from solar.evaluate.metrics import Numbers
 from solar.evaluate.ranks import best
+from solar.evaluate.report import Table, number
 from solar.evaluate.result import Evaluation
 from solar.images import Box, Photos, find_photos
 
@@ -76,6 +77,7 @@ def rankings(
     scales: Sequence[float] | None = None,
     cache: str | Path | None = None,
     average: str = "trapezoid",
+    precision: str | None = None,
     device: str | None = None,
     watch: Callable[[int, int], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -97,6 +99,7 @@ def rankings(
         scales: See `evaluate`.
         cache: See `evaluate`.
         average: See `evaluate`.
+        precision: See `evaluate`.
         device: See `evaluate`.
         watch: See `evaluate`.
         progress: See `evaluate`.
@@ -116,7 +119,9 @@ def rankings(
                 ground_truth=ground_truth,
                 distractors=distractors,
             )
-            found[name] = sets[name].measure(average=average, device=device, watch=watch)
+            found[name] = sets[name].measure(
+                average=average, precision=precision, device=device, watch=watch
+            )
         any_set, any_found = next(iter(sets.values())), next(iter(found.values()))
         level = _protocol(any_found, protocol)
         measured = {name: one.protocols[level]["AP"] for name, one in found.items()}
@@ -253,6 +258,26 @@ def _labelled(what: str | Path, root: str | Path | None, opened: Opened) -> Phot
     if root is None:
         raise SolarError(f"{what} holds no photos: say with --root where they are.")
     return Photos(tuple(opened.photos), tuple(Path(root, name) for name in opened.photos))
+
+
+def to_table(found: Sequence[Ranking]) -> Table:
+    """Render: for each query and model its average precision, and what is right of the list."""
+    longest = max(len(listed.hits) for one in found for listed in one.lists)
+    groups = [
+        [
+            [
+                one.query if not place else "",
+                listed.model,
+                number(100 * listed.average_precision, 2),
+                "".join("✓" if hit.right else "✗" for hit in listed.hits),
+            ]
+            for place, listed in enumerate(one.lists)
+        ]
+        for one in found
+    ]
+    level = "" if found[0].protocol == "all" else f", {found[0].protocol} protocol"
+    note = f"AP in percent{level}; ✓ right, ✗ wrong, best first, junk left out."
+    return Table([["Query"], ["model"], ["AP"], [f"first {longest}"]], groups, note)
 
 
 def to_json(found: Sequence[Ranking]) -> list[dict[str, Any]]:

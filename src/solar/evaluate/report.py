@@ -9,6 +9,7 @@ FORMATS = ("text", "json", "markdown", "latex")
 _ESCAPES = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
     | {"^": r"\textasciicircum{}", "–": "--", "±": r"$\pm$", "−": "$-$", "√": r"$\surd$"}
+    | {"→": r"$\rightarrow$", "✓": r"\checkmark{}", "✗": r"$\times$"}
 )  # fmt: skip
 
 

@@ -9,7 +9,14 @@ from typing import Any
 from solar.describe.shared_trunk import extract_together
 from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.evaluate.collection import Describer, Features, describing, kept, open_collection
+from solar.evaluate.collection import (
+    Describer,
+    Features,
+    Opened,
+    describing,
+    kept,
+    open_collection,
+)
 from solar.evaluate.report import Table, number
 from solar.evaluate.result import Evaluation
 from solar.images import Box, Photos
@@ -28,11 +35,19 @@ class Sweep:
         model: Its name.
         learnt: The exponent it was trained to; None where it has one a channel.
         evaluations: Exponent to what was measured with it, ascending.
+        out_of_range: Exponents that take a photo's activations out of the range of float32, so that
+            it has no descriptor.
     """
 
     model: str
     learnt: float | None
     evaluations: Mapping[float, Evaluation]
+    out_of_range: tuple[float, ...] = ()
+
+    @property
+    def protocols(self) -> list[str]:
+        """Such as `medium`; `all` for a set without protocols."""
+        return list(next(iter(self.evaluations.values())).protocols)
 
 
 def sweep_p(
@@ -56,9 +71,9 @@ def sweep_p(
     """Evaluate a model with other exponents in its pooling than the one it has learnt.
 
     The trunk runs once a photo and scale; pooling, whitening and norms run for each exponent. Every
-    number is the one that `evaluate` gives for the model with that exponent. Large exponents take
-    activations out of the range of float32, as in the published code; a photo without a descriptor
-    for that reason is found nowhere. That is the fall of the paper's curves beyond 20.
+    number is the one that `evaluate` gives for the model with that exponent. Powers are taken in
+    float32, as published, so large exponents lose small activations (the fall of the paper's curves
+    beyond 20) and may overflow with large ones, which is told.
 
     Args:
         what: See `evaluate`, also for what is not named here.
@@ -89,7 +104,7 @@ def sweep_p(
     powers = sorted({float(p) for p in exponents} | ({learnt} if learnt is not None else set()))
     each = [Describer(with_exponent(describe.model, p), size, describe.scales) for p in powers]
     with kept(cache) as folder:
-        found = {}
+        found, out_of_range = {}, []
         for which, p in enumerate(powers):
             opened = open_collection(
                 what,
@@ -99,10 +114,24 @@ def sweep_p(
                 ground_truth=ground_truth,
                 distractors=distractors,
             )
+            if not _all_described(opened):
+                out_of_range.append(p)
+                continue
             found[p] = opened.measure(
                 average=average, precision=precision, device=device, watch=watch
             )
-    return Sweep(name or str(model), learnt, found)
+    if not found:
+        raise SolarError("Every exponent takes activations out of float32: sweep smaller ones.")
+    return Sweep(name or str(model), learnt, found, tuple(out_of_range))
+
+
+def _all_described(opened: Opened) -> bool:
+    """Whether no row is all zeros: what `extract_together` makes of one that is not finite."""
+    for part in (opened.database, opened.queries, opened.distractors):
+        blocks = part.shard_arrays() if isinstance(part, Store) else [] if part is None else [part]
+        if not all(block.any(axis=1).all() for block in blocks):
+            return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -162,7 +191,7 @@ def to_table(sweeps: Mapping[str, Sequence[Sweep]]) -> Table:
     columns: list[tuple[Sweep, str]] = []
     for name, many in sweeps.items():
         for one in many:
-            for protocol in next(iter(one.evaluations.values())).protocols:
+            for protocol in one.protocols:
                 shown = () if protocol == "all" else (protocol.capitalize(),)
                 head.append((name, one.model, *shown))
                 columns.append((one, protocol))
@@ -171,7 +200,15 @@ def to_table(sweeps: Mapping[str, Sequence[Sweep]]) -> Table:
         + [_cell(one.evaluations.get(p), protocol) for one, protocol in columns]
         for p in powers
     ]
-    return Table(head, [rows], "mAP in percent against the exponent p of GeM; * was learnt.")
+    note = "mAP in percent against the exponent p of GeM; * was learnt."
+    return Table(head, [rows], note + _beyond(sweeps))
+
+
+def _beyond(sweeps: Mapping[str, Sequence[Sweep]]) -> str:
+    out = sorted({p for many in sweeps.values() for one in many for p in one.out_of_range})
+    if not out:
+        return ""
+    return f" Out of the range of float32 for some photo: p = {', '.join(f'{p:g}' for p in out)}."
 
 
 def _cell(found: Evaluation | None, protocol: str) -> str:
@@ -184,6 +221,7 @@ def to_json(sweeps: Mapping[str, Sequence[Sweep]]) -> dict[str, Any]:
         name: {
             one.model: {
                 "learnt": one.learnt,
+                "out_of_range": list(one.out_of_range),
                 "sweep": [{"p": p, **found.to_dict()} for p, found in one.evaluations.items()],
             }
             for one in many

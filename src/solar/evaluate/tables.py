@@ -1,16 +1,16 @@
 """The paper's tables with what was measured here below what is published."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from solar.errors import SolarError
+from solar.evaluate.collection import Features, evaluate, kept
 from solar.evaluate.paper import SETS, Column, PaperTable, Results
 from solar.evaluate.report import Table, number
-from solar.evaluate.result import Evaluation
 
 _MORE = "+1m"
 _NOT_PUBLISHED = "Not in the paper"
@@ -46,16 +46,19 @@ def read_results(folder: str | Path) -> dict[str, Results]:
 
 
 def measure_sets(
-    evaluate: Callable[..., Evaluation],
     sets: Sequence[str] = ("roxford5k", "rparis6k"),
-    distractors: Any = None,
+    *,
+    distractors: Features | None = None,
+    cache: str | Path | None = None,
+    **measuring: Any,
 ) -> Results:
     """Evaluate one model on the sets of the tables.
 
     Args:
-        evaluate: `solar.evaluate` with everything but the set and the distractors filled in.
         sets: `roxford5k`, `rparis6k`, or both.
         distractors: The million; each set is measured with and without them.
+        cache: See `evaluate`; without one, photos are described once all the same.
+        measuring: What else `evaluate` takes.
 
     Raises:
         SolarError: A set is in no table, or cannot be evaluated.
@@ -63,12 +66,14 @@ def measure_sets(
     for name in sets:
         if name not in SETS or _MORE in name:
             raise SolarError(f"{name} is in no table of the paper: leave it out for all of them.")
-    found = {name: evaluate(name).to_dict() for name in sets}
-    if distractors is not None:
-        found |= {
-            f"{name}{_MORE}": evaluate(name, distractors=distractors).to_dict() for name in sets
-        }
-    return {name: found[name] for name in SETS if name in found}
+    found = {}
+    with kept(cache) as folder:
+        for name in sets:
+            found[name] = evaluate(name, cache=folder, **measuring).to_dict()
+            if distractors is not None:
+                among = evaluate(name, cache=folder, distractors=distractors, **measuring)
+                found[f"{name}{_MORE}"] = among.to_dict()
+    return found
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def plot_sweep(sweeps: Mapping[str, Sequence[Sweep]]) -> Figure:
 
 
 def _protocols(many: Sequence[Sweep]) -> list[str]:
-    known = list(next(iter(many[0].evaluations.values())).protocols)
+    known = many[0].protocols
     return [level for level in known if level in _SHOWN] or known
 
 

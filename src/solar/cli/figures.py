@@ -159,7 +159,7 @@ def sweep(
     found = {}
     for name in _BOTH if what is None else (what,):
         with describing_and_ranking() as watching:
-            found[name] = [
+            found[Path(name).name] = [
                 sweep_p(name, of, exponents or EXPONENTS, name=called, **measuring, **watching)
                 for called, of in models.items()
             ]

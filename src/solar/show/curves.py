@@ -55,7 +55,7 @@ def _protocols(many: Sequence[Sweep]) -> list[str]:
 
 
 def _panel(axis: Axes, many: Sequence[Sweep], protocol: str) -> None:
-    for one, colour, marker in zip(many, _COLOURS, _MARKERS, strict=False):
+    for place, (one, colour, marker) in enumerate(zip(many, _COLOURS, _MARKERS, strict=False)):
         powers = list(one.evaluations)
         values = [100 * found.mean("AP", protocol) for found in one.evaluations.values()]
         label = one.model if one.learnt is None else f"{one.model} (learnt p = {one.learnt:.3g})"
@@ -63,7 +63,9 @@ def _panel(axis: Axes, many: Sequence[Sweep], protocol: str) -> None:
             powers, values, color=colour, marker=marker, markersize=4, linewidth=1.6, label=label
         )
         if one.learnt is not None:
-            axis.axvline(one.learnt, color=colour, linestyle=":", linewidth=1.4)
+            # Lines in the same place take turns.
+            dots = (2.0 * place, (2.0, max(2.0, 2.0 * len(many) - 2.0)))
+            axis.axvline(one.learnt, color=colour, linestyle=dots, linewidth=1.4)
     axis.set_xscale("log")
     low, high = axis.get_xlim()
     ticks = [tick for tick in _TICKS if low <= tick <= high]

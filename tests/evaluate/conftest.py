@@ -36,8 +36,6 @@ def truth(toys: Path) -> Path:
     return path
 
 
-
-
 @pytest.fixture(scope="session")
 def tiny() -> RetrievalNet:
     return network()

@@ -59,6 +59,9 @@ def print_result(found: "Evaluation", *, style: str, interval: bool, per_query: 
     }
     if interval:
         for level, values in cells.items():
+            if rows[level]["mAP"] is None:
+                values["mAP, 95 %"] = "–"
+                continue
             low, high = (100 * end for end in bounds(found.protocols[level or "all"]["AP"]))
             (data if flat else data[level])["mAP interval"] = [low, high]
             values["mAP, 95 %"] = f"{low:.2f} to {high:.2f}"
@@ -73,6 +76,7 @@ def print_comparison(
 ) -> None:
     """One evaluation against another: the difference of mAP, its interval, and the paired test."""
     from dataclasses import asdict
+    from math import isnan
 
     from solar.evaluate.report import Table
     from solar.evaluate.significance import compare
@@ -80,6 +84,8 @@ def print_comparison(
     flat = "all" in found.protocols
     differences, rows = {}, []
     for level in found.protocols:
+        if level in other.protocols and isnan(found.mean("AP", level)):  # nothing asked at it
+            continue
         one = compare(other, found, protocol=level)
         percent = {k: 100 * v for k, v in asdict(one).items() if k != "p"}
         differences[level] = {**percent, "p": one.p}

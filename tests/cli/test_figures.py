@@ -171,3 +171,22 @@ def test_mistakes_are_one_sentence(
         assert done.stdout == ""
         assert done.stderr.count("\n") == 1
         assert sentence in done.stderr
+
+
+def test_a_model_is_measured_on_both_sets_for_a_table(
+    models: tuple[Path, Path], tmp_path: Path
+) -> None:
+    content = ground_truth.content()
+    for name in ("roxford5k", "rparis6k"):
+        home = tmp_path / "data" / name
+        (home / "jpg").mkdir(parents=True)
+        ground_truth.write(home / f"gnd_{name}.pkl")
+        for number, photo in enumerate(content["imlist"] + content["qimlist"]):
+            toy.landmark(number % 7, number, size=(40, 40)).save(home / "jpg" / f"{photo}.jpg")
+    mine = ("--model", f"ResNet101+SOA4={models[0]}", "--root", tmp_path / "data")
+    out = solar("evaluate", "--table", 2, *mine, *SMALL).stdout.splitlines()
+    place = next(i for i, line in enumerate(out) if line.startswith("ResNet101+SOA4"))
+    name, *numbers = out[place + 1].split()[1:]
+    assert name == "ResNet101+SOA4"
+    assert len(numbers) == 4
+    assert numbers[0] == numbers[1]  # both sets hold the same photos here

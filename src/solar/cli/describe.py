@@ -43,7 +43,7 @@ def describe(
 
     if output.suffix != ".npy":
         raise SolarError(f"The output {output} must end in .npy.")
-    wanted_scales = None if scales is None else parse_numbers(scales, "--scales")
+    wanted_scales = None if scales is None else parse_scales(scales)
     wanted_box = None if box is None else parse_box(box)
     network = load(model, device=device)
     if not isinstance(network, RetrievalNet):
@@ -63,16 +63,16 @@ def describe(
     errors().print(f"{len(rows)} × {network.dim} → {output}")
 
 
-def parse_numbers(text: str, option: str) -> tuple[float, ...]:
+def parse_scales(text: str, option: str = "--scales") -> tuple[float, ...]:
     """Read "1,1.41,0.7"; raise a SolarError for anything but positive numbers."""
     from math import isfinite
 
     from solar.errors import SolarError
 
     try:
-        numbers = tuple(float(part) for part in text.split(","))
+        scales = tuple(float(part) for part in text.split(","))
     except ValueError:
-        numbers = ()
-    if not numbers or any(not isfinite(n) or n <= 0 for n in numbers):
+        scales = ()
+    if not scales or any(not isfinite(s) or s <= 0 for s in scales):
         raise SolarError(f"{option} takes positive numbers such as 1,1.41,0.71, not {text!r}.")
-    return numbers
+    return scales

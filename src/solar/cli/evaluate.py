@@ -168,7 +168,7 @@ def evaluate(
 ) -> None:
     """Measure how well photos are found again: mAP, precision and recall, in percent."""
     from solar.cli import figures
-    from solar.cli.describe import parse_numbers
+    from solar.cli.describe import parse_scales
     from solar.errors import SolarError
     from solar.evaluate.report import FORMATS
 
@@ -185,7 +185,7 @@ def evaluate(
         "ground_truth": ground_truth,
         "distractors": distractors,
         "size": size,
-        "scales": None if scales is None else parse_numbers(scales, "--scales"),
+        "scales": None if scales is None else parse_scales(scales),
         "cache": cache,
         "average": average,
         "precision": precision,
@@ -198,7 +198,7 @@ def evaluate(
     if len(model or []) > 1:
         raise SolarError("Give one --model, and another one to compare it with as --against.")
     if sweep_p:
-        exponents = None if p is None else parse_numbers(p, "--p")
+        exponents = None if p is None else parse_scales(p, "--p")
         figures.sweep(what, models, exponents, output, measuring, style=style)
         return
     if what is None:

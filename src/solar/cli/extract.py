@@ -50,7 +50,7 @@ def extract(
     from time import perf_counter
 
     from solar import describe
-    from solar.cli.describe import parse_numbers
+    from solar.cli.describe import parse_scales
     from solar.cli.printing import errors, photo_progress, print_json
     from solar.images import find_photos
 
@@ -62,7 +62,7 @@ def extract(
             output,
             model=model,
             size=size,
-            scales=None if scales is None else parse_numbers(scales, "--scales"),
+            scales=None if scales is None else parse_scales(scales),
             orient=not ignore_orientation,
             mode="fast" if fast else "exact",
             dtype="float16" if half else "float32",

@@ -194,7 +194,7 @@ def rankings(
     with describing_and_ranking() as watching:
         found = listed(what, models, **measuring, **watching)
     if picture is not None:
-        from solar.show.rankings import draw_rankings
+        from solar.show.strips import draw_rankings
 
         _save_image(draw_rankings(found), picture)
     print_report(style, to_json(found), to_table(found))

@@ -51,26 +51,6 @@ class Settings:
     mode: Literal["exact", "fast"] = "exact"
     device: str = "cpu"
 
-    @classmethod
-    def of(
-        cls,
-        net: RetrievalNet,
-        *,
-        size: int | None = None,
-        scales: Sequence[float] | None = None,
-        orient: bool = True,
-        mode: Literal["exact", "fast"] = "exact",
-        device: str | None = None,
-    ) -> "Settings":
-        """The network's own where nothing else is asked for."""
-        return cls(
-            size or net.config.size,
-            net.config.scales if scales is None else tuple(scales),
-            orient,
-            mode,
-            torch.device(device or net.device).type,
-        )
-
 
 @dataclass(frozen=True)
 class Pace:
@@ -146,44 +126,32 @@ def extract(
     net = model if isinstance(model, RetrievalNet) else load_model(model)
     if not isinstance(net, RetrievalNet):
         raise SolarError(f"{name} describes patches, not photos: choose a retrieval model.")
-    settings = Settings.of(net, size=size, scales=scales, orient=orient, mode=mode, device=device)
+    settings = Settings(
+        size or net.config.size,
+        net.config.scales if scales is None else tuple(scales),
+        orient,
+        mode,
+        torch.device(device or net.device).type,
+    )
     with lock(destination):
-        store = create_store(
-            destination, photos, net, settings, boxes, name=name, dtype=dtype, shard_size=shard_size
+        store = Store.create(
+            destination,
+            photos.names,
+            model=name,
+            model_hash=fingerprint(net),
+            settings={**asdict(settings), "boxes": {k: list(v) for k, v in (boxes or {}).items()}},
+            dim=net.dim,
+            dtype=dtype,
+            shard_size=shard_size,
         )
         job = Job(photos, settings, dict(boxes or {}), pace or Pace())
         if scheduler is None and workers is None:
-            if store.pending():
-                job.run(store, describer(net, settings), progress)
+            job.run(store, describer(net, settings), progress)
         else:
             from solar.describe.cluster import run_on_cluster
 
             run_on_cluster(job, store, net, scheduler, workers, progress)
         return Store.open(destination)
-
-
-def create_store(
-    destination: str | Path,
-    photos: Photos,
-    net: RetrievalNet,
-    settings: Settings,
-    boxes: Mapping[str, Box] | None = None,
-    *,
-    name: str = "a network in memory",
-    dtype: Literal["float32", "float16"] = "float32",
-    shard_size: int = 1024,
-) -> Store:
-    """Start or continue the store of some photos by a network; see `extract`."""
-    return Store.create(
-        destination,
-        photos.names,
-        model=name,
-        model_hash=fingerprint(net),
-        settings={**asdict(settings), "boxes": {k: list(v) for k, v in (boxes or {}).items()}},
-        dim=net.dim,
-        dtype=dtype,
-        shard_size=shard_size,
-    )
 
 
 def describer(net: RetrievalNet, settings: Settings) -> Describer:
@@ -209,7 +177,7 @@ class Shards(Protocol):
     def write_shard(
         self,
         shard: int,
-        vectors: "list[Rows]",
+        vectors: list[Rows],
         names: list[str],
         sizes: list[tuple[int, int]],
         failures: dict[str, str],

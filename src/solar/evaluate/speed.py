@@ -100,7 +100,11 @@ def _measure_here(
     described = describing(model, size, scales, device=device)
     assert described is not None
     net = described.model
-    settings = Settings.of(net, size=size, scales=scales, device=device)
+    settings = Settings(
+        size or net.config.size,
+        net.config.scales if scales is None else tuple(scales),
+        device=torch.device(device or net.device).type,
+    )
     describe = describer(net, settings)
     shape = (1, settings.size * 3 // 4, settings.size, 3)
     photo = torch.from_numpy(np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8))

@@ -1,1 +1,1 @@
-"""Pictures of what was found. Functions return images or figures; commands save them."""
+"""What the package found, as pictures and pages for people."""

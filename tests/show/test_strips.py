@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from solar.evaluate.rankings import Hit, Listed, Ranking
-from solar.show.rankings import RIGHT, WRONG, draw_rankings
+from solar.show.strips import RIGHT, WRONG, draw_rankings
 
 GREY, BLUE = (128, 128, 128), (20, 40, 200)
 

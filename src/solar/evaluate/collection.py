@@ -265,7 +265,7 @@ def _labelled(
     extra: str,
 ) -> Opened:
     path = Path(what)
-    if (path / MANIFEST).is_file():
+    if is_store(path):
         store, labels = Store.open(path), None
     elif path.suffix.lower() in _VECTOR_FILES:
         raise SolarError(f"{path} has no labels: give a store, or a ground truth and --features.")
@@ -287,13 +287,18 @@ def _open(what: Features, describe: Describing | None, folder: Path, option: str
     if isinstance(what, np.ndarray | Store):
         return what
     path = Path(what)
-    if (path / MANIFEST).is_file():
+    if is_store(path):
         return Store.open(path)
     if path.name.partition(":")[0].lower().endswith(tuple(_VECTOR_FILES)):
         return read_vectors(what)
     if describe is None:
         raise SolarError(f"{option} {path} is no store, .npy, .pt or .mat file of descriptors.")
     return describe(find_photos(path), folder)
+
+
+def is_store(what: str | Path) -> bool:
+    """Whether a path is a store's folder."""
+    return Path(what, MANIFEST).is_file()
 
 
 def _called(what: Features | None, otherwise: str) -> str:

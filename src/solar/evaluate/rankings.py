@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from solar.describe.store import MANIFEST, Store
+from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluate.collection import (
     Features,
     Opened,
     describing,
+    is_store,
     kept,
     labelled_photos,
     open_collection,
@@ -231,8 +232,7 @@ class _Album:
         self.numbers = {name: number for number, name in enumerate(self.database.names)}
         self.others: Photos | None = None
         if isinstance(distractors, str | Path) and isinstance(opened.distractors, Store):
-            described = not (Path(distractors) / MANIFEST).is_file()
-            self.others = find_photos(distractors) if described else None
+            self.others = None if is_store(distractors) else find_photos(distractors)
 
     def query(self, number: int, found: Evaluation) -> Picture:
         """The photo that a query asks with."""
@@ -253,7 +253,7 @@ class _Album:
 
 
 def _labelled(what: str | Path, root: str | Path | None, opened: Opened) -> Photos:
-    if not (Path(what) / MANIFEST).is_file():
+    if not is_store(what):
         return labelled_photos(what, root)[0]
     if root is None:
         raise SolarError(f"{what} holds no photos: say with --root where they are.")

@@ -79,7 +79,7 @@ def test_descriptors_are_kept_for_the_next_time(
 ) -> None:
     cache = photos.parent / "cache"
     first = solar.evaluate(photos, model=model, cache=cache, **SMALL)
-    monkeypatch.setattr(RetrievalNet, "multiscale", None)  # nothing can be described any more
+    monkeypatch.setattr(RetrievalNet, "average", None)  # nothing can be described any more
     again = solar.evaluate(photos, model=model, cache=cache, **SMALL)
     assert again.to_dict() == first.to_dict()
     [store] = cache.iterdir()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluate import ranks as ranks_module
-from solar.evaluate.ranks import ranks
+from solar.evaluate.ranks import best, ranks
 
 
 def unit(rows: np.ndarray) -> np.ndarray:
@@ -218,3 +218,16 @@ def test_the_way_through_torch_gives_the_same_ranks(
 def test_a_device_that_is_not_there_is_told() -> None:
     with pytest.raises(SolarError, match="no device cuda here"):
         ranks(good[:1], good, [[0]], device="cuda")
+
+
+@given(tied(), st.integers(1, 200))
+@settings(deadline=None, max_examples=40)
+def test_the_best_rows_are_the_first_of_the_full_sort(
+    drawn: tuple[np.ndarray, np.ndarray, list[np.ndarray]], count: int
+) -> None:
+    queries, database, _ = drawn
+    half = len(database) // 2
+    found = best(queries, database[:half], count, distractors=database[half:], memory=4096)
+    for query, rows in zip(queries.astype(float), found, strict=True):
+        scores = (database.astype(float) * query).sum(axis=1)
+        assert rows.tolist() == np.argsort(-scores, kind="stable")[:count].tolist()

@@ -50,3 +50,29 @@ def test_csv_has_a_line_a_query_and_protocol(tmp_path: Path) -> None:
 def test_a_csv_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(SolarError, match="cannot be written"):
         Evaluation(("a", "b"), {"all": EASY}).write_csv(tmp_path / "none" / "out.csv")
+
+
+def test_a_csv_is_read_back(tmp_path: Path) -> None:
+    before = Evaluation(("a", "a"), {"easy": EASY, "hard": HARD})  # two boxes of one photo
+    before.write_csv(tmp_path / "out.csv")
+    after = Evaluation.read_csv(tmp_path / "out.csv")
+    assert after.queries == before.queries
+    for level, measures in before.protocols.items():
+        for name, values in measures.items():
+            np.testing.assert_allclose(after.protocols[level][name], values)
+
+
+def test_a_csv_of_something_else_is_refused(tmp_path: Path) -> None:
+    Evaluation(("a", "b"), {"easy": EASY, "hard": HARD}).write_csv(tmp_path / "out.csv")
+    whole = (tmp_path / "out.csv").read_text()
+    for content, sentence in (
+        ("name,label\na,b\n", "is not what --per-query writes"),
+        ("", "is not what --per-query writes"),
+        (whole.replace("50.0", "half"), "is not what --per-query writes"),
+        (whole.rpartition("b,hard")[0], "is cut short"),
+    ):
+        (tmp_path / "bad.csv").write_text(content)
+        with pytest.raises(SolarError, match=sentence):
+            Evaluation.read_csv(tmp_path / "bad.csv")
+    with pytest.raises(SolarError, match="cannot be read"):
+        Evaluation.read_csv(tmp_path / "none.csv")

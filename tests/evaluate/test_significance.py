@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -61,3 +63,13 @@ def test_other_queries_cannot_be_compared() -> None:
 def test_queries_without_answers_tell_nothing() -> None:
     with pytest.raises(SolarError, match="no query with an answer"):
         interval(np.array([np.nan]))
+
+
+def test_many_queries_take_little_memory() -> None:
+    values = RANDOM.uniform(0, 1, 20_000)
+    tracemalloc.start()
+    try:
+        interval(values)
+        assert tracemalloc.get_traced_memory()[1] < 64 * 2**20
+    finally:
+        tracemalloc.stop()

@@ -63,7 +63,7 @@ def describe(
     errors().print(f"{len(rows)} × {network.dim} → {output}")
 
 
-def parse_scales(text: str) -> tuple[float, ...]:
+def parse_scales(text: str, option: str = "--scales") -> tuple[float, ...]:
     """Read "1,1.41,0.7"; raise a SolarError for anything but positive numbers."""
     from math import isfinite
 
@@ -74,5 +74,5 @@ def parse_scales(text: str) -> tuple[float, ...]:
     except ValueError:
         scales = ()
     if not scales or any(not isfinite(s) or s <= 0 for s in scales):
-        raise SolarError(f"--scales takes positive numbers such as 1,1.41,0.71, not {text!r}.")
+        raise SolarError(f"{option} takes positive numbers such as 1,1.41,0.71, not {text!r}.")
     return scales

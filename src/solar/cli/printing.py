@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 from rich.progress import (
@@ -17,6 +17,9 @@ from rich.progress import (
     track,
 )
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from solar.evaluate.report import Table
 
 T = TypeVar("T")
 
@@ -37,6 +40,16 @@ def errors() -> Console:
 def print_json(value: Any) -> None:
     """Print for a program to read."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_report(style: str, data: Any, table: "Table") -> None:
+    """Print a result as text, JSON, Markdown or LaTeX."""
+    from solar.evaluate.report import RENDERERS
+
+    if style == "json":
+        print_json(data)
+    else:
+        sys.stdout.write(RENDERERS[style](table) + "\n")
 
 
 def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
@@ -84,4 +97,34 @@ class _Rate(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         """Draw it once it is known."""
-        return Text(f"{task.speed:.1f} photos/s" if task.speed else "")
+        known = task.speed and task.description == "Describing"
+        return Text(f"{task.speed:.1f} photos/s" if known else "")
+
+
+@contextmanager
+def describing_and_ranking() -> Iterator[dict[str, Any]]:
+    """Bars over the photos described and the rows ranked, gone when done.
+
+    Yields:
+        `progress` and `watch`, as `solar.evaluate` takes them.
+    """
+    console = errors()
+    columns = (
+        "[progress.description]{task.description}",
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
+        photos = bars.add_task("Describing", total=None, visible=False)
+        rows = bars.add_task("Ranking", total=None, visible=False)
+        yield {
+            "progress": lambda described, failed: bars.update(
+                photos, advance=described + failed, visible=True
+            ),
+            "watch": lambda done, total: bars.update(
+                rows, completed=done, total=total, visible=True
+            ),
+        }

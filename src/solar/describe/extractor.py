@@ -197,6 +197,28 @@ def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = Non
     return FastNet(net, device=settings.device, scales=settings.scales)
 
 
+class Shards(Protocol):
+    """What a job writes to: a `Store`, or several at once."""
+
+    shard_size: int
+
+    def pending(self) -> list[int]:
+        """The shards still to be written."""
+
+    def source(self, shard: int) -> list[str]:
+        """The names that a shard covers."""
+
+    def write_shard(
+        self,
+        shard: int,
+        vectors: list[Rows],
+        names: list[str],
+        sizes: list[tuple[int, int]],
+        failures: dict[str, str],
+    ) -> None:
+        """Write one shard."""
+
+
 @dataclass(frozen=True)
 class Job:
     """What to describe and how; small enough to be sent to workers."""
@@ -206,7 +228,7 @@ class Job:
     boxes: dict[str, Box]
     pace: Pace
 
-    def run(self, store: Store, describe: Describer, progress: Progress | None = None) -> None:
+    def run(self, store: Shards, describe: Describer, progress: Progress | None = None) -> None:
         """Describe all shards that a store still lacks."""
         shards = {shard: self._numbers(store, shard) for shard in store.pending()}
         decoded = self._decoded([n for numbers in shards.values() for n in numbers], describe)
@@ -263,7 +285,7 @@ class Job:
             return Decoded(number, None, (0, 0), str(error))
         return Decoded(number, photo.pixels, (photo.width, photo.height))
 
-    def _numbers(self, store: Store, shard: int) -> range:
+    def _numbers(self, store: Shards, shard: int) -> range:
         start = shard * store.shard_size
         return range(start, start + len(store.source(shard)))
 

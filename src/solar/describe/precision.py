@@ -13,7 +13,7 @@ What a trained network computes does not change; how it is computed does:
 
 import copy
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 
 import torch
@@ -23,6 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from solar.models import RetrievalNet
+from solar.models.retrieval import rescale
 from solar.nn import GeM, ResNet, SecondOrderAttention
 from solar.nn.resnet import BasicBlock, Bottleneck
 
@@ -82,12 +83,17 @@ class FastNet:
             return self._describe(pixels) if self._graphs is None else self._graphs(pixels)
 
     def _describe(self, pixels: Tensor) -> Tensor:
+        return self.net.average([self.net(images) for images in self.inputs(pixels)])
+
+    def inputs(self, pixels: Tensor) -> Iterator[Tensor]:
+        """What the trunk takes at each scale: images, or blocks of them on a GPU."""
         if not self._on_blocks:
-            return self.net.multiscale(self.net.normalise(pixels), self.scales)
+            images = self.net.normalise(pixels)
+            return (rescale(images, scale) for scale in self.scales)
         from solar.describe import kernels
 
-        blocks = (kernels.to_blocks(pixels, s, self.net.mean, self.net.std) for s in self.scales)
-        return self.net.average([self.net(x) for x in blocks])
+        mean, std = self.net.mean, self.net.std
+        return (kernels.to_blocks(pixels, scale, mean, std) for scale in self.scales)
 
 
 def fuse(trunk: ResNet, *, on_blocks: bool, positive: bool = False) -> nn.Sequential:

@@ -8,9 +8,10 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -57,6 +58,7 @@ def evaluate(
     precision: str | None = None,
     device: str | None = None,
     watch: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Measure how well photos are found again.
 
@@ -84,39 +86,120 @@ def evaluate(
         precision: See `solar.evaluate.ranks.ranks`.
         device: Where to compute scores (and, for a model that is not loaded yet, descriptors).
         watch: Told how many rows are ranked, and of how many.
+        progress: Told how many photos were just described, and how many could not be read.
 
     Raises:
         SolarError: Something is missing, unreadable, or does not belong together.
     """
-    network = _network(model, device)
-    describe = None if network is None else _Describer(network, size, scales)
-    measuring: dict[str, Any] = {
-        "average": average,
-        "precision": precision,
-        "device": device,
-        "watch": watch,
-    }
-    with _kept(cache) as folder:
-        if distractors is not None:
-            measuring["distractors"] = _open(distractors, describe, folder, "--distractors")
-        truth = _ground_truth(what, root, ground_truth)
-        if truth is not None:
-            names = ("the queries", "the database", _called(distractors, "the distractors"))
-            if features is not None:
-                database, queries = (_open(part, None, folder, "--features") for part in features)
-                names = (_called(features[1], names[0]), _called(features[0], names[1]), names[2])
-            else:
-                database, queries = _describe_truth(str(what), truth, root, describe, folder)
-            queries = queries.vectors() if isinstance(queries, Store) else queries
-            return evaluate_ground_truth(truth, database, queries, names=names, **measuring)
+    describe = describing(model, size, scales, device=device, progress=progress)
+    with kept(cache) as folder:
+        opened = open_collection(
+            what,
+            describe,
+            folder,
+            root=root,
+            ground_truth=ground_truth,
+            features=features,
+            distractors=distractors,
+        )
+        return opened.measure(average=average, precision=precision, device=device, watch=watch)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A set and its descriptors by one model, ready to be ranked.
+
+    Attributes:
+        database: (n, dim) unit rows.
+        names: What to call queries, database and distractors in a complaint.
+        distractors: Rows that are never right.
+        truth: What is right; None for labelled photos, which ask for each other.
+        queries: (nq, dim) unit rows of the truth's queries.
+        photos: The names of labelled photos, a row each.
+        labels: What they show.
+        failures: Photos that could not be read, and why.
+    """
+
+    database: Database
+    names: tuple[str, str, str]
+    distractors: Database | None = None
+    truth: GroundTruth | None = None
+    queries: Vectors | None = None
+    photos: Sequence[str] = ()
+    labels: Sequence[str] = ()
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    def measure(
+        self,
+        *,
+        average: str = "trapezoid",
+        precision: str | None = None,
+        device: str | None = None,
+        watch: Callable[[int, int], None] | None = None,
+    ) -> Evaluation:
+        """Rank and measure; see `evaluate`."""
+        how: dict[str, Any] = {
+            "distractors": self.distractors,
+            "average": average,
+            "precision": precision,
+            "device": device,
+            "watch": watch,
+            "names": self.names,
+        }
+        if self.truth is not None:
+            assert self.queries is not None
+            return evaluate_ground_truth(self.truth, self.database, self.queries, **how)
+        found = evaluate_labels(self.database, self.labels, photos=self.photos, **how)
+        return replace(found, failures=self.failures)
+
+
+def open_collection(
+    what: str | Path,
+    describe: Describing | None,
+    folder: Path,
+    *,
+    root: str | Path | None = None,
+    ground_truth: str | Path | None = None,
+    features: tuple[Features, Features] | None = None,
+    distractors: Features | None = None,
+) -> Opened:
+    """Find a set's photos or descriptors, and describe what is not described yet.
+
+    Args:
+        what: See `evaluate`.
+        describe: Makes descriptors; None where there are `features`.
+        folder: Where it keeps them.
+        root: See `evaluate`.
+        ground_truth: See `evaluate`.
+        features: See `evaluate`.
+        distractors: See `evaluate`.
+
+    Raises:
+        SolarError: Something is missing, unreadable, or does not belong together.
+    """
+    more = None
+    if distractors is not None:
+        more = _open(distractors, describe, folder, "--distractors")
+    extra = _called(distractors, "the distractors")
+    truth = find_truth(what, root, ground_truth)
+    if truth is not None:
+        names = ("the queries", "the database", extra)
         if features is not None:
-            raise SolarError(f"--features needs the ground truth that goes with them, not {what}.")
-        return _evaluate_labelled(what, root, describe, folder, measuring)
+            database, queries = (_open(part, None, folder, "--features") for part in features)
+            names = (_called(features[1], names[0]), _called(features[0], names[1]), extra)
+        else:
+            database, queries = _describe_truth(str(what), truth, root, describe, folder)
+        queries = queries.vectors() if isinstance(queries, Store) else queries
+        return Opened(database, names, more, truth, queries)
+    if features is not None:
+        raise SolarError(f"--features needs the ground truth that goes with them, not {what}.")
+    return replace(_labelled(what, root, describe, folder, extra), distractors=more)
 
 
-def _ground_truth(
+def find_truth(
     what: str | Path, root: str | Path | None, ground_truth: str | Path | None
 ) -> GroundTruth | None:
+    """The ground truth of a set; None for labelled photos, which need none."""
     name = os.fspath(what)
     if name in SIZES:
         if ground_truth is None and root is None:
@@ -133,20 +216,16 @@ def _describe_truth(
     what: str,
     truth: GroundTruth,
     root: str | Path | None,
-    describe: _Describer | None,
+    describe: Describing | None,
     folder: Path,
 ) -> tuple[Database, Database]:
     """Descriptors of the database and of the queries, these cut to their boxes."""
     if describe is None:
         raise SolarError(f"Evaluating {what} takes a --model, or --features that one has made.")
-    home = truth.path.parent if root is None else root
-    folders = picture_folders(what if what in SIZES else "", home)
-    database = find_pictures(truth.database, folders)
+    database, asked = truth_photos(what, truth, root)
     # Two queries may be parts of one photo, so a query's name needs its number.
-    asked = find_pictures(list(dict.fromkeys(query.photo for query in truth.queries)), folders)
-    places = dict(zip(asked.names, asked.places, strict=True))
     names = [f"{number}/{query.photo}" for number, query in enumerate(truth.queries)]
-    queries = Photos(tuple(names), tuple(places[query.photo] for query in truth.queries))
+    queries = Photos(tuple(names), asked.places)
     boxes = {n: q.box for n, q in zip(names, truth.queries, strict=True) if q.box is not None}
     stores = describe(database, folder), describe(queries, folder, boxes)
     for store in stores:
@@ -155,24 +234,44 @@ def _describe_truth(
     return stores
 
 
-def _evaluate_labelled(
+def truth_photos(what: str, truth: GroundTruth, root: str | Path | None) -> tuple[Photos, Photos]:
+    """Where the photos of the database and of the queries are (a photo may be asked for twice).
+
+    Raises:
+        SolarError: One is missing.
+    """
+    home = truth.path.parent if root is None else root
+    folders = picture_folders(what if what in SIZES else "", home)
+    database = find_pictures(truth.database, folders)
+    asked = find_pictures(list(dict.fromkeys(query.photo for query in truth.queries)), folders)
+    places = dict(zip(asked.names, asked.places, strict=True))
+    photos = tuple(query.photo for query in truth.queries)
+    return database, Photos(photos, tuple(places[photo] for photo in photos))
+
+
+def labelled_photos(what: str | Path, root: str | Path | None) -> tuple[Photos, list[str]]:
+    """Photos sorted as `landmark/photo.jpg`, or listed in a CSV, and what each shows."""
+    path = Path(what)
+    if path.suffix.lower() == ".csv":
+        return read_csv(path, root)
+    photos = find_photos(path)
+    return photos, folder_labels(photos.names, path)
+
+
+def _labelled(
     what: str | Path,
     root: str | Path | None,
-    describe: _Describer | None,
+    describe: Describing | None,
     folder: Path,
-    measuring: Mapping[str, Any],
-) -> Evaluation:
+    extra: str,
+) -> Opened:
     path = Path(what)
-    if (path / MANIFEST).is_file():
+    if is_store(path):
         store, labels = Store.open(path), None
     elif path.suffix.lower() in _VECTOR_FILES:
         raise SolarError(f"{path} has no labels: give a store, or a ground truth and --features.")
     else:
-        if path.suffix.lower() == ".csv":
-            photos, given = read_csv(path, root)
-        else:
-            photos = find_photos(path)
-            given = folder_labels(photos.names, path)
+        photos, given = labelled_photos(path, root)
         labels = dict(zip(photos.names, given, strict=True))
         if describe is None:
             raise SolarError(f"Evaluating {path} takes a --model.")
@@ -180,17 +279,16 @@ def _evaluate_labelled(
     if not len(store):
         raise SolarError(f"No photo of {path} could be read.")
     mine = folder_labels(store.names, path) if labels is None else [labels[n] for n in store.names]
-    names = (str(path), str(path), _called(measuring.get("distractors"), "the distractors"))
-    found = evaluate_labels(store, mine, photos=store.names, names=names, **measuring)
-    return replace(found, failures=store.failures)
+    names = (str(path), str(path), extra)
+    return Opened(store, names, photos=store.names, labels=mine, failures=store.failures)
 
 
-def _open(what: Features, describe: _Describer | None, folder: Path, option: str) -> Database:
+def _open(what: Features, describe: Describing | None, folder: Path, option: str) -> Database:
     """Descriptors from an array, a store or a file, or of photos; files are mapped, not read."""
     if isinstance(what, np.ndarray | Store):
         return what
     path = Path(what)
-    if (path / MANIFEST).is_file():
+    if is_store(path):
         return Store.open(path)
     if path.name.partition(":")[0].lower().endswith(tuple(_VECTOR_FILES)):
         return read_vectors(what)
@@ -199,11 +297,37 @@ def _open(what: Features, describe: _Describer | None, folder: Path, option: str
     return describe(find_photos(path), folder)
 
 
+def is_store(what: str | Path) -> bool:
+    """Whether a path is a store's folder."""
+    return Path(what, MANIFEST).is_file()
+
+
 def _called(what: Features | None, otherwise: str) -> str:
     return os.fspath(what) if isinstance(what, str | Path) else otherwise
 
 
-def _network(model: RetrievalNet | str | Path | None, device: str | None) -> RetrievalNet | None:
+class Describing(Protocol):
+    """Turns photos into a store below a folder, or finds the one it has made there before."""
+
+    def __call__(
+        self, photos: Photos, folder: Path, boxes: Mapping[str, Box] | None = None
+    ) -> Store:
+        """Describe photos, some of them only inside a box."""
+
+
+def describing(
+    model: RetrievalNet | str | Path | None,
+    size: int | None = None,
+    scales: Sequence[float] | None = None,
+    *,
+    device: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Describer | None:
+    """What describes the photos of a set by a model; None where there is no model.
+
+    Raises:
+        SolarError: The model cannot be loaded, or is not for photos.
+    """
     if model is None:
         return None
     from solar.models import RetrievalNet, load
@@ -211,11 +335,11 @@ def _network(model: RetrievalNet | str | Path | None, device: str | None) -> Ret
     network = load(os.fspath(model), device=device) if isinstance(model, str | Path) else model
     if not isinstance(network, RetrievalNet):
         raise SolarError(f"{model} describes patches, not photos: choose a retrieval model.")
-    return network
+    return Describer(network, size, None if scales is None else tuple(scales), progress)
 
 
 @contextmanager
-def _kept(cache: str | Path | None) -> Iterator[Path]:
+def kept(cache: str | Path | None) -> Iterator[Path]:
     """The folder for stores: the user's, or one that is gone afterwards."""
     if cache is not None:
         yield Path(cache)
@@ -225,28 +349,39 @@ def _kept(cache: str | Path | None) -> Iterator[Path]:
 
 
 @dataclass(frozen=True)
-class _Describer:
+class Describer:
     """Photos to a store, in a folder of its own for everything that shapes the descriptors."""
 
     model: RetrievalNet
-    size: int | None
-    scales: Sequence[float] | None
+    size: int | None = None
+    scales: tuple[float, ...] | None = None
+    progress: Callable[[int, int], None] | None = None
 
     def __call__(
         self, photos: Photos, folder: Path, boxes: Mapping[str, Box] | None = None
     ) -> Store:
+        """Describe photos, some of them only inside a box, unless that was done before."""
         from solar.describe import extract
-        from solar.models import fingerprint
 
-        settings = [fingerprint(self.model), self.size, list(self.scales or ()), photos.names]
-        places = [str(place) for place in photos.places]
-        key = json.dumps([*settings, places, dict(boxes or {})])
-        name = f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.store"
         return extract(
             photos,
-            folder / name,
+            self.place(photos, folder, boxes),
             model=self.model,
             size=self.size,
             scales=self.scales,
             boxes=boxes,
+            progress=self.progress,
         )
+
+    def place(self, photos: Photos, folder: Path, boxes: Mapping[str, Box] | None = None) -> Path:
+        """The store's own folder below `folder`."""
+        settings = [self._fingerprint, self.size, list(self.scales or ()), photos.names]
+        places = [str(place) for place in photos.places]
+        key = json.dumps([*settings, places, dict(boxes or {})])
+        return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.store"
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        from solar.models import fingerprint
+
+        return fingerprint(self.model)

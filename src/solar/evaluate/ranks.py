@@ -104,6 +104,49 @@ def ranks(
     return [a.answer() for a in asked]
 
 
+def best(
+    queries: Vectors,
+    database: Database,
+    count: int,
+    *,
+    distractors: Database | None = None,
+    memory: int = MEMORY,
+    names: tuple[str, str, str] = ("the queries", "the database", "the distractors"),
+) -> list[npt.NDArray[np.int64]]:
+    """List the rows that come first for a few queries, in the order that `ranks` counts.
+
+    Every score is computed with care, so this is for looking at some queries, not for all.
+
+    Args:
+        queries: (nq, dim), unit rows.
+        database: (n, dim), unit rows.
+        count: How many rows to list.
+        distractors: More rows, numbered after the database's.
+        memory: Bytes that chunks of rows and their products may take.
+        names: What to call the three in a complaint.
+
+    Raises:
+        SolarError: Shapes do not fit, or a row is not finite or not of length one.
+    """
+    parts = [(names[1], database)] + ([] if distractors is None else [(names[2], distractors)])
+    dim = _check_shapes(names[0], queries, parts)
+    dtype = np.dtype(np.float64)
+    queries = np.ascontiguousarray(queries, dtype)
+    check_rows(names[0], queries)
+    total = sum(len(part) for _, part in parts)
+    chunk = _rows_a_chunk(total, 2 * dim, 1, dtype, memory)
+    found = [(np.empty(0), np.empty(0, np.int64)) for _ in queries]
+    with ThreadPoolExecutor(1) as reader:
+        for start, block in _blocks(reader, parts, chunk, dtype, total):
+            numbers = np.arange(start, start + len(block))
+            for one, query in enumerate(queries):
+                scores = np.concatenate([found[one][0], _dots(block, query)])
+                rows = np.concatenate([found[one][1], numbers])
+                first = np.argsort(-scores, kind="stable")[:count]
+                found[one] = scores[first], rows[first]
+    return [rows for _, rows in found]
+
+
 class _Asked:
     """One query, the rows it asks about in ascending order, and what is known of them so far.
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from solar.errors import SolarError
 from solar.evaluate.metrics import Numbers, mean
 from solar.files import replacing
 
@@ -67,6 +70,39 @@ class Evaluation:
             for number, query in enumerate(self.queries):
                 for protocol, table in self.protocols.items():
                     out.writerow([query, protocol, *(_percent(table[n][number]) for n in names)])
+
+    @classmethod
+    def read_csv(cls, path: str | Path) -> "Evaluation":
+        """Read what `write_csv` has written.
+
+        Raises:
+            SolarError: The file cannot be read, or holds something else.
+        """
+        try:
+            with Path(path).open(encoding="utf-8", newline="") as file:
+                lines = list(csv.DictReader(file))
+            protocols = dict.fromkeys(line["protocol"] for line in lines)
+            names = [name for name in lines[0] if name not in ("query", "protocol")]
+            found = {
+                protocol: {
+                    name: np.array([_share(x[name]) for x in lines if x["protocol"] == protocol])
+                    for name in names
+                }
+                for protocol in protocols
+            }
+            first = next(iter(protocols))
+            queries = tuple(line["query"] for line in lines if line["protocol"] == first)
+        except OSError as error:
+            raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+        except (KeyError, IndexError, TypeError, ValueError, csv.Error) as error:
+            raise SolarError(f"{path} is not what --per-query writes.") from error
+        if any(len(v) != len(queries) for table in found.values() for v in table.values()):
+            raise SolarError(f"{path} is cut short: write it again with --per-query.")
+        return cls(queries, found)
+
+
+def _share(percent: str) -> float:
+    return float(percent) / 100 if percent else float("nan")
 
 
 def _mean_name(measure: str) -> str:

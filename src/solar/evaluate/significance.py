@@ -9,7 +9,7 @@ from solar.evaluate.metrics import Numbers
 from solar.evaluate.result import Evaluation
 
 RESAMPLES = 10_000
-_AT_ONCE = 1000
+_AT_ONCE = 2**20  # numbers drawn
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ def interval(values: Numbers, *, confidence: float = 0.95, seed: int = 0) -> tup
     known = _known(values)
     random = np.random.default_rng(seed)
     means = [
-        known[random.integers(0, len(known), (_AT_ONCE, len(known)))].mean(axis=1)
-        for _ in range(RESAMPLES // _AT_ONCE)
+        known[random.integers(0, len(known), (some, len(known)))].mean(axis=1)
+        for some in _portions(len(known))
     ]
     low, high = np.quantile(np.concatenate(means), [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
@@ -83,13 +83,19 @@ def compare(
     random = np.random.default_rng(seed)
     observed = abs(apart.mean())
     as_large = 0
-    for _ in range(RESAMPLES // _AT_ONCE):
-        signs = random.choice((-1.0, 1.0), (_AT_ONCE, len(apart)))
+    for some in _portions(len(apart)):
+        signs = random.choice((-1.0, 1.0), (some, len(apart)))
         # Sums of the same numbers in another order differ in their last bits.
         as_large += int(np.count_nonzero(np.abs((signs * apart).mean(axis=1)) >= observed - 1e-12))
     low, high = interval(apart, confidence=confidence, seed=seed)
     # The observed order is one of the possible ones: p is never 0.
     return Comparison(float(apart.mean()), low, high, (as_large + 1) / (RESAMPLES + 1))
+
+
+def _portions(queries: int) -> list[int]:
+    """How many resamples to draw at a time, so that many queries do not take much memory."""
+    most = max(1, _AT_ONCE // queries)
+    return [min(most, RESAMPLES - start) for start in range(0, RESAMPLES, most)]
 
 
 def _known(values: Numbers) -> Numbers:

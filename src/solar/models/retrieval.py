@@ -179,7 +179,7 @@ class RetrievalNet(nn.Module):
             (b, 3, h, w) to (b, dim), unit norm.
         """
         scales = self.config.scales if scales is None else scales
-        return self.average([(forward or self)(_rescale(images, scale)) for scale in scales])
+        return self.average([(forward or self)(rescale(images, scale)) for scale in scales])
 
     def average(self, vectors: Sequence[Tensor]) -> Tensor:
         """Average the descriptors of one photo's scales, (b, dim) each.
@@ -244,7 +244,8 @@ class RetrievalNet(nn.Module):
         return rows
 
 
-def _rescale(images: Tensor, scale: float) -> Tensor:
+def rescale(images: Tensor, scale: float) -> Tensor:
+    """Resize normalised images bilinearly, without antialiasing, as published."""
     if scale == 1:
         return images
     return F.interpolate(images, scale_factor=scale, mode="bilinear", align_corners=False)

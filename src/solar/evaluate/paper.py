@@ -1,0 +1,169 @@
+"""The published numbers: tables 1 and 2 of the SOLAR paper (ECCV 2020), and what it says of cost.
+
+Percent; None where the paper prints a dash. A set with `+1m` has a million distractors.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Results: TypeAlias = Mapping[str, Mapping[str, Mapping[str, float | None]]]
+"""Set to protocol to measure to percent: `results["roxford5k"]["hard"]["mAP"]`."""
+
+SETS = {
+    "roxford5k": "ROxf",
+    "roxford5k+1m": "ROxf+1M",
+    "rparis6k": "RPar",
+    "rparis6k+1m": "RPar+1M",
+}
+"""The sets of the tables, and what the tables call them."""
+
+Column: TypeAlias = tuple[str, str, str]
+"""Protocol, set, measure."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of a table.
+
+    Attributes:
+        name: As printed there, without references.
+        group: The heading it stands under.
+        values: A number a column of its table.
+        model: The zoo's name of a published file of this method.
+    """
+
+    name: str
+    group: str
+    values: Sequence[float | None]
+    model: str = ""
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table of the paper: its columns from left to right and its rows from top to bottom."""
+
+    number: int
+    title: str
+    columns: Sequence[Column]
+    methods: Sequence[Method]
+
+    def published(self, method: Method) -> Results:
+        """A row by set, protocol and measure."""
+        found: dict[str, dict[str, dict[str, float | None]]] = {}
+        for (protocol, name, measure), value in zip(self.columns, method.values, strict=True):
+            found.setdefault(name, {}).setdefault(protocol, {})[measure] = value
+        return found
+
+
+_LOCAL, _GLOBAL, _OURS = "Local aggregation", "Global single-pass", "The paper's own"
+_GEM_SOTA, _SOLAR = "gem-r101-gl18", "solar-r101"
+
+# Table 1 as it is printed, one half after the other: mAP and mP@10 for each of the sets.
+_MEDIUM = """
+HesAff-rSIFT-ASMK*      60.4 85.6  45.0 76.0  61.2 97.9  42.0 95.3
+DELF-ASMK*              65.7 87.9    --   --  77.1 98.7    --   --
+DELF-D2R-R-ASMK*        69.9 89.0    --   --  78.7 99.0    --   --
+DELF-D2R-R-ASMK* [GL18] 73.3 90.0  61.0 84.6  80.7 99.1  60.2 97.9
+AlexNet-GeM             43.3 62.1  24.2 42.8  58.0 91.6  29.9 84.6
+VGG16-GeM               61.9 82.7  42.6 68.1  69.3 97.9  45.4 94.1
+ResNet101-R-MAC         60.9 78.1  39.3 62.1  78.9 96.9  54.8 93.9
+ResNet101-SPoC [O]      39.8 61.0  21.5 40.4  69.2 96.7  41.6 92.0
+ResNet101-CroW          41.4 58.8  22.5 40.5  62.9 94.4  34.1 87.1
+ResNet101-GeM [O]       45.8 66.2  25.6 45.1  69.7 97.6  46.2 94.0
+ResNet101-GeM           64.7 84.7  45.2 71.7  77.2 98.1  52.3 95.3
+ResNet101-GeM+DAME      65.3 85.0  44.7 70.1  77.1 98.4  50.3 94.6
+ResNet101-GeM+AP        67.5   --  47.5   --  80.1   --  52.5   --
+ResNet101-GeM [SOTA]    67.3 84.7  49.5   --  80.6 96.7  57.3   --
+ResNet101-GeM+SOS       67.6 84.7  50.0 73.1  80.9 96.6  57.6 94.4
+ResNet101+SOA           68.6 85.7  51.3 74.7  81.4 96.6  58.8 94.6
+ResNet101+SOLAR         69.9 86.7  53.5 76.7  81.6 97.1  59.2 94.9
+"""
+_HARD = """
+HesAff-rSIFT-ASMK*      36.4 56.7  25.7 42.1  34.5 80.6  16.5 63.4
+DELF-ASMK*              41.0 57.9    --   --  54.6 90.9    --   --
+DELF-D2R-R-ASMK*        45.6 61.9    --   --  57.7 93.0    --   --
+DELF-D2R-R-ASMK* [GL18] 47.6 64.3  33.6 53.7  61.3 93.4  29.9 82.4
+AlexNet-GeM             17.1 26.2   9.4 11.9  29.7 67.6   8.4 39.6
+VGG16-GeM               33.7 51.0  19.0 29.4  44.3 83.7  19.1 64.9
+ResNet101-R-MAC         32.4 50.0  12.5 24.9  59.4 86.1  28.0 70.0
+ResNet101-SPoC [O]      12.4 23.8   2.8  5.6  44.7 78.0  15.3 54.4
+ResNet101-CroW          13.9 25.7   3.0  6.6  36.9 77.9  10.3 45.1
+ResNet101-GeM [O]       18.1 31.3   4.7 13.4  47.0 84.9  20.3 70.4
+ResNet101-GeM           38.5 53.0  19.9 34.9  56.3 89.1  24.7 73.3
+ResNet101-GeM+DAME      40.4 56.3  22.8 35.6  56.0 88.0  22.0 69.0
+ResNet101-GeM+AP        42.8   --  23.2   --  60.5   --  25.1   --
+ResNet101-GeM [SOTA]    44.3 59.7  25.7   --  61.5 90.7  29.8   --
+ResNet101-GeM+SOS       44.9 60.1  26.2 42.9  61.9 91.0  30.3 78.9
+ResNet101+SOA           46.9 62.7  28.3 46.0  63.7 91.9  32.4 80.9
+ResNet101+SOLAR         47.9 63.0  29.9 48.9  64.5 93.0  33.4 81.6
+"""
+_MODELS = {
+    "VGG16-GeM": "gem-vgg16-sfm120k-lw",
+    "ResNet101-GeM": "gem-r101-sfm120k-lw",
+    "ResNet101-GeM [SOTA]": _GEM_SOTA,
+    "ResNet101+SOLAR": _SOLAR,
+}
+
+
+def _table_1() -> list[Method]:
+    found = []
+    for medium, hard in zip(_MEDIUM.split("\n")[1:-1], _HARD.split("\n")[1:-1], strict=True):
+        name = medium[:24].rstrip()
+        cells = medium[24:].split() + hard[24:].split()
+        values = [None if cell == "--" else float(cell) for cell in cells]
+        group = _LOCAL if "ASMK" in name else _OURS if "+SO" in name else _GLOBAL
+        found.append(Method(name, group, values, _MODELS.get(name, "")))
+    return found
+
+
+TABLE_1 = PaperTable(
+    1,
+    "Large-scale image retrieval, mAP and mP@10 in percent",
+    [(p, s, m) for p in ("medium", "hard") for s in SETS for m in ("mAP", "mP@10")],
+    _table_1(),
+)
+
+TABLE_2 = PaperTable(
+    2,
+    "Second-order components, mAP in percent",
+    [(p, s, "mAP") for p in ("medium", "hard") for s in ("roxford5k", "rparis6k")],
+    [
+        Method("ResNet101-GeM [SOTA]", "None (baseline)", (67.3, 80.6, 44.3, 61.5), _GEM_SOTA),
+        Method("ResNet101-GeM+SOS", "Loss (SOS)", (67.6, 80.9, 44.9, 61.9)),
+        Method("ResNet101+SOA4", "Spatial (SOA)", (68.2, 81.0, 45.7, 62.3)),
+        Method("ResNet101+SOA5", "Spatial (SOA)", (68.3, 81.3, 45.9, 62.8)),
+        Method("ResNet101+SOA4,5", "Spatial (SOA)", (68.6, 81.4, 46.9, 63.7)),
+        Method("ResNet101+SOLAR", "Both (SOLAR)", (69.9, 81.6, 47.9, 64.5), _SOLAR),
+    ],
+)
+
+TABLES = {table.number: table for table in (TABLE_1, TABLE_2)}
+
+
+DISTRACTORS = 1_001_001
+"""Photos in the million distractors of Revisited Oxford and Paris."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What describing costs by a method, as printed.
+
+    Attributes:
+        name: The method.
+        where: The device it was measured on.
+        seconds: A photo.
+        descriptors: GB for the million distractors; in units of 2³⁰ bytes, going by SOLAR's.
+    """
+
+    name: str
+    where: str
+    seconds: str
+    descriptors: float
+
+
+COSTS = (
+    Cost("DELF-D2R-R-ASMK* [GL18]", "Titan Xp", "> 1.5", 27.6),
+    Cost("ResNet101+SOLAR", "Titan Xp", "0.15", 7.7),  # 7.4 % more than GeM
+)
+"""Section "Speed & Memory Costs" of the paper."""

@@ -1,0 +1,47 @@
+import io
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from solar.errors import SolarError
+from solar.evaluate.result import Evaluation
+from solar.evaluate.sweep import Sweep
+from solar.show.curves import plot_sweep
+
+
+def swept(model: str, learnt: float | None, *levels: str) -> Sweep:
+    evaluations = {
+        p: Evaluation(("q",), {level: {"AP": np.array([1 / p])} for level in levels})
+        for p in (1.0, 3.0, 10.0)
+    }
+    return Sweep(model, learnt, evaluations)
+
+
+def test_a_panel_a_set_and_protocol_a_curve_a_model() -> None:
+    levels = ("easy", "medium", "hard")
+    sweeps = [swept("GeM", 2.9, *levels), swept("SOLAR", None, *levels)]
+    figure = plot_sweep({"roxford5k": sweeps, "rparis6k": sweeps})
+    titles = [axis.get_title() for axis in figure.axes]
+    assert titles == ["roxford5k, Medium", "roxford5k, Hard", "rparis6k, Medium", "rparis6k, Hard"]
+    curves = [line for line in figure.axes[0].lines if line.get_marker() != "None"]
+    for line in curves:
+        np.testing.assert_allclose(line.get_xdata(), [1, 3, 10])
+        np.testing.assert_allclose(line.get_ydata(), [100, 100 / 3, 10])
+    dotted = [line for line in figure.axes[0].lines if line not in curves]
+    assert [list(line.get_xdata()) for line in dotted] == [[2.9, 2.9]]
+    [legend] = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["GeM (learnt p = 2.9)", "SOLAR"]
+
+
+def test_the_figure_can_be_saved() -> None:
+    encoded = io.BytesIO()
+    plot_sweep({"photos": [swept("GeM", 3.0, "all")]}).savefig(encoded, format="png")
+    assert Image.open(encoded).width > 300
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(SolarError, match=r"pip install 'solar-retrieval\[show\]'"):
+        plot_sweep({"photos": [swept("GeM", 3.0, "all")]})

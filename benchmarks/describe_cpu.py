@@ -138,7 +138,8 @@ def main() -> None:
             f"{shown:>8}{cosine:>10.6f}{centred:>9.4f}"
         )
     if arguments.json:
-        settings = {key: str(value) for key, value in vars(arguments).items() if key != "json"}
+        given = {k: v.name if isinstance(v, Path) else str(v) for k, v in vars(arguments).items()}
+        settings = {key: value for key, value in given.items() if key != "json"}
         result = {"machine": machine(), "settings": settings, "others": others, "rows": rows}
         arguments.json.write_text(json.dumps(result, indent=1) + "\n")
 

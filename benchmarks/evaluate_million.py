@@ -1,6 +1,6 @@
 """Revisited Oxford among a million distractors: counting ranks against sorting everything.
 
-    python benchmarks/evaluate_million.py --folder /tmp/million [--rows 1001001] [--json out.json]
+    python benchmarks/evaluate_million.py --folder scratch [--rows 1001001] [--json out.json]
 
 Writes random unit descriptors of 2,048 numbers: `--rows` distractors (8.2 GB for the full million),
 4,993 database rows and 70 queries, with a little of each query mixed into its answers in the real
@@ -11,6 +11,11 @@ page cache:
 - numpy: load, concatenate database and distractors (as the published evaluation does), one matrix
   product, one full argsort; needs about 17 GB for the full million
 - numpy lean: the same without the concatenation, whose copy an expert would save
+- numpy float64: products in double precision and a stable sort: slow, and what is right. Single
+  precision swaps rows whose scores differ by less than its rounding, so its mAP is off by a little
+
+With `--gpu` instead: ours with the product on a GPU that has been started, and mere reading of the
+file in chunks, which is what it should be bound by.
 
 Time runs from after `import numpy` to the three mAPs, opening and importing the rest included.
 Memory is the largest RssAnon of /proc/self/status, looked at every 10 ms, less what it was at the
@@ -67,7 +72,7 @@ def unit(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
 
-def ours(folder: Path, truth_file: Path) -> dict[str, float]:
+def ours(folder: Path, truth_file: Path, device: str | None = None) -> dict[str, float]:
     """The three mAPs by `solar.evaluate`."""
     from solar.evaluate import evaluate
 
@@ -76,6 +81,7 @@ def ours(folder: Path, truth_file: Path) -> dict[str, float]:
         ground_truth=truth_file,
         features=(folder / "database.npy", folder / "queries.npy"),
         distractors=folder / "distractors.npy",
+        device=device,
     )
     return {protocol: found.mean("AP", protocol) for protocol in PROTOCOLS}
 
@@ -91,6 +97,20 @@ def by_numpy(folder: Path, truth_file: Path, *, lean: bool = False) -> dict[str,
         scores = everything @ queries.T
     order = np.argsort(-scores, axis=0)
     return mean_precisions(order, truth_file)
+
+
+def in_double_precision(folder: Path, truth_file: Path) -> dict[str, float]:
+    """The three mAPs from scores in double precision and a stable full sort."""
+    queries = np.load(folder / "queries.npy").astype(np.float64)
+    files = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("database", "distractors")]
+    scores = np.concatenate(
+        [
+            rows[start : start + CHUNK].astype(np.float64) @ queries.T
+            for rows in files
+            for start in range(0, len(rows), CHUNK)
+        ]
+    )
+    return mean_precisions(np.argsort(-scores, axis=0, kind="stable"), truth_file)
 
 
 def mean_precisions(order: np.ndarray[Any, Any], truth_file: Path) -> dict[str, float]:
@@ -109,11 +129,26 @@ def mean_precisions(order: np.ndarray[Any, Any], truth_file: Path) -> dict[str, 
     return {protocol: mean(measure(found[protocol])["AP"]) for protocol in PROTOCOLS}
 
 
+def reading(folder: Path, truth_file: Path) -> dict[str, float]:
+    """Copy the file's rows into memory a chunk at a time, and do nothing with them."""
+    rows = np.load(folder / "distractors.npy", mmap_mode="r")
+    chunk = np.empty((CHUNK, DIM), np.float32)
+    for start in range(0, len(rows), CHUNK):
+        some = rows[start : start + CHUNK]
+        np.copyto(chunk[: len(some)], some)
+    return dict.fromkeys(PROTOCOLS, float("nan"))
+
+
 SIDES: dict[str, Callable[[Path, Path], dict[str, float]]] = {
     "ours": ours,
     "numpy": by_numpy,
     "numpy lean": lambda folder, truth: by_numpy(folder, truth, lean=True),
+    "numpy float64": in_double_precision,
+    "gpu": lambda folder, truth: ours(folder, truth, "cuda"),
+    "reading": reading,
 }
+
+PLAIN = ("ours", "numpy", "numpy lean", "numpy float64")
 
 
 def anonymous() -> int:
@@ -135,6 +170,10 @@ def run_side(name: str, folder: Path, truth_file: Path) -> dict[str, Any]:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
+    if name == "gpu":  # starting one takes seconds, whatever is evaluated then
+        import torch
+
+        torch.zeros(1, device="cuda")
     start = time.perf_counter()
     means = SIDES[name](folder, truth_file)
     seconds = time.perf_counter() - start
@@ -159,6 +198,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=MILLION)
     parser.add_argument("--ground-truth", type=Path, default=TRUTH)
     parser.add_argument("--repeat", type=int, default=1, help="the fastest counts")
+    parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -168,8 +208,8 @@ def main() -> None:
     generate(options.folder, options.ground_truth, options.rows)
     os.sync()
     found: dict[str, dict[str, Any]] = {}
-    print(f"{'':12} {'seconds':>8} {'MiB':>8}   {'mAP E/M/H'}")
-    for name in SIDES:
+    print(f"{'':14} {'seconds':>8} {'MiB':>8}   {'mAP E/M/H'}")
+    for name in ("gpu", "reading") if options.gpu else PLAIN:
         for _ in range(options.repeat):
             warm(options.folder / "distractors.npy")
             arguments = ["--side", name, "--folder", options.folder, "--ground-truth"]
@@ -180,9 +220,9 @@ def main() -> None:
                 found[name] = result
         row = found[name]
         means = " ".join(f"{100 * value:.6f}" for value in row["mAP"].values())
-        print(f"{name:12} {row['seconds']:>8.2f} {row['MiB']:>8.0f}   {means}", flush=True)
-    mine = found["ours"]
-    for name in ("numpy", "numpy lean"):
+        print(f"{name:14} {row['seconds']:>8.2f} {row['MiB']:>8.0f}   {means}", flush=True)
+    mine = found.get("ours", {})
+    for name in () if options.gpu else PLAIN[1:]:
         other = found[name]
         apart = max(abs(mine["mAP"][p] - other["mAP"][p]) for p in PROTOCOLS)
         print(

@@ -43,6 +43,8 @@ def main() -> None:
     if arguments.one:
         print(json.dumps(MEASUREMENTS[arguments.one](arguments.folder)))
         return
+    if arguments.folder:
+        arguments.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as scratch:
         result = measure(Path(scratch), arguments.rows, arguments.compress)
     show(result)

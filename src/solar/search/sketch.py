@@ -10,6 +10,7 @@ A sketch consists of parts that cover stretches of rows. Parts never change: new
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 from math import isqrt
 from pathlib import Path
@@ -41,13 +42,20 @@ class Sketch:
     def __init__(self, parts: Sequence[Codes]) -> None:
         self._parts = list(parts)
         self._firsts = np.cumsum([0, *(part.ntotal for part in parts)])[:-1]
-        self._threads = ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1))
+        self._workers = min(len(parts), os.cpu_count() or 1)
+        self._threads = ThreadPoolExecutor(self._workers)
 
     def candidates(self, queries: Vectors, count: int) -> list[Rows]:
         """The rows that look best for each of the queries (n, dim), at most `count`."""
         # Faiss itself uses every core, but only for several queries.
-        each = self._threads.map if len(queries) == 1 else map
-        found = list(each(lambda part: part.search(queries, min(count, part.ntotal)), self._parts))
+        workers = self._workers if len(queries) == 1 else 1
+        shares = [slice(i, None, workers) for i in range(workers)]
+        found: list[Any] = [None] * len(self._parts)
+        each = self._threads.map if workers > 1 else map
+        for share, pairs in zip(
+            shares, each(partial(self._search, queries, count), shares), strict=True
+        ):
+            found[share] = pairs
         scores = np.concatenate([scores for scores, _ in found], axis=1)
         rows = np.concatenate(
             [
@@ -60,6 +68,9 @@ class Sketch:
             best = np.argpartition(-scores, count - 1, axis=1)[:, :count]
             rows = np.take_along_axis(rows, best, axis=1)
         return [mine[mine >= 0] for mine in rows]
+
+    def _search(self, queries: Vectors, count: int, share: slice) -> list[Any]:
+        return [part.search(queries, min(count, part.ntotal)) for part in self._parts[share]]
 
 
 def stretches(kind: str, first: int, last: int) -> list[tuple[int, int]]:

@@ -6,7 +6,8 @@ Makes random unit vectors of length 2048 with 20 planted neighbours (cosine 0.3 
 70 queries, as a `.npy` file for numpy and as two indices, then measures, each in a process of its
 own: top 100 for all queries, with opening; opening alone; adding 1,000 vectors; one query at a
 time, exact and compressed. Memory is what a process holds beyond its libraries and mapped files.
-All find their files in the page cache. It needs three times the bytes of the vectors on disk, and
+All find their files in the page cache, and the fastest of three rounds counts: what else runs on a
+machine only ever adds time. It needs three times the bytes of the vectors on disk, and
 more than twice as much memory (25 GB and 17 GB for a million).
 """
 
@@ -28,6 +29,7 @@ from machine import machine
 
 DIM, QUERIES, PLANTED, K = 2048, 70, 20, 100
 BLOCK = 10_000
+ROUNDS = 3
 Array = npt.NDArray[np.float32]
 
 
@@ -56,11 +58,13 @@ def measure(folder: Path, rows: int, compress: str) -> dict[str, Any]:
     """Everything, in this order, so that all find the files in the same state."""
     make(folder, rows, compress)
     result: dict[str, Any] = {"rows": rows, "dim": DIM, "queries": QUERIES, "compress": compress}
-    for name in MEASUREMENTS:
+    for name in (*("numpy", "exact") * ROUNDS, "single", "opening", "adding"):
         warm(folder, *FILES.get(name, ()))
         command = [sys.executable, __file__, "--folder", str(folder), "--one", name]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        result[name] = json.loads(done.stdout)
+        found = json.loads(done.stdout)
+        if name not in result or found["seconds"] < result[name]["seconds"]:
+            result[name] = found
     return result
 
 
@@ -165,8 +169,11 @@ def one_by_one(folder: Path) -> dict[str, Any]:
 
     queries = np.load(folder / "queries.npy")
     exact, small = Index.open(folder / "exact.solar"), Index.open(folder / "small.solar")
-    _, exact_ms = singly(exact, queries, 15)
-    found, small_ms = singly(small, queries, QUERIES)
+    rounds = [
+        (singly(exact, queries, 10)[1], singly(small, queries, QUERIES)) for _ in range(ROUNDS)
+    ]
+    exact_ms, small_ms = min(e for e, _ in rounds), min(s for _, (_, s) in rounds)
+    found = rounds[0][1][0]
     truth = [[hit.path for hit in hits] for hits in exact.search_vectors(queries, 10)]
     shared = sum(len(set(a) & set(b)) for a, b in zip(truth, found, strict=True))
     facts = small.info()

@@ -45,9 +45,10 @@ def scan(
     found: list[Rows] = []
     for at in range(0, len(queries), _QUERIES):
         some = queries[at : at + _QUERIES]
-        best = _Best(len(some), k + _MARGIN)
-        spare = -len(some) % _MULTIPLE if len(some) > _MULTIPLE else 0
-        columns = np.pad(np.ascontiguousarray(some.T), ((0, 0), (0, spare)))
+        width = -(-len(some) // _MULTIPLE) * _MULTIPLE if len(some) > _MULTIPLE else len(some)
+        best = _Best(len(some), width, k + _MARGIN)
+        columns = np.zeros((some.shape[1], width), np.float32)
+        columns[:, : len(some)] = some.T
         for first in range(start, len(vectors), _CHUNK):
             last = min(first + _CHUNK, len(vectors))
             rows = selection(first, last)
@@ -81,8 +82,10 @@ def rank(query: Vectors, vectors: Stored, rows: Rows, k: int) -> list[tuple[int,
 
 
 def _product(vectors: Stored, columns: Vectors) -> Vectors:
-    pieces = (vectors[at : at + _PIECE] for at in range(0, len(vectors), _PIECE))
-    return np.concatenate([_single(piece) @ columns for piece in pieces])
+    scores = np.empty((len(vectors), columns.shape[1]), np.float32)
+    for at in range(0, len(vectors), _PIECE):
+        np.matmul(_single(vectors[at : at + _PIECE]), columns, out=scores[at : at + _PIECE])
+    return scores
 
 
 def _single(vectors: Stored) -> Vectors:
@@ -96,22 +99,22 @@ class _Best:
     a few large sorts are much cheaper than many small ones.
     """
 
-    def __init__(self, queries: int, keep: int) -> None:
-        self._queries, self._keep = queries, keep
-        self._floor = np.full(queries, -np.inf, np.float32)
+    def __init__(self, queries: int, width: int, keep: int) -> None:
+        self._queries, self._width, self._keep = queries, width, keep
+        self._floor = np.full(width, np.inf, np.float32)  # which the columns that only fill up keep
+        self._floor[:queries] = -np.inf
         nothing = np.empty(0, np.int64)
         self._waiting = [(nothing, nothing, np.empty(0, np.float32))]
 
     def offer(self, rows: Rows, scores: Vectors) -> None:
-        """Take in rows (m,) with their scores (m, queries or more)."""
-        scores = scores[:, : self._queries]
+        """Take in rows (m,) with their scores (m, width), the queries' columns first."""
         good = scores > self._floor
         spare = len(rows) - self._keep
         if spare > 0 and np.count_nonzero(good) > 4 * self._keep * self._queries:
             good &= scores >= np.partition(scores, spare, axis=0)[spare]
         flat = np.flatnonzero(good)
-        at, query = np.divmod(flat, self._queries)
-        self._waiting.append((query, rows[at], scores[at, query]))
+        at, query = np.divmod(flat, self._width)
+        self._waiting.append((query, rows[at], scores.ravel()[flat]))
         if sum(len(part[0]) for part in self._waiting) > 2 * self._keep * self._queries:
             self._settle()
 

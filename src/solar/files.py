@@ -36,6 +36,17 @@ def replacing(path: str | Path) -> Iterator[Path]:
         raise SolarError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
+def sync_folder(folder: Path) -> None:
+    """Make new names in a folder survive a power cut, where the system has a way to ask for it."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

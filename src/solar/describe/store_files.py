@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from solar.errors import SolarError
+from solar.files import sync_folder
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -89,23 +90,12 @@ def write_whole(target: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         raise unwritable(target.parent, error) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-
-
-def _sync_folder(path: Path) -> None:
-    """Make renames in a folder survive a power cut, where the system has a way to ask for that."""
-    if os.name == "nt":
-        return
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def source_bytes(names: list[str]) -> bytes:

@@ -173,3 +173,27 @@ class Engine(Protocol):
     def close(self) -> None:
         """Let go of files and connections."""
         ...
+
+
+def fitting(
+    photos: Sequence[Photo], vectors: Vectors, dim: int, where: object
+) -> tuple[Sequence[Photo], Vectors]:
+    """Photos and vectors that an engine can take: of two photos with one path, the later.
+
+    Raises:
+        SolarError: They do not go together or into `where`, or a vector is not finite.
+    """
+    if vectors.shape != (len(photos), dim):
+        raise SolarError(
+            f"{where} holds vectors of length {dim}; an array of shape {vectors.shape} does not "
+            f"go with it and {len(photos)} photos."
+        )
+    sound = np.isfinite(vectors).all(axis=1)
+    if not sound.all():
+        path = photos[int(sound.argmin())].path
+        raise SolarError(f"The vector of {path} is not finite: describe the photo again.")
+    last = {photo.path: number for number, photo in enumerate(photos)}
+    if len(last) == len(photos):
+        return photos, vectors
+    kept = sorted(last.values())
+    return [photos[number] for number in kept], vectors[kept]

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from solar.errors import SolarError
-from solar.search.engine import Hit, Made, Photo, Vectors, Where
+from solar.search.engine import Hit, Made, Photo, Vectors, Where, fitting
 from solar.search.milvus_address import BY_TAG, Options, Params, parse_address, read_options
 from solar.search.milvus_connection import Connection
 from solar.search.milvus_filter import among, expression
@@ -309,22 +309,9 @@ class MilvusEngine:
         self, photos: Sequence[Photo], vectors: Vectors
     ) -> tuple[Sequence[Photo], Vectors]:
         """Photos and vectors that Milvus will take, the later of two photos with one path."""
-        if vectors.shape != (len(photos), self.made.dim):
-            raise SolarError(
-                f"{self._place} holds vectors of length {self.made.dim}; an array of shape "
-                f"{vectors.shape} does not go with it and {len(photos)} photos."
-            )
-        sound = np.isfinite(vectors).all(axis=1)
-        if not sound.all():
-            path = photos[int(sound.argmin())].path
-            raise SolarError(f"The vector of {path} is not finite: describe the photo again.")
         for photo in photos:
             _check(photo)
-        last = {photo.path: number for number, photo in enumerate(photos)}
-        if len(last) == len(photos):
-            return photos, vectors
-        kept = sorted(last.values())
-        return [photos[number] for number in kept], vectors[kept]
+        return fitting(photos, vectors, self.made.dim, self._place)
 
     def _rows(self, photos: Sequence[Photo], vectors: Vectors) -> list[dict[str, Any]]:
         rows = [

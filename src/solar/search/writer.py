@@ -12,9 +12,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from solar.errors import SolarError
+from solar.files import sync_folder
 from solar.search import sketch
 from solar.search.catalogue import Block, Part, Version, View, is_text
-from solar.search.engine import Photo, Vectors
+from solar.search.engine import Photo, Vectors, fitting
 from solar.search.exact import Stored
 
 COMPRESSIONS = ("none", "fp16", *sketch.KINDS)
@@ -117,7 +118,7 @@ class Writer:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        _sync_folder(self._folder)
+        sync_folder(self._folder)
 
     def _append(self, file: BinaryIO, vectors: Stored, first: int) -> None:
         data = np.ascontiguousarray(vectors, _DTYPES[Path(file.name).suffix])
@@ -127,23 +128,10 @@ class Writer:
     def _checked(
         self, photos: Sequence[Photo], vectors: Vectors
     ) -> tuple[Sequence[Photo], Vectors]:
-        if vectors.shape != (len(photos), self._dim):
-            raise SolarError(
-                f"{self._folder} holds vectors of length {self._dim}; an array of shape "
-                f"{vectors.shape} does not go with it and {len(photos)} photos."
-            )
-        sound = np.isfinite(vectors).all(axis=1)
-        if not sound.all():
-            path = photos[int(sound.argmin())].path
-            raise SolarError(f"The vector of {path} is not finite: describe the photo again.")
         for photo in photos:
             if not is_text(photo.path):
                 raise SolarError(f"The name {photo.path!r} is not text: rename the photo.")
-        last = {photo.path: number for number, photo in enumerate(photos)}
-        if len(last) < len(photos):  # the same path twice: the later photo replaces the earlier
-            kept = sorted(last.values())
-            photos, vectors = [photos[number] for number in kept], vectors[kept]
-        return photos, vectors
+        return fitting(photos, vectors, self._dim, self._folder)
 
     # Sketches
 
@@ -163,7 +151,7 @@ class Writer:
             path = self._folder / f"sketch-{version.number}-{len(parts)}.faiss"
             sketch.write_part(codes, vectors[start:end], path)
             parts.append(Part(path.name, end - start, file_sha256(path)))
-        _sync_folder(self._folder)
+        sync_folder(self._folder)
         return replace(version, sketch=tuple(parts))
 
     # Files
@@ -186,14 +174,3 @@ def file_sha256(path: Path) -> str:
 
 def _vectors_name(number: int, suffix: str) -> str:
     return f"vectors-{number}{suffix}"
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make new names survive a power cut, where the system has a way to ask for that."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

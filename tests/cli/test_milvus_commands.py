@@ -2,12 +2,14 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from solar.search import Index, Photo
 
@@ -46,3 +48,21 @@ def test_mistakes_are_one_sentence(embedded: Path, tmp_path: Path) -> None:
     ):
         done = solar("search", address, "3.jpg", expect=2)
         assert sentence in done.stderr
+
+
+def test_a_server_that_does_not_answer_is_told_before_any_photo_is_described(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("pymilvus", reason="pip install 'solar-retrieval[milvus]'")
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (40, 40)).save(tmp_path / "photos" / "a.png")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"milvus://127.0.0.1:{free.getsockname()[1]}/photos?timeout=1"
+    done = solar("index", "build", tmp_path / "photos", "-o", address, "--model", "x", expect=2)
+    assert "No Milvus server answers" in done.stderr
+
+
+def test_compress_is_refused_for_a_collection(tmp_path: Path) -> None:
+    arguments = ("-o", "milvus://127.0.0.1:1/photos", "--model", "x", "--compress", "pq")
+    assert "?index=" in solar("index", "build", tmp_path, *arguments, expect=2).stderr

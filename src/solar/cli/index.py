@@ -17,7 +17,7 @@ Source = Annotated[
     Path, typer.Argument(help="A folder, list or tar shard of photos, or a store of descriptors.")
 ]
 Compress = Annotated[
-    str,
+    str | None,
     typer.Option(
         help="none and fp16 are searched exactly; sq8, pq (small and fast), ivf and hnsw find "
         "candidates that are ranked exactly."
@@ -40,7 +40,7 @@ def build(
     model: Annotated[
         str | None, typer.Option(help="What describes the photos; not needed for a store.")
     ] = None,
-    compress: Compress = "none",
+    compress: Compress = None,
     store: KeptStore = None,
     metadata: Metadata = None,
 ) -> None:
@@ -48,7 +48,7 @@ def build(
     from solar.cli.printing import photo_progress
     from solar.search.build import build
 
-    options = {} if output.startswith("milvus://") else {"compress": compress}
+    options = _compression(output, compress)
     with photo_progress() as shown:
         built = build(
             source,
@@ -144,9 +144,8 @@ def copy(
     from solar.search import Index
 
     with Index.open(index) as opened:
-        options = {"compress": compress or opened.info().get("compress", "none")}
-        if destination.startswith("milvus://"):
-            options = {}
+        kept = opened.info().get("compress", "none")
+        options = _compression(destination, compress, kept)
         with opened.copy(destination, **options) as copied:
             errors().print(f"{len(copied)} photos → {destination}")
 
@@ -159,3 +158,14 @@ def _report(built: "Built", index: str) -> None:
         console.print(f"{name} was left out: {why}", style="yellow", markup=False, soft_wrap=True)
     console.print(f"{built.photos} photos → {index}, which holds {len(built.index)}.")
     built.index.close()
+
+
+def _compression(address: str, asked: str | None, otherwise: str = "none") -> dict[str, str]:
+    """The engine's option; a Milvus address names its own kind of index."""
+    if not address.startswith("milvus://"):
+        return {"compress": asked or otherwise}
+    if asked:
+        from solar.errors import SolarError
+
+        raise SolarError("--compress is for an index in a folder: write milvus://…?index=HNSW.")
+    return {}

@@ -16,7 +16,7 @@ from solar.describe.store import Store
 from solar.describe.store_files import MANIFEST
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
-from solar.search.engine import Photo
+from solar.search.engine import NoIndexError, Photo
 from solar.search.index import Address, Index, made_of
 
 if TYPE_CHECKING:
@@ -170,6 +170,6 @@ def _details(store: Store, photos: Photos | None, metadata: str | Path | None) -
 def _refuse_taken(address: Address) -> None:
     try:
         Index.open(address).close()
-    except SolarError:
+    except NoIndexError:  # anything else, a server that does not answer say, is told at once
         return
     raise SolarError(f"{address} is an index already: add to it, or choose another name.")

@@ -20,6 +20,10 @@ _TIME = re.compile(r"\d{4}(-\d{2}(-\d{2}([T ]\d{2}(:\d{2}(:\d{2})?)?)?)?)?")
 _CONDITION = re.compile(r"\s*(\w+)\s*(>=|<|=)\s*(.*?)\s*")
 
 
+class NoIndexError(SolarError):
+    """There is no index at an address, so that one can be made there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A photo found, and its cosine similarity to the query."""

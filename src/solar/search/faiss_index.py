@@ -27,7 +27,7 @@ import numpy as np
 from solar.errors import SolarError
 from solar.search import exact
 from solar.search.catalogue import FILE, FORMAT, LOCK, Catalogue, Part, Version, View
-from solar.search.engine import Hit, Made, Photo, Vectors, Where
+from solar.search.engine import Hit, Made, NoIndexError, Photo, Vectors, Where
 from solar.search.exact import Rows, Stored
 from solar.search.sketch import Sketch, read_part
 from solar.search.writer import COMPRESSIONS, Writer, first_version, mapped
@@ -79,7 +79,7 @@ def open_index(address: str | os.PathLike[str]) -> FaissEngine:
     """
     folder = Path(address)
     if not (folder / FILE).is_file():
-        raise SolarError(f"{folder} is not an index: make one with `solar index build`.")
+        raise NoIndexError(f"{folder} is not an index: make one with `solar index build`.")
     catalogue = Catalogue(folder)
     with catalogue.reading() as view:
         found = view.format()
@@ -87,7 +87,7 @@ def open_index(address: str | os.PathLike[str]) -> FaissEngine:
             raise SolarError(f"{folder} was written by a newer version of solar: upgrade solar.")
         facts = view.made() if found else None
     if facts is None:
-        raise SolarError(f"{folder} was never finished: run `solar index build` again.")
+        raise NoIndexError(f"{folder} was never finished: run `solar index build` again.")
     return FaissEngine(folder, *facts, catalogue)
 
 

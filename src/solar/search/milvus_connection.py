@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from solar.errors import SolarError
+from solar.search.engine import NoIndexError
 from solar.search.milvus_address import TOKEN, Options, Place
 
 _CONNECTING = 10.0  # seconds; nobody waits longer for a host that is misspelt
@@ -121,7 +122,7 @@ class Connection:
         code, message = _code(error), getattr(error, "message", "") or str(error)
         text = " ".join(message.split()).rstrip(".")
         if code == _MISSING or "collection not found" in text:
-            return SolarError(
+            return NoIndexError(
                 f"{self.place} does not exist: make it with `solar index build` or `solar index "
                 "copy`."
             )

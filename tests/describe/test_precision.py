@@ -94,6 +94,18 @@ def test_a_gpu_stays_within_its_precision_eager_and_replayed() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(
+    ("backbone", "dtype"), [("resnet18", torch.float32), ("vgg16", None), ("alexnet", None)]
+)
+def test_a_gpu_runs_float32_and_plain_trunks_too(backbone: str, dtype: torch.dtype | None) -> None:
+    net, pixels = RetrievalNet(RetrievalConfig(backbone)).eval().cuda(), photos(1, 80, 96)
+    with torch.inference_mode():
+        plain = net.multiscale(net.normalise(pixels.cuda()))
+    cosine = torch.nn.functional.cosine_similarity(FastNet(net, dtype=dtype)(pixels), plain)
+    assert cosine.min() > 0.9999
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("scale", [1.0, 2**0.5, 0.5**0.5])
 @pytest.mark.parametrize(("h", "w"), [(48, 64), (75, 99), (33, 130)])
 def test_the_block_kernel_equals_resizing_and_normalising(scale: float, h: int, w: int) -> None:

@@ -44,7 +44,7 @@ class FastNet:
     Args:
         net: The network; it is left as it is.
         device: Default: where `net` is.
-        dtype: Of the trunk. Default: bfloat16 on a GPU that has it, otherwise float32.
+        dtype: Of the trunk. Default: bfloat16 for a ResNet on a GPU that has it, else float32.
         scales: Default: the network's.
     """
 
@@ -62,9 +62,10 @@ class FastNet:
         self.net = copy.deepcopy(net).to(self.device).eval()
         self.scales = net.config.scales if scales is None else tuple(scales)
         on_gpu = self.device.type == "cuda"
-        self.dtype = dtype or (torch.bfloat16 if on_gpu else torch.float32)
         trunk: nn.Module = self.net.backbone
-        self._on_blocks = on_gpu and isinstance(trunk, ResNet) and _has_triton()
+        half = on_gpu and isinstance(trunk, ResNet) and torch.cuda.is_bf16_supported()
+        self.dtype = dtype or (torch.bfloat16 if half else torch.float32)
+        self._on_blocks = half and self.dtype == torch.bfloat16 and _has_triton()
         if isinstance(trunk, ResNet):
             positive = isinstance(net.pool, GeM) and net.local_whiten is None
             trunk = fuse(trunk, on_blocks=self._on_blocks, positive=positive)

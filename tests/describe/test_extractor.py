@@ -19,6 +19,7 @@ from solar.describe import Pace, Store, extract
 from solar.errors import SolarError
 from solar.images import find_photos
 from solar.models import RetrievalConfig, RetrievalNet, save
+from solar.models import load as load_model
 
 HERE = Pace(decoders=0, batch=4)
 
@@ -257,3 +258,15 @@ def test_a_cluster_refuses_another_backend(
 ) -> None:
     with pytest.raises(SolarError, match="leave --backend out"):
         extract(photos, tmp_path / "s", model=tiny, workers=1, backend="openvino")
+
+
+def test_the_store_names_what_the_network_was_loaded_from(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    path = save(tiny, tmp_path / "tiny.safetensors")
+    folder = photos / "landmark-0"
+    by_path = extract(folder, tmp_path / "s", model=path, pace=HERE)
+    assert by_path.model == str(path.resolve())
+    loaded = load_model(path, device="cpu")
+    assert isinstance(loaded, RetrievalNet)
+    assert extract(folder, tmp_path / "s", model=loaded, pace=HERE).model == by_path.model

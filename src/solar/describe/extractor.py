@@ -134,10 +134,9 @@ def extract(
         SolarError: Nothing to describe, a store that does not fit, a full disk.
     """
     photos = source if isinstance(source, Photos) else find_photos(source)
-    name = str(model) if isinstance(model, str | Path) else "a network in memory"
     net = model if isinstance(model, RetrievalNet) else load_model(model)
     if not isinstance(net, RetrievalNet):
-        raise SolarError(f"{name} describes patches, not photos: choose a retrieval model.")
+        raise SolarError(f"{model} describes patches, not photos: choose a retrieval model.")
     settings = Settings(
         size or net.config.size,
         net.config.scales if scales is None else tuple(scales),
@@ -157,7 +156,7 @@ def extract(
         store = Store.create(
             destination,
             photos.names,
-            model=name,
+            model=net.source or "a network in memory",
             model_hash=fingerprint(net),
             settings={
                 **asdict(job.settings),

@@ -36,6 +36,7 @@ def load(source: str | Path, *, device: str | torch.device | None = None) -> Mod
     """
     path = _file(source)
     model = _read_ours(path) if path.suffix == ".safetensors" else _read_published(path)
+    model.source = str(path.resolve()) if Path(source).exists() else str(source)
     return model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
 
 

@@ -61,6 +61,8 @@ class PatchNet(nn.Module):
     """
 
     dim = 128
+    source: str | None = None
+    """What `solar.load` takes to give this network again, if it came from there."""
 
     def __init__(self, config: PatchConfig | None = None) -> None:
         super().__init__()

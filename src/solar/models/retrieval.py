@@ -99,6 +99,9 @@ class RetrievalNet(nn.Module):
             training does (also those inside the attention blocks).
     """
 
+    source: str | None = None
+    """What `solar.load` takes to give this network again, if it came from there."""
+
     def __init__(self, config: RetrievalConfig, *, freeze_batch_norm: bool = True) -> None:
         super().__init__()
         self.config = config

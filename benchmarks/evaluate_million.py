@@ -27,7 +27,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +34,7 @@ from typing import Any
 
 import numpy as np
 from machine import machine
+from memory import PeakMemory, own_memory
 
 DIM, MILLION, CHUNK = 2048, 1_001_001, 16_384
 # The weights of tests/golden, smaller because chance is smaller in 2,048 dimensions than in 32.
@@ -151,35 +151,18 @@ SIDES: dict[str, Callable[[Path, Path], dict[str, float]]] = {
 PLAIN = ("ours", "numpy", "numpy lean", "numpy float64")
 
 
-def anonymous() -> int:
-    """Bytes of this process that no file backs."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon"):
-            return 1024 * int(line.split()[1])
-    raise SystemExit("this benchmark needs Linux, which counts RssAnon")
-
-
 def run_side(name: str, folder: Path, truth_file: Path) -> dict[str, Any]:
     """Run one side here and now, in a process that has done nothing else."""
-    before, peak, done = anonymous(), 0, threading.Event()
+    before = own_memory()
+    with PeakMemory(every=0.01) as peak:
+        if name == "gpu":  # starting one takes seconds, whatever is evaluated then
+            import torch
 
-    def watch() -> None:
-        nonlocal peak
-        while not done.wait(0.01):
-            peak = max(peak, anonymous())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    if name == "gpu":  # starting one takes seconds, whatever is evaluated then
-        import torch
-
-        torch.zeros(1, device="cuda")
-    start = time.perf_counter()
-    means = SIDES[name](folder, truth_file)
-    seconds = time.perf_counter() - start
-    done.set()
-    watcher.join()
-    return {"seconds": seconds, "MiB": (peak - before) / 2**20, "mAP": means}
+            torch.zeros(1, device="cuda")
+        start = time.perf_counter()
+        means = SIDES[name](folder, truth_file)
+        seconds = time.perf_counter() - start
+    return {"seconds": seconds, "MiB": (peak.bytes - before) / 2**20, "mAP": means}
 
 
 def warm(path: Path) -> None:

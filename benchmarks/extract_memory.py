@@ -12,20 +12,11 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 from machine import machine
-
-
-def anonymous(process: int) -> int:
-    """Bytes of a process's own memory, mapped files left out."""
-    try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+from memory import PeakMemory, own_memory
 
 
 def children(process: int) -> list[int]:
@@ -47,24 +38,17 @@ def extract_here(folder: Path) -> None:
 
     torch.manual_seed(0)
     net = RetrievalNet(RetrievalConfig("resnet18", dim=64, size=96, scales=(1.0,)))
-    peak, done = 0, threading.Event()
+    me = os.getpid()
 
-    def watch() -> None:
-        nonlocal peak
-        while not done.wait(0.05):
-            me = os.getpid()
-            peak = max(peak, anonymous(me) + sum(anonymous(child) for child in children(me)))
+    def together() -> int:
+        return own_memory(me) + sum(own_memory(child) for child in children(me))
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
     start = time.perf_counter()
-    store = extract(
-        folder, folder.parent / f"{folder.name}.store", model=net, pace=Pace(decoders=1)
-    )
+    with PeakMemory(together, every=0.05) as peak:
+        destination = folder.parent / f"{folder.name}.store"
+        store = extract(folder, destination, model=net, pace=Pace(decoders=1))
     seconds = time.perf_counter() - start
-    done.set()
-    watcher.join()
-    print(json.dumps({"photos": len(store), "peak_MiB": peak / 2**20, "seconds": seconds}))
+    print(json.dumps({"photos": len(store), "peak_MiB": peak.bytes / 2**20, "seconds": seconds}))
 
 
 def main() -> None:

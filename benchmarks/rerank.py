@@ -28,6 +28,7 @@ from machine import machine
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
+from solar.evaluate.metrics import average_precision
 from solar.images import load
 from solar.images.sources import Photos, find_photos
 from solar.search.diffuse import TRUNCATE, Graph, build_graph, diffuse, mutual_graph
@@ -225,7 +226,7 @@ def compare(
         left = mutual_graph(rows, scores)
         for name, rank in methods.items():
             ranked = rank(i, augmented, left)
-            precisions[name].append(average_precision(labels[ranked] == labels[i]))
+            precisions[name].append(average_precision(np.flatnonzero(labels[ranked] == labels[i])))
         augmented[touched] = kept
     times: dict[str, list[float]] = {name: [] for name in methods}
     turns = np.random.default_rng(0)
@@ -242,14 +243,6 @@ def compare(
         results.append({"method": name, "mAP": score, "gain": gain, "milliseconds": ms})
     print(", ".join(f"{name}: {seconds:.1f} s once" for name, seconds in once.items()))
     return results, once
-
-
-def average_precision(relevant: NDArray[np.bool_]) -> float:
-    """Area under precision and recall by trapezoids, as Oxford and Paris are scored."""
-    ranks = np.nonzero(relevant)[0]
-    found = np.arange(len(ranks))
-    before = np.where(ranks > 0, found / np.maximum(ranks, 1), 1)
-    return float(np.mean((before + (found + 1) / (ranks + 1)) / 2))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from machine import machine
+from memory import PeakMemory, own_memory
 
 DIM, QUERIES, PLANTED, K = 2048, 70, 20, 100
 BLOCK = 10_000
@@ -198,28 +198,12 @@ def singly(index: Any, queries: Array, count: int) -> tuple[list[list[str]], flo
 
 def timed(search: Callable[[], Any]) -> dict[str, Any]:
     """Seconds, and the most memory above what the process held before, mapped files apart."""
-    before, peak, done = anonymous(), [0], threading.Event()
-
-    def watch() -> None:
-        while not done.wait(0.005):
-            peak[0] = max(peak[0], anonymous())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    started = time.perf_counter()
-    search()
-    spent = time.perf_counter() - started
-    done.set()
-    watcher.join()
-    return {"seconds": spent, "peak_mib": (peak[0] - before) / 1024}
-
-
-def anonymous() -> int:
-    """KiB of memory of this process that no file backs."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon"):
-            return int(line.split()[1])
-    raise SystemExit("this system does not tell RssAnon")
+    before = own_memory()
+    with PeakMemory() as peak:
+        started = time.perf_counter()
+        search()
+        spent = time.perf_counter() - started
+    return {"seconds": spent, "peak_mib": (peak.bytes - before) / 2**20}
 
 
 def show(result: dict[str, Any]) -> None:

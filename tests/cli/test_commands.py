@@ -1,7 +1,4 @@
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,17 +6,9 @@ import pytest
 import torch
 from drawn import drawn_checkpoint, drawn_state, relative_error
 from PIL import Image
+from running import solar
 
 from solar.models import PatchNet, RetrievalConfig, RetrievalNet
-
-
-def solar(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user does, in a process of its own."""
-    command = [sys.executable, "-c", "from solar.cli import main; main()", *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1", "COLUMNS": "100"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
-    assert done.returncode == expect, done.stdout + done.stderr
-    return done
 
 
 def complaint(*arguments: object) -> str:

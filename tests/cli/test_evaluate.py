@@ -1,8 +1,5 @@
 import csv
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import ground_truth
@@ -10,18 +7,10 @@ import numpy as np
 import pytest
 import torch
 from drawn import drawn_checkpoint
+from running import solar
 
 from solar.datasets import toy
 from solar.models import RetrievalConfig, RetrievalNet
-
-
-def solar(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user does, in a process of its own."""
-    command = [sys.executable, "-c", "from solar.cli import main; main()", *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1", "COLUMNS": "100"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
-    assert done.returncode == expect, done.stdout + done.stderr
-    return done
 
 
 @pytest.fixture

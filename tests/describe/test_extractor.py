@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from running import solar
 
 from solar.datasets import toy
 from solar.describe import Pace, Store, extract
@@ -176,14 +177,6 @@ def test_a_store_killed_twenty_times_equals_one_that_was_not(
 
 
 # The command.
-
-
-def solar(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from solar.cli import main; main()", *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
-    assert done.returncode == expect, done.stdout + done.stderr
-    return done
 
 
 def test_the_command_describes_counts_and_resumes(

@@ -7,7 +7,7 @@ PYTEST_ARGS ?= -n 2
 DEMO := .venv/demo
 TEST := .venv/test
 # What the tests use beyond the base install.
-TEST_EXTRAS := dev,heic,dask,export,milvus,show
+TEST_EXTRAS := dev,heic,dask,export,milvus,show,train,local,web
 
 .PHONY: demo test lint format clean
 

@@ -1,0 +1,1 @@
+"""Training: recipes in, weights out."""

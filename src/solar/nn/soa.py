@@ -124,9 +124,9 @@ class SecondOrderAttention(nn.Module):
         # Without contiguous rows torch falls back to a kernel that holds the whole map.
         q, k, v = (_locations(head(x)).contiguous() for head in (self.query, self.key, self.value))
         # One head of `mid` channels.
-        attended = F.scaled_dot_product_attention(
-            q[:, None], k[:, None], v[:, None], scale=scale
-        )[:, 0]
+        attended = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None], scale=scale)[
+            :, 0
+        ]
         return self._residual(x, attended), q, k
 
     def _residual(self, x: Tensor, attended: Tensor) -> Tensor:

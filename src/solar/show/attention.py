@@ -146,9 +146,7 @@ class AttentionSource:
             SolarError: It has no attention.
         """
         number = max(self.layers) if number is None else number
-        if number not in self.layers:
-            known = " and ".join(map(str, self.layers))
-            raise SolarError(f"There is attention after layer {known}, not {number}.")
+        _check_layer(self.layers, number)
         return self.layers[number]
 
     def rows(self, at: Sequence[Location], layer: int | None = None) -> Maps:
@@ -318,6 +316,9 @@ def attention(
         SolarError: The photo cannot be read, a location is not in it, or the network or the layer
             has no attention.
     """
+    _check_model(model)
+    if layer is not None:
+        _check_layer(model.config.attention, layer)
     locations = _locations(at)
     photo = read_image(image, orient=orient)
     check_locations(locations, photo.size)
@@ -360,6 +361,12 @@ def _locations(at: Location | Sequence[Location]) -> list[Location]:
     if found.ndim != 2 or found.shape[1] != 2 or not len(found):
         raise SolarError(f"A location is (x, y) in pixels of the photo, not {at!r}.")
     return [(float(x), float(y)) for x, y in found]
+
+
+def _check_layer(layers: Mapping[int, object], number: int) -> None:
+    if number not in layers:
+        known = " and ".join(map(str, sorted(layers)))
+        raise SolarError(f"There is attention after layer {known}, not {number}.")
 
 
 def _check_model(model: Model) -> None:

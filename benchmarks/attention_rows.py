@@ -11,7 +11,7 @@ import torch
 from machine import machine
 
 from solar.models import RetrievalConfig, RetrievalNet
-from solar.show.attention import AttentionSource
+from solar.show.attention_source import AttentionSource
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import solar
 from solar.datasets import toy
 from solar.errors import SolarError
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet
-from solar.show.attention import AttentionSource, LayerLooks
+from solar.show.attention_source import AttentionSource, LayerLooks
 
 SPOT = (320, 128)  # upper left corner, in pixels of the photo
 

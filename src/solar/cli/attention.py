@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from solar.models import RetrievalNet
-    from solar.show.attention import AttentionMaps, Location
+    from solar.show.attention import AttentionMaps
+    from solar.show.attention_source import Location
 
 EXAMPLE = "Example: solar attention a.jpg --at 320,200 --model solar-r101 -o looks.png"
 
@@ -106,7 +107,7 @@ def _photo_network(
     """Load the network, after a look at what costs less to refuse."""
     from solar.errors import SolarError
     from solar.images import image_size
-    from solar.show.attention import check_locations
+    from solar.show.attention_source import check_locations
 
     for image in images:
         check_locations(at, image_size(image))
@@ -128,7 +129,7 @@ def _draw_patches(
 ) -> "Image":
     from solar.errors import SolarError
     from solar.images import parse_box
-    from solar.show.attention import check_locations
+    from solar.show.attention_source import check_locations
     from solar.show.patch_attention import FOUR, SIDE, draw_patches, read_patch
 
     check_locations(at, (SIDE, SIDE))

@@ -71,7 +71,7 @@ def ranking_page(
     Returns:
         HTML that loads nothing from elsewhere. A photo that is not there any more is left blank.
     """
-    find = _finder(photos or index.made.root)
+    find = photo_finder(photos or index.made.root)
     shown = "".join(_query(query, find, box) for query in queries)
     found = "".join(_hit(number, hit, find) for number, hit in enumerate(hits, 1))
     heading = f"{len(hits)} of {len(index):,} photos"
@@ -142,8 +142,13 @@ def _frame(box: Box, width: int, height: int) -> str:
     )
 
 
-def _finder(root: str | Path | None) -> Callable[[str], Source | None]:
-    """How to get an indexed photo from where it lies: a folder, a list or a tar shard."""
+def photo_finder(root: str | Path | None) -> Callable[[str], Source | None]:
+    """How to get indexed photos from where they lie: a folder, a list or a tar shard.
+
+    Returns:
+        A function from a path in the index to what `solar.images.load` takes, or None where the
+        place of the photos is not known or does not hold this one.
+    """
     if root is None:
         return lambda name: None
     try:

@@ -204,11 +204,12 @@ def make_optimiser(net: RetrievalNet, settings: Optimiser) -> torch.optim.Optimi
 
 
 def set_training(net: RetrievalNet, settings: Optimiser) -> None:
-    """Switch to training mode, with every batch norm in evaluation mode that is to stay there."""
-    net.freeze_batch_norm = settings.batch_norm == "frozen"
+    """Switch to training mode, except for frozen parts, and batch norms that are to be."""
     net.train()
+    for _, part in stages(net.backbone):
+        part.train(learns(part))
     for module in net.modules():
-        if isinstance(module, nn.BatchNorm2d) and not module.weight.requires_grad:
+        if isinstance(module, nn.BatchNorm2d) and settings.batch_norm == "frozen":
             module.eval()
 
 

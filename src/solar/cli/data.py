@@ -16,6 +16,9 @@ app = typer.Typer(
 
 EXAMPLE = "Example: solar data get roxford5k --root data/"
 
+# Photos that cannot be read and are named one by one.
+_SHOWN = 10
+
 _Name = Annotated[str, typer.Argument(metavar="NAME", help='As "solar data list" names it.')]
 _Root = Annotated[Path, typer.Option(help="The folder of all datasets; this one is NAME in it.")]
 _Json = Annotated[bool, typer.Option("--json", help="For a program to read.")]
@@ -180,25 +183,27 @@ def build(
             processes=processes,
             watch=watch,
         )
-    for reason in built.unreadable.values():
+    for reason in list(built.unreadable.values())[:_SHOWN]:
         errors().print(f"Left out: {reason}", markup=False, soft_wrap=True)
+    if len(built.unreadable) > _SHOWN:
+        errors().print(f"Left out: {len(built.unreadable) - _SHOWN:,} more.")
     if json:
         print_json(asdict(built))
     else:
-        results().print(_as_sentence(built, output), markup=False, soft_wrap=True)
+        results().print(f"{_as_rows(built)}\nWritten to {output}.", markup=False, soft_wrap=True)
 
 
-def _as_sentence(built: "Built", output: Path) -> str:
-    said = (
-        f"{output}: {built.photos:,} photos of {built.landmarks:,} landmarks, {built.queries:,} of "
-        f"them with positives ({built.positives:,} pairs); {built.singletons:,} landmarks have one "
-        "photo"
-    )
-    if built.held_out:
-        said += f"; {built.held_out:,} landmarks are held out to validate on"
-    if built.unreadable:
-        said += f"; {len(built.unreadable):,} photos cannot be read and were left out"
-    return f"{said}."
+def _as_rows(built: "Built") -> str:
+    rows = {
+        "photos": built.photos,
+        "landmarks": built.landmarks,
+        "  with one photo": built.singletons,
+        "  held out to validate on": built.held_out,
+        "photos with positives": built.queries,
+        "pairs of positives": built.positives,
+        "photos that cannot be read": len(built.unreadable),
+    }
+    return "\n".join(f"{what:<27}{count:>9,}" for what, count in rows.items())
 
 
 def _build_gl18(source: list[Path], output: Path, seed: int, json: bool) -> None:

@@ -1,0 +1,142 @@
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+pytest.importorskip("cv2")
+
+from solar.datasets import toy
+from solar.datasets.cleaning import (
+    Features,
+    Geometry,
+    agreeing,
+    compare_group,
+    compare_photos,
+    describe_points,
+    nearest,
+)
+from solar.datasets.training import TrainingSet, read_training_set
+from solar.errors import SolarError
+from solar.images import Photos, find_photos
+
+LANDMARKS, VIEWS = 4, 5
+SWAPPED = ("landmark-000/view-001.jpg", "landmark-002/view-003.jpg")
+
+
+@pytest.fixture(scope="module")
+def mislabelled(tmp_path_factory: pytest.TempPathFactory) -> TrainingSet:
+    """Toy landmarks of which two photos are in each other's folder."""
+    folder = tmp_path_factory.mktemp("toy")
+    toy.write(folder, landmarks=LANDMARKS, views=VIEWS)
+    first, second = (folder / name for name in SWAPPED)
+    first.rename(folder / "aside")
+    second.rename(first)
+    (folder / "aside").rename(second)
+    return read_training_set(folder)
+
+
+@pytest.fixture(scope="module")
+def matches(mislabelled: TrainingSet) -> list[tuple[int, int, int]]:
+    return compare_photos(mislabelled)
+
+
+def test_swapped_photos_agree_with_nobody_and_the_others_do(
+    mislabelled: TrainingSet, matches: list[tuple[int, int, int]]
+) -> None:
+    names = mislabelled.photos.names
+    partnered = {names[photo] for a, b, count in matches if count >= 12 for photo in (a, b)}
+    assert not partnered & set(SWAPPED)
+    assert len(partnered) >= len(names) - len(SWAPPED) - 3
+
+
+def test_pairs_are_ordered_within_a_landmark_and_above_the_floor(
+    mislabelled: TrainingSet, matches: list[tuple[int, int, int]]
+) -> None:
+    assert matches == sorted(matches)
+    for a, b, count in matches:
+        assert a < b
+        assert mislabelled.landmarks[a] == mislabelled.landmarks[b]
+        assert count >= Geometry().floor
+
+
+def test_two_processes_find_the_same(
+    mislabelled: TrainingSet, matches: list[tuple[int, int, int]]
+) -> None:
+    done: list[tuple[int, int]] = []
+    together = compare_photos(mislabelled, processes=2, watch=lambda *told: done.append(told))
+    assert together == matches
+    pairs = LANDMARKS * VIEWS * (VIEWS - 1) // 2
+    assert done[-1] == (pairs, pairs)
+
+
+def test_of_a_large_group_the_likeliest_are_compared(
+    mislabelled: TrainingSet, matches: list[tuple[int, int, int]]
+) -> None:
+    everything = Photos(mislabelled.photos.names, mislabelled.photos.places)
+    geometry = Geometry(everybody=4, candidates=4)
+    found = compare_group(everything, geometry)
+    all_pairs = compare_group(everything, Geometry())
+    assert set(found) < set(all_pairs)
+    strong = {match for match in all_pairs if match[2] >= 20}
+    assert len(strong & set(found)) > 0.7 * len(strong)
+
+
+def test_a_large_landmark_is_compared_in_groups(mislabelled: TrainingSet) -> None:
+    groups = Geometry(group=3)
+    first = compare_photos(mislabelled, groups)
+    assert first == compare_photos(mislabelled, groups)
+    assert 0 < len(first) < len(compare_photos(mislabelled))
+
+
+def test_a_turned_and_shrunk_photo_agrees_and_a_mirrored_one_does_not() -> None:
+    photo = toy.landmark(3, 1)
+    geometry = Geometry()
+    upright = describe_points(np.asarray(photo), geometry)
+    turned = photo.rotate(20, expand=True).resize((260, 230), Image.Resampling.LANCZOS)
+    assert agreeing(upright, describe_points(np.asarray(turned), geometry), geometry) > 50
+    mirrored = photo.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    assert agreeing(upright, describe_points(np.asarray(mirrored), geometry), geometry) < 12
+
+
+def test_a_photo_of_nothing_has_no_points_and_agrees_with_nobody() -> None:
+    geometry = Geometry()
+    empty = describe_points(np.full((64, 64, 3), 127, np.uint8), geometry)
+    assert empty.points.shape == (0, 2)
+    something = describe_points(np.asarray(toy.landmark(0, 0)), geometry)
+    assert agreeing(empty, something, geometry) == agreeing(something, empty, geometry) == 0
+
+
+def test_nearest_as_by_hand() -> None:
+    chance = np.random.default_rng(0)
+    rows = chance.random((30, 8)).astype(np.float32), chance.random((40, 8)).astype(np.float32)
+    a, b = (
+        Features(np.zeros((len(r), 2), np.float32), r / np.linalg.norm(r, axis=1)[:, None])
+        for r in rows
+    )
+    expected = []
+    distances = np.linalg.norm(a.descriptors[:, None] - b.descriptors[None], axis=2)
+    for point, row in enumerate(distances):
+        best, second = np.sort(row)[:2]
+        partner = int(row.argmin())
+        if best < 0.9 * second and int(distances[:, partner].argmin()) == point:
+            expected.append((point, partner))
+    assert len(expected) > 2
+    of_a, of_b = nearest(a, b, 0.9)
+    assert list(zip(of_a.tolist(), of_b.tolist(), strict=True)) == expected
+
+
+def test_without_opencv_the_sentence_says_what_to_install(
+    mislabelled: TrainingSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    with pytest.raises(SolarError, match=r"solar-retrieval\[local\]"):
+        compare_photos(mislabelled)
+
+
+def test_a_photo_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    toy.write(tmp_path, landmarks=2, views=2)
+    (tmp_path / "landmark-001/view-000.jpg").write_bytes(b"no photo")
+    with pytest.raises(SolarError, match=r"view-000\.jpg"):
+        compare_group(find_photos(tmp_path), Geometry())

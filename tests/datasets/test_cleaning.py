@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
 pytest.importorskip("cv2")
 
@@ -98,6 +98,18 @@ def test_a_turned_and_shrunk_photo_agrees_and_a_mirrored_one_does_not() -> None:
     assert agreeing(upright, describe_points(np.asarray(turned), geometry), geometry) > 50
     mirrored = photo.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     assert agreeing(upright, describe_points(np.asarray(mirrored), geometry), geometry) < 12
+
+
+def test_a_date_stamped_on_both_photos_does_not_count() -> None:
+    photos = [toy.landmark(number, 0) for number in (0, 1)]
+    for photo in photos:
+        stamp = Image.new("RGB", (150, 18), "black")
+        ImageDraw.Draw(stamp).text((2, 2), "2024-08-17 14:35:09 No. 4711", fill="orange")
+        photo.paste(stamp, (photo.width - 155, photo.height - 22))
+    counted, ignored = Geometry(stamp=0), Geometry()
+    features = [describe_points(np.asarray(photo), ignored) for photo in photos]
+    assert agreeing(*features, counted) >= 12
+    assert agreeing(*features, ignored) < 8
 
 
 def test_a_photo_of_nothing_has_no_points_and_agrees_with_nobody() -> None:

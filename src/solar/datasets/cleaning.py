@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from multiprocessing import get_context
 from typing import Any
@@ -39,6 +39,8 @@ class Geometry:
         ratio: A match is nearer than the next best by this factor of their distances.
         tolerance: How far a point may be from where the homography puts it, as a part of the
             photo's longer side.
+        stamp: Points that are at the same place in both photos, and not farther than this part of
+            the longer side from the top or bottom, are not counted: text stamped on photos.
         floor: Fewer agreeing points are chance, and not written down.
         everybody: In a group of up to so many photos every pair is compared.
         candidates: In a larger group each photo is compared with so many that look likeliest.
@@ -49,6 +51,7 @@ class Geometry:
     keypoints: int = 1000
     ratio: float = 0.85
     tolerance: float = 0.01
+    stamp: float = 0.1
     floor: int = 8
     everybody: int = 150
     candidates: int = 50
@@ -62,10 +65,12 @@ class Features:
     Attributes:
         points: (n, 2) in units of the longer side.
         descriptors: (n, 128) RootSIFT, unit rows.
+        extent: Width and height of the photo, in units of the longer side.
     """
 
     points: Floats
     descriptors: Floats
+    extent: tuple[float, float] = (1.0, 1.0)
 
 
 Watch = Callable[[int, int], None]
@@ -201,7 +206,9 @@ def _worth_comparing(features: Sequence[Features], geometry: Geometry) -> Iterab
     everybody = combinations(range(len(features)), 2)
     if len(features) <= geometry.everybody:
         return everybody
-    strongest = [Features(f.points[:200], f.descriptors[:200]) for f in features]
+    strongest = [
+        replace(f, points=f.points[:200], descriptors=f.descriptors[:200]) for f in features
+    ]
     likely = np.zeros((len(features), len(features)), np.int64)
     for a, b in everybody:
         likely[a, b] = likely[b, a] = len(nearest(strongest[a], strongest[b], geometry.ratio)[0])
@@ -214,13 +221,15 @@ def describe_points(pixels: npt.NDArray[np.uint8], geometry: Geometry) -> Featur
     cv2 = _opencv()
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     found, sift = cv2.SIFT_create(nfeatures=geometry.keypoints).detectAndCompute(grey, None)
+    height, width = (side / max(grey.shape) for side in grey.shape)
     if not found:
-        return Features(np.zeros((0, 2), np.float32), np.zeros((0, 128), np.float32))
+        nothing = np.zeros((0, 2), np.float32), np.zeros((0, 128), np.float32)
+        return Features(*nothing, (width, height))
     order = np.argsort([-point.response for point in found], kind="stable")[: geometry.keypoints]
     points = np.array([point.pt for point in found], np.float32)[order] / max(grey.shape)
     sift = sift[order]
     root = np.sqrt(sift / np.maximum(sift.sum(axis=1, keepdims=True), 1e-9))
-    return Features(points, root.astype(np.float32))
+    return Features(points, root.astype(np.float32), (width, height))
 
 
 def nearest(
@@ -246,6 +255,8 @@ def nearest(
 def agreeing(a: Features, b: Features, geometry: Geometry) -> int:
     """How many matches agree on one homography; 0 where none is found, or it mirrors."""
     of_a, of_b = nearest(a, b, geometry.ratio)
+    own = ~_stamped(a.points[of_a], b.points[of_b], a.extent, b.extent, geometry)
+    of_a, of_b = of_a[own], of_b[own]
     if len(of_a) < max(geometry.floor, 4):
         return 0
     cv2 = _opencv()
@@ -266,6 +277,27 @@ def agreeing(a: Features, b: Features, geometry: Geometry) -> int:
     if matrix is None or np.linalg.det(matrix) <= 0:
         return 0  # a reflection in a lake is not a view from elsewhere
     return int(inliers.sum())
+
+
+def _stamped(
+    a: Floats,
+    b: Floats,
+    extent_a: tuple[float, float],
+    extent_b: tuple[float, float],
+    geometry: Geometry,
+) -> npt.NDArray[np.bool_]:
+    """Which matches may be a date or an agency's name: as far from the same corner in both photos.
+
+    Photos of anything agree on those. Photos from the very same place lose a few matches as well,
+    of the hundreds that they have.
+    """
+    from_end_a, from_end_b = np.subtract(extent_a, a), np.subtract(extent_b, b)
+    same = np.abs(a - b) < geometry.tolerance
+    same_end = np.abs(from_end_a - from_end_b) < geometry.tolerance
+    at_top = same[:, 1] & (a[:, 1] < geometry.stamp)
+    at_bottom = same_end[:, 1] & (from_end_a[:, 1] < geometry.stamp)
+    stamped: npt.NDArray[np.bool_] = (same[:, 0] | same_end[:, 0]) & (at_top | at_bottom)
+    return stamped
 
 
 def _opencv() -> Any:

@@ -1,0 +1,91 @@
+"""The listwise loss: one minus an average precision that has a gradient."""
+
+import torch
+from torch import Tensor
+
+from solar.errors import SolarError
+from solar.losses.tuples import full_precision
+
+
+def average_precision(
+    queries: Tensor,
+    database: Tensor,
+    relevant: Tensor,
+    *,
+    bins: int = 20,
+    ignored: Tensor | None = None,
+) -> Tensor:
+    """One minus the mean average precision, from histograms of the similarities.
+
+    Similarities from 1 down to −1 are put into `bins` evenly spaced bins, each shared between its
+    two neighbouring bins in proportion to nearness; precision and recall are those of the bins
+    (He et al. 2018, Revaud et al. 2019). With many bins this tends to the average precision of the
+    ranking, less what shared bins cost. Computed in float32 even under autocast, in memory for a
+    few (q, m) matrices however many bins there are.
+
+    Example:
+        >>> average_precision(torch.eye(3), torch.eye(3), torch.eye(3, dtype=torch.bool))
+        tensor(0.)
+
+    Args:
+        queries: Unit rows.
+        database: Unit rows.
+        relevant: Which database rows answer which query. A query without any counts for nothing.
+        bins: How finely similarities are told apart.
+        ignored: Rows that neither help nor hurt a query: itself, for example, or junk.
+
+    Shape:
+        queries (q, d), database (m, d), relevant and ignored (q, m), the loss ().
+
+    Raises:
+        SolarError: The shapes do not fit each other, or there are fewer than two bins.
+    """
+    _check(queries, database, relevant, ignored, bins)
+    with torch.autocast(queries.device.type, enabled=False):
+        similarity = full_precision(queries) @ full_precision(database).T
+        counted = torch.ones_like(similarity)
+        if ignored is not None:
+            counted = counted * ~ignored
+        everything, right = (
+            _histogram(similarity, weight, bins) for weight in (counted, counted * relevant)
+        )
+        found = right.cumsum(1)
+        # Bins before the first photo hold nothing: 0 / 1 there instead of 0 / 0.
+        listed = everything.cumsum(1)
+        precision = found / torch.where(listed > 0, listed, 1)
+        known = found[:, -1] > 0
+        average = (precision * right).sum(1) / torch.where(known, found[:, -1], 1)
+        return ((1 - average) * known).sum() / known.sum().clamp(min=1)
+
+
+def _histogram(similarity: Tensor, weight: Tensor, bins: int) -> Tensor:
+    """Weights (q, m) summed into bins (q, bins), the most similar first."""
+    # Rounding may carry a similarity a little past 1 or -1; there the gradient is that of the end.
+    place = ((1 - similarity) * ((bins - 1) / 2)).clamp(0, bins - 1)
+    lower = place.detach().floor().clamp(max=bins - 2)
+    share = place - lower
+    lower = lower.long()
+    empty = weight.new_zeros(len(weight), bins)
+    return empty.scatter_add(1, lower, weight * (1 - share)).scatter_add(
+        1, lower + 1, weight * share
+    )
+
+
+def _check(
+    queries: Tensor, database: Tensor, relevant: Tensor, ignored: Tensor | None, bins: int
+) -> None:
+    pairs = (len(queries), len(database))
+    masks = [relevant] if ignored is None else [relevant, ignored]
+    if queries.ndim != 2 or database.ndim != 2 or queries.shape[1] != database.shape[1]:
+        raise SolarError(
+            "The average-precision loss needs queries (q, d) and a database (m, d), but got"
+            f" {tuple(queries.shape)} and {tuple(database.shape)}."
+        )
+    for mask in masks:
+        if tuple(mask.shape) != pairs or mask.dtype != torch.bool:
+            raise SolarError(
+                f"The average-precision loss needs a truth value for each of {pairs[0]} ×"
+                f" {pairs[1]} pairs, but got {mask.dtype} of shape {tuple(mask.shape)}."
+            )
+    if bins < 2:
+        raise SolarError(f"The average-precision loss needs at least two bins, not {bins}.")

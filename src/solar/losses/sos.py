@@ -1,0 +1,44 @@
+"""The second-order similarity loss: an anchor and its positive see every negative equally far."""
+
+import torch
+from torch import Tensor
+
+from solar.losses.tuples import check_reduction, check_tuples, full_precision
+
+
+def second_order(
+    anchor: Tensor, positive: Tensor, negatives: Tensor, *, reduction: str = "paper"
+) -> Tensor:
+    """Root of the summed squared differences of squared distances, over the whole batch.
+
+    There is one square root for all triplets together, so the loss of a batch is not the mean of
+    the losses of its parts: gather the descriptors of all ranks first
+    (`solar.train.distributed.gather`). Computed in float32 even under autocast.
+
+    Example:
+        >>> a, p, n = torch.eye(4)[:2], torch.eye(4)[1:3], torch.eye(4)[None, 3:].repeat(2, 1, 1)
+        >>> second_order(a, p, n)
+        tensor(0.)
+
+    Args:
+        anchor: Descriptors of the queries.
+        positive: One positive a query.
+        negatives: n negatives a query.
+        reduction: `paper` divides the root by the number of triplets (equation 4), `per_query` by
+            the number of queries, as the published code does: n times as much.
+
+    Shape:
+        anchor and positive (q, d), negatives (q, n, d), the loss ().
+
+    Raises:
+        SolarError: The shapes do not fit each other, or there is no such reduction.
+    """
+    check_tuples(anchor, positive, negatives)
+    check_reduction(reduction)
+    with torch.autocast(anchor.device.type, enabled=False):
+        a, p, n = (full_precision(x) for x in (anchor, positive, negatives))
+        differences = (a[:, None] - n).square().sum(-1) - (p[:, None] - n).square().sum(-1)
+        # The norm is that root, exactly, and its gradient is zero where all differences are; a
+        # plain square root would make it NaN there.
+        root: Tensor = torch.linalg.vector_norm(differences)
+        return root / (differences.numel() if reduction == "paper" else len(differences))

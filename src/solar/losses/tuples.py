@@ -1,0 +1,43 @@
+"""What the losses on tuples share: an anchor, its positive and its negatives."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from solar.errors import SolarError
+
+
+def check_tuples(anchor: Tensor, positive: Tensor, negatives: Tensor) -> None:
+    """Make sure that three tensors are q tuples of d-dimensional descriptors.
+
+    Raises:
+        SolarError: A shape does not fit the others, or there is no tuple or no negative at all.
+    """
+    fits = (
+        anchor.ndim == 2
+        and anchor.shape == positive.shape
+        and negatives.ndim == 3
+        and (negatives.shape[0], negatives.shape[2]) == tuple(anchor.shape)
+    )
+    if not fits or not negatives.numel():
+        raise SolarError(
+            "The loss needs anchors (q, d), positives (q, d) and negatives (q, n, d), none of them"
+            f" empty, but got {tuple(anchor.shape)}, {tuple(positive.shape)} and"
+            f" {tuple(negatives.shape)}."
+        )
+
+
+def check_reduction(reduction: str, known: Sequence[str] = ("paper", "per_query")) -> None:
+    """Make sure that a reduction exists.
+
+    Raises:
+        SolarError: It does not.
+    """
+    if reduction not in known:
+        raise SolarError(f"No reduction is called {reduction!r}: choose {' or '.join(known)}.")
+
+
+def full_precision(x: Tensor) -> Tensor:
+    """Float32 for half-precision descriptors; float32 and float64 stay as they are."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))

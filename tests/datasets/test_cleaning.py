@@ -1,7 +1,6 @@
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
@@ -9,15 +8,13 @@ pytest.importorskip("cv2")
 
 from solar.datasets import toy
 from solar.datasets.cleaning import (
-    Features,
     Geometry,
     agreeing,
     compare_group,
     compare_photos,
-    describe_points,
-    nearest,
 )
 from solar.datasets.training import TrainingSet, read_training_set
+from solar.describe.local import LocalFeatures, local_features, opencv
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
 
@@ -90,14 +87,18 @@ def test_a_large_landmark_is_compared_in_groups(mislabelled: TrainingSet) -> Non
     assert 0 < len(first) < len(compare_photos(mislabelled))
 
 
+def points(photo: Image.Image) -> LocalFeatures:
+    return local_features(photo, keypoints=Geometry().keypoints, size=Geometry().size)
+
+
 def test_a_turned_and_shrunk_photo_agrees_and_a_mirrored_one_does_not() -> None:
     photo = toy.landmark(3, 1)
     geometry = Geometry()
-    upright = describe_points(np.asarray(photo), geometry)
+    upright = points(photo)
     turned = photo.rotate(20, expand=True).resize((260, 230), Image.Resampling.LANCZOS)
-    assert agreeing(upright, describe_points(np.asarray(turned), geometry), geometry) > 50
+    assert agreeing(upright, points(turned), geometry) > 50
     mirrored = photo.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    assert agreeing(upright, describe_points(np.asarray(mirrored), geometry), geometry) < 12
+    assert agreeing(upright, points(mirrored), geometry) < 12
 
 
 def test_a_date_stamped_on_both_photos_does_not_count() -> None:
@@ -107,42 +108,24 @@ def test_a_date_stamped_on_both_photos_does_not_count() -> None:
         ImageDraw.Draw(stamp).text((2, 2), "2024-08-17 14:35:09 No. 4711", fill="orange")
         photo.paste(stamp, (photo.width - 155, photo.height - 22))
     counted, ignored = Geometry(stamp=0), Geometry()
-    features = [describe_points(np.asarray(photo), ignored) for photo in photos]
+    features = [points(photo) for photo in photos]
     assert agreeing(*features, counted) >= 12
     assert agreeing(*features, ignored) < 8
 
 
 def test_a_photo_of_nothing_has_no_points_and_agrees_with_nobody() -> None:
     geometry = Geometry()
-    empty = describe_points(np.full((64, 64, 3), 127, np.uint8), geometry)
+    empty = points(Image.new("RGB", (64, 64), "grey"))
     assert empty.points.shape == (0, 2)
-    something = describe_points(np.asarray(toy.landmark(0, 0)), geometry)
+    something = points(toy.landmark(0, 0))
     assert agreeing(empty, something, geometry) == agreeing(something, empty, geometry) == 0
-
-
-def test_nearest_as_by_hand() -> None:
-    chance = np.random.default_rng(0)
-    rows = chance.random((30, 8)).astype(np.float32), chance.random((40, 8)).astype(np.float32)
-    a, b = (
-        Features(np.zeros((len(r), 2), np.float32), r / np.linalg.norm(r, axis=1)[:, None])
-        for r in rows
-    )
-    expected = []
-    distances = np.linalg.norm(a.descriptors[:, None] - b.descriptors[None], axis=2)
-    for point, row in enumerate(distances):
-        best, second = np.sort(row)[:2]
-        partner = int(row.argmin())
-        if best < 0.9 * second and int(distances[:, partner].argmin()) == point:
-            expected.append((point, partner))
-    assert len(expected) > 2
-    of_a, of_b = nearest(a, b, 0.9)
-    assert list(zip(of_a.tolist(), of_b.tolist(), strict=True)) == expected
 
 
 def test_without_opencv_the_sentence_says_what_to_install(
     mislabelled: TrainingSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
+    opencv.cache_clear()
     with pytest.raises(SolarError, match=r"solar-retrieval\[local\]"):
         compare_photos(mislabelled)
 

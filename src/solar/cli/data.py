@@ -150,6 +150,12 @@ def build(
     least: Annotated[
         int | None, typer.Option(min=1, help="Points that must agree; 12 if not given.")
     ] = None,
+    local: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL", help="What describes keypoints: rootsift, sift, or a patch model."
+        ),
+    ] = "rootsift",
     val_fraction: Annotated[
         float, typer.Option(help="Hold out this part of the landmarks to validate on.")
     ] = 0.0,
@@ -170,6 +176,7 @@ def build(
         return
 
     from solar.datasets.build import build_training_set
+    from solar.datasets.cleaning import Geometry
 
     with steps() as watch:
         built = build_training_set(
@@ -181,6 +188,7 @@ def build(
             val_fraction=val_fraction,
             seed=seed,
             processes=processes,
+            geometry=Geometry(model=local),
             watch=watch,
         )
     for reason in list(built.unreadable.values())[:_SHOWN]:

@@ -1,6 +1,8 @@
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
@@ -91,14 +93,18 @@ def points(photo: Image.Image) -> LocalFeatures:
     return local_features(photo, keypoints=Geometry().keypoints, size=Geometry().size)
 
 
-def test_a_turned_and_shrunk_photo_agrees_and_a_mirrored_one_does_not() -> None:
+def test_a_turned_and_shrunk_photo_agrees() -> None:
     photo = toy.landmark(3, 1)
-    geometry = Geometry()
-    upright = points(photo)
     turned = photo.rotate(20, expand=True).resize((260, 230), Image.Resampling.LANCZOS)
-    assert agreeing(upright, points(turned), geometry) > 50
-    mirrored = photo.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    assert agreeing(upright, points(mirrored), geometry) < 12
+    assert agreeing(points(photo), points(turned), Geometry()) > 50
+
+
+def test_a_reflection_does_not_agree() -> None:
+    photo = points(toy.landmark(3, 1))
+    upside_down = photo.points * np.float32([1, -1]) + np.float32([0, photo.shape[0]])
+    assert agreeing(photo, replace(photo, points=upside_down), Geometry(stamp=0)) == 0
+    moved = photo.points * np.float32(0.8) + np.float32(9)
+    assert agreeing(photo, replace(photo, points=moved), Geometry(stamp=0)) > 100
 
 
 def test_a_date_stamped_on_both_photos_does_not_count() -> None:
@@ -135,3 +141,13 @@ def test_a_photo_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "landmark-001/view-000.jpg").write_bytes(b"no photo")
     with pytest.raises(SolarError, match=r"view-000\.jpg"):
         compare_group(find_photos(tmp_path), Geometry())
+
+
+def test_any_local_descriptor_may_compare(
+    mislabelled: TrainingSet, matches: list[tuple[int, int, int]]
+) -> None:
+    found = compare_photos(mislabelled, Geometry(model="sift"))
+    assert found != matches
+    assert len({match[:2] for match in found} & {match[:2] for match in matches}) > 10
+    with pytest.raises(SolarError, match="no-such-model"):
+        compare_photos(mislabelled, Geometry(model="no-such-model"), processes=2)

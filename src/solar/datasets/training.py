@@ -50,6 +50,13 @@ class Positives(Sequence[Numbers]):
         empty = np.zeros(0, np.int64)
         return cls(*(np.concatenate([empty, *parts]) for parts in (numbers, starts, stops)))
 
+    def kept(self, keep: npt.NDArray[np.bool_]) -> Positives:
+        """The lists without photos that are not kept, which are counted anew; some may be empty."""
+        here = keep[self.numbers]
+        before = np.concatenate([[0], np.cumsum(here)])
+        new = np.cumsum(keep) - 1
+        return Positives(new[self.numbers[here]], before[self.starts], before[self.stops])
+
     def __len__(self) -> int:
         return len(self.starts)
 
@@ -106,13 +113,10 @@ class TrainingSet:
 
     def _of_photos(self, keep: npt.NDArray[np.bool_], source: object) -> TrainingSet:
         places = np.flatnonzero(keep)
-        new = np.cumsum(keep) - 1  # numbers of the photos that are kept, by their old ones
         shown, landmarks = np.unique(self.landmarks[places], return_inverse=True)
-        asking, lists = [], []
-        for query, positives in zip(self.queries.tolist(), self.positives, strict=True):
-            if keep[query] and keep[positives].any():
-                asking.append(int(new[query]))
-                lists.append(new[positives[keep[positives]]])
+        given = self.positives
+        positives = (given if isinstance(given, Positives) else Positives.of(given)).kept(keep)
+        asking = keep[self.queries] & (positives.stops > positives.starts)
         return checked(
             TrainingSet(
                 Photos(
@@ -121,8 +125,8 @@ class TrainingSet:
                 ),
                 landmarks.astype(np.int64),
                 tuple(self.labels[landmark] for landmark in shown.tolist()),
-                np.asarray(asking, np.int64),
-                Positives.of(lists),
+                (np.cumsum(keep) - 1)[self.queries[asking]],
+                positives[np.flatnonzero(asking)],
             ),
             source,
         )

@@ -78,6 +78,15 @@ def test_the_positives_of_a_large_landmark_take_little_memory() -> None:
     assert positives[50_000].tolist() == [50_001]
 
 
+def test_positives_without_some_photos_take_little_memory_too() -> None:
+    keep = np.ones(50_002, bool)
+    keep[[0, 3, 50_001]] = False
+    left = Positives.all_others([np.arange(50_000), np.arange(50_000, 50_002)]).kept(keep)
+    assert len(left.numbers) < 110_000
+    assert sorted([6, *left[8].tolist()]) == list(range(49_998))  # 8 is the sixth now
+    assert left[50_000].tolist() == []
+
+
 def test_positives_hold_lists_as_they_are() -> None:
     positives = Positives.of([[3, 1], [2], [0, 1, 2]])
     assert [numbers.tolist() for numbers in positives] == [[3, 1], [2], [0, 1, 2]]

@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +14,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     Task,
+    TaskID,
     TimeRemainingColumn,
     track,
 )
@@ -42,6 +44,18 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+@contextmanager
+def warnings_as_sentences() -> Iterator[None]:
+    """Print what the package warns of at the end of the block, without the place in its code."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            yield
+        finally:
+            for text in dict.fromkeys(str(warning.message) for warning in caught):
+                errors().print(text, style="yellow", markup=False, soft_wrap=True)
+
+
 def print_report(style: str, data: Any, table: "Table") -> None:
     """Print a result as text, JSON, Markdown or LaTeX."""
     from solar.evaluate.report import RENDERERS
@@ -58,6 +72,33 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
     yield from track(
         items, what, total=total, console=console, transient=True, disable=not console.is_terminal
     )
+
+
+@contextmanager
+def steps() -> Iterator[Callable[[str, int, int], None]]:
+    """Bars with time left, one for each step of a work, on a terminal; gone when done.
+
+    Yields:
+        A function to tell what is being done, how much of it is done, and of how much.
+    """
+    console = errors()
+    columns = (
+        "[progress.description]{task.description}",
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
+        known: dict[str, TaskID] = {}
+
+        def watch(what: str, done: int, total: int) -> None:
+            if what not in known:
+                known[what] = bars.add_task(what)
+            bars.update(known[what], completed=done, total=total)
+
+        yield watch
 
 
 class PhotoProgress:

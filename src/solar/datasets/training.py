@@ -50,6 +50,13 @@ class Positives(Sequence[Numbers]):
         empty = np.zeros(0, np.int64)
         return cls(*(np.concatenate([empty, *parts]) for parts in (numbers, starts, stops)))
 
+    def kept(self, keep: npt.NDArray[np.bool_]) -> Positives:
+        """The lists without photos that are not kept, which are counted anew; some may be empty."""
+        here = keep[self.numbers]
+        before = np.concatenate([[0], np.cumsum(here)])
+        new = np.cumsum(keep) - 1
+        return Positives(new[self.numbers[here]], before[self.starts], before[self.stops])
+
     def __len__(self) -> int:
         return len(self.starts)
 
@@ -106,13 +113,10 @@ class TrainingSet:
 
     def _of_photos(self, keep: npt.NDArray[np.bool_], source: object) -> TrainingSet:
         places = np.flatnonzero(keep)
-        new = np.cumsum(keep) - 1  # numbers of the photos that are kept, by their old ones
         shown, landmarks = np.unique(self.landmarks[places], return_inverse=True)
-        asking, lists = [], []
-        for query, positives in zip(self.queries.tolist(), self.positives, strict=True):
-            if keep[query] and keep[positives].any():
-                asking.append(int(new[query]))
-                lists.append(new[positives[keep[positives]]])
+        given = self.positives
+        positives = (given if isinstance(given, Positives) else Positives.of(given)).kept(keep)
+        asking = keep[self.queries] & (positives.stops > positives.starts)
         return checked(
             TrainingSet(
                 Photos(
@@ -121,8 +125,8 @@ class TrainingSet:
                 ),
                 landmarks.astype(np.int64),
                 tuple(self.labels[landmark] for landmark in shown.tolist()),
-                np.asarray(asking, np.int64),
-                Positives.of(lists),
+                (np.cumsum(keep) - 1)[self.queries[asking]],
+                positives[np.flatnonzero(asking)],
             ),
             source,
         )
@@ -131,8 +135,8 @@ class TrainingSet:
         """Hold out some landmarks, with all of their photos, to validate on.
 
         Args:
-            fraction: How many of the landmarks, above 0 and below 1; at least two are held out and
-                two kept.
+            fraction: How many of the landmarks whose photos have positives, above 0 and below 1;
+                at least two are held out and two kept.
             seed: Another seed holds out others. The choice depends on the landmarks' names only,
                 not on the order of the photos.
 
@@ -140,28 +144,27 @@ class TrainingSet:
             What to train on, and what to validate on.
 
         Raises:
-            SolarError: There are fewer than four landmarks, or one part would have no query.
+            SolarError: Fewer than four landmarks have positives, or the fraction is none.
         """
-        held = held_out(self.labels, fraction, seed=seed)
-        numbers = {label: number for number, label in enumerate(self.labels)}
-        mine = np.zeros(len(self.labels), bool)
-        mine[[numbers[label] for label in held]] = True
+        held = set(self.held_out(fraction, seed=seed))
+        mine = np.array([label in held for label in self.labels])
         return self.of_landmarks(np.flatnonzero(~mine)), self.of_landmarks(np.flatnonzero(mine))
 
-
-def held_out(labels: Iterable[str], fraction: float, *, seed: int = 0) -> list[str]:
-    """The landmarks to validate on, as `TrainingSet.split` chooses them."""
-    names = sorted(set(labels))
-    if not 0 < fraction < 1:
-        raise SolarError(f"A fraction of {fraction:g} of the landmarks cannot be held out.")
-    if len(names) < 4:
-        raise SolarError(
-            f"With {len(names)} landmarks none can be held out: two are needed on either side."
-        )
-    wanted = min(max(round(fraction * len(names)), 2), len(names) - 2)
-    # `random` alone: NumPy may change what its other distributions draw.
-    order = np.argsort(np.random.default_rng(seed).random(len(names)), kind="stable")
-    return sorted(names[number] for number in order[:wanted].tolist())
+    def held_out(self, fraction: float, *, seed: int = 0) -> list[str]:
+        """Names of the landmarks that `split` holds out."""
+        asking = np.unique(self.landmarks[self.queries])
+        names = sorted(self.labels[landmark] for landmark in asking.tolist())
+        if not 0 < fraction < 1:
+            raise SolarError(f"A fraction of {fraction:g} of the landmarks cannot be held out.")
+        if len(names) < 4:
+            raise SolarError(
+                f"Of {len(names)} landmarks with positives none can be held out: two are needed on "
+                "either side."
+            )
+        wanted = min(max(round(fraction * len(names)), 2), len(names) - 2)
+        # `random` alone: NumPy may change what its other distributions draw.
+        order = np.argsort(np.random.default_rng(seed).random(len(names)), kind="stable")
+        return sorted(names[number] for number in order[:wanted].tolist())
 
 
 def label_photos(photos: Photos, labels: Sequence[str], source: object) -> TrainingSet:
@@ -237,8 +240,30 @@ def read_training_set(
     """
     parts = [Path(source)] if isinstance(source, str | Path) else [Path(one) for one in source]
     shown = ", ".join(str(one) for one in parts)
-    photos, labels = labelled_photos(parts, root)
-    return label_photos(photos, labels, shown)
+    kind = parts[0].suffix.lower() if len(parts) == 1 else ""
+    if part == "val" and kind not in (".json", ".pkl"):
+        raise SolarError(f"{shown} holds nothing out: use `solar data build --val-fraction`.")
+    if kind == ".json":
+        from solar.datasets.training_file import read_training_file
+
+        found = read_training_file(parts[0], root=root).training_set(shown, part)
+    elif kind == ".pkl":
+        found = _read_pickle(parts[0], root, part)
+    else:
+        photos, labels = labelled_photos(parts, root)
+        found = label_photos(photos, labels, shown)
+    # What a walk through a folder has just found is there; what a file names may not be.
+    return present(found, shown, missing) if kind in (".json", ".pkl", ".csv") else found
+
+
+def _read_pickle(path: Path, root: str | Path | None, part: Part) -> TrainingSet:
+    """Photos of Google Landmarks are in `jpg/`, those of retrieval-SfM in `ims/`."""
+    from solar.datasets.gl18 import read_gl18
+    from solar.datasets.sfm120k import read_sfm
+
+    folder = path.parent if root is None else Path(root)
+    reconstructed = "sfm" in path.name.lower() or (folder / "ims").is_dir()
+    return (read_sfm if reconstructed else read_gl18)(path, root=root, part=part)
 
 
 def present(found: TrainingSet, source: object, missing: str) -> TrainingSet:
@@ -254,5 +279,5 @@ def present(found: TrainingSet, source: object, missing: str) -> TrainingSet:
     first = ", ".join(str(found.photos.places[number]) for number in gone[:3].tolist())
     raise SolarError(
         f"{len(gone):,} of {len(here):,} photos of {source} are missing ({first}"
-        f"{', …' if len(gone) > 3 else ''}): say where they are with root."
+        f"{', …' if len(gone) > 3 else ''}): say where they are with root, or drop them."
     )

@@ -74,6 +74,14 @@ def test_another_aspect_ratio_is_cut_out_and_not_squashed(photos: Tensor) -> Non
     torch.testing.assert_close(middle, photos[..., 8:56], atol=1e-5, rtol=0)
 
 
+def test_squashed_photos_are_unsquashed(photos: Tensor) -> None:
+    squashed = torch.nn.functional.interpolate(photos, (48, 48), mode="bilinear", antialias=True)
+    aspects = torch.full((6,), 64 / 48)
+    middle = augment(squashed, Augmentation(), dice(), aspects=aspects)
+    assert (middle - photos[..., 8:56]).abs().mean() < 0.01
+    assert (squashed - photos[..., 8:56]).abs().mean() > 0.05
+
+
 def test_a_certain_flip_mirrors(photos: Tensor) -> None:
     flipped = augment(photos, Augmentation(flip=1.0), dice())
     torch.testing.assert_close(flipped, photos.flip(-1), atol=1e-4, rtol=0)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Literal
@@ -202,6 +203,49 @@ def pack(
     return packs
 
 
+class Order:
+    """Which photos a step sees: all of them, shuffled, then all of them in another order.
+
+    Args:
+        packs: The photos, numbered through.
+        repeat: How often an epoch has photos whose names start so.
+        batch: Photos a step.
+        seed: Decides the order.
+    """
+
+    def __init__(
+        self, packs: Sequence[Packed], repeat: dict[str, int], batch: int, seed: int
+    ) -> None:
+        names = [name for one in packs for name in one.photos.names]
+        unknown = [start for start in repeat if not any(n.startswith(start) for n in names)]
+        if unknown:
+            raise SolarError(f"data.repeat names {unknown[0]!r}, but no photo's name starts so.")
+        times = [_times(name, repeat) for name in names]
+        self._numbers = torch.arange(len(names)).repeat_interleave(torch.tensor(times))
+        self.epoch, self._batch, self._seed = len(self._numbers), batch, seed
+        self._shuffled = lru_cache(2)(self._shuffle)
+
+    def __call__(self, step: int) -> Tensor:
+        """Numbers (batch,) of the photos of a step."""
+        found: list[Tensor] = []
+        start = step * self._batch
+        while (missing := self._batch - sum(map(len, found))) > 0:
+            epoch, at = divmod(start, self.epoch)
+            found.append(self._shuffled(epoch)[at : at + missing])
+            start += len(found[-1])
+        return torch.cat(found)
+
+    def _shuffle(self, epoch: int) -> Tensor:
+        return self._numbers[
+            torch.randperm(self.epoch, generator=generator(self._seed, -1 - epoch))
+        ]
+
+
+def generator(seed: int, key: int) -> torch.Generator:
+    """Chance of its own for each step, and for each epoch (negative keys)."""
+    return torch.Generator().manual_seed(((seed & 0x7FFFFFFF) << 32) + (key & 0xFFFFFFFF))
+
+
 def batches(
     packs: Sequence[Packed], numbers: Callable[[int], Tensor], first: int, last: int
 ) -> Iterator[list[Squares]]:
@@ -235,6 +279,10 @@ def batches(
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def _times(name: str, repeat: dict[str, int]) -> int:
+    return max((times for start, times in repeat.items() if name.startswith(start)), default=1)
 
 
 def part_of(photos: Photos, numbers: Sequence[int]) -> Photos:

@@ -1,0 +1,306 @@
+"""Distillation: a network learns to see what another one sees, on photos that nobody labelled."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from math import isfinite
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from solar.datasets.packed import Order, Packed, Squares, batches, generator, pack
+from solar.errors import SolarError
+from solar.models import RetrievalNet, save
+from solar.nn import pca_whitening
+from solar.train.augment import Augmentation, augment
+from solar.train.distill_recipe import DistillRecipe
+from solar.train.ema import Average
+from solar.train.imitation import Distances, Imitator, distances
+from solar.train.labelled import Labelled
+from solar.train.progress import Watch, stages
+from solar.train.recipe import read_recipe
+from solar.train.run import Run
+from solar.train.schedule import set_learning_rate
+from solar.train.state import capture_random, restore_random, seed_everything
+from solar.train.teacher import Teacher, load_teacher
+
+_WHITENED = 20_000  # photos that PCA looks at
+
+
+def train(
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    run: str | Path,
+    resume: bool = False,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """Distil as a recipe file says; see `distill`."""
+    recipe = read_recipe(DistillRecipe, path, overrides)
+    with stages(progress) as watch:
+        return distill(recipe, run=run, resume=resume, watch=watch)
+
+
+def distill(
+    recipe: DistillRecipe,
+    *,
+    run: str | Path,
+    resume: bool = False,
+    output: str | Path | None = None,
+    watch: Watch | None = None,
+) -> dict[str, Any]:
+    """Teach a student, from its beginning or from where the run's last checkpoint left it.
+
+    Each step draws its photos, their size and their changes from the seed and its own number, so
+    that an interrupted run goes on as if it had not been.
+
+    Args:
+        recipe: What to do.
+        run: Folder for checkpoints, figures and the student.
+        resume: Go on instead of refusing a folder that holds a run.
+        output: Write the student here, too.
+        watch: Told what is going on, how much of it is done, and of how much.
+
+    Returns:
+        `run`, `steps` taken, `finished`, `model` (the student's file), `photos`, `unreadable`,
+        `places` and `pooled` (the last cosine distances), and `mAP` if there was a validation.
+
+    Raises:
+        SolarError: Recipe, photos or teacher are wrong, or the loss is no number any more.
+    """
+    deadline = monotonic() + (recipe.compute.max_seconds or float("inf"))
+    device = torch.device(recipe.compute.device or _best_device())
+    seed_everything(recipe.seed)
+    teacher = load_teacher(recipe.teacher, device=device, sizes=recipe.sizes)
+    imitator = Imitator(recipe.student, teacher).to(device)
+    if device.type == "cuda":
+        imitator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        torch.backends.cudnn.benchmark = True  # there are only as many shapes as sizes
+    if recipe.compute.compile:
+        imitator.student.backbone.compile()
+    tell = watch or (lambda *_: None)
+    with Run.open(
+        run, recipe, resume=resume, keep=recipe.keep, may_change=recipe.may_change()
+    ) as log:
+        packs = pack(
+            recipe.data.source,
+            recipe.data.size,
+            cache=recipe.data.cache,
+            device=device,
+            workers=recipe.data.workers or None,
+            progress=lambda done, total: tell("Reading photos", done, total),
+        )
+        course = _Course(recipe, teacher, imitator, packs, log, device)
+        course.go(deadline, tell)
+        student = course.finished_student()
+        model = save(student, Path(run) / "student.safetensors")
+        if output is not None:
+            save(student, output)
+        return {**course.summary(), "run": str(run), "model": str(output or model)}
+
+
+class _Course:
+    """One run: everything that changes while it lasts."""
+
+    def __init__(
+        self,
+        recipe: DistillRecipe,
+        teacher: Teacher,
+        imitator: Imitator,
+        packs: list[Packed],
+        run: Run,
+        device: torch.device,
+    ) -> None:
+        self.recipe, self.teacher, self.imitator, self.packs = recipe, teacher, imitator, packs
+        self.run, self.device = run, device
+        self.optimiser = _optimiser(recipe, imitator, device)
+        self.average = Average(imitator, recipe.ema)
+        self.order = Order(packs, recipe.data.repeat, recipe.batch, recipe.seed)
+        self.step, self.best = 0, float("-inf")
+        self.last: dict[str, float] = {}
+        self.labelled: Labelled | None = None
+        if recipe.validation.source:
+            self.labelled = Labelled(recipe.validation.source, recipe.validation.size)
+        self._restore(run.latest())
+
+    def go(self, deadline: float, tell: Watch) -> None:
+        """Take the steps that are left, or as many as there is time for."""
+        recipe = self.recipe
+        self.imitator.train()
+        began, first = monotonic(), self.step
+        for parts in batches(self.packs, self.order, self.step, recipe.steps):
+            images = views(parts, recipe, self.step)
+            set_learning_rate(self.optimiser, recipe.schedule, self.step, steps=recipe.steps)
+            with self._autocast():
+                found = distances(self.imitator, self.teacher, images)
+            self.optimiser.zero_grad(set_to_none=True)
+            total = found.total(recipe.loss)
+            total.backward()  # type: ignore[no-untyped-call]
+            if recipe.optimiser.clip is not None:
+                nn.utils.clip_grad_norm_(self.imitator.parameters(), recipe.optimiser.clip)
+            self.optimiser.step()
+            self.average.update(self.imitator)
+            self.step += 1
+            tell("Distilling", self.step, recipe.steps)
+            late = monotonic() > deadline
+            saves = late or self._due(recipe.save_every)
+            if saves or self._due(recipe.log_every):
+                rate = (self.step - first) * recipe.batch / (monotonic() - began)
+                self._log(found, total, images.shape[-1], rate)
+            best = self._due(recipe.validation.every) and self._validate()
+            if saves or best:
+                self.run.save(self.step, self._state(), best=best)
+            if late:
+                return
+
+    def _due(self, every: int) -> bool:
+        return self.step % every == 0 or self.step == self.recipe.steps
+
+    def _autocast(self) -> AbstractContextManager[object]:
+        wanted = self.recipe.compute.precision
+        if wanted == "bf16" or (wanted == "auto" and self.device.type == "cuda"):
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return nullcontext()
+
+    def _log(self, found: Distances, total: Tensor, size: int, rate: float) -> None:
+        loss = float(total.detach())
+        if not isfinite(loss):
+            raise SolarError(
+                f"The loss is {loss} at step {self.step}: lower optimiser.rate, "
+                f"and go on from the last checkpoint in {self.run.folder} or start again."
+            )
+        self.last = {
+            name: float(getattr(found, name).detach()) for name in ("places", "pooled", "relation")
+        }
+        self.run.log(
+            self.step,
+            loss=loss,
+            **self.last,
+            size=size,
+            rate=self.optimiser.param_groups[0]["lr"],
+            photos_per_second=round(rate, 1),
+        )
+
+    def _validate(self) -> bool:
+        """Measure the average; whether it is the best so far."""
+        if self.labelled is None:
+            return False
+        with self._averaged(), self._autocast():
+            scales = self.recipe.validation.scales
+            found = self.labelled.mean_average_precision(self.imitator.student, scales)
+        self.run.log(self.step, mAP=found)
+        better = found > self.best
+        self.best = max(found, self.best)
+        return better
+
+    def _averaged(self) -> AbstractContextManager[None]:
+        return self.average.applied(self.imitator) if self.recipe.ema else nullcontext()
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "imitator": self.imitator.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "average": self.average.state_dict(),
+            "random": capture_random(),
+            "best": self.best,
+            "last": self.last,
+        }
+
+    def _restore(self, state: dict[str, Any] | None) -> None:
+        if state is None:
+            return
+        self.imitator.load_state_dict(state["imitator"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.average.load_state_dict(state["average"])
+        restore_random(state["random"])
+        self.step, self.best, self.last = self.run.step, state["best"], state["last"]
+
+    def finished_student(self) -> RetrievalNet:
+        """The student as it is used: averaged, the best if that is known, and whitened."""
+        best = self.run.best() if self.labelled is not None else None
+        if best is not None:
+            self.imitator.load_state_dict(best["imitator"])
+            self.average.load_state_dict(best["average"])
+        with self._averaged():
+            return self._whitened()
+
+    def _whitened(self) -> RetrievalNet:
+        wanted, plain = self.recipe.student, self.imitator.student
+        if wanted.whitening == "none":
+            layer = None
+        elif wanted.whitening == "teacher":
+            layer = self.imitator.projection.pooled
+        else:
+            layer = pca_whitening(self._described(_WHITENED)).linear(wanted.dim)
+        dim = None if layer is None else layer.out_features
+        config = replace(plain.config, whitening=layer is not None, dim=dim)
+        student = RetrievalNet(config)
+        state = plain.state_dict()
+        if layer is not None:
+            state |= {f"whiten.{name}": value for name, value in layer.state_dict().items()}
+        student.load_state_dict(state)
+        return student.eval()
+
+    @torch.no_grad()
+    def _described(self, most: int) -> Tensor:
+        """Descriptors of training photos as they are, from the middle and at the largest size."""
+        steps = -(-min(most, self.order.epoch) // self.recipe.batch)
+        plain = replace(self.recipe, augment=Augmentation(), sizes=(max(self.recipe.sizes),))
+        self.imitator.eval()
+        found = []
+        for step, parts in enumerate(batches(self.packs, self.order, 0, steps)):
+            images = views(parts, plain, step)
+            with self._autocast():
+                found.append(
+                    self.imitator.student(
+                        (images - self.imitator.student.mean) / self.imitator.student.std
+                    )
+                )
+        return torch.cat(found)
+
+    def summary(self) -> dict[str, Any]:
+        """What came out so far."""
+        return {
+            "steps": self.step,
+            "finished": self.step == self.recipe.steps,
+            "photos": sum(map(len, self.packs)),
+            "unreadable": sum(len(one.failures) for one in self.packs),
+            "places": self.last.get("places"),
+            "pooled": self.last.get("pooled"),
+            **({"mAP": self.best} if isfinite(self.best) else {}),
+        }
+
+
+def views(parts: Sequence[Squares], recipe: DistillRecipe, step: int) -> Tensor:
+    """The photos of a step, changed and at the size drawn for it: (batch, 3, size, size)."""
+    chance = generator(recipe.seed, step)
+    drawn = int(torch.randint(len(recipe.sizes), (1,), generator=chance))
+    size = recipe.sizes[drawn]
+    return torch.cat(
+        [
+            augment(part.pixels, recipe.augment, chance, size=size, aspects=part.aspects)
+            for part in parts
+        ]
+    )
+
+
+def _best_device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _optimiser(
+    recipe: DistillRecipe, imitator: Imitator, device: torch.device
+) -> torch.optim.Optimizer:
+    learned = [p for p in imitator.parameters() if p.requires_grad]
+    wanted = recipe.optimiser
+    groups = [
+        {"params": [p for p in learned if p.dim() > 1], "weight_decay": wanted.decay},
+        {"params": [p for p in learned if p.dim() <= 1], "weight_decay": 0.0},
+    ]
+    fused = device.type == "cuda"  # one kernel for all weights
+    if wanted.kind == "sgd":
+        return torch.optim.SGD(groups, wanted.rate, momentum=0.9, nesterov=True, fused=fused)
+    return torch.optim.AdamW(groups, wanted.rate, fused=fused)

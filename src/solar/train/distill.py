@@ -132,7 +132,8 @@ class _Course:
         self.imitator.train()
         began, first = monotonic(), self.step
         for parts in batches(self.packs, self.order, self.step, recipe.steps):
-            images = views(parts, recipe, self.step)
+            chance = generator(recipe.seed, self.step)
+            images = views(parts, recipe.augment, recipe.sizes, chance)
             set_learning_rate(self.optimiser, recipe.schedule, self.step, steps=recipe.steps)
             with self._autocast():
                 found = distances(self.imitator, self.teacher, images)
@@ -247,18 +248,14 @@ class _Course:
     @torch.no_grad()
     def _described(self, most: int) -> Tensor:
         """Descriptors of training photos as they are, from the middle and at the largest size."""
+        sizes = (max(self.recipe.sizes),)
         steps = -(-min(most, self.order.epoch) // self.recipe.batch)
-        plain = replace(self.recipe, augment=Augmentation(), sizes=(max(self.recipe.sizes),))
         self.imitator.eval()
         found = []
         for step, parts in enumerate(batches(self.packs, self.order, 0, steps)):
-            images = views(parts, plain, step)
+            images = views(parts, Augmentation(), sizes, generator(0, step))
             with self._autocast():
-                found.append(
-                    self.imitator.student(
-                        (images - self.imitator.student.mean) / self.imitator.student.std
-                    )
-                )
+                found.append(self.imitator.describe(images))
         return torch.cat(found)
 
     def summary(self) -> dict[str, Any]:
@@ -274,17 +271,18 @@ class _Course:
         }
 
 
-def views(parts: Sequence[Squares], recipe: DistillRecipe, step: int) -> Tensor:
-    """The photos of a step, changed and at the size drawn for it: (batch, 3, size, size)."""
-    chance = generator(recipe.seed, step)
-    drawn = int(torch.randint(len(recipe.sizes), (1,), generator=chance))
-    size = recipe.sizes[drawn]
-    return torch.cat(
-        [
-            augment(part.pixels, recipe.augment, chance, size=size, aspects=part.aspects)
-            for part in parts
-        ]
-    )
+def views(
+    parts: Sequence[Squares],
+    changes: Augmentation,
+    sizes: Sequence[int],
+    chance: torch.Generator,
+) -> Tensor:
+    """Photos changed, all at one of the sizes: (batch, 3, size, size)."""
+    size = sizes[int(torch.randint(len(sizes), (1,), generator=chance))]
+    changed = [
+        augment(part.pixels, changes, chance, size=size, aspects=part.aspects) for part in parts
+    ]
+    return torch.cat(changed)
 
 
 def _best_device() -> str:

@@ -9,7 +9,7 @@ from typing import Literal
 from solar.errors import SolarError
 from solar.train.augment import Augmentation
 from solar.train.recipe import build, read_settings
-from solar.train.schedule import Schedule
+from solar.train.schedule import Kind, Schedule
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,24 @@ class Student:
     def __post_init__(self) -> None:
         if self.dim is not None and self.whitening != "pca":
             raise SolarError("student.dim is for student.whitening pca only.")
+
+
+@dataclass(frozen=True)
+class Changes(Augmentation):
+    """How photos are changed: an `Augmentation` that is not zero unless said otherwise."""
+
+    crop: float = 0.6
+    stretch: float = 0.2
+    flip: float = 0.5
+    colour: float = 0.3
+
+
+@dataclass(frozen=True)
+class Fall(Schedule):
+    """How the learning rate falls: a `Schedule` that is a cosine unless said otherwise."""
+
+    kind: Kind = "cosine"
+    warmup: int = 200
 
 
 @dataclass(frozen=True)
@@ -153,12 +171,10 @@ class DistillRecipe:
     data: Data
     teacher: str
     student: Student = field(default_factory=Student)
-    augment: Augmentation = field(
-        default_factory=lambda: Augmentation(crop=0.6, stretch=0.2, flip=0.5, colour=0.3)
-    )
+    augment: Changes = field(default_factory=Changes)
     loss: Loss = field(default_factory=Loss)
     optimiser: Optimiser = field(default_factory=Optimiser)
-    schedule: Schedule = field(default_factory=lambda: Schedule("cosine", warmup=200))
+    schedule: Fall = field(default_factory=Fall)
     validation: Validation = field(default_factory=Validation)
     compute: Compute = field(default_factory=Compute)
     task: Literal["distill"] = "distill"

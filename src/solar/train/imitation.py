@@ -40,9 +40,18 @@ class Imitator(nn.Module):
         Returns:
             What should be the teacher's map, what should be its descriptor, and the student's own.
         """
-        features = self.student.backbone((images - self.student.mean) / self.student.std)
+        features = self._features(images)
         descriptors = self.student.head(features)
         return (*self.projection(features, descriptors, grid), descriptors)
+
+    def describe(self, images: Tensor) -> Tensor:
+        """The student's own descriptors of photos in 0..1."""
+        return self.student.head(self._features(images))
+
+    def _features(self, images: Tensor) -> Tensor:
+        normalised = (images - self.student.mean) / self.student.std
+        features: Tensor = self.student.backbone(normalised)
+        return features
 
 
 @dataclass(frozen=True)

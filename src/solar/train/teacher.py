@@ -54,10 +54,16 @@ class Teacher(nn.Module):
         Shape:
             (b, 3, h, w) in 0..1 to (b, channels, h', w') and (b, dim), unit rows.
         """
+        features = self.look(images)
+        return features, self.head(features.float())
+
+    @torch.no_grad()
+    def look(self, images: Tensor) -> Tensor:
+        """The feature map alone."""
         # Without this, TorchScript spends seconds on optimising for each new size of image.
         with torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
-            features = self.trunk((images - self.mean) / self.std)
-        return features, self.head(features.float())
+            features: Tensor = self.trunk((images - self.mean) / self.std)
+        return features
 
 
 class _Pool(nn.Module):
@@ -118,8 +124,8 @@ def load_teacher(
         teacher = Teacher(trunk, _Head(network), network.config.mean, network.config.std)
     teacher.to(device)
     for size in sizes:
-        features, descriptors = _tried(teacher, source, size, torch.device(device))
-        teacher.channels, teacher.dim = features.shape[1], descriptors.shape[1]
+        features = _tried(teacher, source, size, torch.device(device))
+        teacher.channels, teacher.dim = features.shape[1], teacher.head(features).shape[1]
     return teacher
 
 
@@ -146,11 +152,9 @@ def _read_program(path: Path, device: torch.device) -> nn.Module:
     return program
 
 
-def _tried(
-    teacher: Teacher, source: str | Path, size: int, device: torch.device
-) -> tuple[Tensor, Tensor]:
+def _tried(teacher: Teacher, source: str | Path, size: int, device: torch.device) -> Tensor:
     try:
-        features, descriptors = teacher(torch.rand(2, 3, size, size, device=device))
+        features = teacher.look(torch.rand(2, 3, size, size, device=device))
     except Exception as error:  # whatever a program finds to complain about
         reason = str(error).strip().split("\n")[0]
         raise SolarError(
@@ -162,7 +166,7 @@ def _tried(
             f"The teacher {source} gives {tuple(features.shape)} for two images, "
             "not a feature map (2, channels, height, width)."
         )
-    return features, descriptors
+    return features
 
 
 class Projection(nn.Module):

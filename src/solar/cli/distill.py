@@ -46,7 +46,6 @@ def distill(
     from solar.errors import SolarError
     from solar.train import distill as work
     from solar.train.distill_recipe import command_recipe
-    from solar.train.progress import stages
 
     if output is not None and output.suffix != ".safetensors":
         raise SolarError(f"The output {output} must end in .safetensors.")
@@ -56,8 +55,7 @@ def distill(
         "student.attention": attention,
     }
     recipe = command_recipe(arguments, options)
-    with stages() as watch:
-        summary = work.distill(recipe, run=run, resume=resume, output=output, watch=watch)
+    summary = work.distill(recipe, run=run, resume=resume, output=output, progress=True)
     if json:
         print_json(summary)
         return

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from solar.datasets.folders import labelled_photos
 from solar.datasets.packed import Order, Packed, Squares, batches, generator, pack
 from solar.errors import SolarError
 from solar.models import RetrievalNet, save
@@ -19,13 +20,14 @@ from solar.train.augment import Augmentation, augment
 from solar.train.distill_recipe import DistillRecipe
 from solar.train.ema import Average
 from solar.train.imitation import Distances, Imitator, distances
-from solar.train.labelled import Labelled
-from solar.train.progress import Watch, stages
+from solar.train.progress import Bar
 from solar.train.recipe import read_recipe
+from solar.train.retrieval_recipe import Validation
 from solar.train.run import Run
 from solar.train.schedule import set_learning_rate
 from solar.train.state import capture_random, restore_random, seed_everything
 from solar.train.teacher import Teacher, load_teacher
+from solar.train.validate import Labelled, validate
 
 _WHITENED = 20_000  # photos that PCA looks at
 
@@ -40,8 +42,7 @@ def train(
 ) -> dict[str, Any]:
     """Distil as a recipe file says; see `distill`."""
     recipe = read_recipe(DistillRecipe, path, overrides)
-    with stages(progress) as watch:
-        return distill(recipe, run=run, resume=resume, watch=watch)
+    return distill(recipe, run=run, resume=resume, progress=progress)
 
 
 def distill(
@@ -50,7 +51,7 @@ def distill(
     run: str | Path,
     resume: bool = False,
     output: str | Path | None = None,
-    watch: Watch | None = None,
+    progress: bool = False,
 ) -> dict[str, Any]:
     """Teach a student, from its beginning or from where the run's last checkpoint left it.
 
@@ -62,7 +63,7 @@ def distill(
         run: Folder for checkpoints, figures and the student.
         resume: Go on instead of refusing a folder that holds a run.
         output: Write the student here, too.
-        watch: Told what is going on, how much of it is done, and of how much.
+        progress: Draw a bar with the time left on standard error, if that is a terminal.
 
     Returns:
         `run`, `steps` taken, `finished`, `model` (the student's file), `photos`, `unreadable`,
@@ -81,20 +82,24 @@ def distill(
         torch.backends.cudnn.benchmark = True  # there are only as many shapes as sizes
     if recipe.compute.compile:
         imitator.student.backbone.compile()
-    tell = watch or (lambda *_: None)
-    with Run.open(
-        run, recipe, resume=resume, keep=recipe.keep, may_change=recipe.may_change()
-    ) as log:
+    with (
+        Run.open(
+            run, recipe, resume=resume, keep=recipe.keep, may_change=recipe.may_change()
+        ) as log,
+        Bar(recipe.steps, shown=progress) as bar,
+    ):
         packs = pack(
             recipe.data.source,
             recipe.data.size,
             cache=recipe.data.cache,
             device=device,
             workers=recipe.data.workers or None,
-            progress=lambda done, total: tell("Reading photos", done, total),
+            progress=lambda done, total: bar.say(f"Reading photos, {done} of {total}"),
         )
+        _warn_of_failures(packs, bar)
         course = _Course(recipe, teacher, imitator, packs, log, device)
-        course.go(deadline, tell)
+        course.go(deadline, bar)
+        bar.say("Finishing the student")
         student = course.finished_student()
         model = save(student, Path(run) / "student.safetensors")
         if output is not None:
@@ -123,10 +128,10 @@ class _Course:
         self.last: dict[str, float] = {}
         self.labelled: Labelled | None = None
         if recipe.validation.source:
-            self.labelled = Labelled(recipe.validation.source, recipe.validation.size)
+            self.labelled = Labelled(*labelled_photos(recipe.validation.source))
         self._restore(run.latest())
 
-    def go(self, deadline: float, tell: Watch) -> None:
+    def go(self, deadline: float, bar: Bar) -> None:
         """Take the steps that are left, or as many as there is time for."""
         recipe = self.recipe
         self.imitator.train()
@@ -145,7 +150,7 @@ class _Course:
             self.optimiser.step()
             self.average.update(self.imitator)
             self.step += 1
-            tell("Distilling", self.step, recipe.steps)
+            bar.advance(self.step, "Distilling")
             late = monotonic() > deadline
             saves = late or self._due(recipe.save_every)
             if saves or self._due(recipe.log_every):
@@ -189,12 +194,13 @@ class _Course:
         """Measure the average; whether it is the best so far."""
         if self.labelled is None:
             return False
-        with self._averaged(), self._autocast():
-            scales = self.recipe.validation.scales
-            found = self.labelled.mean_average_precision(self.imitator.student, scales)
-        self.run.log(self.step, mAP=found)
-        better = found > self.best
-        self.best = max(found, self.best)
+        wanted = self.recipe.validation
+        settings = Validation(size=wanted.size, scales=wanted.scales)
+        with self._averaged():
+            found = validate(self.imitator.student, self.labelled, settings)
+        self.run.log(self.step, **found)
+        better = found["mAP"] > self.best
+        self.best = max(found["mAP"], self.best)
         return better
 
     def _averaged(self) -> AbstractContextManager[None]:
@@ -283,6 +289,13 @@ def views(
         augment(part.pixels, changes, chance, size=size, aspects=part.aspects) for part in parts
     ]
     return torch.cat(changed)
+
+
+def _warn_of_failures(packs: Sequence[Packed], bar: Bar) -> None:
+    failures = [failure for one in packs for failure in one.failures]
+    if failures:
+        name, reason = failures[0]
+        bar.warn(f"{len(failures)} photos cannot be read and are left out, {name} first: {reason}")
 
 
 def _best_device() -> str:

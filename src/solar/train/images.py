@@ -141,24 +141,25 @@ class Reader:
 
         return ahead(read, numbers, self.threads, 8 * self.threads)
 
-    def batches(self, tuples: Tensor, size: int, epoch: int, first: int) -> Iterator[Batch]:
+    def batches(
+        self, tuples: Tensor, numbers: Sequence[int], size: int, epoch: int
+    ) -> Iterator[Batch]:
         """Batches of whole tuples, in order.
 
         Args:
             tuples: (q, s) photos; query, positive, negatives.
+            numbers: Of the tuples to read.
             size: Tuples a batch.
             epoch: Decides the cuts, together with a tuple's number and a photo's place in it.
-            first: Number of the first tuple, for a process that reads a part of an epoch.
         """
-        rows: list[tuple[int, list[int]]] = list(enumerate(tuples.tolist(), first))
 
-        def read(row: tuple[int, list[int]]) -> list[Pixels]:
-            return self._tuple(row[1], (self.seed, TRAINING, epoch, row[0]))
+        def read(number: int) -> list[Pixels]:
+            return self._tuple(tuples[number].tolist(), (self.seed, TRAINING, epoch, number))
 
         # Two batches wait while one is computed.
-        read_rows = ahead(read, rows, self.threads, 2 * size + self.threads)
+        rows = ahead(read, numbers, self.threads, 2 * size + self.threads)
         waiting: list[Pixels] = []
-        for n, pixels in enumerate(read_rows, 1):
+        for n, pixels in enumerate(rows, 1):
             waiting += pixels
             if n % size == 0:
                 yield Batch.of(waiting, pin=self.pin)

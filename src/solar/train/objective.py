@@ -54,7 +54,7 @@ def objective(descriptors: Tensor, landmarks: Tensor, settings: Loss) -> Terms:
     Shape:
         descriptors (q·s, d), landmarks (q, s), s photos a tuple: query, positive, negatives.
     """
-    tuples = descriptors.unflatten(0, landmarks.shape)
+    tuples = descriptors.view(*landmarks.shape, -1)
     query, positive, negatives = tuples[:, 0], tuples[:, 1], tuples[:, 2:]
     if settings.kind == "average_precision":
         # Every query asks all positives and negatives of the batch.

@@ -265,8 +265,12 @@ class RetrievalRecipe:
                 raise SolarError(f"{name} must be 1 or more, not {value}.")
         if self.loss.reduction == "sum" and self.loss.kind != "contrastive":
             raise SolarError("loss.reduction sum is for the contrastive loss only.")
-        if self.loss.kind == "average_precision" and self.mining.negatives < 1:
-            raise SolarError("The average precision needs negatives.")
+        twice = self.compute.pieces > 1 or self.compute.checkpoint
+        if twice and self.optimiser.batch_norm == "trained":
+            raise SolarError(
+                "compute.pieces and compute.checkpoint run photos twice, which batch norms that "
+                "are trained would count twice: set optimiser.batch_norm=frozen."
+            )
 
     @property
     def mining_size(self) -> int:

@@ -80,7 +80,7 @@ class Trainee(nn.Module):
 
     def _describe(self, pixels: Tensor, generator: torch.Generator | None) -> Tensor:
         pixels = pixels.to(self.net.device, non_blocking=True)
-        parts = pixels.split(self.settings.frozen_batch) if self._front else (pixels,)
+        parts = torch.split(pixels, self.settings.frozen_batch) if self._front else (pixels,)
         x = torch.cat([self._through_front(part, generator) for part in parts])
         with self._autocast():
             for part in self._back:

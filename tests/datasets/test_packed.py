@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 
 from solar.datasets import packed
-from solar.datasets.packed import Cache, batches, pack
+from solar.datasets.packed import Cache, Order, batches, pack
 from solar.errors import SolarError
 
 
@@ -87,3 +87,23 @@ def test_a_problem_in_the_look_up_reaches_the_one_who_asks(tmp_path: Path) -> No
     (tmp_path / "a.png").unlink()
     with pytest.raises(SolarError, match=r"a\.png"):
         list(batches(packs, lambda _: torch.tensor([0]), 0, 2))
+
+
+def test_every_photo_comes_once_before_any_comes_again(photos: Path) -> None:
+    packs = pack([photos], 16, cache="none")
+    order = Order(packs, {}, batch=4, seed=3)
+    seen = torch.cat([order(step) for step in range(3)]).tolist()
+    assert sorted(seen[:6]) == sorted(seen[6:]) == list(range(6))
+    assert seen[:6] != seen[6:]
+    assert order(1).tolist() == Order(packs, {}, batch=4, seed=3)(1).tolist()
+
+
+def test_repeated_photos_come_more_often(photos: Path) -> None:
+    packs = pack([photos], 16, cache="none")
+    order = Order(packs, {"2": 3, "4.p": 2}, batch=9, seed=0)
+    assert sorted(order(0).tolist()) == [0, 1, 2, 2, 2, 3, 4, 4, 5]
+
+
+def test_repeating_what_is_not_there_is_refused(photos: Path) -> None:
+    with pytest.raises(SolarError, match=r"data\.repeat names 'train/'"):
+        Order(pack([photos], 16, cache="none"), {"train/": 2}, batch=2, seed=0)

@@ -42,12 +42,12 @@ def test_no_strength_changes_nothing(photos: Tensor) -> None:
     assert torch.equal(augment(photos, Augmentation(), dice()), photos)
 
 
-@pytest.mark.parametrize("strength", [f.name for f in fields(Augmentation)])
+@pytest.mark.parametrize(
+    "strength", sorted({f.name for f in fields(Augmentation)} - {"blur_sigma", "erase_area"})
+)
 def test_each_strength_alone_changes_photos_and_keeps_them_valid(
     photos: Tensor, strength: str
 ) -> None:
-    if strength in ("blur_sigma", "erase_area"):
-        pytest.skip("says how much, not whether")
     value = {"rotate": 20.0, "hue": 40.0, "noise": 0.2}.get(strength, 0.9)
     changed = augment(photos, replace(Augmentation(), **{strength: value}), dice())
     assert changed.shape == photos.shape

@@ -206,3 +206,10 @@ def test_options_go_over_settings_and_settings_over_the_recipe(tmp_path: Path) -
     assert (built.student.backbone, built.student.attention) == ("resnet34", "45")
     assert built.data.source == ("photos", "more.tar")
     assert (built.schedule.kind, built.schedule.warmup) == ("cosine", 3)
+
+
+def test_solar_train_knows_distillation(photos: Path, teacher: Path, tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(f"task: distill\nteacher: {teacher}\ndata: {{source: [{photos}]}}\n")
+    summary = solar.train.train(path, (*SMALL, "steps=1"), run=tmp_path / "run")
+    assert summary["steps"] == 1

@@ -12,6 +12,7 @@ from solar.cli import (
     data,
     demo,
     describe,
+    distill,
     evaluate,
     export,
     extract,
@@ -53,6 +54,7 @@ app.command("extract", epilog=extract.EXAMPLE)(extract.extract)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("models", epilog=models.EXAMPLE)(models.models)
 app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
+app.command("distill", epilog=distill.EXAMPLE)(distill.distill)
 app.add_typer(export.app, name="export", epilog=export.EXAMPLE)
 app.add_typer(data.app, name="data")
 app.add_typer(index.app, name="index")

@@ -95,6 +95,7 @@ def augment(
     generator: torch.Generator,
     *,
     size: int | tuple[int, int] | None = None,
+    aspects: Tensor | None = None,
 ) -> Tensor:
     """Change every photo of a batch in its own way.
 
@@ -105,6 +106,8 @@ def augment(
             making a GPU wait.
         size: Side, or height and width, of what comes out. Default: as it went in. Nothing is
             squashed: another aspect ratio takes the largest part of the photo that has it.
+        aspects: (b,) width over height that the photos had before they were squashed into these
+            images; what comes out is no longer squashed.
 
     Returns:
         float32 in 0..1.
@@ -117,8 +120,9 @@ def augment(
     seed = torch.randint(2**62, (1,), generator=generator, device=generator.device)
     chance = iter(drawn.unbind(1))
     x = images.float() / 255 if images.dtype == torch.uint8 else images.float()
-    matrices = _views(chance, settings, (x.shape[-2], x.shape[-1]), shape)
-    if settings.moves or shape != x.shape[-2:]:
+    squashed = torch.full((len(x),), x.shape[-1] / x.shape[-2]) if aspects is None else aspects
+    matrices = _views(chance, settings, squashed.to(drawn), shape)
+    if settings.moves or aspects is not None or shape != x.shape[-2:]:
         x = warp(_reduced(x, settings, shape), matrices.to(x.device), shape)
     x = _light(x, chance, settings)
     x = _blurred(x, chance, settings)
@@ -187,15 +191,15 @@ def _column(values: Tensor, x: Tensor) -> Tensor:
 def _views(
     chance: Iterator[Tensor],
     settings: Augmentation,
-    photo: tuple[int, int],
+    aspects: Tensor,
     result: tuple[int, int],
 ) -> Tensor:
     """A homography a photo, for `warp`."""
     area = _between(chance, 1 - settings.crop, 1)
-    aspect = _factor(chance, settings.stretch)
-    wanted = (result[1] / result[0]) / (photo[1] / photo[0])
-    half_x = ((area * aspect).sqrt() * min(1, wanted)).clamp(max=1)
-    half_y = ((area / aspect).sqrt() * min(1, 1 / wanted)).clamp(max=1)
+    stretch = _factor(chance, settings.stretch)
+    wanted = (result[1] / result[0]) / aspects
+    half_x = ((area * stretch).sqrt() * wanted.clamp(max=1)).clamp(max=1)
+    half_y = ((area / stretch).sqrt() * (1 / wanted).clamp(max=1)).clamp(max=1)
     wander = float(settings.crop > 0)
     x = _between(chance, -wander, wander) * (1 - half_x)
     y = _between(chance, -wander, wander) * (1 - half_y)

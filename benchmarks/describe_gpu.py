@@ -29,10 +29,12 @@ from solar.models import RetrievalConfig, RetrievalNet
 HEIGHT, WIDTH, BATCH = 768, 1024, 32
 
 
-def network(attention: dict[int, int]) -> RetrievalNet:
+def network(
+    attention: dict[int, int], backbone: str = "resnet101", device: str | torch.device = "cuda"
+) -> RetrievalNet:
     """A ResNet-101 whose activations neither grow nor vanish."""
     torch.manual_seed(0)
-    net = RetrievalNet(RetrievalConfig("resnet101", attention=attention)).eval()
+    net = RetrievalNet(RetrievalConfig(backbone, attention=attention)).eval()
     generator = torch.Generator().manual_seed(1)
     for module in net.modules():
         if isinstance(module, nn.BatchNorm2d):
@@ -47,7 +49,7 @@ def network(attention: dict[int, int]) -> RetrievalNet:
         output = net.backbone.get_submodule(f"soa{layer}.output")
         assert isinstance(output, nn.Conv2d)
         nn.init.normal_(output.weight, std=0.5 / output.in_channels**0.5, generator=generator)
-    return net.cuda()
+    return net.to(device)
 
 
 def gflop(attention: dict[int, int]) -> float:

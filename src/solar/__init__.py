@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from solar.search import Index
     from solar.search.match import match
     from solar.show.attention import attention
+    from solar.train import train
 
 _HOMES = {
     "Index": "solar.search",
@@ -40,6 +41,7 @@ _HOMES = {
     "load": "solar.models",
     "match": "solar.search.match",
     "save": "solar.models",
+    "train": "solar.train",
 }
 
 __all__ = [
@@ -58,6 +60,7 @@ __all__ = [
     "load",
     "match",
     "save",
+    "train",
 ]
 
 

@@ -26,6 +26,27 @@ def test_a_csv_names_photos_and_labels(tmp_path: Path, heading: str) -> None:
     assert read_csv(path, tmp_path / "r")[0].places[0] == tmp_path / "r/x/1.jpg"
 
 
+def test_a_heading_may_have_more_columns_in_any_order(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("Landmark_ID,url,path\n7,http://x,a/1.jpg\n", "utf-8")
+    photos, labels = read_csv(tmp_path / "list.csv")
+    assert photos.names == ("a/1.jpg",)
+    assert labels == ["7"]
+
+
+@pytest.mark.parametrize(
+    "place", ["abc.jpg", "jpg/abc.jpg", "a/b/c/abc.jpg", "train/a/b/c/abc.jpg"]
+)
+def test_photos_by_their_number_are_found_where_google_landmarks_keeps_them(
+    tmp_path: Path, place: str
+) -> None:
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / place).touch()
+    (tmp_path / "train.csv").write_text("id,url,landmark_id\nxyz,http://x,1\nabc,http://y,1\n")
+    photos, _ = read_csv(tmp_path / "train.csv")
+    assert photos.names[1] == place
+    assert photos.places[1] == tmp_path / place
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -12,6 +12,7 @@ from solar.cli import (
     data,
     demo,
     describe,
+    distill,
     evaluate,
     export,
     extract,
@@ -19,6 +20,7 @@ from solar.cli import (
     match,
     models,
     search,
+    train,
 )
 from solar.cli.printing import errors
 from solar.errors import SolarError
@@ -52,10 +54,12 @@ app.command("extract", epilog=extract.EXAMPLE)(extract.extract)
 app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("models", epilog=models.EXAMPLE)(models.models)
 app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
+app.command("distill", epilog=distill.EXAMPLE)(distill.distill)
 app.add_typer(export.app, name="export", epilog=export.EXAMPLE)
 app.add_typer(data.app, name="data")
 app.add_typer(index.app, name="index")
 app.command("search", epilog=search.EXAMPLE)(search.search)
+app.command("train", epilog=train.EXAMPLE)(train.train)
 app.command("attention", epilog=attention.EXAMPLE)(attention.attention)
 app.command("match", epilog=match.EXAMPLE)(match.match)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)

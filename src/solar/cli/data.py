@@ -1,4 +1,4 @@
-"""`solar data`: public datasets, got and checked."""
+"""`solar data`: public datasets, got and checked; one's own photos, made ready to train on."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from solar.datasets.build import Built
     from solar.datasets.check import Report
 
 app = typer.Typer(
-    help="Get public datasets, and check what is here.",
+    help="Get public datasets, check what is here, and make photos ready to train on.",
     no_args_is_help=True,
 )
 
 EXAMPLE = "Example: solar data get roxford5k --root data/"
+
+# Photos that cannot be read and are named one by one.
+_SHOWN = 10
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help='As "solar data list" names it.')]
 _Root = Annotated[Path, typer.Option(help="The folder of all datasets; this one is NAME in it.")]
@@ -112,6 +116,121 @@ def check(name: _Name, root: _Root = Path("data"), json: _Json = False) -> None:
             console.print(line, markup=False, soft_wrap=True)
     if not report.complete:
         raise typer.Exit(1)
+
+
+@app.command("build", epilog="Example: solar data build photos/ -o photos.json --verify")
+def build(
+    source: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SOURCE",
+            help="A folder sorted as landmark/photo.jpg, tar shards of the same, a CSV of "
+            "path,landmark, or a .json written before (to choose again with --least and "
+            "--val-fraction).",
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The .json to write; or .pkl, of a folder with Google Landmarks 2018, for the "
+            "published code.",
+        ),
+    ],
+    root: Annotated[
+        Path | None, typer.Option(help="The folder that a CSV's paths are relative to.")
+    ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Clean the labels: photos are positives only if their points agree."
+        ),
+    ] = False,
+    least: Annotated[
+        int | None, typer.Option(min=1, help="Points that must agree; 12 if not given.")
+    ] = None,
+    local: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL", help="What describes keypoints: rootsift, sift, or a patch model."
+        ),
+    ] = "rootsift",
+    val_fraction: Annotated[
+        float, typer.Option(help="Hold out this part of the landmarks to validate on.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Decides what is held out.")] = 0,
+    processes: Annotated[
+        int, typer.Option(min=1, help="With --verify: processes that compare photos.")
+    ] = 1,
+    json: _Json = False,
+) -> None:
+    """Make photos ready to train on: who shows the same, and what cannot be read."""
+    from dataclasses import asdict
+
+    from solar.cli.printing import errors, print_json, steps
+    from solar.cli.printing import output as results
+
+    if output.suffix.lower() == ".pkl":
+        _build_gl18(source, output, seed, json)
+        return
+
+    from solar.datasets.build import build_training_set
+    from solar.datasets.cleaning import Geometry
+
+    with steps() as watch:
+        built = build_training_set(
+            source,
+            output,
+            root=root,
+            verify=verify,
+            least=least,
+            val_fraction=val_fraction,
+            seed=seed,
+            processes=processes,
+            geometry=Geometry(model=local),
+            watch=watch,
+        )
+    for reason in list(built.unreadable.values())[:_SHOWN]:
+        errors().print(f"Left out: {reason}", markup=False, soft_wrap=True)
+    if len(built.unreadable) > _SHOWN:
+        errors().print(f"Left out: {len(built.unreadable) - _SHOWN:,} more.")
+    if json:
+        print_json(asdict(built))
+    else:
+        results().print(f"{_as_rows(built)}\nWritten to {output}.", markup=False, soft_wrap=True)
+
+
+def _as_rows(built: "Built") -> str:
+    rows = {
+        "photos": built.photos,
+        "landmarks": built.landmarks,
+        "  with one photo": built.singletons,
+        "  held out to validate on": built.held_out,
+        "photos with positives": built.queries,
+        "pairs of positives": built.positives,
+        "photos that cannot be read": len(built.unreadable),
+    }
+    return "\n".join(f"{what:<27}{count:>9,}" for what, count in rows.items())
+
+
+def _build_gl18(source: list[Path], output: Path, seed: int, json: bool) -> None:
+    from solar.cli.printing import output as results
+    from solar.cli.printing import print_json
+    from solar.datasets.gl18 import build_gl18, write_gl18
+
+    database = build_gl18(source[0], seed=seed)
+    write_gl18(output, database)
+    counts = {
+        part: {"photos": len(found["cids"]), "queries": len(found["qidxs"])}
+        for part, found in database.items()
+    }
+    if json:
+        print_json(counts)
+        return
+    for part, numbers in counts.items():
+        said = f"{part}: {numbers['photos']:,} photos, {numbers['queries']:,} queries."
+        results().print(said, markup=False)
 
 
 def _as_json(report: "Report") -> dict[str, object]:

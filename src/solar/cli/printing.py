@@ -3,7 +3,7 @@
 import json
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +14,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     Task,
+    TaskID,
     TimeRemainingColumn,
     track,
 )
@@ -71,6 +72,33 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
     yield from track(
         items, what, total=total, console=console, transient=True, disable=not console.is_terminal
     )
+
+
+@contextmanager
+def steps() -> Iterator[Callable[[str, int, int], None]]:
+    """Bars with time left, one for each step of a work, on a terminal; gone when done.
+
+    Yields:
+        A function to tell what is being done, how much of it is done, and of how much.
+    """
+    console = errors()
+    columns = (
+        "[progress.description]{task.description}",
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
+        known: dict[str, TaskID] = {}
+
+        def watch(what: str, done: int, total: int) -> None:
+            if what not in known:
+                known[what] = bars.add_task(what)
+            bars.update(known[what], completed=done, total=total)
+
+        yield watch
 
 
 class PhotoProgress:

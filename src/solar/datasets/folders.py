@@ -1,11 +1,33 @@
 """Labelled photos: which landmark each shows, from its folder's name or from a CSV."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from solar.errors import SolarError
-from solar.images import Photos
+from solar.images import Photos, find_photos
+
+_NAMES = ("name", "path", "photo", "file", "image", "id")
+_LABELS = ("label", "landmark", "landmark_id")
+
+
+def labelled_photos(
+    source: str | Path | Sequence[str | Path], root: str | Path | None = None
+) -> tuple[Photos, list[str]]:
+    """Photos sorted as `landmark/photo.jpg`, or listed in a CSV, and what each shows.
+
+    Args:
+        source: A folder, a tar shard, several of these, or one CSV.
+        root: The folder that the names of a CSV are relative to; its own if not given.
+
+    Raises:
+        SolarError: There is no such thing, or it does not say what a photo shows.
+    """
+    parts = [Path(source)] if isinstance(source, str | Path) else [Path(part) for part in source]
+    if len(parts) == 1 and parts[0].suffix.lower() == ".csv":
+        return read_csv(parts[0], root)
+    photos = find_photos(parts)
+    return photos, folder_labels(photos.names, ", ".join(map(str, parts)))
 
 
 def folder_labels(names: Sequence[str], source: object) -> list[str]:
@@ -32,10 +54,13 @@ def folder_labels(names: Sequence[str], source: object) -> list[str]:
 
 
 def read_csv(path: str | Path, root: str | Path | None = None) -> tuple[Photos, list[str]]:
-    """Read a CSV of `name,label`: photos, and what each shows.
+    """Read a CSV of photos and what each shows.
 
     Args:
-        path: UTF-8, a photo a line; a first line that reads `name,label` is a heading.
+        path: UTF-8, a photo a line: `name,label`. With a heading there may be other columns, the
+            two that count being called `name`, `path`, `photo`, `file` or `image`, and `label`,
+            `landmark` or `landmark_id`. In a column `id`, as Google Landmarks has it, photos are
+            named without their folder and ending.
         root: The folder that names are relative to; the CSV's own if not given.
 
     Returns:
@@ -48,23 +73,71 @@ def read_csv(path: str | Path, root: str | Path | None = None) -> tuple[Photos, 
     """
     path = Path(path)
     folder = path.parent if root is None else Path(root)
+    heading: list[str] | None = None
+    columns = (0, 1)
+    labels: dict[str, str] = {}
+    for number, row in read_rows(path):
+        if not labels and heading is None and (named := _columns(row)):
+            heading, columns = row, named
+            continue
+        if len(row) != len(heading or columns) or not all(row[column] for column in columns):
+            raise SolarError(f"Line {number} of {path} is not a photo's name and its label.")
+        name, label = (row[column] for column in columns)
+        if name in labels:
+            raise SolarError(f"{path} names the photo {name} twice.")
+        labels[name] = label
+    if not labels:
+        raise SolarError(f"{path} names no photo.")
+    names = list(labels)
+    if heading and heading[columns[0]].lower() == "id":
+        names = photo_paths(names, folder)
+    return Photos(tuple(names), tuple(folder / name for name in names)), list(labels.values())
+
+
+def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The lines of a CSV that are not empty, with their numbers, as cells without outer spaces.
+
+    Raises:
+        SolarError: The file cannot be read, or is no CSV in UTF-8.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = [(number, row) for number, row in enumerate(csv.reader(file), 1) if row]
+            for number, row in enumerate(csv.reader(file), 1):
+                if row:
+                    yield number, [cell.strip() for cell in row]
     except OSError as error:
         raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise SolarError(f"{path} is not a CSV file in UTF-8.") from error
-    if lines and [cell.strip() for cell in lines[0][1]] == ["name", "label"]:
-        lines = lines[1:]
-    labels: dict[str, str] = {}
-    for number, row in lines:
-        cells = [cell.strip() for cell in row]
-        if len(cells) != 2 or not all(cells):
-            raise SolarError(f"Line {number} of {path} is not a photo's name and its label.")
-        if cells[0] in labels:
-            raise SolarError(f"{path} names the photo {cells[0]} twice.")
-        labels[cells[0]] = cells[1]
-    if not labels:
-        raise SolarError(f"{path} names no photo.")
-    return Photos(tuple(labels), tuple(folder / name for name in labels)), list(labels.values())
+
+
+def _columns(cells: Sequence[str]) -> tuple[int, int] | None:
+    """Which columns name and label a photo, if this is a heading."""
+    heading = [cell.lower() for cell in cells]
+    found = [
+        next((heading.index(name) for name in names if name in heading), None)
+        for names in (_NAMES, _LABELS)
+    ]
+    return None if found[0] is None or found[1] is None else (found[0], found[1])
+
+
+def photo_paths(ids: Sequence[str], folder: Path) -> list[str]:
+    """Where photos known by their number are: `id.jpg`, `jpg/id.jpg`, or `0/1/2/012….jpg`.
+
+    Args:
+        ids: Numbers without an ending.
+        folder: Where to look for the first thousand, to see how the photos are kept.
+
+    Returns:
+        Paths relative to the folder; `id.jpg` if none is there.
+    """
+    ways: list[Callable[[str], str]] = [
+        lambda name: f"{name}.jpg",
+        lambda name: f"jpg/{name}.jpg",
+        lambda name: f"{'/'.join(name[:3])}/{name}.jpg",
+        lambda name: f"train/{'/'.join(name[:3])}/{name}.jpg",
+    ]
+    for way in ways:
+        if any((folder / way(name)).is_file() for name in ids[:1000]):
+            return [way(name) for name in ids]
+    return [ways[0](name) for name in ids]

@@ -1,0 +1,70 @@
+"""`solar distill`: a smaller network learns to see what a larger one sees."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLE = (
+    "Example: solar distill photos/ --teacher solar-r101 --student resnet18 --attention 45 "
+    "-o student.safetensors steps=20000"
+)
+
+
+def distill(
+    arguments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[RECIPE.yaml] PHOTOS... [KEY=VALUE]...",
+            help="A recipe; folders, .txt lists or .tar shards of photos; settings on top.",
+        ),
+    ],
+    teacher: Annotated[
+        str | None,
+        typer.Option(
+            help="A name from `solar models`, a .safetensors or .pth; or a TorchScript or "
+            "torch.export (.pt2) file, which is run like any program."
+        ),
+    ] = None,
+    student: Annotated[str | None, typer.Option(help="Its trunk, such as resnet18.")] = None,
+    attention: Annotated[
+        str | None, typer.Option(help="Layers of the student with attention, such as 45.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The student, as .safetensors.")
+    ] = None,
+    run: Annotated[
+        Path, typer.Option(help="Folder for checkpoints, figures and the student.")
+    ] = Path("runs/distill"),
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the folder's newest checkpoint, if any.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print a summary for a program.")] = False,
+) -> None:
+    """Teach a network what another one sees, on photos without labels."""
+    from solar.cli.printing import errors, print_json
+    from solar.errors import SolarError
+    from solar.train import distill as work
+    from solar.train.distill_recipe import command_recipe
+
+    if output is not None and output.suffix != ".safetensors":
+        raise SolarError(f"The output {output} must end in .safetensors.")
+    options = {
+        "teacher": teacher,
+        "student.backbone": student,
+        "student.attention": attention,
+    }
+    recipe = command_recipe(arguments, options)
+    summary = work.distill(recipe, run=run, resume=resume, output=output, progress=True)
+    if json:
+        print_json(summary)
+        return
+    distances = f"{summary['places']:.3f} a place and {summary['pooled']:.3f} pooled"
+    score = f", mAP {summary['mAP']:.2f}" if "mAP" in summary else ""
+    errors().print(
+        f"Step {summary['steps']} of {recipe.steps}: cosine distances {distances}{score} "
+        f"→ {summary['model']}",
+        soft_wrap=True,
+    )
+    if not summary["finished"]:
+        errors().print("The time is up: the same command with --resume goes on.")

@@ -1,0 +1,49 @@
+"""Photos decoded into rows of a file, by processes that need no torch and so start at once."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from solar.errors import SolarError
+from solar.images import Photos, load
+
+
+def square(photos: Photos, number: int, side: int) -> tuple[npt.NDArray[np.uint8], float]:
+    """Decode a photo, upright, squashed into a square of (side, side, 3) bytes.
+
+    Returns:
+        The pixels, and the photo's width over its height.
+
+    Raises:
+        SolarError: The photo cannot be read.
+    """
+    photo = load(photos.read(number), 2 * side, mode="fast")
+    pixels = photo.pixels
+    if pixels.shape[:2] != (side, side):
+        image = Image.fromarray(pixels).resize((side, side), Image.Resampling.BICUBIC)
+        pixels = np.asarray(image)
+    return pixels, photo.width / photo.height
+
+
+def fill(file: Path, start: int, photos: Photos) -> tuple[list[float], list[str | None]]:
+    """Decode photos into the rows of a `.npy` file from `start` on.
+
+    Args:
+        file: (n, side, side, 3) bytes.
+        start: The first row.
+        photos: One a row.
+
+    Returns:
+        For each photo its aspect ratio, and why it could not be read, if so.
+    """
+    rows = np.load(file, mmap_mode="r+")
+    aspects = [1.0] * len(photos)
+    reasons: list[str | None] = [None] * len(photos)
+    for number in range(len(photos)):
+        try:
+            rows[start + number], aspects[number] = square(photos, number, rows.shape[1])
+        except SolarError as error:
+            reasons[number] = str(error)
+    return aspects, reasons

@@ -1,0 +1,192 @@
+"""What `solar data build` writes: a list of landmarks and their photos, in JSON, one a line.
+
+    {"format": "solar training set", "version": 1, "sources": ["photos"], "least": 12,
+     "landmarks": [
+      {"name": "tower", "part": "train", "photos": ["tower/a.jpg", "tower/b.jpg"],
+       "matches": [[0, 1, 57]]},
+      …]}
+
+`sources` are folders or tar shards, relative to the file. `matches`, where photos were compared,
+are pairs of photos of the landmark and how many points agreed; those with `least` or more are
+positives. Without `matches` all photos of a landmark are positives of each other.
+"""
+
+import json
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from solar.datasets.training import Part, Positives, TrainingSet, checked, label_photos
+from solar.errors import SolarError
+from solar.files import replacing
+from solar.images import Photos, find_photos
+
+FORMAT = "solar training set"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Landmark:
+    """Photos that are said to show the same.
+
+    Attributes:
+        name: Of the landmark.
+        photos: Their names in the sources, sorted.
+        part: `train` or `val`.
+        matches: Two of them, by their place in `photos`, and how many points agree; None where
+            they were not compared.
+    """
+
+    name: str
+    photos: tuple[str, ...]
+    part: str = "train"
+    matches: tuple[tuple[int, int, int], ...] | None = None
+
+
+@dataclass(frozen=True)
+class TrainingFile:
+    """The content of a file.
+
+    Attributes:
+        sources: Folders and shards that the photos are in.
+        landmarks: By name.
+        least: Points that must agree for a pair to be positives.
+    """
+
+    sources: tuple[Path, ...]
+    landmarks: tuple[Landmark, ...]
+    least: int | None = None
+
+    def training_set(self, source: object, part: Part = "all") -> TrainingSet:
+        """The photos of a part, with the positives that enough points agree on.
+
+        Args:
+            source: Where this is from, for the complaint.
+            part: `train`, `val` or `all`.
+
+        Raises:
+            SolarError: A source or a photo in a shard is gone, or nothing is to be learnt.
+        """
+        landmarks = [one for one in self.landmarks if part in ("all", one.part)]
+        if not landmarks and part == "val":
+            raise SolarError(f"{source} holds nothing out: build it with --val-fraction.")
+        names = [name for one in landmarks for name in one.photos]
+        labels = [one.name for one in landmarks for _ in one.photos]
+        photos = Photos(tuple(names), self._places(names, source))
+        if self.least is None:
+            return label_photos(photos, labels, source)
+        partners: dict[int, list[int]] = {}
+        first = 0
+        for one in landmarks:
+            for a, b, count in one.matches or ():
+                if count >= self.least:
+                    partners.setdefault(first + a, []).append(first + b)
+                    partners.setdefault(first + b, []).append(first + a)
+            first += len(one.photos)
+        if not partners:
+            raise SolarError(
+                f"No two photos of {source} agree in {self.least} points: ask for fewer."
+            )
+        sizes = [len(one.photos) for one in landmarks]
+        queries = sorted(partners)
+        return checked(
+            TrainingSet(
+                photos,
+                np.repeat(np.arange(len(landmarks)), sizes).astype(np.int64),
+                tuple(one.name for one in landmarks),
+                np.array(queries, np.int64),
+                Positives.of(sorted(partners[query]) for query in queries),
+            ),
+            source,
+        )
+
+    def _places(self, names: list[str], source: object) -> tuple[Path | tuple[Path, int, int], ...]:
+        if len(self.sources) == 1 and self.sources[0].suffix != ".tar":
+            return tuple(self.sources[0] / name for name in names)
+        found = find_photos(self.sources)
+        places = dict(zip(found.names, found.places, strict=True))
+        gone = [name for name in names if name not in places]
+        if gone:
+            raise SolarError(
+                f"{len(gone):,} of {len(names):,} photos of {source} are in none of its sources, "
+                f"{gone[0]} first: build it again."
+            )
+        return tuple(places[name] for name in names)
+
+
+def write_training_file(path: str | Path, content: TrainingFile) -> None:
+    """Write a file; a reader sees the old one or the new one, never a part.
+
+    Raises:
+        SolarError: It cannot be written.
+    """
+    folder = Path(path).absolute().parent
+    head = {
+        "format": FORMAT,
+        "version": VERSION,
+        "sources": [_relative(source, folder) for source in content.sources],
+        "least": content.least,
+    }
+    lines = [json.dumps(_as_json(one), ensure_ascii=False) for one in content.landmarks]
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(head, ensure_ascii=False)[:-1] + ', "landmarks": [\n')
+        file.write(",\n".join(lines) + "\n]}\n")
+
+
+def _relative(source: Path, folder: Path) -> str:
+    try:
+        return Path(os.path.relpath(source, folder)).as_posix()
+    except ValueError:  # on another drive
+        return source.absolute().as_posix()
+
+
+def _as_json(one: Landmark) -> dict[str, Any]:
+    compared = {} if one.matches is None else {"matches": one.matches}
+    return {"name": one.name, "part": one.part, "photos": one.photos, **compared}
+
+
+def read_training_file(path: str | Path, *, root: str | Path | None = None) -> TrainingFile:
+    """Read what `write_training_file` wrote.
+
+    Args:
+        path: The file.
+        root: A folder with the photos, in place of the sources that the file names.
+
+    Raises:
+        SolarError: It cannot be read, is something else, of a later version, or damaged.
+    """
+    path = Path(path)
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise SolarError(f"{path} is not JSON, or is damaged.") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise SolarError(f"{path} is no training set: make one with `solar data build`.")
+    if content.get("version") != VERSION:
+        raise SolarError(
+            f"{path} is a training set of version {content.get('version')}, and this solar reads "
+            f"{VERSION}: build it again."
+        )
+    try:
+        landmarks = tuple(_landmark(one) for one in content["landmarks"])
+        sources = tuple(path.parent / source for source in content["sources"])
+        least = None if content["least"] is None else int(content["least"])
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise SolarError(f"{path} is a damaged training set: build it again.") from error
+    read = TrainingFile(sources, landmarks, least)
+    return read if root is None else replace(read, sources=(Path(root),))
+
+
+def _landmark(one: dict[str, Any]) -> Landmark:
+    photos = tuple(map(str, one["photos"]))
+    matches = one.get("matches")
+    if matches is not None:
+        matches = tuple((int(a), int(b), int(count)) for a, b, count in matches)
+        if not all(0 <= a < b < len(photos) for a, b, _ in matches):
+            raise ValueError("no such photo")
+    return Landmark(str(one["name"]), photos, str(one["part"]), matches)

@@ -1,0 +1,317 @@
+"""Distillation: a network learns to see what another one sees, on photos that nobody labelled."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from math import isfinite
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from solar.datasets.folders import labelled_photos
+from solar.datasets.packed import Order, Packed, Squares, batches, generator, pack
+from solar.errors import SolarError
+from solar.models import RetrievalNet, save
+from solar.nn import pca_whitening
+from solar.train.augment import Augmentation, augment
+from solar.train.distill_recipe import DistillRecipe
+from solar.train.ema import Average
+from solar.train.imitation import Distances, Imitator, distances
+from solar.train.progress import Bar
+from solar.train.recipe import read_recipe
+from solar.train.retrieval_recipe import Validation
+from solar.train.run import Run
+from solar.train.schedule import set_learning_rate
+from solar.train.state import capture_random, restore_random, seed_everything
+from solar.train.teacher import Teacher, load_teacher
+from solar.train.validate import Labelled, validate
+
+_WHITENED = 20_000  # photos that PCA looks at
+
+
+def train(
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    run: str | Path,
+    resume: bool = False,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """Distil as a recipe file says; see `distill`."""
+    recipe = read_recipe(DistillRecipe, path, overrides)
+    return distill(recipe, run=run, resume=resume, progress=progress)
+
+
+def distill(
+    recipe: DistillRecipe,
+    *,
+    run: str | Path,
+    resume: bool = False,
+    output: str | Path | None = None,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """Teach a student, from its beginning or from where the run's last checkpoint left it.
+
+    Each step draws its photos, their size and their changes from the seed and its own number, so
+    that an interrupted run goes on as if it had not been.
+
+    Args:
+        recipe: What to do.
+        run: Folder for checkpoints, figures and the student.
+        resume: Go on instead of refusing a folder that holds a run.
+        output: Write the student here, too.
+        progress: Draw a bar with the time left on standard error, if that is a terminal.
+
+    Returns:
+        `run`, `steps` taken, `finished`, `model` (the student's file), `photos`, `unreadable`,
+        `places` and `pooled` (the last cosine distances), and `mAP` if there was a validation.
+
+    Raises:
+        SolarError: Recipe, photos or teacher are wrong, or the loss is no number any more.
+    """
+    deadline = monotonic() + (recipe.compute.max_seconds or float("inf"))
+    device = torch.device(recipe.compute.device or _best_device())
+    seed_everything(recipe.seed)
+    teacher = load_teacher(recipe.teacher, device=device, sizes=recipe.sizes)
+    imitator = Imitator(recipe.student, teacher).to(device)
+    if device.type == "cuda":
+        imitator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        torch.backends.cudnn.benchmark = True  # there are only as many shapes as sizes
+    if recipe.compute.compile:
+        imitator.student.backbone.compile()
+    with (
+        Run.open(
+            run, recipe, resume=resume, keep=recipe.keep, may_change=recipe.may_change()
+        ) as log,
+        Bar(recipe.steps, shown=progress) as bar,
+    ):
+        packs = pack(
+            recipe.data.source,
+            recipe.data.size,
+            cache=recipe.data.cache,
+            device=device,
+            workers=recipe.data.workers or None,
+            progress=lambda done, total: bar.say(f"Reading photos, {done} of {total}"),
+        )
+        _warn_of_failures(packs, bar)
+        course = _Course(recipe, teacher, imitator, packs, log, device)
+        course.go(deadline, bar)
+        bar.say("Finishing the student")
+        student = course.finished_student()
+        model = save(student, Path(run) / "student.safetensors")
+        if output is not None:
+            save(student, output)
+        return {**course.summary(), "run": str(run), "model": str(output or model)}
+
+
+class _Course:
+    """One run: everything that changes while it lasts."""
+
+    def __init__(
+        self,
+        recipe: DistillRecipe,
+        teacher: Teacher,
+        imitator: Imitator,
+        packs: list[Packed],
+        run: Run,
+        device: torch.device,
+    ) -> None:
+        self.recipe, self.teacher, self.imitator, self.packs = recipe, teacher, imitator, packs
+        self.run, self.device = run, device
+        self.optimiser = _optimiser(recipe, imitator, device)
+        self.average = Average(imitator, recipe.ema)
+        self.order = Order(packs, recipe.data.repeat, recipe.batch, recipe.seed)
+        self.step, self.best = 0, float("-inf")
+        self.last: dict[str, float] = {}
+        self.labelled: Labelled | None = None
+        if recipe.validation.source:
+            self.labelled = Labelled(*labelled_photos(recipe.validation.source))
+        self._restore(run.latest())
+
+    def go(self, deadline: float, bar: Bar) -> None:
+        """Take the steps that are left, or as many as there is time for."""
+        recipe = self.recipe
+        self.imitator.train()
+        began, first = monotonic(), self.step
+        for parts in batches(self.packs, self.order, self.step, recipe.steps):
+            chance = generator(recipe.seed, self.step)
+            images = views(parts, recipe.augment, recipe.sizes, chance)
+            set_learning_rate(self.optimiser, recipe.schedule, self.step, steps=recipe.steps)
+            with self._autocast():
+                found = distances(self.imitator, self.teacher, images)
+            self.optimiser.zero_grad(set_to_none=True)
+            total = found.total(recipe.loss)
+            total.backward()  # type: ignore[no-untyped-call]
+            if recipe.optimiser.clip is not None:
+                nn.utils.clip_grad_norm_(self.imitator.parameters(), recipe.optimiser.clip)
+            self.optimiser.step()
+            self.average.update(self.imitator)
+            self.step += 1
+            bar.advance(self.step, "Distilling")
+            late = monotonic() > deadline
+            saves = late or self._due(recipe.save_every)
+            if saves or self._due(recipe.log_every):
+                rate = (self.step - first) * recipe.batch / (monotonic() - began)
+                self._log(found, total, images.shape[-1], rate)
+            best = self._due(recipe.validation.every) and self._validate()
+            if saves or best:
+                self.run.save(self.step, self._state(), best=best)
+            if late:
+                return
+
+    def _due(self, every: int) -> bool:
+        return self.step % every == 0 or self.step == self.recipe.steps
+
+    def _autocast(self) -> AbstractContextManager[object]:
+        wanted = self.recipe.compute.precision
+        if wanted == "bf16" or (wanted == "auto" and self.device.type == "cuda"):
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return nullcontext()
+
+    def _log(self, found: Distances, total: Tensor, size: int, rate: float) -> None:
+        loss = float(total.detach())
+        if not isfinite(loss):
+            raise SolarError(
+                f"The loss is {loss} at step {self.step}: lower optimiser.rate, "
+                f"and go on from the last checkpoint in {self.run.folder} or start again."
+            )
+        self.last = {
+            name: float(getattr(found, name).detach()) for name in ("places", "pooled", "relation")
+        }
+        self.run.log(
+            self.step,
+            loss=loss,
+            **self.last,
+            size=size,
+            rate=self.optimiser.param_groups[0]["lr"],
+            photos_per_second=round(rate, 1),
+        )
+
+    def _validate(self) -> bool:
+        """Measure the average; whether it is the best so far."""
+        if self.labelled is None:
+            return False
+        wanted = self.recipe.validation
+        settings = Validation(size=wanted.size, scales=wanted.scales)
+        with self._averaged():
+            found = validate(self.imitator.student, self.labelled, settings)
+        self.run.log(self.step, **found)
+        better = found["mAP"] > self.best
+        self.best = max(found["mAP"], self.best)
+        return better
+
+    def _averaged(self) -> AbstractContextManager[None]:
+        return self.average.applied(self.imitator) if self.recipe.ema else nullcontext()
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "imitator": self.imitator.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "average": self.average.state_dict(),
+            "random": capture_random(),
+            "best": self.best,
+            "last": self.last,
+        }
+
+    def _restore(self, state: dict[str, Any] | None) -> None:
+        if state is None:
+            return
+        self.imitator.load_state_dict(state["imitator"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.average.load_state_dict(state["average"])
+        restore_random(state["random"])
+        self.step, self.best, self.last = self.run.step, state["best"], state["last"]
+
+    def finished_student(self) -> RetrievalNet:
+        """The student as it is used: averaged, the best if that is known, and whitened."""
+        best = self.run.best() if self.labelled is not None else None
+        if best is not None:
+            self.imitator.load_state_dict(best["imitator"])
+            self.average.load_state_dict(best["average"])
+        with self._averaged():
+            return self._whitened()
+
+    def _whitened(self) -> RetrievalNet:
+        wanted, plain = self.recipe.student, self.imitator.student
+        if wanted.whitening == "none":
+            layer = None
+        elif wanted.whitening == "teacher":
+            layer = self.imitator.projection.pooled
+        else:
+            layer = pca_whitening(self._described(_WHITENED)).linear(wanted.dim)
+        dim = None if layer is None else layer.out_features
+        config = replace(plain.config, whitening=layer is not None, dim=dim)
+        student = RetrievalNet(config)
+        state = plain.state_dict()
+        if layer is not None:
+            state |= {f"whiten.{name}": value for name, value in layer.state_dict().items()}
+        student.load_state_dict(state)
+        return student.eval()
+
+    @torch.no_grad()
+    def _described(self, most: int) -> Tensor:
+        """Descriptors of training photos as they are, from the middle and at the largest size."""
+        sizes = (max(self.recipe.sizes),)
+        steps = -(-min(most, self.order.epoch) // self.recipe.batch)
+        self.imitator.eval()
+        found = []
+        for step, parts in enumerate(batches(self.packs, self.order, 0, steps)):
+            images = views(parts, Augmentation(), sizes, generator(0, step))
+            with self._autocast():
+                found.append(self.imitator.describe(images))
+        return torch.cat(found)
+
+    def summary(self) -> dict[str, Any]:
+        """What came out so far."""
+        return {
+            "steps": self.step,
+            "finished": self.step == self.recipe.steps,
+            "photos": sum(map(len, self.packs)),
+            "unreadable": sum(len(one.failures) for one in self.packs),
+            "places": self.last.get("places"),
+            "pooled": self.last.get("pooled"),
+            **({"mAP": self.best} if isfinite(self.best) else {}),
+        }
+
+
+def views(
+    parts: Sequence[Squares],
+    changes: Augmentation,
+    sizes: Sequence[int],
+    chance: torch.Generator,
+) -> Tensor:
+    """Photos changed, all at one of the sizes: (batch, 3, size, size)."""
+    size = sizes[int(torch.randint(len(sizes), (1,), generator=chance))]
+    changed = [
+        augment(part.pixels, changes, chance, size=size, aspects=part.aspects) for part in parts
+    ]
+    return torch.cat(changed)
+
+
+def _warn_of_failures(packs: Sequence[Packed], bar: Bar) -> None:
+    failures = [failure for one in packs for failure in one.failures]
+    if failures:
+        name, reason = failures[0]
+        bar.warn(f"{len(failures)} photos cannot be read and are left out, {name} first: {reason}")
+
+
+def _best_device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _optimiser(
+    recipe: DistillRecipe, imitator: Imitator, device: torch.device
+) -> torch.optim.Optimizer:
+    learned = [p for p in imitator.parameters() if p.requires_grad]
+    wanted = recipe.optimiser
+    groups = [
+        {"params": [p for p in learned if p.dim() > 1], "weight_decay": wanted.decay},
+        {"params": [p for p in learned if p.dim() <= 1], "weight_decay": 0.0},
+    ]
+    fused = device.type == "cuda"  # one kernel for all weights
+    if wanted.kind == "sgd":
+        return torch.optim.SGD(groups, wanted.rate, momentum=0.9, nesterov=True, fused=fused)
+    return torch.optim.AdamW(groups, wanted.rate, fused=fused)

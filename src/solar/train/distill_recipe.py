@@ -1,0 +1,251 @@
+"""Settings for teaching a network what another one sees."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from solar.errors import SolarError
+from solar.train.augment import Augmentation
+from solar.train.recipe import build, read_settings
+from solar.train.schedule import Kind, Schedule
+
+
+@dataclass(frozen=True)
+class Data:
+    """Photos without labels.
+
+    Attributes:
+        source: Folders, .txt lists, .tar shards or photos.
+        size: Largest side at which photos are kept in memory (see `solar.datasets.packed`).
+        cache: Where: "device", "host", or "none" to decode them again each time.
+        repeat: Photos whose name starts so are seen this many times an epoch: {"train/": 4}.
+        workers: Processes that decode; 0: one a core.
+    """
+
+    source: tuple[str, ...]
+    size: int = 224
+    cache: Literal["device", "host", "none"] = "device"
+    repeat: dict[str, int] = field(default_factory=dict)
+    workers: int = 0
+
+
+@dataclass(frozen=True)
+class Student:
+    """What learns.
+
+    Attributes:
+        backbone: resnet18 … resnet152, vgg16, alexnet.
+        attention: Layers with second-order attention, such as "45".
+        start: A network whose trunk it starts from, as `solar.load` takes it; default: chance.
+        whitening: "none" leaves the pooled vector as it is; "pca" whitens it by what the training
+            photos look like at the end; "teacher" keeps the layer that was trained to give the
+            teacher's descriptor, so that the two can be compared.
+        dim: Length of a descriptor after "pca"; default: the trunk's channels.
+        p: The exponent of GeM, which stays.
+    """
+
+    backbone: str = "resnet18"
+    attention: str = ""
+    start: str | None = None
+    whitening: Literal["none", "pca", "teacher"] = "none"
+    dim: int | None = None
+    p: float = 3.0
+
+    def __post_init__(self) -> None:
+        if self.dim is not None and self.whitening != "pca":
+            raise SolarError("student.dim is for student.whitening pca only.")
+
+
+@dataclass(frozen=True)
+class Changes(Augmentation):
+    """How photos are changed: an `Augmentation` that is not zero unless said otherwise."""
+
+    crop: float = 0.6
+    stretch: float = 0.2
+    flip: float = 0.5
+    colour: float = 0.3
+
+
+@dataclass(frozen=True)
+class Fall(Schedule):
+    """How the learning rate falls: a `Schedule` that is a cosine unless said otherwise."""
+
+    kind: Kind = "cosine"
+    warmup: int = 200
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Weights of what is minimised.
+
+    Attributes:
+        places: Cosine distance to the teacher's map, at every location.
+        pooled: Cosine distance to the teacher's descriptor.
+        relation: Squared difference between the student's and the teacher's own similarities of
+            all pairs in a batch: second order, and without a projection in between.
+    """
+
+    places: float = 1.0
+    pooled: float = 1.0
+    relation: float = 0.0
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """How weights move.
+
+    Attributes:
+        kind: adamw, or sgd with momentum 0.9.
+        rate: The largest learning rate.
+        decay: Weight decay, not of biases and norms.
+        clip: Longest gradient.
+    """
+
+    kind: Literal["adamw", "sgd"] = "adamw"
+    rate: float = 2e-3
+    decay: float = 0.02
+    clip: float | None = 5.0
+
+
+@dataclass(frozen=True)
+class Compute:
+    """How to compute.
+
+    Attributes:
+        device: cpu or cuda; found out if not given.
+        precision: "auto" is bf16 on a GPU and float32 elsewhere.
+        compile: Let torch.compile translate the student: pays for long runs only.
+        max_seconds: Stop with a checkpoint after so long, for a GPU that is lent for minutes.
+    """
+
+    device: Literal["cpu", "cuda"] | None = None
+    precision: Literal["auto", "float32", "bf16"] = "auto"
+    compile: bool = False
+    max_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Measures mAP on labelled photos, if there are some, and lets it choose the best state.
+
+    Attributes:
+        source: A folder, tar shards or a CSV.
+        every: Steps from one validation to the next; there is one at the end, too.
+        size: Longest side of a photo.
+        scales: Scales to average.
+    """
+
+    source: tuple[str, ...] = ()
+    every: int = 1000
+    size: int = 224
+    scales: tuple[float, ...] = (1.0,)
+
+
+@dataclass(frozen=True)
+class DistillRecipe:
+    """Everything that decides what a distillation gives.
+
+    Attributes:
+        data: Photos.
+        teacher: As `solar.train.teacher.load_teacher` takes it.
+        student: What learns.
+        augment: How photos are changed; teacher and student see the same.
+        loss: What is minimised.
+        optimiser: How weights move.
+        schedule: How the learning rate falls.
+        validation: How it is judged.
+        compute: How to compute.
+        task: Always "distill".
+        sizes: Sides of the squares shown, one drawn for each step.
+        batch: Photos a step.
+        steps: Of the whole run, however often it is interrupted.
+        ema: Decay of the running average of the weights that is validated and saved; 0: none.
+        seed: Of everything random.
+        save_every: Steps between checkpoints.
+        log_every: Steps between lines of metrics.
+        keep: Checkpoints to keep beside the best.
+    """
+
+    data: Data
+    teacher: str
+    student: Student = field(default_factory=Student)
+    augment: Changes = field(default_factory=Changes)
+    loss: Loss = field(default_factory=Loss)
+    optimiser: Optimiser = field(default_factory=Optimiser)
+    schedule: Fall = field(default_factory=Fall)
+    validation: Validation = field(default_factory=Validation)
+    compute: Compute = field(default_factory=Compute)
+    task: Literal["distill"] = "distill"
+    sizes: tuple[int, ...] = (128, 160, 192, 224)
+    batch: int = 256
+    steps: int = 5000
+    ema: float = 0.999
+    seed: int = 0
+    save_every: int = 1000
+    log_every: int = 50
+    keep: int = 2
+
+    def __post_init__(self) -> None:
+        positive = {
+            "batch": self.batch,
+            "steps": self.steps,
+            "save_every": self.save_every,
+            "log_every": self.log_every,
+            "keep": self.keep,
+            "data.size": self.data.size,
+            "validation.every": self.validation.every,
+            **{f"data.repeat of {name}": times for name, times in self.data.repeat.items()},
+        }
+        for name, value in positive.items():
+            if value < 1:
+                raise SolarError(f"{name} must be 1 or more, not {value}.")
+        if self.batch < 2:
+            raise SolarError("batch must be 2 or more: batch norm cannot learn from one photo.")
+        if not self.sizes or min(self.sizes) < 32:
+            raise SolarError(f"sizes must be 32 or more each, not {list(self.sizes)}.")
+        if not 0 <= self.ema < 1:
+            raise SolarError(f"ema must be from 0 to below 1, not {self.ema}.")
+
+    def may_change(self) -> tuple[str, ...]:
+        """Settings in which a resumed run may differ: none of them changes what comes out."""
+        validation = tuple(f"validation.{name}" for name in ("source", "every", "size", "scales"))
+        return (
+            *("data.cache", "data.workers", "compute.device", "compute.max_seconds"),
+            *("save_every", "log_every", "keep"),
+            *validation,
+        )
+
+
+def command_recipe(
+    arguments: Sequence[str], options: Mapping[str, str | None] | None = None
+) -> DistillRecipe:
+    """The recipe of a command line.
+
+    Args:
+        arguments: In any order: at most one recipe (.yaml), photos, and key=value settings.
+        options: Settings by dotted name, on top of those; None where one is not given.
+
+    Raises:
+        SolarError: There are two recipes, no photos or no teacher, or a setting is wrong.
+    """
+    files = [one for one in arguments if one.endswith((".yaml", ".yml"))]
+    if len(files) > 1:
+        raise SolarError(f"Two recipes are given, {files[0]} and {files[1]}: give one.")
+    rest = [one for one in arguments if one not in files]
+    overrides = [one for one in rest if "=" in one and not Path(one).exists()]
+    settings = read_settings(files[0] if files else os.devnull, overrides)
+    photos = [one for one in rest if one not in overrides]
+    given = {name: value for name, value in (options or {}).items() if value is not None}
+    for name, value in {**given, **({"data.source": photos} if photos else {})}.items():
+        *sections, last = name.split(".")
+        at = settings
+        for section in sections:
+            at = at.setdefault(section, {})
+        at[last] = value
+    if not settings.get("data", {}).get("source"):
+        raise SolarError("No photos are given: name folders, lists or tar shards of them.")
+    if "teacher" not in settings:
+        raise SolarError("No teacher is given: name one with --teacher.")
+    return build(DistillRecipe, settings, files[0] if files else "The command")

@@ -5,7 +5,26 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from solar.errors import SolarError
-from solar.images import Photos
+from solar.images import Photos, find_photos
+
+
+def labelled_photos(
+    source: str | Path | Sequence[str | Path], root: str | Path | None = None
+) -> tuple[Photos, list[str]]:
+    """Photos sorted as `landmark/photo.jpg`, or listed in a CSV, and what each shows.
+
+    Args:
+        source: A folder, a tar shard, several of these, or one CSV.
+        root: The folder that the names of a CSV are relative to; its own if not given.
+
+    Raises:
+        SolarError: There is no such thing, or it does not say what a photo shows.
+    """
+    parts = [Path(source)] if isinstance(source, str | Path) else [Path(part) for part in source]
+    if len(parts) == 1 and parts[0].suffix.lower() == ".csv":
+        return read_csv(parts[0], root)
+    photos = find_photos(parts)
+    return photos, folder_labels(photos.names, ", ".join(map(str, parts)))
 
 
 def folder_labels(names: Sequence[str], source: object) -> list[str]:

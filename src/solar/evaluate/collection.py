@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from solar.datasets.folders import folder_labels, read_csv
+from solar.datasets.folders import folder_labels, labelled_photos
 from solar.datasets.revisited import (
     SIZES,
     GroundTruth,
@@ -247,15 +247,6 @@ def truth_photos(what: str, truth: GroundTruth, root: str | Path | None) -> tupl
     places = dict(zip(asked.names, asked.places, strict=True))
     photos = tuple(query.photo for query in truth.queries)
     return database, Photos(photos, tuple(places[photo] for photo in photos))
-
-
-def labelled_photos(what: str | Path, root: str | Path | None) -> tuple[Photos, list[str]]:
-    """Photos sorted as `landmark/photo.jpg`, or listed in a CSV, and what each shows."""
-    path = Path(what)
-    if path.suffix.lower() == ".csv":
-        return read_csv(path, root)
-    photos = find_photos(path)
-    return photos, folder_labels(photos.names, path)
 
 
 def _labelled(

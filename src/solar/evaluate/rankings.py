@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from solar.datasets.folders import labelled_photos
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluate.collection import (
@@ -17,7 +18,6 @@ from solar.evaluate.collection import (
     describing,
     is_store,
     kept,
-    labelled_photos,
     open_collection,
     truth_photos,
 )

@@ -1,0 +1,294 @@
+"""Recipes: settings in YAML, checked against dataclasses, with `key=value` on top."""
+
+import dataclasses
+import difflib
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from solar.errors import SolarError
+
+R = TypeVar("R")
+
+
+def read_recipe(cls: type[R], path: str | Path, overrides: Sequence[str] = ()) -> R:
+    """Read a recipe into a tree of dataclasses.
+
+    Args:
+        cls: A dataclass whose fields are plain values, tuples, dicts or further dataclasses.
+        path: A YAML file. Its `extends: other.yaml` names a recipe beside it to start from. Its
+            `task`, which says what kind of recipe it is, needs no field in `cls`.
+        overrides: `loss.margin=0.9` and the like; what follows the sign is read as YAML.
+
+    Raises:
+        SolarError: There is no such file, it is no YAML, a key is unknown (the sentence names the
+            nearest one) or a value is of the wrong kind.
+    """
+    return build(cls, read_settings(path, overrides), str(path))
+
+
+def read_settings(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Read a recipe as nested dicts: what it extends, then itself, then the overrides."""
+    settings = _read_chain(Path(path), ())
+    for override in overrides:
+        key, sign, value = override.partition("=")
+        if not sign or not key.strip():
+            raise SolarError(f"{override!r} is no override: write key=value, as in loss.margin=1.")
+        settings = _merged(settings, _nested(key.strip().split("."), _parse(value, override)))
+    return settings
+
+
+def build(cls: type[R], settings: Mapping[str, Any], where: str) -> R:
+    """Build a recipe from nested dicts, every key and value checked.
+
+    Args:
+        cls: As for `read_recipe`.
+        settings: What `read_settings` or `to_dict` gave.
+        where: What to call these settings when something is wrong with them.
+    """
+    given = dict(settings)
+    if "task" not in {field.name for field in _fields(cls)}:
+        given.pop("task", None)
+    unknown = [key for key in _keys(given, cls) if key not in _allowed(cls)]
+    if unknown:
+        raise SolarError(f"{where}: there is no setting {unknown[0]!r}{_nearest(unknown[0], cls)}.")
+    built: R = _value(cls, given, where, "")
+    return built
+
+
+def to_dict(recipe: Any) -> dict[str, Any]:
+    """Nested dicts with every setting of a recipe, those left at their default too."""
+    plain: dict[str, Any] = _plain(recipe)
+    return plain
+
+
+def write_recipe(recipe: Any, path: str | Path) -> None:
+    """Write every setting of a recipe as YAML that `read_recipe` reads back, all or nothing."""
+    from solar.files import replacing
+
+    text = _yaml().safe_dump(to_dict(recipe), sort_keys=False, allow_unicode=True)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Dotted names of the settings in which two recipes, as nested dicts, differ."""
+    left, right = dict(_leaves(one)), dict(_leaves(other))
+    return sorted(key for key in {*left, *right} if left.get(key) != right.get(key))
+
+
+# Files.
+
+
+def _read_chain(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+    if path.resolve() in seen:
+        raise SolarError(f"{path} extends itself.")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SolarError(f"There is no recipe {path}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SolarError(f"{path} cannot be read as a recipe ({error}).") from error
+    settings = _parse(text, str(path))
+    if settings is None:
+        settings = {}
+    if not isinstance(settings, dict):
+        raise SolarError(f"{path} must hold key: value lines, not a {type(settings).__name__}.")
+    base = settings.pop("extends", None)
+    if base is None:
+        return settings
+    return _merged(_read_chain(path.parent / str(base), (*seen, path.resolve())), settings)
+
+
+def _parse(text: str, where: str) -> Any:
+    yaml = _yaml()
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise SolarError(f"{where} is not YAML ({reason}).") from error
+
+
+def _yaml() -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise SolarError(
+            'Recipes need PyYAML: install it with pip install "solar-retrieval[train]".'
+        ) from None
+    return yaml
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay settings over others; only what both hold as dicts is merged."""
+    out = dict(below)
+    for key, value in above.items():
+        old = out.get(key)
+        both = isinstance(old, dict) and isinstance(value, dict)
+        out[key] = _merged(old, value) if both else value  # type: ignore[arg-type]
+    return out
+
+
+def _nested(keys: Sequence[str], value: Any) -> dict[str, Any]:
+    for key in reversed(keys):
+        value = {key: value}
+    return dict(value)
+
+
+# Checking.
+
+
+def _fields(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return tuple(field for field in dataclasses.fields(cls) if field.init)
+
+
+def _section(kind: Any) -> Any:
+    """The dataclass in an annotation (itself, or the one beside None), or None."""
+    for candidate in (kind, *get_args(kind)):
+        if isinstance(candidate, type) and dataclasses.is_dataclass(candidate):
+            return candidate
+    return None
+
+
+def _allowed(cls: Any, prefix: str = "") -> list[str]:
+    names = []
+    hints = get_type_hints(cls)
+    for field in _fields(cls):
+        names.append(prefix + field.name)
+        if (section := _section(hints[field.name])) is not None:
+            names += _allowed(section, f"{prefix}{field.name}.")
+    return names
+
+
+def _keys(settings: Mapping[Any, Any], cls: Any, prefix: str = "") -> Iterator[str]:
+    """Dotted names of the given settings, not looking into values that are dicts themselves."""
+    hints = get_type_hints(cls)
+    for key, value in settings.items():
+        yield f"{prefix}{key}"
+        section = _section(hints.get(key))
+        if section is not None and isinstance(value, Mapping):
+            yield from _keys(value, section, f"{prefix}{key}.")
+
+
+def _nearest(key: str, cls: Any) -> str:
+    allowed = _allowed(cls)
+    close = difflib.get_close_matches(key, allowed, n=1, cutoff=0.6)
+    last = key.rpartition(".")[2]
+    same_end = [name for name in allowed if name.rpartition(".")[2] == last]
+    ends = {name.rpartition(".")[2]: name for name in allowed}
+    close_end = [ends[end] for end in difflib.get_close_matches(last, ends, n=1, cutoff=0.6)]
+    found = [*same_end[:1], *close, *close_end]
+    return f"; the nearest is {found[0]!r}" if found else ""
+
+
+def _value(kind: Any, value: Any, where: str, key: str) -> Any:
+    """A value of the annotated kind, or a SolarError that says what was expected."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if origin in (Union, types.UnionType):
+        return _one_of(inner, value, where, key)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return _dataclass(kind, value, where, key)
+    if origin is Literal:
+        if value in inner and type(value) in {type(choice) for choice in inner}:
+            return value
+        raise _wrong(where, key, value, "one of " + ", ".join(str(choice) for choice in inner))
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise _wrong(where, key, value, "a list")
+        if inner[-1] is not Ellipsis and len(value) != len(inner):
+            raise _wrong(where, key, value, f"a list of {len(inner)}")
+        kinds = [inner[0]] * len(value) if inner[-1] is Ellipsis else inner
+        return tuple(_value(k, item, where, key) for k, item in zip(kinds, value, strict=True))
+    if origin in (dict, Mapping):
+        if not isinstance(value, Mapping):
+            raise _wrong(where, key, value, "key: value pairs")
+        return {
+            _value(inner[0], k, where, key): _value(inner[1], v, where, key)
+            for k, v in value.items()
+        }
+    return _scalar(kind, value, where, key)
+
+
+def _dataclass(kind: Any, value: Any, where: str, key: str) -> Any:
+    if value is None:
+        value = {}
+    if not isinstance(value, Mapping):
+        raise _wrong(where, key, value, "key: value pairs")
+    hints = get_type_hints(kind)
+    prefix = f"{key}." if key else ""
+    missing = [
+        field.name
+        for field in _fields(kind)
+        if field.name not in value
+        and field.default is dataclasses.MISSING
+        and field.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise SolarError(f"{where}: the setting {prefix}{missing[0]} is missing.")
+    settings = {
+        name: _value(hints[name], item, where, f"{prefix}{name}") for name, item in value.items()
+    }
+    try:
+        return kind(**settings)
+    except SolarError as error:
+        raise SolarError(f"{where}: {error}") from error
+
+
+def _one_of(kinds: Sequence[Any], value: Any, where: str, key: str) -> Any:
+    if value is None and type(None) in kinds:
+        return None
+    wrong: SolarError | None = None
+    for kind in kinds:
+        if kind is type(None):
+            continue
+        try:
+            return _value(kind, value, where, key)
+        except SolarError as error:
+            wrong = wrong or error
+    assert wrong is not None
+    raise wrong
+
+
+def _scalar(kind: Any, value: Any, where: str, key: str) -> Any:
+    if kind is float and isinstance(value, int | float | str) and not isinstance(value, bool):
+        try:
+            return float(value)  # YAML 1.1 takes 1e-6 for a string
+        except ValueError:
+            raise _wrong(where, key, value, "a number") from None
+    if kind is int and isinstance(value, str) and value.lstrip("-").isdecimal():
+        return int(value)  # the keys of a dict that went through JSON
+    if kind is str and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)  # attention: 45 means the layers "45"
+    truth = kind is int and isinstance(value, bool)  # which Python takes for a number
+    if isinstance(kind, type) and isinstance(value, kind) and not truth:
+        return value
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    raise _wrong(where, key, value, names.get(kind, getattr(kind, "__name__", str(kind))))
+
+
+def _wrong(where: str, key: str, value: Any, expected: str) -> SolarError:
+    return SolarError(f"{where}: {key} must be {expected}, not {value!r}.")
+
+
+# Back to plain values.
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in _fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

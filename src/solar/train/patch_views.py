@@ -1,0 +1,202 @@
+"""Two views of one point: how a detector misses it, and how light and cameras change it.
+
+Everything works on whole batches on any device, and draws from one generator.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from solar.errors import SolarError
+
+
+@dataclass(frozen=True)
+class DetectorNoise:
+    """How far a detector misses: each number is the end of a uniform range around none.
+
+    Attributes:
+        rotation: Degrees.
+        translation: Of each coordinate, as a part of half the patch's side.
+        scale: Powers of two.
+        anisotropy: Powers of two between the two axes.
+        perspective: How much nearer than the middle a side of the patch can be.
+    """
+
+    rotation: float = 30.0
+    translation: float = 0.45
+    scale: float = 0.5
+    anisotropy: float = 0.45
+    perspective: float = 0.1
+
+
+STRENGTHS = {
+    "none": DetectorNoise(0, 0, 0, 0, 0),
+    "easy": DetectorNoise(10, 0.15, 0.15, 0.2),
+    "hard": DetectorNoise(20, 0.3, 0.3, 0.4),
+    "tough": DetectorNoise(30, 0.45, 0.5, 0.45),
+}
+"""The noise of HPatches, with a little perspective beside it."""
+
+
+@dataclass(frozen=True)
+class Views:
+    """How the two patches of a training pair differ.
+
+    Attributes:
+        first: Detector noise of the first patch of a pair: one of these, drawn for each.
+        second: The same for the second patch.
+        turn: Turn and mirror both patches of a pair together, by any angle.
+        coarser: The second patch comes from a photo up to 2^coarser times smaller.
+        blur: Gaussian blur, up to so many pixels of a 32×32 patch.
+        gamma: Powers of two around 1.
+        gain: Powers of two around 1; what is brighter than white is white.
+        bias: Of 255, around none.
+        shadow: How much darker one side of an edge through the patch can be.
+        noise: Standard deviation, of 255, up to this.
+        jpeg: Coarsest step of the quantised cosine transform, as a multiple of the standard's.
+        chance: How often each of blur, shadow, noise, JPEG and a coarser photo happens.
+    """
+
+    first: tuple[str, ...] = ("none", "easy", "hard", "tough")
+    second: tuple[str, ...] = ("easy", "hard", "tough")
+    turn: bool = False
+    coarser: float = 1.5
+    blur: float = 2.0
+    gamma: float = 0.6
+    gain: float = 0.7
+    bias: float = 0.15
+    shadow: float = 0.5
+    noise: float = 0.03
+    jpeg: float = 3.0
+    chance: float = 0.4
+
+    def __post_init__(self) -> None:
+        for name in (*self.first, *self.second):
+            if name not in STRENGTHS:
+                known = ", ".join(STRENGTHS)
+                raise SolarError(f"There is no detector noise {name!r}: choose from {known}.")
+        if not self.first or not self.second:
+            raise SolarError("Name at least one detector noise for each patch of a pair.")
+
+
+def jitter(count: int, names: tuple[str, ...], generator: torch.Generator) -> Tensor:
+    """Draw what a detector does to frames: (count, 3, 3) maps of a patch's [−1, 1]² to itself.
+
+    Args:
+        count: How many.
+        names: Keys of `STRENGTHS`, one drawn for each.
+        generator: Says on which device, too.
+    """
+    device = generator.device
+    levels = [STRENGTHS[name] for name in names]
+    table = torch.tensor(
+        [
+            (math.radians(n.rotation), n.scale, n.anisotropy, n.translation, n.perspective)
+            for n in levels
+        ],
+        device=device,
+    )
+    which = torch.randint(len(levels), (count,), generator=generator, device=device)
+    rotation, scale, anisotropy, translation, perspective = table[which].T
+    draws = torch.rand((8, count), generator=generator, device=device) * 2 - 1
+    stretch = torch.exp2(anisotropy * draws[2] / 2)
+    along = _turns(math.pi / 2 * draws[3])  # the direction of the stretch is free
+    stretched = (along * torch.stack([stretch, 1 / stretch], 1)[:, None]) @ along.mT
+    linear = torch.exp2(scale * draws[1])[:, None, None] * stretched @ _turns(rotation * draws[0])
+    upper = torch.cat([linear, (translation * draws[4:6]).T[..., None]], 2)
+    last = torch.stack([*(perspective * draws[6:8]), torch.ones_like(perspective)], 1)
+    return torch.cat([upper, last[:, None]], 1)
+
+
+def turns(count: int, generator: torch.Generator) -> Tensor:
+    """Draw turns by any angle, every other one mirrored: (count, 3, 3)."""
+    draws = torch.rand((2, count), generator=generator, device=generator.device)
+    linear = _turns(2 * math.pi * draws[0])
+    linear = torch.where(draws[1, :, None, None] < 0.5, linear, linear.flip(1))
+    whole = torch.eye(3, device=generator.device).repeat(count, 1, 1)
+    whole[:, :2, :2] = linear
+    return whole
+
+
+def _turns(angles: Tensor) -> Tensor:
+    """(n,) radians to (n, 2, 2)."""
+    cosine, sine = angles.cos(), angles.sin()
+    return torch.stack([torch.stack([cosine, -sine], 1), torch.stack([sine, cosine], 1)], 1)
+
+
+def coarseness(count: int, views: Views, generator: torch.Generator) -> Tensor:
+    """How many pyramid levels up each patch is read, (count,): none for most."""
+    return _some(views.coarser, count, views, generator)[:, 0, 0, 0]
+
+
+def change_light(patches: Tensor, views: Views, generator: torch.Generator) -> Tensor:
+    """Change patches as lenses, light, sensors and compression do.
+
+    Args:
+        patches: (n, 1, s, s), 0 to 255, s a multiple of eight.
+        views: How much.
+        generator: On the device of the patches.
+
+    Returns:
+        The same shape, whole numbers from 0 to 255.
+    """
+    n = len(patches)
+    if views.blur:
+        patches = _blurred(patches, _some(views.blur, n, views, generator))
+    if views.shadow:
+        patches = patches * _shadows(patches, views, generator)
+    gamma, gain, bias = (
+        torch.rand((3, n, 1, 1, 1), generator=generator, device=patches.device) * 2 - 1
+    )
+    patches = (patches / 255).clamp_min(1e-4) ** torch.exp2(views.gamma * gamma)
+    patches = 255 * (patches * torch.exp2(views.gain * gain) + views.bias * bias)
+    if views.noise:
+        grain = torch.randn(patches.shape, generator=generator, device=patches.device)
+        patches = patches + 255 * _some(views.noise, n, views, generator) * grain
+    patches = patches.clamp(0, 255)
+    if views.jpeg:
+        patches = _compressed(patches, _some(views.jpeg, n, views, generator))
+    return patches.round().clamp(0, 255)
+
+
+def _some(most: float, count: int, views: Views, generator: torch.Generator) -> Tensor:
+    """(count, 1, 1, 1) from 0 to `most`, and 0 wherever nothing is to happen."""
+    draws = torch.rand((2, count, 1, 1, 1), generator=generator, device=generator.device)
+    return most * draws[0] * (draws[1] < views.chance)
+
+
+def _blurred(patches: Tensor, sigma: Tensor) -> Tensor:
+    """Gaussian blur by two products with a banded matrix a patch; borders weigh what they have."""
+    place = torch.arange(patches.shape[-1], device=patches.device, dtype=patches.dtype)
+    apart = (place[:, None] - place).square()
+    weights = torch.exp(-apart / (2 * sigma.clamp_min(0.1).square()))
+    weights = weights / weights.sum(-1, keepdim=True)
+    return weights @ patches @ weights.mT
+
+
+def _shadows(patches: Tensor, views: Views, generator: torch.Generator) -> Tensor:
+    """Factors (n, 1, s, s): 1 on one side of an edge at any place, less on the other."""
+    n, size = len(patches), patches.shape[-1]
+    device = patches.device
+    angle, offset, soft = torch.rand((3, n, 1, 1, 1), generator=generator, device=device)
+    line = (torch.arange(size, device=device) * 2 + 1) / size - 1
+    angle = 2 * math.pi * angle
+    across = angle.cos() * line + angle.sin() * line[:, None] - (offset - 0.5)
+    side = torch.sigmoid(across / (0.02 + 0.3 * soft))
+    return 1 - _some(views.shadow, n, views, generator) * side
+
+
+def _compressed(patches: Tensor, coarse: Tensor) -> Tensor:
+    """JPEG's loss on 8×8 blocks: steps grow with frequency, about as the standard's table does."""
+    size = patches.shape[-1]
+    k = torch.arange(8, device=patches.device, dtype=patches.dtype)
+    cosines = torch.cos(math.pi / 8 * (k + 0.5) * k[:, None]) / 2
+    cosines[0] /= math.sqrt(2)
+    transform = torch.kron(torch.eye(size // 8, device=patches.device), cosines)
+    frequency = k.repeat(size // 8)
+    step = coarse * (10 + 6 * (frequency[:, None] + frequency))
+    step = step.clamp_min(1e-3)  # no compression: steps too small to matter
+    coefficients = transform @ patches @ transform.mT
+    return transform.mT @ ((coefficients / step).round() * step) @ transform

@@ -59,18 +59,18 @@ class Views:
         chance: How often each of blur, shadow, noise, JPEG and a coarser photo happens.
     """
 
-    first: tuple[str, ...] = ("none", "easy", "hard", "tough")
+    first: tuple[str, ...] = ("none", "easy")
     second: tuple[str, ...] = ("easy", "hard", "tough")
     turn: bool = False
     coarser: float = 1.5
-    blur: float = 2.0
-    gamma: float = 0.6
-    gain: float = 0.7
-    bias: float = 0.15
-    shadow: float = 0.5
-    noise: float = 0.03
-    jpeg: float = 3.0
-    chance: float = 0.4
+    blur: float = 2.5
+    gamma: float = 0.4
+    gain: float = 0.4
+    bias: float = 0.08
+    shadow: float = 0.3
+    noise: float = 0.012
+    jpeg: float = 1.0
+    chance: float = 0.3
 
     def __post_init__(self) -> None:
         for name in (*self.first, *self.second):

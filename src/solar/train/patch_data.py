@@ -1,0 +1,1 @@
+"""A patch recipe's data, opened: the source of its pairs and what it is validated on."""

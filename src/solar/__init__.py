@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         save,
     )
     from solar.search import Index
+    from solar.train import train
 
 _HOMES = {
     "Index": "solar.search",
@@ -36,6 +37,7 @@ _HOMES = {
     "evaluate": "solar.evaluate",
     "load": "solar.models",
     "save": "solar.models",
+    "train": "solar.train",
 }
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "extract",
     "load",
     "save",
+    "train",
 ]
 
 

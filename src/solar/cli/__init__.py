@@ -17,6 +17,7 @@ from solar.cli import (
     index,
     models,
     search,
+    train,
 )
 from solar.cli.printing import errors
 from solar.errors import SolarError
@@ -54,6 +55,7 @@ app.add_typer(export.app, name="export", epilog=export.EXAMPLE)
 app.add_typer(data.app, name="data")
 app.add_typer(index.app, name="index")
 app.command("search", epilog=search.EXAMPLE)(search.search)
+app.command("train", epilog=train.EXAMPLE)(train.train)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 
 

@@ -7,7 +7,7 @@ any run that finishes a store finishes the same one.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
@@ -26,6 +26,7 @@ from solar.images.batches import Batch, Batcher
 from solar.models import RetrievalNet, fingerprint
 from solar.models import load as load_model
 
+S = TypeVar("S")
 T = TypeVar("T")
 Pixels = NDArray[np.uint8]
 Rows = NDArray[np.float32]
@@ -292,10 +293,10 @@ class Job:
         """Decoded photos in the order asked for, ahead of their use when there are decoders."""
         decoders = self.pace.decoders
         if decoders is None:
-            decoders = _decoders_for(describe.device)
+            decoders = decoders_for(describe.device)
         if decoders == 0:
             return map(self.decode, numbers)
-        return _ahead(self.decode, numbers, decoders, 2 * self.pace.batch + decoders)
+        return ahead(self.decode, numbers, decoders, 2 * self.pace.batch + decoders)
 
 
 class Described(NamedTuple):
@@ -343,16 +344,14 @@ def _stack(pixels: list[Pixels], device: torch.device) -> Tensor:
     return batch
 
 
-def _ahead(
-    decode: Callable[[int], "Decoded"], numbers: Sequence[int], threads: int, ahead: int
-) -> Iterator["Decoded"]:
-    """Call `decode` for each number in other threads, a bounded way ahead, and keep the order."""
+def ahead(function: Callable[[S], T], items: Iterable[S], threads: int, most: int) -> Iterator[T]:
+    """Call a function for each item in other threads, a bounded way ahead, and keep the order."""
     with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future[Decoded]] = deque()
+        waiting: deque[Future[T]] = deque()
         try:
-            for number in numbers:
-                waiting.append(pool.submit(decode, number))
-                if len(waiting) > ahead:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > most:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
@@ -370,7 +369,7 @@ def _prefetched(items: Iterator[T], ahead: int) -> Iterator[T]:
             yield item
 
 
-def _decoders_for(device: torch.device) -> int:
+def decoders_for(device: torch.device) -> int:
     """A GPU needs all the decoding it can get; a CPU that runs the network hardly any."""
     import os
 

@@ -140,7 +140,7 @@ class FusedConv(nn.Module):
 
     def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """Shape: as the convolution's; `residual` as the output."""
-        if x.is_cuda and self.relu:
+        if x.is_cuda and self.relu and not x.requires_grad:  # the fused kernels have no gradient
             w, b, one = self.weight, self.bias, (1, 1)
             if residual is None:
                 return torch.cudnn_convolution_relu(x, w, b, self.stride, self.padding, one, 1)

@@ -30,11 +30,11 @@ def plot_sweep(sweeps: Mapping[str, Sequence[Sweep]]) -> Figure:
     Raises:
         SolarError: matplotlib is not installed.
     """
-    figure_class = _figure_class()
+    make_figure = figure_class()
     panels = [(name, protocol) for name, many in sweeps.items() for protocol in _protocols(many)]
     columns = min(len(panels), 2)
     rows = -(-len(panels) // columns)
-    figure = figure_class(figsize=(4.6 * columns + 0.6, 3.1 * rows + 0.9), layout="constrained")
+    figure = make_figure(figsize=(4.6 * columns + 0.6, 3.1 * rows + 0.9), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
     for axis, (name, protocol) in zip(axes.flat, panels, strict=False):
         _panel(axis, sweeps[name], protocol)
@@ -76,7 +76,12 @@ def _panel(axis: Axes, many: Sequence[Sweep], protocol: str) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _figure_class() -> type[Figure]:
+def figure_class() -> type[Figure]:
+    """What a figure is made with.
+
+    Raises:
+        SolarError: matplotlib is not installed.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -1,0 +1,45 @@
+"""`solar train`: a recipe and photos to a network."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLE = (
+    "Example: solar train recipes/solar-r101-gl18.yaml data.source=[gl18/db_gl18.pkl] "
+    "--run runs/solar"
+)
+
+
+def train(
+    recipe: Annotated[Path, typer.Argument(help="A YAML file, such as those in recipes/.")],
+    settings: Annotated[
+        list[str] | None, typer.Argument(help="Changes to it: key=value, as in loss.margin=0.9.")
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(help="Folder for checkpoints and figures; default: runs/ and the recipe."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the folder's newest checkpoint.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print a summary for a program.")] = False,
+) -> None:
+    """Train a network; after a stop, the same command with --resume goes on.
+
+    With several GPUs: torchrun --nproc-per-node 4 -m solar train …
+    """
+    import os
+
+    from solar.cli.printing import errors, print_json
+    from solar.train import train as work
+
+    summary = work(recipe, settings or (), run=run, resume=resume, progress=True)
+    if os.environ.get("RANK", "0") != "0":
+        return  # one of several processes speaks
+    if json:
+        print_json(summary)
+    else:
+        score = summary.get("mAP")
+        found = "" if score is None else f", mAP {score:.1f}"
+        errors().print(f"{summary['steps']} steps → {summary['model']}{found}")

@@ -1,0 +1,344 @@
+"""Other photos of the same thing, made from a batch of photos on the device where they are.
+
+Every random number comes from the generator that is passed in, and as many of them whatever the
+settings, so that a run can be repeated and gone on with. Crop, mirror, rotation, stretch and
+perspective are one homography a photo and resample it once.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from solar.errors import SolarError
+
+_DRAWS = 29  # random numbers a photo, one for each `next(chance)` below
+_LUMA = (0.299, 0.587, 0.114)
+# Rows of YCbCr without its offsets, as JPEG has it.
+_YCC = (_LUMA, (-0.168736, -0.331264, 0.5), (0.5, -0.418688, -0.081312))
+# How coarse JPEG makes each frequency at quality 50, for brightness and for colour; the standard's
+# tables (ITU-T T.81, annex K).
+_COARSE_LUMA = (
+    16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13, 16, 24, 40, 57, 69, 56,
+    14, 17, 22, 29, 51, 87, 80, 62, 18, 22, 37, 56, 68, 109, 103, 77,
+    24, 35, 55, 64, 81, 104, 113, 92, 49, 64, 78, 87, 103, 121, 120, 101,
+    72, 92, 95, 98, 112, 100, 103, 99,
+)  # fmt: skip
+_COARSE_COLOUR = (
+    17, 18, 24, 47, 99, 99, 99, 99, 18, 21, 26, 66, 99, 99, 99, 99, 24, 26, 56, 99, 99, 99, 99, 99,
+    47, 66, 99, 99, 99, 99, 99, 99, *(99,) * 32,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """How strongly photos are changed; zero everywhere leaves them as they are.
+
+    Attributes:
+        crop: Largest share of a photo's area that a crop leaves out. It may be anywhere; without,
+            what has to be cut for another aspect ratio is cut around the middle.
+        stretch: A crop is up to this share wider or narrower than what it becomes.
+        flip: Probability of mirroring left and right.
+        rotate: Largest rotation, in degrees.
+        homography: Shear and perspective: 0.3 moves corners by up to about a third of half a side.
+        colour: Brightness, contrast and saturation change by up to this share, each.
+        hue: Largest turn of the colours, in degrees.
+        gamma: 0.5 draws exponents from 1 / 1.5 to 1.5: light that falls otherwise.
+        grey: Probability of losing all colour.
+        blur: Probability of a Gaussian blur,
+        blur_sigma: of at most this many pixels.
+        noise: Largest standard deviation of added noise, white being 1.
+        blocks: Probability of a strong JPEG compression.
+        erase: Probability of a rectangle of one colour somewhere,
+        erase_area: of at most this share of the area.
+    """
+
+    crop: float = 0.0
+    stretch: float = 0.0
+    flip: float = 0.0
+    rotate: float = 0.0
+    homography: float = 0.0
+    colour: float = 0.0
+    hue: float = 0.0
+    gamma: float = 0.0
+    grey: float = 0.0
+    blur: float = 0.0
+    blur_sigma: float = 2.0
+    noise: float = 0.0
+    blocks: float = 0.0
+    erase: float = 0.0
+    erase_area: float = 0.25
+
+    def __post_init__(self) -> None:
+        open_ended = ("stretch", "rotate", "hue", "gamma", "blur_sigma")
+        below_one = ("crop", "homography")
+        for name in (field.name for field in fields(self)):
+            value = getattr(self, name)
+            if value < 0 or (value > 1 and name not in open_ended):
+                raise SolarError(f"The augmentation {name} is {value:g}: give 0 to 1.")
+            if value >= 1 and name in below_one:
+                raise SolarError(f"The augmentation {name} is {value:g}: give less than 1.")
+
+    @property
+    def moves(self) -> bool:
+        """Whether anything changes its place."""
+        return any((self.crop, self.stretch, self.flip, self.rotate, self.homography))
+
+
+@torch.no_grad()
+def augment(
+    images: Tensor,
+    settings: Augmentation,
+    generator: torch.Generator,
+    *,
+    size: int | tuple[int, int] | None = None,
+) -> Tensor:
+    """Change every photo of a batch in its own way.
+
+    Args:
+        images: RGB in 0..1, or bytes.
+        settings: How strongly.
+        generator: Where chance comes from. One on the CPU serves photos on any device, without
+            making a GPU wait.
+        size: Side, or height and width, of what comes out. Default: as it went in. Nothing is
+            squashed: another aspect ratio takes the largest part of the photo that has it.
+
+    Returns:
+        float32 in 0..1.
+
+    Shape:
+        (b, 3, h, w) to (b, 3, *size).
+    """
+    shape = _shape(images, size)
+    drawn = torch.rand(len(images), _DRAWS, generator=generator, device=generator.device)
+    seed = torch.randint(2**62, (1,), generator=generator, device=generator.device)
+    chance = iter(drawn.unbind(1))
+    x = images.float() / 255 if images.dtype == torch.uint8 else images.float()
+    matrices = _views(chance, settings, (x.shape[-2], x.shape[-1]), shape)
+    if settings.moves or shape != x.shape[-2:]:
+        x = warp(_reduced(x, settings, shape), matrices.to(x.device), shape)
+    x = _light(x, chance, settings)
+    x = _blurred(x, chance, settings)
+    x = _noisy(x, chance, settings, seed)
+    x = _blocky(x, chance, settings)
+    return _erased(x.clamp(0, 1), chance, settings)
+
+
+def two_views(
+    images: Tensor,
+    settings: Augmentation,
+    generator: torch.Generator,
+    *,
+    size: int | tuple[int, int] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Change every photo twice, independently: pairs that certainly show the same.
+
+    Arguments and shapes as for `augment`.
+    """
+    first = augment(images, settings, generator, size=size)
+    return first, augment(images, settings, generator, size=size)
+
+
+def warp(images: Tensor, matrices: Tensor, size: tuple[int, int]) -> Tensor:
+    """Resample photos through homographies; what lies beyond a border is mirrored.
+
+    Args:
+        images: (b, 3, h, w) floats.
+        matrices: (b, 3, 3): where in the photo each place of the result is found, both in
+            coordinates (x, y) that run from −1 to 1 between the outer edges.
+        size: Height and width of the result.
+
+    Returns:
+        (b, 3, *size).
+    """
+    height, width = size
+    x = (torch.arange(width, device=images.device) * 2 + 1) / width - 1
+    y = (torch.arange(height, device=images.device) * 2 + 1) / height - 1
+    places = torch.stack(
+        [x.expand(height, width), y[:, None].expand(height, width), x.new_ones(height, width)], -1
+    )
+    found = places.reshape(1, -1, 3) @ matrices.float().transpose(1, 2)
+    grid = (found[..., :2] / found[..., 2:]).view(len(images), height, width, 2)
+    return F.grid_sample(images, grid, padding_mode="reflection", align_corners=False)
+
+
+def _shape(images: Tensor, size: int | tuple[int, int] | None) -> tuple[int, int]:
+    if size is None:
+        return images.shape[-2], images.shape[-1]
+    return (size, size) if isinstance(size, int) else size
+
+
+def _between(chance: Iterator[Tensor], low: float, high: float) -> Tensor:
+    return low + (high - low) * next(chance)
+
+
+def _factor(chance: Iterator[Tensor], strength: float) -> Tensor:
+    """From 1 / (1 + strength) to 1 + strength, as often below one as above."""
+    return torch.exp(_between(chance, -1, 1) * math.log1p(strength))
+
+
+def _column(values: Tensor, x: Tensor) -> Tensor:
+    return values.to(x.device)[:, None, None, None]
+
+
+def _views(
+    chance: Iterator[Tensor],
+    settings: Augmentation,
+    photo: tuple[int, int],
+    result: tuple[int, int],
+) -> Tensor:
+    """A homography a photo, for `warp`."""
+    area = _between(chance, 1 - settings.crop, 1)
+    aspect = _factor(chance, settings.stretch)
+    wanted = (result[1] / result[0]) / (photo[1] / photo[0])
+    half_x = ((area * aspect).sqrt() * min(1, wanted)).clamp(max=1)
+    half_y = ((area / aspect).sqrt() * min(1, 1 / wanted)).clamp(max=1)
+    wander = float(settings.crop > 0)
+    x = _between(chance, -wander, wander) * (1 - half_x)
+    y = _between(chance, -wander, wander) * (1 - half_y)
+    mirror = 1 - 2 * (next(chance) < settings.flip).float()
+    angle = _between(chance, -1, 1) * math.radians(settings.rotate)
+    shear_x, shear_y, tilt_x, tilt_y = (
+        _between(chance, -1, 1) * settings.homography / 2 for _ in range(4)
+    )
+    one, zero = torch.ones_like(x), torch.zeros_like(x)
+    # The two tilts together stay below one, so no place is ever behind the camera.
+    tilt = _matrix(one, shear_x, zero, shear_y, one, zero, tilt_x, tilt_y, one)
+    # A rotation is one only in a frame whose two axes have equal units.
+    wide = result[1] / result[0]
+    sine, cosine = angle.sin(), angle.cos()
+    turn = _matrix(cosine, -sine / wide, zero, sine * wide, cosine, zero, zero, zero, one)
+    cut = _matrix(half_x * mirror, zero, x, zero, half_y, y, zero, zero, one)
+    return cut @ turn @ tilt
+
+
+def _matrix(*entries: Tensor) -> Tensor:
+    return torch.stack(entries, dim=1).view(-1, 3, 3)
+
+
+def _reduced(x: Tensor, settings: Augmentation, shape: tuple[int, int]) -> Tensor:
+    """Shrink with a proper filter what `warp`, which looks at four pixels, would alias."""
+    scale = max(shape[0] / x.shape[-2], shape[1] / x.shape[-1]) / math.sqrt(1 - settings.crop)
+    if scale >= 1:
+        return x
+    target = [math.ceil(side * scale) for side in x.shape[-2:]]
+    return F.interpolate(x, target, mode="bilinear", antialias=True, align_corners=False)
+
+
+def _light(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Tensor:
+    """Exponent, brightness, contrast, saturation, hue and grey: the last five are one matrix."""
+    gamma = _factor(chance, settings.gamma)
+    brightness, contrast, saturation = (_factor(chance, settings.colour) for _ in range(3))
+    hue = _between(chance, -1, 1) * math.radians(settings.hue)
+    grey = next(chance) < settings.grey
+    if settings.gamma:
+        x = x.clamp(min=1e-6) ** _column(gamma, x)
+    if not (settings.colour or settings.hue or settings.grey):
+        return x
+    saturation = saturation.masked_fill(grey, 0)
+    ycc = torch.tensor(_YCC, device=hue.device)
+    one, zero = torch.ones_like(hue), torch.zeros_like(hue)
+    chroma = _matrix(
+        one, zero, zero,
+        zero, saturation * hue.cos(), -saturation * hue.sin(),
+        zero, saturation * hue.sin(), saturation * hue.cos(),
+    )  # fmt: skip
+    mix = torch.linalg.inv(ycc) @ chroma @ ycc * (brightness * contrast)[:, None, None]
+    luma = x.mean(dim=(2, 3)) @ torch.tensor(_LUMA, device=x.device)
+    lift = (brightness * (1 - contrast)).to(x.device) * luma
+    mixed = torch.baddbmm(lift[:, None, None], mix.to(x.device), x.flatten(2))
+    return mixed.view_as(x)
+
+
+def _chosen(chance: Iterator[Tensor], probability: float) -> Tensor:
+    """Numbers of the photos that something happens to."""
+    return (next(chance) < probability).nonzero()[:, 0]
+
+
+def _blurred(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Tensor:
+    chosen = _chosen(chance, settings.blur)
+    sigma = _between(chance, 0.1, max(settings.blur_sigma, 0.1))[chosen]
+    if not len(chosen):
+        return x
+    reach = min(math.ceil(2.5 * settings.blur_sigma), min(x.shape[-2:]) - 1)
+    steps = torch.arange(-reach, reach + 1, device=sigma.device)
+    kernel = torch.softmax(-0.5 * (steps / sigma[:, None]) ** 2, dim=1).to(x.device)
+    some = x[chosen.to(x.device)]
+    for axis, padding in ((-1, (reach, reach, 0, 0)), (-2, (0, 0, reach, reach))):
+        length = some.shape[axis]
+        padded = F.pad(some, padding, mode="reflect")
+        some = torch.zeros_like(some)
+        for step in range(2 * reach + 1):
+            weight = kernel[:, step, None, None, None]
+            some.addcmul_(padded.narrow(axis, step, length), weight)
+    return x.index_copy(0, chosen.to(x.device), some)
+
+
+def _noisy(x: Tensor, chance: Iterator[Tensor], settings: Augmentation, seed: Tensor) -> Tensor:
+    strength = next(chance) * settings.noise
+    if not settings.noise:
+        return x
+    # Millions of numbers are drawn where they are needed.
+    generator = torch.Generator(x.device).manual_seed(int(seed))
+    noise = torch.randn(x.shape, generator=generator, device=x.device)
+    return x + noise * _column(strength, x)
+
+
+def _blocky(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Tensor:
+    chosen = _chosen(chance, settings.blocks)
+    coarseness = _between(chance, 0.7, 4.0)[chosen]  # JPEG qualities of about 65 down to 12
+    if not len(chosen):
+        return x
+    chosen = chosen.to(x.device)
+    some = jpeg_like(x[chosen].clamp(0, 1), coarseness.to(x.device))
+    return x.index_copy(0, chosen, some)
+
+
+def jpeg_like(images: Tensor, coarseness: Tensor) -> Tensor:
+    """What JPEG loses: cosine transform of 8×8 blocks, rounded, and back.
+
+    Args:
+        images: (b, 3, h, w) in 0..1.
+        coarseness: (b,): 1 is JPEG's quality 50; larger is worse.
+
+    Returns:
+        The same shape; may leave 0..1 by a little.
+    """
+    device = images.device
+    height, width = images.shape[-2:]
+    padded = F.pad(images, (0, -width % 8, 0, -height % 8), mode="replicate")
+    b, _, tall, wide = padded.shape
+    ycc = torch.tensor(_YCC)
+    rgb = torch.linalg.inv(ycc).to(device)
+    places, waves = torch.arange(8, device=device) + 0.5, torch.arange(8, device=device)
+    cosines = torch.cos(math.pi / 8 * waves[:, None] * places) / 2
+    cosines[0] /= math.sqrt(2)
+    tables = torch.tensor([_COARSE_LUMA, _COARSE_COLOUR, _COARSE_COLOUR], device=device) / 255
+    steps = tables.view(1, 3, 1, 1, 8, 8) * coarseness.view(-1, 1, 1, 1, 1, 1)
+    colours = torch.einsum("ij,bjhw->bihw", ycc.to(device), padded)
+    blocks = colours.view(b, 3, tall // 8, 8, wide // 8, 8).transpose(3, 4)
+    rounded = (cosines @ blocks @ cosines.T / steps).round() * steps
+    blocks = (cosines.T @ rounded @ cosines).transpose(3, 4)
+    colours = blocks.reshape(b, 3, tall, wide)[..., :height, :width]
+    return torch.einsum("ij,bjhw->bihw", rgb, colours)
+
+
+def _erased(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Tensor:
+    happens = next(chance) < settings.erase
+    area = _between(chance, 0.02, max(settings.erase_area, 0.02))
+    aspect = _factor(chance, 1.0)
+    tall, wide = (area * aspect).sqrt().clamp(max=1), (area / aspect).sqrt().clamp(max=1)
+    top, left = next(chance) * (1 - tall), next(chance) * (1 - wide)
+    colour = torch.stack([next(chance) for _ in range(3)], dim=1)
+    if not settings.erase:
+        return x
+    y = (torch.arange(x.shape[-2], device=x.device) + 0.5)[None, :, None] / x.shape[-2]
+    z = (torch.arange(x.shape[-1], device=x.device) + 0.5)[None, None, :] / x.shape[-1]
+    top, left, tall, wide, happens = (
+        values.to(x.device)[:, None, None] for values in (top, left, tall, wide, happens)
+    )
+    hidden = happens & (y >= top) & (y < top + tall) & (z >= left) & (z < left + wide)
+    return torch.where(hidden[:, None], colour.to(x.device)[:, :, None, None], x)

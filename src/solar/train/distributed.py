@@ -1,0 +1,177 @@
+"""Several processes that train one network together, started by `torchrun`.
+
+Every function also works in a lone process, where it costs nothing, so a training loop needs no
+second form.
+"""
+
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from solar.errors import SolarError
+
+
+@dataclass(frozen=True)
+class World:
+    """Where this process stands among those that train together.
+
+    Attributes:
+        rank: Number of this process, from 0.
+        size: How many processes there are, on all machines.
+        local_rank: Number of this process on its own machine, and of the GPU it uses.
+    """
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the process that decides, prints and writes files."""
+        return self.rank == 0
+
+
+def world() -> World:
+    """Where this process stands; alone unless `start` joined a group."""
+    if not _together():
+        return World()
+    local_rank = int(os.environ.get("LOCAL_RANK", dist.get_rank()))
+    return World(dist.get_rank(), dist.get_world_size(), local_rank)
+
+
+def start(device: str | None = None, *, minutes: float = 60) -> World:
+    """Join the group that `torchrun` describes in the environment; alone without it.
+
+    Call it first, once, in every process, and `stop` at the end. With a GPU it also makes this
+    process's own one the current device.
+
+    Args:
+        device: `cuda` talks through NCCL, `cpu` through gloo; by default a GPU if there is one.
+        minutes: How long the others may take before a process gives up waiting for them.
+
+    Raises:
+        SolarError: The environment names more than one process but not all that is needed to find
+            them, or there are more processes on this machine than GPUs.
+    """
+    size = _number("WORLD_SIZE", 1)
+    if size == 1 or _together():
+        return world()
+    missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        raise SolarError(
+            f"WORLD_SIZE is {size}, but {' and '.join(missing)} is not set: start the processes"
+            " with torchrun."
+        )
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if device.startswith("cuda"):
+        gpu = _own_gpu()
+        torch.cuda.set_device(gpu)
+        dist.init_process_group("nccl", timeout=timedelta(minutes=minutes), device_id=gpu)
+    else:
+        dist.init_process_group("gloo", timeout=timedelta(minutes=minutes))
+    return world()
+
+
+def stop() -> None:
+    """Leave the group, if this process is in one."""
+    if _together():
+        dist.destroy_process_group()
+
+
+def barrier() -> None:
+    """Wait until every process has come this far."""
+    if _together():
+        dist.barrier()
+
+
+def gather(x: Tensor) -> Tensor:
+    """Rows of every process, in the order of the ranks, with gradients.
+
+    For a loss that needs the whole batch at once: when every process computes the same loss from
+    the gathered rows, the mean of the parameters' gradients over the processes, which
+    `DistributedDataParallel` forms, is the gradient that one process would find with all rows.
+
+    Args:
+        x: This process's rows; as many in every process.
+
+    Shape:
+        (b, …) to (b × processes, …).
+    """
+    here = world()
+    if here.size == 1:
+        return x
+    parts = _everybodys(x.detach())
+    # Same rows, but their gradient times the number of processes: the mean will divide by it.
+    parts[here.rank] = x.detach() + (x - x.detach()) * here.size
+    return torch.cat(parts)
+
+
+def share(x: Tensor) -> Tensor:
+    """Rank 0's tensor, in every process: rank 0 decides, everybody learns.
+
+    Args:
+        x: What rank 0 found; elsewhere any tensor of the same shape, type and kind of device.
+
+    Returns:
+        A new tensor, without gradient.
+    """
+    x = x.detach().clone(memory_format=torch.contiguous_format)
+    if _together():
+        dist.broadcast(x, src=0)
+    return x
+
+
+def part(count: int) -> slice:
+    """Which of so many things this process does: consecutive parts that differ by at most one."""
+    here = world()
+    return slice(count * here.rank // here.size, count * (here.rank + 1) // here.size)
+
+
+def collect(x: Tensor) -> Tensor:
+    """Rows of every process, in the order of the ranks, without gradients.
+
+    The counterpart of `part`: unlike in `gather`, processes may have different numbers of rows.
+
+    Shape:
+        (b, …) to (sum of all b, …).
+    """
+    if world().size == 1:
+        return x.detach()
+    counts = torch.cat(_everybodys(torch.tensor([len(x)], device=x.device))).tolist()
+    padded = x.new_zeros(max(counts), *x.shape[1:])
+    padded[: len(x)] = x.detach()
+    parts = zip(_everybodys(padded), counts, strict=True)
+    return torch.cat([rows[:count] for rows, count in parts])
+
+
+def _together() -> bool:
+    return dist.is_available() and dist.is_initialized()
+
+
+def _everybodys(x: Tensor) -> list[Tensor]:
+    """The tensor of every process, each of the same shape."""
+    x = x.contiguous()
+    parts = [torch.empty_like(x) for _ in range(world().size)]
+    dist.all_gather(parts, x)
+    return parts
+
+
+def _number(name: str, default: int) -> int:
+    value = os.environ.get(name, str(default))
+    if not value.isdecimal():
+        raise SolarError(f"{name} must be a whole number, not {value!r}: start with torchrun.")
+    return int(value)
+
+
+def _own_gpu() -> torch.device:
+    number, there = _number("LOCAL_RANK", 0), torch.cuda.device_count()
+    if number >= there:
+        raise SolarError(
+            f"Process {number} of this machine needs a GPU of its own, but there are {there}: give"
+            f" torchrun --nproc-per-node {there}."
+        )
+    return torch.device("cuda", number)

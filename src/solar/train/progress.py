@@ -1,0 +1,67 @@
+"""A bar with the time left, for whoever is watching."""
+
+from types import TracebackType
+from typing import Any
+
+
+class Bar:
+    """Steps done and the time left, on standard error if that is a terminal.
+
+    Args:
+        total: Steps of the whole run.
+        shown: Without it there is only `warn`.
+    """
+
+    def __init__(self, total: int, *, shown: bool) -> None:
+        self.total, self.shown = total, shown
+        self._bar: Any = None
+        self._task: Any = None
+        self._done = 0
+
+    def __enter__(self) -> "Bar":
+        if self.shown:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+            console = Console(stderr=True, highlight=False)
+            self._bar = Progress(
+                "[progress.description]{task.description}",
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                console=console,
+                transient=True,
+                disable=not console.is_terminal,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task("Starting", total=self.total, completed=self._done)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, done: int, what: str) -> None:
+        """Say how many steps are done, and what is going on."""
+        self._done = done
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, description=what)
+
+    def say(self, what: str) -> None:
+        """Say what is going on between steps."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=what)
+
+    def warn(self, sentence: str) -> None:
+        """Print a warning above the bar, or to standard error where there is none."""
+        if self._bar is not None:
+            self._bar.console.print(f"Warning: {sentence}", style="yellow", markup=False)
+        else:
+            import sys
+
+            sys.stderr.write(f"Warning: {sentence}\n")

@@ -1,0 +1,63 @@
+"""How well the network in training finds photos that it does not learn from."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from solar.datasets.folders import labelled_photos
+from solar.datasets.training import TrainingSet
+from solar.describe import extract
+from solar.errors import SolarError
+from solar.evaluate import evaluate_labels
+from solar.images import Photos
+from solar.models import RetrievalNet
+from solar.train.retrieval_recipe import Validation
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Photos to validate on.
+
+    Attributes:
+        photos: Each asks for the others of its label.
+        labels: What each shows.
+    """
+
+    photos: Photos
+    labels: list[str]
+
+
+def open_validation(
+    settings: Validation, data: TrainingSet, seed: int
+) -> tuple[TrainingSet, Labelled | None]:
+    """Find what to validate on; landmarks held out are taken from the training set.
+
+    Returns:
+        What is left to train on, and the photos to validate on, if any.
+    """
+    if settings.source is not None:
+        return data, Labelled(*labelled_photos([Path(settings.source)]))
+    if settings.fraction is None:
+        return data, None
+    data, held = data.split(settings.fraction, seed=seed)
+    return data, Labelled(held.photos, [held.labels[n] for n in held.landmarks.tolist()])
+
+
+def validate(net: RetrievalNet, held: Labelled, settings: Validation) -> dict[str, float]:
+    """Measure mAP and recall@1 in percent, every photo asking for the others like it."""
+    with tempfile.TemporaryDirectory(prefix="solar-validate-") as folder:
+        store = extract(
+            held.photos,
+            Path(folder) / "store",
+            model=net,
+            size=settings.size,
+            scales=settings.scales,
+        )
+        if not len(store):
+            raise SolarError("No photo to validate on could be read.")
+        labels = dict(zip(held.photos.names, held.labels, strict=True))
+        found = evaluate_labels(store.vectors(), [labels[name] for name in store.names])
+    return {
+        "mAP": 100 * found.mean("AP", "all"),
+        "recall@1": 100 * found.mean("recall@1", "all"),
+    }

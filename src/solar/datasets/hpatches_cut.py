@@ -1,8 +1,10 @@
 """An HPatches-style set cut from photos whose homographies are known.
 
-Keypoints of SIFT on the reference give upright-to-orientation squares (6 times the keypoint's size,
-at least 20 pixels); the homography carries each square, as the affine map it is around its centre,
-to the other photos; there it is jittered as much as a detector would miss it, in three degrees.
+Keypoints of SIFT on the reference give squares turned to their orientation, 6 times the keypoint's
+size and at least 20 pixels. Of squares that overlap by more than half the strongest is kept, as the
+published set keeps one; the strongest 500 stay if all photos show them whole. The homography
+carries each square to the other photos, as the affine map it is around its centre; there it is
+jittered as much as a detector would miss it, in three degrees.
 """
 
 import math
@@ -26,6 +28,9 @@ MAGNIFICATION = 6.0
 SMALLEST = 20.0
 """Least side of a patch in the reference, in pixels."""
 
+OVERLAP = 0.5
+"""Intersection over union (of the circles in the squares) from which two points are one."""
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -35,7 +40,7 @@ class Jitter:
 
     Attributes:
         rotation: Degrees.
-        translation: Of each coordinate, as a part of half the patch's side.
+        translation: Of each coordinate, as a part of half the side of the patch.
         scale: Powers of two.
         anisotropy: Powers of two between the two axes.
     """
@@ -69,7 +74,7 @@ def make_hpatches(
         sequences: A folder of them, or what `read_sequences` returns; each needs six photos.
         out: Also write the strips to this folder.
         seed: Another one gives other jitter.
-        keypoints: At most so many points a sequence, those of the strongest response first.
+        keypoints: At most so many points a reference; those that not all photos show are dropped.
 
     Returns:
         The set, in memory: 69 kB a point.
@@ -190,6 +195,34 @@ def sift_frames(picture: Patches) -> Floats:
     return np.concatenate([linear, values[:, :2, None]], axis=2)
 
 
+def distinct(frames: Floats, most: int) -> Floats:
+    """The first frames, up to `most`, that overlap no earlier one by more than half."""
+    radii = np.sqrt(np.abs(np.linalg.det(frames[:, :, :2])))
+    centres = frames[:, :, 2]
+    kept: list[int] = []
+    for number in range(len(frames)):
+        overlap = _overlaps(centres[number], radii[number], centres[kept], radii[kept])
+        if not (overlap > OVERLAP).any():
+            kept.append(number)
+        if len(kept) == most:
+            break
+    return frames[kept]
+
+
+def _overlaps(centre: Floats, radius: np.float64, centres: Floats, radii: Floats) -> Floats:
+    """Intersection over union of a circle with others."""
+    apart = np.hypot(*(centres - centre).T)
+    smaller = np.minimum(radius, radii)
+    # Two circular segments, where the outlines cross; otherwise all of the smaller one, or nothing.
+    gap = np.maximum(apart, 1e-9)
+    near = np.arccos(np.clip((gap**2 + radius**2 - radii**2) / (2 * gap * radius), -1, 1))
+    far = np.arccos(np.clip((gap**2 + radii**2 - radius**2) / (2 * gap * radii), -1, 1))
+    shared = radius**2 * (near - np.sin(2 * near) / 2) + radii**2 * (far - np.sin(2 * far) / 2)
+    shared = np.where(apart <= np.abs(radius - radii), np.pi * smaller**2, shared)
+    overlap: Floats = shared / (np.pi * (radius**2 + radii**2) - shared)
+    return overlap
+
+
 def opencv() -> Any:
     """OpenCV, or a sentence that says how to get it.
 
@@ -211,10 +244,10 @@ def _cut_sequence(sequence: PhotoSequence, seed: int, keypoints: int) -> dict[st
             f"{sequence.name} has {len(sequence.photos)} photos: an HPatches-style set needs 6."
         )
     pictures = [_grey(path) for path in sequence.photos[: IMAGES[-1] + 1]]
-    frames = [sift_frames(pictures[0])]
+    frames = [distinct(sift_frames(pictures[0]), keypoints)]
     frames += [carried(frames[0], sequence.homographies[image]) for image in IMAGES]
     seen = np.all([_inside(f, p.shape) for f, p in zip(frames, pictures, strict=True)], axis=0)
-    kept = np.flatnonzero(seen)[:keypoints]
+    kept = np.flatnonzero(seen)
     if not len(kept):
         raise SolarError(f"No keypoint of {sequence.name} is inside all of its photos.")
     strips = {"ref": cut_patches(pictures[0], frames[0][kept])}

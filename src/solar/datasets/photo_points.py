@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
+from solar.datasets.hpatches_cut import opencv
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import ImageError, Photos
@@ -32,14 +33,14 @@ class PointSettings:
     """Which keypoints to keep, and how large a patch each has.
 
     Attributes:
-        size: Photos are shrunk to this longer side first.
+        size: Photos are shrunk to this longer side first; null keeps every pixel.
         most: Keypoints kept of a photo at most, the strongest.
         region: Side of a patch, as a multiple of OpenCV's keypoint size.
         smallest: Side of a patch at least, in pixels.
         spacing: Two patches of about one size and angle must be this part of their side apart.
     """
 
-    size: int = 640
+    size: int | None = 640
     most: int = 512
     region: float = 6.0
     smallest: float = 20.0
@@ -71,7 +72,7 @@ def find_points(photo: Grey, settings: PointSettings | None = None) -> Points:
         SolarError: OpenCV is not installed.
     """
     settings = settings or PointSettings()
-    found = sorted(_opencv().SIFT_create().detect(photo, None), key=lambda k: -k.response)
+    found = sorted(opencv().SIFT_create().detect(photo, None), key=lambda k: -k.response)
     table = np.array(
         [(*k.pt, max(settings.region * k.size, settings.smallest), k.angle) for k in found],
         np.float32,
@@ -85,6 +86,7 @@ def collect_points(
     settings: PointSettings | None = None,
     *,
     cache: str | Path | None = None,
+    orient: bool = True,
     threads: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> PhotoPoints:
@@ -95,6 +97,7 @@ def collect_points(
         settings: Which keypoints to keep.
         cache: A `.npz` to write the keypoints to, and to read them from if it was made from the
             same photos with the same settings.
+        orient: Turn photos upright by their EXIF orientation.
         threads: Default: one a core.
         progress: Called with the number of photos done so far.
 
@@ -102,14 +105,14 @@ def collect_points(
         SolarError: No photo can be read, or OpenCV is not installed.
     """
     settings = settings or PointSettings()
-    key = _key(photos, settings)
+    key = _key(photos, settings, orient)
     known = _read_cache(cache, key, len(photos)) if cache is not None else None
     if known is None:
-        _opencv()
+        opencv()
 
     def one(number: int) -> tuple[Grey, Points] | None:
         try:
-            pixels = load_photo(photos.read(number), settings.size).pixels
+            pixels = load_photo(photos.read(number), settings.size, orient=orient).pixels
         except ImageError:
             return None
         grey = _grey(pixels)
@@ -148,21 +151,11 @@ def _distinct(table: Points, spacing: float) -> npt.NDArray[np.bool_]:
     return ~hidden
 
 
-def _opencv() -> Any:
-    try:
-        import cv2
-    except ImportError:
-        raise SolarError(
-            'Keypoints need OpenCV: install it with pip install "solar-retrieval[local]".'
-        ) from None
-    return cv2
-
-
 # The cache.
 
 
-def _key(photos: Photos, settings: PointSettings) -> str:
-    text = repr((photos.names, settings, [_stamp(place) for place in photos.places]))
+def _key(photos: Photos, settings: PointSettings, orient: bool) -> str:
+    text = repr((photos.names, settings, orient, [_stamp(place) for place in photos.places]))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -179,7 +172,7 @@ def _read_cache(path: str | Path, key: str, photos: int) -> list[Points] | None:
             if str(file["key"]) != key or len(file["counts"]) != photos:
                 return None
             return np.split(file["points"], np.cumsum(file["counts"])[:-1])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, BadZipFile):
         return None  # not there, or not whole: found again and written anew
 
 

@@ -10,7 +10,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from solar.datasets.photo_points import PhotoPoints
@@ -227,17 +226,6 @@ class PatchSet:
         rows = np.arange(len(chosen))
         starts = self._starts[chosen]
         return starts + dealt[rows, 2 * turn], starts + dealt[rows, 2 * turn + 1]
-
-
-def resized(patches: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Patches of any side as 32×32 ones, without aliasing: (n, s, s) to (n, 32, 32)."""
-    if patches.shape[1:] == (SIDE, SIDE):
-        return patches
-    small = F.interpolate(
-        torch.from_numpy(patches)[:, None].float(), (SIDE, SIDE), mode="bilinear", antialias=True,
-        align_corners=False,
-    )  # fmt: skip
-    return small[:, 0].round().clamp(0, 255).to(torch.uint8).numpy()
 
 
 def joined(

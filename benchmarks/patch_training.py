@@ -225,7 +225,9 @@ def prepare(
     found = collect_points(photos, recipe.data.points)
     counts = [len(points) for points in found.points]
     say(f"{len(found.photos)} of {len(photos)} photos, {sum(counts)} keypoints")
-    benchmark = Benchmark(make_hpatches(arguments.sequences, seed=arguments.cut_seed))
+    points = 12 if arguments.smoke else 500
+    cut = make_hpatches(arguments.sequences, seed=arguments.cut_seed, keypoints=points)
+    benchmark = Benchmark(cut)
     say(f"{sum(benchmark.data.counts.values())} points of {len(benchmark.data.names)} sequences")
     results: dict[str, Any] = {
         "machine": machine(),

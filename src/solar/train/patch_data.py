@@ -11,7 +11,7 @@ import torch
 from solar.datasets.hpatches import STRIPS, HPatches, read_hpatches
 from solar.datasets.hpatches_cut import make_hpatches
 from solar.datasets.photo_points import PhotoPoints, collect_points
-from solar.datasets.phototour import read_phototour
+from solar.datasets.phototour import PAIRS, read_phototour
 from solar.datasets.sequences import PhotoSequence, read_sequences
 from solar.errors import SolarError
 from solar.images import find_photos
@@ -151,7 +151,7 @@ def _phototour_judge(source: str, parts: tuple[str, ...]) -> Validate:
 
     def judge(net: PatchNet) -> dict[str, float]:
         describe = patch_describer(net)
-        results = [evaluate_phototour(tour, describe) for tour in tours]
+        results = [evaluate_phototour(tour, describe, pairs=PAIRS) for tour in tours]
         rates = {f"FPR95_{result.subset}": 100 * result.fpr95 for result in results}
         mean = float(np.mean(list(rates.values())))
         return {**rates, "FPR95": mean, "score": -mean}

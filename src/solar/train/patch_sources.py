@@ -88,6 +88,7 @@ class PointPatches:
         self._frames = _projective(square_frames(table[:, :2], table[:, 2], table[:, 3]))
         self._frames = self._frames.to(device)
         self._most = int(counts.max())
+        self._shuffled = (seed, -1), self._usable  # the photos in the order of an epoch
         if others is None or homographies is None:
             self._others, self._homographies = None, None
         else:
@@ -118,10 +119,12 @@ class PointPatches:
         """Photos of a batch's points (n,) and their frames (n, 3, 3)."""
         epoch, place = divmod(step, self.batches)
         device = self.photos.device
-        order = torch.Generator().manual_seed(mixed(self.seed, epoch, 1))
+        if self._shuffled[0] != (self.seed, epoch):
+            order = torch.Generator(device).manual_seed(mixed(self.seed, epoch, 1))
+            turn = torch.randperm(len(self._usable), generator=order, device=device)
+            self._shuffled = (self.seed, epoch), self._usable[turn]
         start = place * self._at_once
-        turn = torch.randperm(len(self._usable), generator=order)[start : start + self._at_once]
-        photos = self._usable[turn.to(device)]
+        photos = self._shuffled[1][start : start + self._at_once]
         lots = torch.rand((len(photos), self._most), generator=generator, device=device)
         there = torch.arange(self._most, device=device) < self._counts[photos, None]
         chosen = torch.where(there, lots, -1.0).topk(self.per_photo, 1).indices
@@ -197,18 +200,23 @@ class PatchSet:
             )
         self.batches = max(1, len(labels) // (2 * points))
         self._a_pass = len(self._starts) // points
+        self._shuffled = -1, np.empty(0, np.int64)  # the points in the order of a pass
 
     def batch(self, step: int) -> Tensor:
         """Gather the pairs of a step: (2, points, 1, 32, 32)."""
         times, place = divmod(step, self._a_pass)
-        order = np.random.default_rng((self.seed, times)).permutation(len(self._starts))
-        chosen = order[place * self.points : (place + 1) * self.points]
-        left, right = self._pairs(chosen, times)
-        index = torch.from_numpy(self._order[np.stack([left, right])]).to(self.patches.device)
+        if self._shuffled[0] != times:
+            drawn = np.random.default_rng((self.seed, times)).permutation(len(self._starts))
+            self._shuffled = times, drawn
+        chosen = self._shuffled[1][place * self.points : (place + 1) * self.points]
+        index = torch.from_numpy(self._order[np.stack(self._pairs(chosen, times))])
+        device = self.patches.device
+        if device.type == "cuda":  # sent without waiting for what the GPU is doing
+            index = index.pin_memory().to(device, non_blocking=True)
         patches = self.patches[index].float()[:, :, None]
         if self.turn:
-            rng = np.random.default_rng((self.seed, step, 1))
-            patches = _turned(patches, rng)
+            generator = torch.Generator(device).manual_seed(mixed(self.seed, step, 2))
+            patches = _turned(patches, generator)
         return patches
 
     def _pairs(
@@ -245,16 +253,14 @@ def _projective(frames: Tensor) -> Tensor:
     return torch.cat([frames, last], 1)
 
 
-def _turned(patches: Tensor, rng: np.random.Generator) -> Tensor:
+def _turned(patches: Tensor, generator: torch.Generator) -> Tensor:
     """Quarter turns of half of the pairs and mirror images of half of them: (2, n, 1, s, s)."""
-    n = patches.shape[1]
-    quarters = torch.from_numpy(rng.integers(1, 4, n) * (rng.random(n) < 0.5)).to(patches.device)
-    mirrored = torch.from_numpy(rng.random(n) < 0.5).to(patches.device)
-    choice = quarters[:, None, None, None]
-    out = patches
-    for k in (1, 2, 3):
-        out = torch.where(choice == k, patches.rot90(k, (3, 4)), out)
-    return torch.where(mirrored[:, None, None, None], out.flip(3), out)
+    draws = torch.rand((3, patches.shape[1], 1, 1, 1), generator=generator, device=patches.device)
+    quarters = torch.where(draws[0] < 0.5, 1 + (3 * draws[1]).floor(), 0.0)
+    turned = patches
+    for quarter in (1, 2, 3):
+        turned = torch.where(quarters == quarter, patches.rot90(quarter, (3, 4)), turned)
+    return torch.where(draws[2] < 0.5, turned.flip(3), turned)
 
 
 def _scrambled(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -5,6 +5,7 @@ Everything works on whole batches on any device, and draws from one generator.
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -90,15 +91,8 @@ def jitter(count: int, names: tuple[str, ...], generator: torch.Generator) -> Te
         generator: Says on which device, too.
     """
     device = generator.device
-    levels = [STRENGTHS[name] for name in names]
-    table = torch.tensor(
-        [
-            (math.radians(n.rotation), n.scale, n.anisotropy, n.translation, n.perspective)
-            for n in levels
-        ],
-        device=device,
-    )
-    which = torch.randint(len(levels), (count,), generator=generator, device=device)
+    table = _strengths(names, device)
+    which = torch.randint(len(names), (count,), generator=generator, device=device)
     rotation, scale, anisotropy, translation, perspective = table[which].T
     draws = torch.rand((8, count), generator=generator, device=device) * 2 - 1
     stretch = torch.exp2(anisotropy * draws[2] / 2)
@@ -108,6 +102,17 @@ def jitter(count: int, names: tuple[str, ...], generator: torch.Generator) -> Te
     upper = torch.cat([linear, (translation * draws[4:6]).T[..., None]], 2)
     last = torch.stack([*(perspective * draws[6:8]), torch.ones_like(perspective)], 1)
     return torch.cat([upper, last[:, None]], 1)
+
+
+@cache
+def _strengths(names: tuple[str, ...], device: torch.device) -> Tensor:
+    """(names, 5). Sent to a GPU once: sending it for each batch would make everybody wait."""
+    noises = [STRENGTHS[name] for name in names]
+    rows = [
+        (math.radians(n.rotation), n.scale, n.anisotropy, n.translation, n.perspective)
+        for n in noises
+    ]
+    return torch.tensor(rows, device=device)
 
 
 def turns(count: int, generator: torch.Generator) -> Tensor:
@@ -190,13 +195,18 @@ def _shadows(patches: Tensor, views: Views, generator: torch.Generator) -> Tenso
 
 def _compressed(patches: Tensor, coarse: Tensor) -> Tensor:
     """JPEG's loss on 8×8 blocks: steps grow with frequency, about as the standard's table does."""
-    size = patches.shape[-1]
-    k = torch.arange(8, device=patches.device, dtype=patches.dtype)
-    cosines = torch.cos(math.pi / 8 * (k + 0.5) * k[:, None]) / 2
-    cosines[0] /= math.sqrt(2)
-    transform = torch.kron(torch.eye(size // 8, device=patches.device), cosines)
-    frequency = k.repeat(size // 8)
-    step = coarse * (10 + 6 * (frequency[:, None] + frequency))
-    step = step.clamp_min(1e-3)  # no compression: steps too small to matter
+    transform, frequency = _cosines(patches.shape[-1], patches.device)
+    step = (coarse * (10 + 6 * frequency)).clamp_min(1e-3)  # where 0, too fine to matter
     coefficients = transform @ patches @ transform.mT
     return transform.mT @ ((coefficients / step).round() * step) @ transform
+
+
+@cache
+def _cosines(size: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The cosine transform of 8×8 blocks as a matrix (s, s), and the frequencies' sums (s, s)."""
+    k = torch.arange(8, device=device, dtype=torch.float32)
+    cosines = torch.cos(math.pi / 8 * (k + 0.5) * k[:, None]) / 2
+    cosines[0] /= math.sqrt(2)
+    frequency = k.repeat(size // 8)
+    transform = torch.kron(torch.eye(size // 8, device=device), cosines)
+    return transform, frequency[:, None] + frequency

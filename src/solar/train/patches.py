@@ -123,16 +123,14 @@ def computing(compute: Compute, device: torch.device) -> Iterator[None]:
     precision = compute.precision
     if precision == "auto":
         precision = "bf16" if device.type == "cuda" else "float32"
-    backends = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = [backend.allow_tf32 for backend in backends]
-    for backend in backends:
-        backend.allow_tf32 = precision != "float32"
+    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = products.allow_tf32, convolutions.allow_tf32
+    products.allow_tf32 = convolutions.allow_tf32 = precision != "float32"
     try:
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
             yield
     finally:
-        for backend, value in zip(backends, before, strict=True):
-            backend.allow_tf32 = value
+        products.allow_tf32, convolutions.allow_tf32 = before
 
 
 class Meter:
@@ -155,11 +153,7 @@ class Meter:
         means = torch.stack(self._seen).mean(0).tolist()
         figures: dict[str, float] = dict(zip(("loss", *PatchLoss._fields[1:]), means, strict=True))
         if not isfinite(figures["loss"]):
-            raise SolarError(
-                f"The loss became {figures['loss']} in the {len(self._seen)} steps up to {step}, "
-                "so training has stopped; the last checkpoint is from before. Lower "
-                "optimiser.rate and start a new run."
-            )
+            raise _diverged(f"The loss became {figures['loss']}", step)
         now = time.monotonic()
         figures["steps_a_second"] = len(self._seen) / max(now - self._since, 1e-9)
         self._seen, self._since = [], now
@@ -219,6 +213,9 @@ class _Loop:
                 save(net, self.run.folder / "best.safetensors")
 
     def _save(self) -> None:
+        # A finite loss may have been the last one: its step can still have ruined the weights.
+        if not all(bool(p.isfinite().all()) for p in self.training.net.parameters()):
+            raise _diverged("Weights became infinite", self.training.step)
         state = {"training": self.training.state(), "best": self.best, "figures": self.figures}
         self.run.save(self.training.step, state)
 
@@ -229,6 +226,13 @@ class _Loop:
         found = {name: value for name, value in self.figures.items() if name != "score"}
         model = str(self.run.folder / "best.safetensors")
         return {"run": str(self.run.folder), "steps": self.training.step, "model": model, **found}
+
+
+def _diverged(what: str, step: int) -> SolarError:
+    return SolarError(
+        f"{what} by step {step}, so training has stopped; the last checkpoint is from before. "
+        "Lower optimiser.rate and start a new run."
+    )
 
 
 def _make_optimiser(net: nn.Module, settings: Optimiser) -> torch.optim.Optimizer:

@@ -6,8 +6,9 @@
 One table and `results.json`: SIFT, RootSIFT, and each network for each seed, by sequence and noise.
 Both networks see the same patches in the same order. Nothing of the sequences is trained on, and
 every run reports its last state. Results are written after every run, weights beside them. Any
-setting of the recipe can be changed: `--set optimiser.rate=0.003`. Without data, `--smoke` draws a
-little of its own.
+setting of the recipe can be changed: `--set optimiser.rate=0.003` for all runs, or for some of them
+`--variant slow optimiser.rate=0.003 --variant fast optimiser.rate=0.01`. Without data, `--smoke`
+draws a little of its own. `--join a.json b.json` makes one table of several calls' results.
 """
 
 import argparse
@@ -107,17 +108,12 @@ def _clock(device: torch.device) -> Callable[[], float]:
 
 
 def run(
-    recipe: PatchRecipe,
-    source: PointPatches,
-    benchmark: Benchmark,
-    device: torch.device,
-    curve: int,
+    name: str, recipe: PatchRecipe, source: PointPatches, benchmark: Benchmark, curve: int
 ) -> tuple[Training, dict[str, Any]]:
     """Train one network; what came out, with the way there."""
-    training, meter = Training(recipe, source, device), Meter()
+    training, meter = Training(recipe, source, source.photos.device), Meter()
     figures: list[dict[str, float]] = []
     start, paused, late = time.perf_counter(), 0.0, False
-    name = recipe.network.attention or "none"
     while training.step < training.steps and not late:
         meter.add(training.take())
         step = training.step
@@ -150,28 +146,24 @@ def run(
 
 def summary(results: dict[str, Any]) -> dict[str, Any]:
     """Means over the seeds, and what attention and learning gain."""
-    found: dict[str, Any] = {}
-    for network in dict.fromkeys(one["network"] for one in results["runs"]):
-        scores = [one["mAP"] for one in results["runs"] if one["network"] == network]
-        spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
-        found[network] = {"mean": statistics.mean(scores), "std": spread, "seeds": len(scores)}
-        over = found[network]["mean"] - results["baselines"]["rootsift"]["mAP"]
-        found[network]["over_rootsift"] = over
-    by_seed: dict[int, dict[str, float]] = {}
+    scores: dict[str, dict[int, float]] = {}
     for one in results["runs"]:
-        by_seed.setdefault(one["seed"], {})[one["network"]] = one["mAP"]
-    gains = {
-        network: [
-            own[network] - own["none"] for own in by_seed.values() if {network, "none"} <= {*own}
-        ]
-        for network in found
-        if network != "none"
-    }
-    found["attention_gain"] = {
-        network: {"by_seed": values, "mean": statistics.mean(values)}
-        for network, values in gains.items()
-        if values
-    }
+        scores.setdefault(one["network"], {})[one["seed"]] = one["mAP"]
+    found: dict[str, Any] = {}
+    for network, by_seed in scores.items():
+        mean = statistics.mean(by_seed.values())
+        found[network] = {
+            "mean": mean,
+            "std": statistics.stdev(by_seed.values()) if len(by_seed) > 1 else 0.0,
+            "over_rootsift": mean - results["baselines"]["rootsift"]["mAP"],
+            "seeds": sorted(by_seed),
+        }
+        variant = network.partition(":")[0] + ":" if ":" in network else ""
+        twin = scores.get(f"{variant}none", {})
+        gains = {seed: score - twin[seed] for seed, score in by_seed.items() if seed in twin}
+        if gains and twin is not by_seed:
+            found[network]["attention_gain"] = statistics.mean(gains.values())
+            found[network]["attention_gain_by_seed"] = gains
     return found
 
 
@@ -222,7 +214,7 @@ def prepare(
 ) -> tuple[PhotoPoints, Benchmark, dict[str, Any]]:
     """Keypoints of the photos, the set to match and its baselines."""
     photos = find_photos(recipe.data.source)
-    found = collect_points(photos, recipe.data.points)
+    found = collect_points(photos, recipe.data.points, cache=arguments.cache)
     counts = [len(points) for points in found.points]
     say(f"{len(found.photos)} of {len(photos)} photos, {sum(counts)} keypoints")
     points = 12 if arguments.smoke else 500
@@ -248,37 +240,49 @@ def prepare(
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Everything, in turn; results are written whenever there are new ones."""
-    changes = [*(SMOKE if arguments.smoke else ()), *arguments.set]
     source = json.dumps([str(path) for path in arguments.photos])
-    recipe = read_recipe(PatchRecipe, arguments.recipe, [*changes, f"data.source={source}"])
+    changes = [*(SMOKE if arguments.smoke else ()), *arguments.set, f"data.source={source}"]
+    recipe = read_recipe(PatchRecipe, arguments.recipe, changes)
     device = torch.device(recipe.compute.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     torch.backends.cudnn.benchmark = True
     found, benchmark, results = prepare(arguments, recipe)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-
-    def write() -> None:
-        results["summary"] = summary(results)
-        results["seconds"] = time.perf_counter() - START
-        text = json.dumps(results, indent=1) + "\n"
-        (arguments.out / "results.json").write_text(text)
-
-    patches = point_source(recipe, found, device)
-    for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
-        for network in arguments.networks:
-            attention = "" if network == "none" else network
-            own = replace(recipe, seed=seed, network=replace(recipe.network, attention=attention))
-            patches.seed = seed
-            if network not in results["stages_ms"]:
-                rounds = 1 if arguments.smoke else 20
-                times = stages(Training(own, patches, device), rounds)
-                results["stages_ms"][network] = times
-                say(f"{network}: " + ", ".join(f"{k} {v:.2f} ms" for k, v in times.items()))
-            training, figures = run(own, patches, benchmark, device, arguments.curve)
-            results["runs"].append(figures)
-            with training.used() as net:
-                save(net, arguments.out / f"{network}-seed{seed}.safetensors")
-            write()
+    for variant, *own in arguments.variant or [[""]]:
+        varied = read_recipe(PatchRecipe, arguments.recipe, [*changes, *own])
+        patches = point_source(varied, found, device)
+        for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
+            for network in arguments.networks:
+                name = f"{variant}:{network}" if variant else network
+                attention = "" if network == "none" else network
+                chosen = replace(varied.network, attention=attention)
+                patches.seed = seed
+                one = replace(varied, seed=seed, network=chosen)
+                if name not in results["stages_ms"]:
+                    times = stages(Training(one, patches, device), 1 if arguments.smoke else 20)
+                    results["stages_ms"][name] = times
+                    say(f"{name}: " + ", ".join(f"{k} {v:.2f} ms" for k, v in times.items()))
+                training, figures = run(name, one, patches, benchmark, arguments.curve)
+                results["runs"].append(figures)
+                with training.used() as net:
+                    file = f"{name.replace(':', '-')}-seed{seed}.safetensors"
+                    save(net, arguments.out / file)
+                write(results, arguments.out)
     return results
+
+
+def write(results: dict[str, Any], folder: Path) -> None:
+    """Write what there is so far."""
+    results["summary"] = summary(results)
+    (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+
+
+def join(files: list[Path]) -> dict[str, Any]:
+    """The results of several calls, such as one for each seed, as one."""
+    first, *others = [json.loads(path.read_text()) for path in files]
+    for other in others:
+        if (other["recipe"], other["baselines"]) != (first["recipe"], first["baselines"]):
+            raise SystemExit("These results come from different recipes or sequences.")
+        first["runs"] += other["runs"]
+    return dict(first)
 
 
 def main() -> None:
@@ -295,18 +299,23 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="of each run")
     parser.add_argument("--seconds", type=float, help="of each run at most")
     parser.add_argument("--curve", type=int, default=0, help="also match every so many steps")
-    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--variant", nargs="+", action="append", metavar="NAME KEY=VALUE")
+    parser.add_argument("--cache", type=Path, help="keep the photos' keypoints here (.npz)")
     parser.add_argument("--smoke", action="store_true", help="two steps on drawn data")
+    parser.add_argument("--join", nargs="+", type=Path, metavar="RESULTS", help="train nothing")
     arguments = parser.parse_args()
     for name in ("steps", "seconds"):
         if getattr(arguments, name) is not None:
             arguments.set.append(f"{name}={getattr(arguments, name)}")
+    arguments.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         if arguments.smoke and not arguments.photos:
             arguments.photos, arguments.sequences = draw_data(Path(temporary))
-        if not arguments.photos or arguments.sequences is None:
+        if not arguments.join and (not arguments.photos or arguments.sequences is None):
             parser.error("name photos and sequences, or ask for --smoke")
-        results = measure(arguments)
+        results = join(arguments.join) if arguments.join else measure(arguments)
+    write(results, arguments.out)
     print(table(results))
     print(json.dumps(results["summary"], indent=1))
 

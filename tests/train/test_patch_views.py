@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,13 +14,15 @@ NOTHING = Views(
     coarser=0, blur=0, gamma=0, gain=0, bias=0, shadow=0, noise=0, jpeg=0, chance=1
 )  # fmt: skip
 
+STRONG = Views(chance=1.0, first_chance=1.0)
+
 
 def drawn(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def patches(count: int = 4) -> torch.Tensor:
-    return (torch.rand(count, 1, 32, 32, generator=drawn(9)) * 255).round()
+def patches(*shape: int) -> torch.Tensor:
+    return (torch.rand(*shape, 1, 32, 32, generator=drawn(9)) * 255).round()
 
 
 def moves(maps: torch.Tensor) -> torch.Tensor:
@@ -57,15 +61,22 @@ def test_unknown_noise_is_refused() -> None:
 
 
 def test_light_can_stay_as_it_is() -> None:
-    torch.testing.assert_close(change_light(patches(), NOTHING, drawn()), patches())
+    torch.testing.assert_close(change_light(patches(2, 4), NOTHING, drawn()), patches(2, 4))
 
 
 def test_light_changes_within_the_range_of_bytes_and_by_the_generator_alone() -> None:
-    once = change_light(patches(64), Views(chance=1.0), drawn(3))
+    once = change_light(patches(2, 32), STRONG, drawn(3))
     assert once.min() >= 0
     assert once.max() <= 255
-    assert torch.equal(once, change_light(patches(64), Views(chance=1.0), drawn(3)))
-    assert not torch.equal(once, change_light(patches(64), Views(chance=1.0), drawn(4)))
+    assert torch.equal(once, change_light(patches(2, 32), STRONG, drawn(3)))
+    assert not torch.equal(once, change_light(patches(2, 32), STRONG, drawn(4)))
+
+
+def test_first_patches_change_as_seldom_as_they_are_told() -> None:
+    rare = replace(NOTHING, noise=0.1, first_chance=0.0)
+    before, after = patches(2, 16), change_light(patches(2, 16), rare, drawn())
+    assert torch.equal(before[0], after[0])
+    assert (before[1] != after[1]).flatten(1).any(1).all()
 
 
 def test_blur_is_gaussian_away_from_the_border() -> None:

@@ -41,10 +41,10 @@ class PointSettings:
     """
 
     size: int | None = 640
-    most: int = 512
+    most: int = 300
     region: float = 6.0
     smallest: float = 20.0
-    spacing: float = 0.2
+    spacing: float = 0.25
 
 
 @dataclass(frozen=True, eq=False)

@@ -113,7 +113,7 @@ class PointPatches:
             size=SIDE,
             coarser=torch.cat([torch.zeros_like(coarser), coarser]),
         )
-        return change_light(patches, views, generator).view(2, n, 1, SIDE, SIDE)
+        return change_light(patches.view(2, n, 1, SIDE, SIDE), views, generator)
 
     def _draw(self, step: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Photos of a batch's points (n,) and their frames (n, 3, 3)."""

@@ -29,7 +29,7 @@ class DetectorNoise:
     translation: float = 0.45
     scale: float = 0.5
     anisotropy: float = 0.45
-    perspective: float = 0.1
+    perspective: float = 0.05
 
 
 STRENGTHS = {
@@ -51,27 +51,29 @@ class Views:
         turn: Turn and mirror both patches of a pair together, by any angle.
         coarser: The second patch comes from a photo up to 2^coarser times smaller.
         blur: Gaussian blur, up to so many pixels of a 32×32 patch.
-        gamma: Powers of two around 1.
-        gain: Powers of two around 1; what is brighter than white is white.
-        bias: Of 255, around none.
         shadow: How much darker one side of an edge through the patch can be.
         noise: Standard deviation, of 255, up to this.
         jpeg: Coarsest step of the quantised cosine transform, as a multiple of the standard's.
-        chance: How often each of blur, shadow, noise, JPEG and a coarser photo happens.
+        gamma: Powers of two around 1.
+        gain: Powers of two around 1; what is brighter than white is white.
+        bias: Of 255, around none.
+        chance: How often blur, shadow, noise, JPEG and a smaller photo happen to a second patch.
+        first_chance: How often the same happens to a first patch.
     """
 
     first: tuple[str, ...] = ("none", "easy")
     second: tuple[str, ...] = ("easy", "hard", "tough")
     turn: bool = False
-    coarser: float = 1.5
-    blur: float = 2.5
-    gamma: float = 0.4
-    gain: float = 0.4
-    bias: float = 0.08
+    coarser: float = 2.0
+    blur: float = 4.0
     shadow: float = 0.3
     noise: float = 0.012
     jpeg: float = 1.0
+    gamma: float = 0.4
+    gain: float = 0.4
+    bias: float = 0.08
     chance: float = 0.3
+    first_chance: float = 0.1
 
     def __post_init__(self) -> None:
         for name in (*self.first, *self.second):
@@ -132,44 +134,51 @@ def _turns(angles: Tensor) -> Tensor:
 
 
 def coarseness(count: int, views: Views, generator: torch.Generator) -> Tensor:
-    """How many pyramid levels up each patch is read, (count,): none for most."""
-    return _some(views.coarser, count, views, generator)[:, 0, 0, 0]
+    """How many pyramid levels up each second patch is read, (count,): none for most."""
+    return _some(
+        views.coarser, torch.full((count,), views.chance, device=generator.device), generator
+    )
 
 
 def change_light(patches: Tensor, views: Views, generator: torch.Generator) -> Tensor:
     """Change patches as lenses, light, sensors and compression do.
 
     Args:
-        patches: (n, 1, s, s), 0 to 255, s a multiple of eight.
+        patches: (2, n, 1, s, s), first and second patches, 0 to 255, s a multiple of eight.
         views: How much.
         generator: On the device of the patches.
 
     Returns:
         The same shape, whole numbers from 0 to 255.
     """
-    n = len(patches)
+    n, device = patches.shape[1], patches.device
+    shape = patches.shape
+    chances = [
+        torch.full((n, 1, 1, 1), c, device=device) for c in (views.first_chance, views.chance)
+    ]
+    chance = torch.cat(chances)
+    patches = patches.flatten(0, 1)
     if views.blur:
-        patches = _blurred(patches, _some(views.blur, n, views, generator))
+        patches = _blurred(patches, _some(views.blur, chance, generator))
     if views.shadow:
-        patches = patches * _shadows(patches, views, generator)
-    gamma, gain, bias = (
-        torch.rand((3, n, 1, 1, 1), generator=generator, device=patches.device) * 2 - 1
-    )
+        strength = _some(views.shadow, chance, generator)
+        patches = patches * (1 - strength * _half_planes(patches, generator))
+    gamma, gain, bias = torch.rand((3, 2 * n, 1, 1, 1), generator=generator, device=device) * 2 - 1
     patches = (patches / 255).clamp_min(1e-4) ** torch.exp2(views.gamma * gamma)
     patches = 255 * (patches * torch.exp2(views.gain * gain) + views.bias * bias)
     if views.noise:
-        grain = torch.randn(patches.shape, generator=generator, device=patches.device)
-        patches = patches + 255 * _some(views.noise, n, views, generator) * grain
+        grain = torch.randn(patches.shape, generator=generator, device=device)
+        patches = patches + 255 * _some(views.noise, chance, generator) * grain
     patches = patches.clamp(0, 255)
     if views.jpeg:
-        patches = _compressed(patches, _some(views.jpeg, n, views, generator))
-    return patches.round().clamp(0, 255)
+        patches = _compressed(patches, _some(views.jpeg, chance, generator))
+    return patches.round().clamp(0, 255).view(shape)
 
 
-def _some(most: float, count: int, views: Views, generator: torch.Generator) -> Tensor:
-    """(count, 1, 1, 1) from 0 to `most`, and 0 wherever nothing is to happen."""
-    draws = torch.rand((2, count, 1, 1, 1), generator=generator, device=generator.device)
-    return most * draws[0] * (draws[1] < views.chance)
+def _some(most: float, chance: Tensor, generator: torch.Generator) -> Tensor:
+    """From 0 to `most`, and 0 wherever nothing is to happen, in the shape of the chances."""
+    draws = torch.rand((2, *chance.shape), generator=generator, device=chance.device)
+    return most * draws[0] * (draws[1] < chance)
 
 
 def _blurred(patches: Tensor, sigma: Tensor) -> Tensor:
@@ -181,16 +190,14 @@ def _blurred(patches: Tensor, sigma: Tensor) -> Tensor:
     return weights @ patches @ weights.mT
 
 
-def _shadows(patches: Tensor, views: Views, generator: torch.Generator) -> Tensor:
-    """Factors (n, 1, s, s): 1 on one side of an edge at any place, less on the other."""
-    n, size = len(patches), patches.shape[-1]
-    device = patches.device
+def _half_planes(patches: Tensor, generator: torch.Generator) -> Tensor:
+    """(n, 1, s, s): 0 on one side of a more or less soft edge at any place, 1 on the other."""
+    n, size, device = len(patches), patches.shape[-1], patches.device
     angle, offset, soft = torch.rand((3, n, 1, 1, 1), generator=generator, device=device)
     line = (torch.arange(size, device=device) * 2 + 1) / size - 1
     angle = 2 * math.pi * angle
     across = angle.cos() * line + angle.sin() * line[:, None] - (offset - 0.5)
-    side = torch.sigmoid(across / (0.02 + 0.3 * soft))
-    return 1 - _some(views.shadow, n, views, generator) * side
+    return torch.sigmoid(across / (0.02 + 0.3 * soft))
 
 
 def _compressed(patches: Tensor, coarse: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """Training a patch network: one step after the other, on pairs from any source."""
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -33,6 +34,8 @@ def train(
     progress: bool = False,
 ) -> dict[str, Any]:
     """Train as a recipe says; arguments and result as for `solar.train`."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise SolarError("A patch network trains in one process: start it without torchrun.")
     recipe = read_recipe(PatchRecipe, path, overrides)
     with Run.open(
         run, recipe, resume=resume, keep=recipe.keep, may_change=recipe.may_change()

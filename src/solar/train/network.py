@@ -13,6 +13,9 @@ from solar.models.retrieval import REDUCTIONS, attention_at
 from solar.nn import GeM, ResNet, SecondOrderAttention
 from solar.train.retrieval_recipe import Network, Optimiser
 
+COMPUTED = ("learn", "pca")
+"""Whitenings that are computed when a run begins."""
+
 
 def build_network(settings: Network) -> tuple[RetrievalNet, dict[str, str]]:
     """Build a network and give it its first weights.
@@ -103,8 +106,8 @@ def _start_whitening(net: RetrievalNet, settings: Network, features: RetrievalNe
         return "none"
     if source is None:
         return "random"
-    if source == "learn":
-        return "learnt from training pairs"
+    if source in COMPUTED:
+        return f"computed from training photos ({source})"
     if source == "features":
         layer = None if features is None else features.whiten
         source = str(settings.features)
@@ -201,11 +204,12 @@ def make_optimiser(net: RetrievalNet, settings: Optimiser) -> torch.optim.Optimi
 
 
 def set_training(net: RetrievalNet, settings: Optimiser) -> None:
-    """Switch to training mode, with every batch norm in evaluation mode that is to stay there."""
-    net.freeze_batch_norm = settings.batch_norm == "frozen"
+    """Switch to training mode, except for frozen parts, and batch norms that are to be."""
     net.train()
+    for _, part in stages(net.backbone):
+        part.train(learns(part))
     for module in net.modules():
-        if isinstance(module, nn.BatchNorm2d) and not module.weight.requires_grad:
+        if isinstance(module, nn.BatchNorm2d) and settings.batch_norm == "frozen":
             module.eval()
 
 

@@ -16,7 +16,7 @@ from solar.models import save
 from solar.train import distributed
 from solar.train.ema import Average
 from solar.train.images import Batch, Reader
-from solar.train.network import build_network, make_optimiser, set_training
+from solar.train.network import COMPUTED, build_network, make_optimiser, set_training
 from solar.train.objective import Health, Terms, check_finite, objective
 from solar.train.progress import Bar
 from solar.train.recipe import read_recipe
@@ -115,7 +115,7 @@ class Trainer:
     def _begin(self) -> None:
         if self.step:
             return
-        if self.recipe.network.whitening_from == "learn" and self.net.whiten is not None:
+        if self.recipe.network.whitening_from in COMPUTED and self.net.whiten is not None:
             self.net.eval()
             learn_whitening(self.data, self.reader, self.trainee, self.recipe)
             set_training(self.net, self.recipe.optimiser)

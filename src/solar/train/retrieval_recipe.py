@@ -24,7 +24,8 @@ class Network:
         dim: Length of a descriptor; by default the trunk's channels.
         features: A network whose trunk is taken over; without it the trunk starts at random.
         whitening_from: A whitening layer, or a network that has one; "features" takes the same
-            network's; "learn" computes it from the training pairs. Without it: at random.
+            network's; "learn" computes it from training pairs, of which it takes thousands, and
+            "pca" from photos alone. Without it: at random.
         p: Where the pooling's exponent starts; null takes that of `features`.
     """
 

@@ -110,8 +110,9 @@ class Trainee(nn.Module):
             images = net.normalise(pixels)
         if self.on_blocks:
             images = to_blocks(images)
-        layout = torch.channels_last if self.channels_last else torch.contiguous_format
-        return images.contiguous(memory_format=layout)
+        return (
+            images.contiguous(memory_format=torch.channels_last) if self.channels_last else images
+        )
 
     def _autocast(self, enabled: bool = True) -> torch.autocast:
         half = self.dtype == torch.bfloat16

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from solar.datasets.training import TrainingSet
 from solar.images import Photos, read_image
-from solar.nn.whitening import learned_whitening
+from solar.nn.whitening import learned_whitening, pca_whitening
 from solar.train.distributed import collect, part, share
 from solar.train.images import Pixels, Reader
 from solar.train.mining import Draw, draw_epoch, mine
@@ -147,7 +147,11 @@ def _batched(
 def learn_whitening(
     data: TrainingSet, reader: Reader, trainee: Trainee, recipe: RetrievalRecipe
 ) -> None:
-    """Start the whitening layer from the pairs of the first epoch, as older networks do it."""
+    """Start the whitening layer from the photos of the first epoch.
+
+    "learn" makes pairs alike, as older networks do it; with fewer pairs than a few times the
+    descriptor's length that learns them by heart, and "pca" is better.
+    """
     net = trainee.net
     drawn, _ = draw(data, recipe, 0)
     layer, net.whiten = net.whiten, None
@@ -158,7 +162,10 @@ def learn_whitening(
         net.whiten = layer
     n = len(both[0])
     pairs = torch.arange(n)
-    learnt = learned_whitening(torch.cat(both).cpu(), pairs, pairs + n).linear(net.dim)
+    rows = torch.cat(both).cpu()
+    by_pairs = recipe.network.whitening_from == "learn"
+    found = learned_whitening(rows, pairs, pairs + n) if by_pairs else pca_whitening(rows)
+    learnt = found.linear(net.dim)
     with torch.no_grad():
         layer.weight.copy_(share(learnt.weight.to(layer.weight)))
         layer.bias.copy_(share(learnt.bias.to(layer.bias)))

@@ -1,0 +1,13 @@
+from pathlib import Path
+
+import pytest
+
+from solar.datasets import toy
+
+
+@pytest.fixture(scope="session")
+def landmarks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small photos of a few toy landmarks: landmark/photo.jpg."""
+    folder = tmp_path_factory.mktemp("toy") / "train"
+    toy.write(folder, landmarks=8, views=4, size=(96, 72))
+    return folder

@@ -1,0 +1,65 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from solar.models import RetrievalConfig, RetrievalNet
+from solar.models.retrieval import REDUCTIONS, attention_at
+from solar.train.network import parameter_groups
+from solar.train.recipe import read_recipe, read_settings
+from solar.train.retrieval_recipe import Loss, Mining, Optimiser, RetrievalRecipe
+from solar.train.schedule import Schedule
+
+FOLDER = Path(__file__).parents[2] / "recipes"
+RETRIEVAL = sorted(
+    path for path in FOLDER.glob("*.yaml") if read_settings(path).get("task") == "retrieval"
+)
+
+
+def read(name: str) -> RetrievalRecipe:
+    return read_recipe(RetrievalRecipe, FOLDER / f"{name}.yaml")
+
+
+@pytest.mark.parametrize("path", RETRIEVAL, ids=lambda path: path.stem)
+def test_every_recipe_builds_a_network_that_learns(path: Path) -> None:
+    recipe = read_recipe(RetrievalRecipe, path)
+    settings = recipe.network
+    with torch.device("meta"):
+        attention = attention_at(settings.attention, REDUCTIONS)
+        net = RetrievalNet(RetrievalConfig(settings.backbone, attention=attention))
+    assert parameter_groups(net, recipe.optimiser)
+
+
+def test_the_main_recipe_is_the_published_run() -> None:
+    recipe = read("solar-r101-gl18")
+    assert recipe.loss == Loss("triplet", 1.25, second_order=10, reduction="per_query")
+    assert recipe.mining == Mining(2000, 20_000, 5, "hardest")
+    assert recipe.mining_size == 341
+    assert recipe.optimiser == Optimiser("adam", rate=1e-6, decay=1e-6, pooling=100)
+    assert recipe.schedule == Schedule("exponential", 0.01)
+    assert (recipe.batch, recipe.epochs, recipe.seed, recipe.ema) == (8, 50, 0, None)
+    assert (recipe.images.size, recipe.images.shape, recipe.images.augment) == (
+        1024,
+        "square",
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "attention", "weight"),
+    [
+        ("gem-r101-gl18", "", 0),
+        ("gem-sos-r101-gl18", "", 10),
+        ("soa4-r101-gl18", "4", 0),
+        ("soa5-r101-gl18", "5", 0),
+        ("soa45-r101-gl18", "45", 0),
+    ],
+)
+def test_rows_of_the_tables_differ_in_nothing_else(name: str, attention: str, weight: int) -> None:
+    main, row = read("solar-r101-gl18"), read(name)
+    assert row == replace(
+        main,
+        network=replace(main.network, attention=attention),
+        loss=replace(main.loss, second_order=weight),
+    )

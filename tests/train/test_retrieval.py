@@ -1,0 +1,238 @@
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from running import solar as command
+
+import solar
+from solar.errors import SolarError
+from solar.models import RetrievalNet
+from solar.train.recipe import build
+from solar.train.retrieval import Trainer
+from solar.train.retrieval_recipe import RetrievalRecipe
+from solar.train.run import read_metrics
+
+# What the paper trains, small: two steps an epoch, a few seconds in all.
+SMALL = {
+    "network": {"backbone": "resnet18", "attention": "45", "dim": 32, "whitening_from": "pca"},
+    "images": {"size": 64, "threads": 2},
+    "loss": {"kind": "triplet", "margin": 0.5, "second_order": 1, "reduction": "paper"},
+    "mining": {"queries": 8, "pool": 20, "negatives": 2, "size": 32},
+    "optimiser": {"rate": 1e-3, "pooling": 10},
+    "batch": 4,
+    "epochs": 3,
+}
+
+
+def recipe_file(folder: Path, photos: Path, **changes: object) -> Path:
+    settings = {**SMALL, "data": {"source": [str(photos)]}, **changes}
+    path = folder / "recipe.yaml"
+    path.write_text(json.dumps(settings))  # JSON is YAML
+    return path
+
+
+def trainer(photos: Path, folder: Path, **changes: object) -> Trainer:
+    settings = {**SMALL, "data": {"source": [str(photos)]}, **changes}
+    recipe = build(RetrievalRecipe, settings, "a test")
+    return Trainer(recipe, folder, torch.device("cpu"))
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    return solar.load(path, device="cpu").state_dict()
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_run_leaves_a_network_that_loads_and_lines_that_tell(
+    landmarks: Path, tmp_path: Path
+) -> None:
+    path = recipe_file(tmp_path, landmarks)
+    summary = solar.train(path, ["epochs=2"], run=tmp_path / "run")
+    assert summary["steps"] == 4
+    net = solar.load(summary["model"], device="cpu")
+    assert isinstance(net, RetrievalNet)
+    assert net.config.attention == {4: 4, 5: 2}
+    lines = read_metrics(tmp_path / "run")
+    assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4]
+    assert lines[0]["from_attention"] == "identity"
+    assert (tmp_path / "run" / "pictures" / "tuples.png").exists()
+
+
+def test_only_what_learns_has_changed(landmarks: Path, tmp_path: Path) -> None:
+    work = trainer(landmarks, tmp_path / "run", epochs=1)
+    before = {name: value.clone() for name, value in work.net.state_dict().items()}
+    work.fit()
+    after = weights(tmp_path / "run" / "last.safetensors")
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert {name for name in changed if name.startswith("backbone")} == {
+        name for name in changed if name.startswith("backbone.soa")
+    }
+    assert {"pool.p", "whiten.weight"} <= changed
+    assert not [name for name in changed if "running" in name]
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(landmarks: Path, tmp_path: Path) -> None:
+    """SIGKILL in the middle of an epoch, right after a checkpoint."""
+    mining = {**SMALL["mining"], "queries": 24}  # type: ignore[dict-item]
+    changes = {"save_every": 4, "ema": 0.9, "mining": mining, "epochs": 2}
+    path = recipe_file(tmp_path, landmarks, **changes)
+    solar.train(path, run=tmp_path / "whole")
+    killed = tmp_path / "killed"
+    arguments = ["train", str(path), "--run", str(killed)]
+    code = (
+        "from solar.train.run import Run\n"
+        "import os, signal\n"
+        "plain = Run.save\n"
+        "def save(self, step, state, **more):\n"
+        "    plain(self, step, state, **more)\n"
+        "    if step == 8: self.log(8, lost=1.0)\n"
+        "    if step == 8: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Run.save = save\n"
+        "from solar.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, timeout=300
+    )
+    assert done.returncode == -signal.SIGKILL
+    state = torch.load(killed / "checkpoints" / "step-00000008.pt", weights_only=True)["state"]
+    assert (state["epoch"], state["position"]) == (1, 2)
+    command(*arguments, "--resume")
+    for name in ("last", "best"):
+        file = f"{name}.safetensors"
+        assert same(weights(tmp_path / "whole" / file), weights(killed / file))
+    assert read_metrics(tmp_path / "whole") == read_metrics(killed)
+
+
+def test_a_batch_in_pieces_has_the_same_gradient(landmarks: Path, tmp_path: Path) -> None:
+    found = []
+    for pieces in (1, 3):
+        folder = tmp_path / str(pieces)
+        work = trainer(landmarks, folder, steps=1, compute={"pieces": pieces})
+        work.fit()
+        found.append({n: p.grad for n, p in work.net.named_parameters() if p.grad is not None})
+    assert found[0].keys() == found[1].keys()
+    for name, gradient in found[0].items():
+        assert gradient is not None
+        other = found[1][name]
+        assert other is not None
+        assert torch.allclose(gradient, other, rtol=1e-3, atol=1e-6 + 1e-4 * gradient.abs().max())
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_two_processes_train_the_network_that_one_does(landmarks: Path, tmp_path: Path) -> None:
+    path = recipe_file(tmp_path, landmarks, epochs=1, optimiser={"kind": "sgd", "rate": 1e-2})
+    solar.train(path, run=tmp_path / "one")
+    common = {
+        **os.environ,
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "OMP_NUM_THREADS": "1",
+    }
+    start = [sys.executable, "-m", "solar", "train", str(path), "--run", str(tmp_path / "two")]
+    processes = [
+        subprocess.Popen(
+            start,
+            env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=300)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    one, two = (weights(tmp_path / name / "last.safetensors") for name in ("one", "two"))
+    begun = read_metrics(tmp_path / "one")
+    assert [line.get("loss") for line in begun if "loss" in line] == pytest.approx(
+        [line["loss"] for line in read_metrics(tmp_path / "two") if "loss" in line], rel=1e-4
+    )
+    for name, value in one.items():
+        assert torch.allclose(value, two[name], rtol=1e-4, atol=1e-5), name
+
+
+def test_a_batch_that_cannot_be_shared_is_refused(
+    landmarks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from solar.train import distributed
+
+    monkeypatch.setattr(distributed, "world", lambda: distributed.World(0, 3, 0))
+    with pytest.raises(SolarError, match="cannot be shared by 3 processes"):
+        trainer(landmarks, tmp_path / "run")
+
+
+def test_a_loss_that_is_no_number_keeps_the_last_good_checkpoint(
+    landmarks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = trainer(landmarks, tmp_path / "run", save_every=1)
+    plain = work._terms
+
+    def spoilt(rows: torch.Tensor, landmarks: torch.Tensor) -> object:
+        return plain(rows * float("nan") if work.step == 4 else rows, landmarks)
+
+    monkeypatch.setattr(work, "_terms", spoilt)
+    with pytest.raises(SolarError, match="The loss of step 4 is nan"):
+        work.fit()
+    newest = sorted((tmp_path / "run" / "checkpoints").glob("step-*.pt"))[-1]
+    state = torch.load(newest, weights_only=True)["state"]
+    assert state["step"] == 3
+    assert all(value.isfinite().all() for value in state["network"].values())
+
+
+def test_a_collapse_is_told_and_can_stop_the_run(landmarks: Path, tmp_path: Path) -> None:
+    collapsing = {"rate": 3e-2, "attention": 0.0, "pooling": 0.0}
+    work = trainer(
+        landmarks, tmp_path / "run", optimiser=collapsing, epochs=40, stop_on_collapse=True,
+        loss={"kind": "triplet", "margin": 1.25},
+    )  # fmt: skip
+    work.health.window = 4
+    with pytest.raises(SolarError, match=r"collapsed|margin"):
+        work.fit()
+    last = [line for line in read_metrics(tmp_path / "run") if "collapsed" in line][-1]
+    assert last["collapsed"] is True
+
+
+def test_bad_photos_do_not_end_a_run(tmp_path: Path) -> None:
+    for landmark in range(4):
+        for view in range(3):
+            folder = tmp_path / "photos" / f"l{landmark}"
+            folder.mkdir(parents=True, exist_ok=True)
+            colour = (60 * landmark, 80 * view, 100)
+            Image.new("RGB", (80, 60), colour).save(folder / f"{view}.png")
+    (tmp_path / "photos" / "l1" / "1.png").write_bytes(b"no photo")
+    summary = trainer(tmp_path / "photos", tmp_path / "run", epochs=1).fit()
+    assert summary["unreadable"] == 1
+
+
+@pytest.mark.parametrize(
+    ("override", "complaint"),
+    [
+        ("loss.margn=1", "nearest is 'loss.margin'"),
+        ("task=painting", "no task 'painting'"),
+        ("batch=64", "lower batch"),
+        ("data.source=[nowhere]", "nowhere"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    landmarks: Path, tmp_path: Path, override: str, complaint: str
+) -> None:
+    path = recipe_file(tmp_path, landmarks)
+    done = command("train", path, override, "--run", tmp_path / "run", expect=2)
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr

@@ -201,6 +201,9 @@ def evaluate(
         str,
         typer.Option(help="phototour: FPR95 as hardnet or hynet.", rich_help_panel=_PATCHES),
     ] = "hardnet",
+    keypoints: Annotated[
+        int, typer.Option(min=1, help="Most points a photo of --make.", rich_help_panel=_PATCHES)
+    ] = 500,
     seed: Annotated[
         int, typer.Option(min=0, help="Of --make and generated lists.", rich_help_panel=_PATCHES)
     ] = 0,
@@ -243,7 +246,7 @@ def evaluate(
         if what == "phototour":
             patches.phototour(choice, root, subset, convention, style=style)
             return
-        where = patches.Source(root, make, output, lists, split, seed)
+        where = patches.Source(root, make, output, lists, split, keypoints, seed)
         patches.hpatches(choice, where, task, average, style=style, verbose=verbose)
         return
     if output is not None and not (sweep_p or rankings or query):

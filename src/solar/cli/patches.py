@@ -57,6 +57,7 @@ class Source:
     output: Path | None
     lists: Path | None
     split: str
+    keypoints: int
     seed: int
 
     def patches(self) -> "HPatches":
@@ -68,7 +69,7 @@ class Source:
         if self.make is not None:
             if self.root is not None:
                 raise SolarError("--root reads patches and --make cuts them: give one of the two.")
-            return make_hpatches(self.make, self.output, seed=self.seed)
+            return make_hpatches(self.make, self.output, seed=self.seed, keypoints=self.keypoints)
         if self.output is not None:
             raise SolarError("-o keeps the patches of --make: it goes with --make alone.")
         if self.root is None:

@@ -288,8 +288,8 @@ def _opened(path: Path) -> Image.Image:
 
 def _read_rows(path: Path) -> Rows:
     try:
-        text = path.read_text()
-        rows = np.loadtxt(text.replace(";", ",").splitlines(), np.float32, delimiter=",", ndmin=2)
+        lines = path.read_text().replace(";", ",").split()
+        rows = np.loadtxt(lines or ["nan"], np.float32, delimiter=",", ndmin=2)
     except OSError as error:
         raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
     except ValueError as error:

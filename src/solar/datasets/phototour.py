@@ -180,7 +180,8 @@ def _read_mosaic(path: Path) -> Patches:
 def _table(path: Path, columns: int) -> Numbers:
     """Whole numbers of a text file, at least so many columns."""
     try:
-        found = np.loadtxt(path, np.int64, ndmin=2)
+        lines = path.read_text().splitlines()
+        found = np.loadtxt(lines, np.int64, ndmin=2) if lines else np.empty((0, 0), np.int64)
     except OSError as error:
         raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
     except ValueError as error:

@@ -21,8 +21,7 @@ METHODS = ("sift", "rootsift")
 
 SIFT_SIZE = 13 / 65
 """Size of the keypoint that a patch is described as, as a part of its side: the best of 8, 10.8, 13
-and 16 pixels of 65 for both methods on seven sequences with homographies. The published patches are
-five times the size of their points too."""
+and 16 pixels of 65 for both methods, tried on the seven sequences that the docs report on."""
 
 _INPUT = 32
 

@@ -96,10 +96,9 @@ def pair_distances(rows: Rows, left: Ranks, right: Ranks) -> Rows:
         part = slice(start, start + _PAIRS)
         size = len(found[part])
         # Into the same memory each time: three times as fast as indexing. The places were checked.
-        np.take(rows, left[part], 0, one[:size], "clip")
-        np.take(rows, right[part], 0, other[:size], "clip")
-        one -= other
-        found[part] = np.einsum("nd,nd->n", one[:size], one[:size])
+        apart = np.take(rows, left[part], 0, one[:size], "clip")
+        apart -= np.take(rows, right[part], 0, other[:size], "clip")
+        found[part] = np.einsum("nd,nd->n", apart, apart)
     return found
 
 

@@ -61,6 +61,7 @@ class Training:
         seed_everything(recipe.seed)
         self.net = PatchNet(recipe.network.config()).to(device).train()
         if device.type == "cuda":
+            torch.backends.cudnn.benchmark = True  # every batch has the same shape
             _tensor_core_layout(self.net)
         self.optimiser = _make_optimiser(self.net, recipe.optimiser)
         self.average = None if recipe.ema is None else Average(self.net, recipe.ema)

@@ -147,8 +147,7 @@ def _distinct(table: Points, spacing: float) -> npt.NDArray[np.bool_]:
     alike = np.maximum(side[:, None], side) < 1.5 * np.minimum(side[:, None], side)
     apart = (x[:, None] - x) ** 2 + (y[:, None] - y) ** 2
     clash = (apart < near**2) & alike
-    hidden: npt.NDArray[np.bool_] = np.tril(clash, -1).any(1)
-    return ~hidden
+    return np.asarray(~np.tril(clash, -1).any(1))
 
 
 # The cache.

@@ -215,6 +215,22 @@ def test_a_collapse_is_told_and_can_stop_the_run(landmarks: Path, tmp_path: Path
     assert last["collapsed"] is True
 
 
+def test_buckets_average_and_augmentation_work_together(landmarks: Path, tmp_path: Path) -> None:
+    images = {"size": 64, "shape": "buckets", "augment": {"flip": 0.5, "colour": 0.2}}
+    validation = {"fraction": 0.25, "size": 64}
+    work = trainer(
+        landmarks, tmp_path / "run", images=images, validation=validation, ema=0.5, epochs=1
+    )
+    summary = work.fit()
+    assert summary["mAP"] == pytest.approx(
+        max(line["mAP"] for line in read_metrics(tmp_path / "run") if "mAP" in line)
+    )
+    assert work.average is not None
+    saved = weights(tmp_path / "run" / "last.safetensors")
+    assert torch.equal(saved["whiten.weight"], work.average.values["whiten.weight"])
+    assert not torch.equal(saved["whiten.weight"], work.net.state_dict()["whiten.weight"])
+
+
 def test_bad_photos_do_not_end_a_run(tmp_path: Path) -> None:
     for landmark in range(4):
         for view in range(3):

@@ -12,22 +12,23 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: solar evaluate photos/ --model solar-r101 --distractors other-photos/"
 
 _FILES, _HOW, _MORE = "Photos and descriptors", "How to measure", "Tables, figures, comparisons"
+_PATCHES = "Patches"
 
 
 def evaluate(
     what: Annotated[
         str | None,
         typer.Argument(
-            help="roxford5k, rparis6k, oxford5k or paris6k; a ground truth (.json, .pkl); or a "
-            "folder, tar, store or CSV of labelled photos (landmark/photo.jpg). With --table and "
-            "--sweep-p, both revisited sets if not given."
+            help="roxford5k, rparis6k, oxford5k or paris6k; a ground truth (.json, .pkl); a "
+            "folder, tar, store or CSV of labelled photos (landmark/photo.jpg); or hpatches or "
+            "phototour for patches. With --table and --sweep-p, both revisited sets if not given."
         ),
     ] = None,
     model: Annotated[
         list[str] | None,
         typer.Option(
             help="A name from `solar models`, a .safetensors or a published .pth; NAME=MODEL "
-            "calls it so. Several only with --table."
+            "calls it so. Several only with --table and for patches."
         ),
     ] = None,
     root: Annotated[
@@ -75,7 +76,8 @@ def evaluate(
     average: Annotated[
         str,
         typer.Option(
-            help="Average precision: trapezoid, as published, or finite.", rich_help_panel=_HOW
+            help="Average precision: trapezoid, as published, or finite (matlab for hpatches).",
+            rich_help_panel=_HOW,
         ),
     ] = "trapezoid",
     precision: Annotated[
@@ -151,6 +153,64 @@ def evaluate(
             rich_help_panel=_MORE,
         ),
     ] = None,
+    make: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SEQUENCES",
+            help="hpatches: cut the patches from sequences of photos (1.jpg … 6.jpg, H_1_2 …); "
+            "-o keeps them.",
+            rich_help_panel=_PATCHES,
+        ),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(help="Descriptors to compare with: sift,rootsift.", rich_help_panel=_PATCHES),
+    ] = None,
+    descriptors: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FOLDER",
+            help="hpatches: descriptors of others, SEQUENCE/ref.csv and so on.",
+            rich_help_panel=_PATCHES,
+        ),
+    ] = None,
+    task: Annotated[
+        str,
+        typer.Option(help="hpatches: some of these tasks.", rich_help_panel=_PATCHES),
+    ] = "matching,verification,retrieval",
+    split: Annotated[
+        str,
+        typer.Option(
+            help="hpatches: all, or the test part of a, b, c, illum, view or full.",
+            rich_help_panel=_PATCHES,
+        ),
+    ] = "all",
+    lists: Annotated[
+        Path | None,
+        typer.Option(
+            help="hpatches: the folder of splits.json and the published lists; generated lists "
+            "without it.",
+            rich_help_panel=_PATCHES,
+        ),
+    ] = None,
+    subset: Annotated[
+        str,
+        typer.Option(help="phototour: some of these subsets.", rich_help_panel=_PATCHES),
+    ] = "liberty,notredame,yosemite",
+    convention: Annotated[
+        str,
+        typer.Option(help="phototour: FPR95 as hardnet or hynet.", rich_help_panel=_PATCHES),
+    ] = "hardnet",
+    keypoints: Annotated[
+        int, typer.Option(min=1, help="Most points a photo of --make.", rich_help_panel=_PATCHES)
+    ] = 500,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Of --make and generated lists.", rich_help_panel=_PATCHES)
+    ] = 0,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", help="hpatches: every sequence too.", rich_help_panel=_PATCHES),
+    ] = False,
     per_query: Annotated[
         str | None,
         typer.Option(
@@ -160,7 +220,9 @@ def evaluate(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="Save the picture of --rankings or --sweep-p: out.png."
+            "--output",
+            "-o",
+            help="Save the picture of --rankings or --sweep-p (out.png), or the patches of --make.",
         ),
     ] = None,
     style: Annotated[str, typer.Option("--format", help="text, json, markdown or latex.")] = "text",
@@ -177,6 +239,16 @@ def evaluate(
         raise SolarError(f"There is no format {style!r}: choose {', '.join(FORMATS)}.")
     if per_query == "-" and style != "json":
         raise SolarError("--per-query - goes with --json: name a .csv file otherwise.")
+    if what in ("hpatches", "phototour"):
+        from solar.cli import patches
+
+        choice = patches.Choice(model or (), methods, descriptors or (), device)
+        if what == "phototour":
+            patches.phototour(choice, root, subset, convention, style=style)
+            return
+        where = patches.Source(root, make, output, lists, split, keypoints, seed)
+        patches.hpatches(choice, where, task, average, style=style, verbose=verbose)
+        return
     if output is not None and not (sweep_p or rankings or query):
         raise SolarError("--output saves a picture: it goes with --rankings or --sweep-p.")
     models = figures.name_models([*([against] if against else []), *(model or [])])

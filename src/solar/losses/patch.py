@@ -1,4 +1,9 @@
-"""Losses of local descriptors: every other pair of the batch is a negative."""
+"""Losses of local descriptors: every other pair of the batch is a negative.
+
+Their small distances come from products of unit vectors, which need all digits of float32: leave
+`torch.set_float32_matmul_precision` at `highest` while training with them. (Convolutions have a
+setting of their own.)
+"""
 
 from typing import NamedTuple
 

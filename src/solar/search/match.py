@@ -18,9 +18,9 @@ from solar.describe.local import (
     local_features,
     local_model,
     local_name,
-    opencv,
 )
 from solar.errors import SolarError
+from solar.images.opencv import opencv
 
 if TYPE_CHECKING:
     from solar.images import Source

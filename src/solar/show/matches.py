@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from solar.describe.local import opencv
 from solar.errors import SolarError
 from solar.images import Source, load
+from solar.images.opencv import opencv
 from solar.search.match import Matches
 from solar.show.lettering import INK, PAPER, SOFT, short, wide, write
 

@@ -63,8 +63,8 @@ def start(device: str | None = None, *, minutes: float = 60) -> World:
     missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
         raise SolarError(
-            f"WORLD_SIZE is {size}, but {' and '.join(missing)} is not set: start the processes"
-            " with torchrun."
+            f"WORLD_SIZE is {size} without {' and '.join(missing)}: start the processes with"
+            " torchrun."
         )
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if device.startswith("cuda"):

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from solar.errors import SolarError
-from solar.losses.tuples import full_precision
 
 STYLES = ("hardest", "semi-hard", "random")
 
@@ -134,12 +133,13 @@ def mine(
     _check_shapes(queries, query_landmarks, pool, pool_landmarks, positives)
     _check_options(style, positives, floor, negatives, chunk)
     _check_landmarks(query_landmarks, pool_landmarks, negatives)
-    queries, pool = full_precision(queries), full_precision(pool)
+    queries, pool = queries.float(), pool.float()
     shuffled = _shuffled(len(queries), len(pool), generator) if style == "random" else None
     chosen = []
     for first in range(0, len(queries), chunk):
         some = slice(first, first + chunk)
-        similarity = queries[some] @ pool.T
+        with torch.autocast(pool.device.type, enabled=False):
+            similarity = queries[some] @ pool.T
         if not similarity.isfinite().all():
             raise SolarError("The descriptors to mine from are not finite: training has diverged.")
         other = query_landmarks[some, None] != pool_landmarks

@@ -1,0 +1,340 @@
+"""HPatches: strips of 65×65 patches of 116 scenes, its splits and its lists of tasks.
+
+A sequence is a folder with `ref.png` and, for easy, hard and tough detector noise, `e1.png` to
+`e5.png`, `h1.png` … `t5.png`: grey strips 65 pixels wide with one patch below the other. Row n of
+every strip of a sequence shows the same point. Descriptors of others come in the same layout, a
+`.csv` a strip with a row a patch.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, UnidentifiedImageError
+
+from solar.errors import SolarError
+from solar.files import replacing
+
+SIDE = 65
+"""Pixels of a side of a patch."""
+
+NOISES = ("e", "h", "t")
+"""Easy, hard and tough."""
+
+IMAGES = (1, 2, 3, 4, 5)
+"""The photos beside the reference."""
+
+STRIPS = ("ref", *(f"{noise}{image}" for noise in NOISES for image in IMAGES))
+
+Patches = npt.NDArray[np.uint8]
+Rows = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class HPatches:
+    """Strips of patches in memory, or on a disk until they are asked for.
+
+    Attributes:
+        strips: Sequence to strip (`ref`, `e1`, …) to (n, 65, 65) uint8, or to its file.
+        counts: Patches of each strip of a sequence.
+    """
+
+    strips: Mapping[str, Mapping[str, Patches | Path]]
+    counts: Mapping[str, int]
+
+    @classmethod
+    def of(cls, strips: Mapping[str, Mapping[str, Patches]]) -> "HPatches":
+        """A set in memory."""
+        return cls(strips, {name: len(kinds["ref"]) for name, kinds in strips.items()})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sequences."""
+        return tuple(self.strips)
+
+    def strip(self, name: str, kind: str) -> Patches:
+        """The patches of a strip, (n, 65, 65) uint8.
+
+        Raises:
+            SolarError: Its file is damaged.
+        """
+        found = self.strips[name][kind]
+        return _read_strip(found, self.counts[name]) if isinstance(found, Path) else found
+
+    def only(self, names: Sequence[str]) -> "HPatches":
+        """The same set with some of its sequences.
+
+        Raises:
+            SolarError: One of them is missing.
+        """
+        _all_there(names, self.strips)
+        return HPatches(
+            {name: self.strips[name] for name in names}, {name: self.counts[name] for name in names}
+        )
+
+
+@dataclass(frozen=True)
+class Split:
+    """Sequences to train on and to test with."""
+
+    name: str
+    test: tuple[str, ...]
+    train: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Patches of a task, as places in `names` and rows of the `ref` strips."""
+
+    names: tuple[str, ...]
+    sequence: Numbers
+    row: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs of patches: each column is (n, 2), for the left and the right patch.
+
+    Attributes:
+        names: The sequences that `sequence` numbers.
+        sequence: Places in `names`.
+        image: 0 for the reference, 1 to 5 for the others.
+        row: Rows of the strips.
+    """
+
+    names: tuple[str, ...]
+    sequence: Numbers
+    image: Numbers
+    row: Numbers
+
+
+def read_hpatches(root: str | Path, names: Iterable[str] | None = None) -> HPatches:
+    """Find the strips of all sequences of a folder; their pixels are read when they are used.
+
+    Args:
+        root: Holds a folder a sequence, as the published archive unpacks.
+        names: Only these sequences; default: all there are.
+
+    Raises:
+        SolarError: There is none, one lacks a strip, or a strip has another size than `ref`.
+    """
+    root = Path(root)
+    if names is None:
+        names = sorted(path.parent.name for path in root.glob("*/ref.png"))
+        if not names:
+            raise SolarError(
+                f"{root} holds no HPatches sequence: a folder with ref.png, e1.png, …."
+            )
+    strips = {name: {kind: root / name / f"{kind}.png" for kind in STRIPS} for name in names}
+    counts = {}
+    for name, files in strips.items():
+        sizes = {kind: _patches_of(file) for kind, file in files.items()}
+        counts[name] = sizes["ref"]
+        odd = [kind for kind, size in sizes.items() if size != sizes["ref"]]
+        if odd:
+            raise SolarError(
+                f"{files[odd[0]]} has {sizes[odd[0]]} patches, ref.png {counts[name]}."
+            )
+    return HPatches(strips, counts)
+
+
+def write_hpatches(data: HPatches, folder: str | Path) -> None:
+    """Write the strips of every sequence, in the published layout.
+
+    Raises:
+        SolarError: The folder cannot be written.
+    """
+    for name in data.names:
+        place = Path(folder) / name
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SolarError(f"{place} cannot be made: {error.strerror or error}.") from error
+        for kind in STRIPS:
+            with replacing(place / f"{kind}.png") as part:
+                Image.fromarray(data.strip(name, kind).reshape(-1, SIDE)).save(part, "PNG")
+
+
+def read_splits(path: str | Path) -> dict[str, Split]:
+    """The published splits a, b, c, illum, view and full.
+
+    Raises:
+        SolarError: The file is something else.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        return {
+            name: Split(name, _names(split["test"]), _names(split.get("train", [])))
+            for name, split in content.items()
+        }
+    except OSError as error:
+        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SolarError(
+            f"{path} is not a splits.json: it needs test sequences a split."
+        ) from error
+
+
+def read_items(path: str | Path) -> Items:
+    """A published list of retrieval queries or distractors: `s,idx`.
+
+    Raises:
+        SolarError: The file is something else.
+    """
+    lines = _table(path, ("s", "idx"))
+    names, sequence = _numbered([line[0] for line in lines])
+    return Items(names, sequence, _whole(path, [line[1] for line in lines]))
+
+
+def read_pairs(path: str | Path) -> Pairs:
+    """A published list of pairs to verify: `s1,t1,idx1,s2,t2,idx2`.
+
+    Raises:
+        SolarError: The file is something else.
+    """
+    lines = _table(path, ("s1", "t1", "idx1", "s2", "t2", "idx2"))
+    names, sequence = _numbered([name for line in lines for name in (line[0], line[3])])
+    image = _whole(path, [number for line in lines for number in (line[1], line[4])])
+    row = _whole(path, [number for line in lines for number in (line[2], line[5])])
+    if (image > IMAGES[-1]).any():
+        raise SolarError(f"{path} names image {image.max()}: a sequence has images 0 to 5.")
+    return Pairs(names, sequence.reshape(-1, 2), image.reshape(-1, 2), row.reshape(-1, 2))
+
+
+def read_descriptors(
+    root: str | Path, names: Sequence[str] | None = None
+) -> dict[str, dict[str, Rows]]:
+    """Descriptors in the published layout: `<sequence>/<strip>.csv`, split by commas or semicolons.
+
+    Args:
+        root: Their folder.
+        names: Only these sequences; default: all there are.
+
+    Returns:
+        Sequence to strip to (n, d) float32.
+
+    Raises:
+        SolarError: A file is missing or damaged, or two do not fit together.
+    """
+    root = Path(root)
+    if names is None:
+        names = sorted(path.parent.name for path in root.glob("*/ref.csv"))
+        if not names:
+            raise SolarError(f"{root} holds no descriptors: a folder a sequence with ref.csv, ….")
+    found = {
+        name: {kind: _read_rows(root / name / f"{kind}.csv") for kind in STRIPS} for name in names
+    }
+    width = next(iter(found.values()))["ref"].shape[1]
+    for name, kinds in found.items():
+        for kind, rows in kinds.items():
+            if rows.shape != (len(kinds["ref"]), width):
+                raise SolarError(
+                    f"{root / name / kind}.csv has {rows.shape[0]} rows of {rows.shape[1]} numbers "
+                    f"where {len(kinds['ref'])} of {width} belong."
+                )
+    return found
+
+
+def write_descriptors(
+    data: HPatches, describe: Callable[[Patches], Rows], folder: str | Path
+) -> None:
+    """Describe every strip and write `<sequence>/<strip>.csv`, as other tools read them.
+
+    Raises:
+        SolarError: The folder cannot be written.
+    """
+    for name in data.names:
+        place = Path(folder) / name
+        place.mkdir(parents=True, exist_ok=True)
+        for kind in STRIPS:
+            with replacing(place / f"{kind}.csv") as part:
+                np.savetxt(part, describe(data.strip(name, kind)), fmt="%.9g", delimiter=",")
+
+
+def _patches_of(path: Path) -> int:
+    """How many patches a strip has, from the header of its file."""
+    with _opened(path) as image:
+        width, height = image.size
+    if width != SIDE or height % SIDE or not height:
+        raise SolarError(f"{path} is {width}×{height}, not a strip of 65×65 patches.")
+    return height // SIDE
+
+
+def _read_strip(path: Path, count: int) -> Patches:
+    with _opened(path) as image:
+        try:
+            pixels = np.asarray(image.convert("L"))
+        except (OSError, SyntaxError) as error:
+            raise SolarError(f"{path} is damaged: {error}.") from error
+    if pixels.shape != (count * SIDE, SIDE):
+        raise SolarError(f"{path} has changed since it was found.")
+    return pixels.reshape(count, SIDE, SIDE)
+
+
+def _opened(path: Path) -> Image.Image:
+    try:
+        return Image.open(path)
+    except UnidentifiedImageError as error:
+        raise SolarError(f"{path} is not an image.") from error
+    except OSError as error:
+        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _read_rows(path: Path) -> Rows:
+    try:
+        lines = path.read_text().replace(";", ",").split()
+        rows = np.loadtxt(lines or ["nan"], np.float32, delimiter=",", ndmin=2)
+    except OSError as error:
+        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise SolarError(f"{path} is not a table of numbers: {error}.") from error
+    if not rows.size or not np.isfinite(rows).all():
+        raise SolarError(f"{path} is empty or holds something else than finite numbers.")
+    return rows
+
+
+def _table(path: str | Path, head: Sequence[str]) -> list[list[str]]:
+    try:
+        with Path(path).open(encoding="utf-8", newline="") as file:
+            first, *lines = csv.reader(file)
+    except OSError as error:
+        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (ValueError, csv.Error) as error:
+        raise SolarError(f"{path} is not a list with the columns {','.join(head)}.") from error
+    if first != list(head) or not lines or any(len(line) != len(head) for line in lines):
+        raise SolarError(f"{path} is not a list with the columns {','.join(head)}.")
+    return lines
+
+
+def _whole(path: str | Path, values: Sequence[str]) -> Numbers:
+    try:
+        found = np.array([int(value) for value in values], np.int64)
+    except (ValueError, OverflowError) as error:
+        raise SolarError(f"{path} needs whole numbers: {error}.") from error
+    if (found < 0).any():
+        raise SolarError(f"{path} has a negative number.")
+    return found
+
+
+def _numbered(values: Sequence[str]) -> tuple[tuple[str, ...], Numbers]:
+    places: dict[str, int] = {}
+    numbers = np.array([places.setdefault(value, len(places)) for value in values], np.int64)
+    return tuple(places), numbers
+
+
+def _names(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise TypeError
+    return tuple(values)
+
+
+def _all_there(names: Iterable[str], known: Iterable[str]) -> None:
+    missing = sorted(set(names) - set(known))
+    if missing:
+        raise SolarError(f"{len(missing)} sequences of the split are missing, {missing[0]} first.")

@@ -1,0 +1,191 @@
+"""UBC PhotoTour (Brown): 64×64 patches of points of three landmarks, and pairs to tell apart.
+
+A subset is a folder with mosaics `patches0000.bmp`, … of 16×16 patches row by row, `info.txt` (a
+line a patch: the number of its point, then something unused) and lists of pairs
+`m50_100000_100000_0.txt` (patch, point, unused, patch, point, …; a pair matches if the points
+agree).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from solar.errors import SolarError
+
+SUBSETS = ("liberty", "notredame", "yosemite")
+SIDE = 64
+"""Pixels of a side of a patch."""
+
+PAIRS = 100_000
+"""Pairs of the list that results are published on."""
+
+_ACROSS = 16
+
+Patches = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class PatchPairs:
+    """Pairs of patches.
+
+    Attributes:
+        left: (n,) numbers of patches.
+        right: (n,) numbers of patches.
+        same: (n,) whether both show the same point.
+    """
+
+    left: Numbers
+    right: Numbers
+    same: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class PhotoTour:
+    """A subset: the point of each patch, and the files of the patches.
+
+    Attributes:
+        folder: Where it is.
+        points: (n,) number of the point that a patch shows.
+        mosaics: The files, in order.
+    """
+
+    folder: Path
+    points: Numbers
+    mosaics: tuple[Path, ...]
+
+    def chunks(self) -> Iterator[Patches]:
+        """The patches of one mosaic after the other, each (up to 256, 64, 64) uint8.
+
+        Raises:
+            SolarError: A mosaic is damaged or has another size.
+        """
+        left = len(self.points)
+        for path in self.mosaics:
+            patches = _read_mosaic(path)[:left]
+            left -= len(patches)
+            yield patches
+
+    def patches(self, side: int = SIDE) -> Patches:
+        """All patches in memory, (n, side, side) uint8: 2 GB for a whole subset of 64×64 ones.
+
+        Args:
+            side: 64, or 32 for the means of 2×2 pixels, which is what a bilinear resize gives.
+
+        Raises:
+            SolarError: A mosaic is damaged, or the side is another one.
+        """
+        if side not in (SIDE, SIDE // 2):
+            raise SolarError(f"PhotoTour patches are read at 64 or 32 pixels, not {side}.")
+        out = np.empty((len(self.points), side, side), np.uint8)
+        start = 0
+        for chunk in self.chunks():
+            out[start : start + len(chunk)] = chunk if side == SIDE else halved(chunk)
+            start += len(chunk)
+        return out
+
+    def pairs(self, count: int = PAIRS) -> PatchPairs:
+        """The published list of as many pairs, half of them of the same point.
+
+        Raises:
+            SolarError: There is no such list, or it does not fit the patches.
+        """
+        path = self.folder / f"m50_{count}_{count}_0.txt"
+        table = _table(path, 5)
+        left, right = table[:, 0], table[:, 3]
+        if table.min() < 0 or max(left.max(), right.max()) >= len(self.points):
+            raise SolarError(f"{path} names a patch that info.txt does not have.")
+        return PatchPairs(left, right, table[:, 1] == table[:, 4])
+
+
+def halved(patches: Patches) -> Patches:
+    """Means of 2×2 pixels, rounded: (n, 2s, 2s) to (n, s, s)."""
+    n, height, width = patches.shape
+    blocks = patches.reshape(n, height // 2, 2, width // 2, 2).sum((2, 4), dtype=np.uint16)
+    rounded: Patches = ((blocks + 2) // 4).astype(np.uint8)
+    return rounded
+
+
+def read_phototour(root: str | Path, subset: str | None = None) -> PhotoTour:
+    """Find a subset; its pixels are read when they are used.
+
+    Args:
+        root: The folder of the subsets, or of one if `subset` is None.
+        subset: `liberty`, `notredame` or `yosemite`.
+
+    Raises:
+        SolarError: `info.txt` is missing or damaged, or there are fewer mosaics than it needs.
+    """
+    folder = Path(root) if subset is None else Path(root) / subset
+    if not folder.is_dir():
+        raise SolarError(f"There is no PhotoTour folder {folder}.")
+    points = _table(folder / "info.txt", 1)[:, 0]
+    mosaics = tuple(sorted(folder.glob("patches*.bmp")))
+    need = -(-len(points) // _ACROSS**2)
+    if len(mosaics) < need:
+        raise SolarError(
+            f"{folder} has {len(mosaics)} mosaics (patches0000.bmp, …) for {len(points)} patches: "
+            f"{need} are needed."
+        )
+    return PhotoTour(folder, points, mosaics[:need])
+
+
+def write_phototour(
+    folder: str | Path, patches: Patches, points: Numbers, pairs: PatchPairs
+) -> None:
+    """Write a subset in the published layout, as tests and small experiments need it.
+
+    Args:
+        folder: Made if it is not there.
+        patches: (n, 64, 64).
+        points: (n,).
+        pairs: Written as `m50_N_N_0.txt` for N pairs.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, start in enumerate(range(0, len(patches), _ACROSS**2)):
+        tiles = np.zeros((_ACROSS**2, SIDE, SIDE), np.uint8)
+        chunk = patches[start : start + _ACROSS**2]
+        tiles[: len(chunk)] = chunk
+        rows = tiles.reshape(_ACROSS, _ACROSS, SIDE, SIDE).swapaxes(1, 2)
+        mosaic = rows.reshape(_ACROSS * SIDE, _ACROSS * SIDE)
+        Image.fromarray(mosaic).save(folder / f"patches{number:04}.bmp")
+    (folder / "info.txt").write_text("".join(f"{point} 0\n" for point in points))
+    count = len(pairs.left)
+    (folder / f"m50_{count}_{count}_0.txt").write_text(
+        "".join(
+            f"{left} {points[left]} 0 {right} {points[right]} 0 0\n"
+            for left, right in zip(pairs.left, pairs.right, strict=True)
+        )
+    )
+
+
+def _read_mosaic(path: Path) -> Patches:
+    try:
+        with Image.open(path) as image:
+            pixels = np.asarray(image.convert("L"))
+    except (OSError, SyntaxError, ValueError) as error:
+        raise SolarError(f"{path} cannot be read: {error}.") from error
+    side = _ACROSS * SIDE
+    if pixels.shape != (side, side):
+        raise SolarError(f"{path} is not a mosaic of 16×16 patches of 64×64 pixels.")
+    tiles = pixels.reshape(_ACROSS, SIDE, _ACROSS, SIDE).swapaxes(1, 2)
+    return tiles.reshape(-1, SIDE, SIDE)
+
+
+def _table(path: Path, columns: int) -> Numbers:
+    """Whole numbers of a text file, at least so many columns."""
+    try:
+        lines = path.read_text().splitlines()
+        found = np.loadtxt(lines, np.int64, ndmin=2) if lines else np.empty((0, 0), np.int64)
+    except OSError as error:
+        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise SolarError(f"{path} is not a table of whole numbers.") from error
+    if not len(found) or found.shape[1] < columns:
+        raise SolarError(f"{path} is empty or has fewer than {columns} columns.")
+    return found

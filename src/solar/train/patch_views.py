@@ -1,0 +1,219 @@
+"""Two views of one point: how a detector misses it, and how light and cameras change it.
+
+Everything works on whole batches on any device, and draws from one generator.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from solar.errors import SolarError
+
+
+@dataclass(frozen=True)
+class DetectorNoise:
+    """How far a detector misses: each number is the end of a uniform range around none.
+
+    Attributes:
+        rotation: Degrees.
+        translation: Of each coordinate, as a part of half the patch's side.
+        scale: Powers of two.
+        anisotropy: Powers of two between the two axes.
+        perspective: How much nearer than the middle a side of the patch can be.
+    """
+
+    rotation: float = 30.0
+    translation: float = 0.45
+    scale: float = 0.5
+    anisotropy: float = 0.45
+    perspective: float = 0.05
+
+
+STRENGTHS = {
+    "none": DetectorNoise(0, 0, 0, 0, 0),
+    "easy": DetectorNoise(10, 0.15, 0.15, 0.2),
+    "hard": DetectorNoise(20, 0.3, 0.3, 0.4),
+    "tough": DetectorNoise(30, 0.45, 0.5, 0.45),
+}
+"""The noise of HPatches, with a little perspective beside it."""
+
+
+@dataclass(frozen=True)
+class Views:
+    """How the two patches of a training pair differ.
+
+    Attributes:
+        first: Detector noise of the first patch of a pair: one of these, drawn for each.
+        second: The same for the second patch.
+        turn: Turn and mirror both patches of a pair together, by any angle.
+        coarser: The second patch comes from a photo up to 2^coarser times smaller.
+        blur: Gaussian blur, up to so many pixels of a 32×32 patch.
+        shadow: How much darker one side of an edge through the patch can be.
+        noise: Standard deviation, of 255, up to this.
+        jpeg: Coarsest step of the quantised cosine transform, as a multiple of the standard's.
+        gamma: Powers of two around 1.
+        gain: Powers of two around 1; what is brighter than white is white.
+        bias: Of 255, around none.
+        chance: How often blur, shadow, noise, JPEG and a smaller photo happen to a second patch.
+        first_chance: How often the same happens to a first patch.
+    """
+
+    first: tuple[str, ...] = ("none", "easy")
+    second: tuple[str, ...] = ("easy", "hard", "tough")
+    turn: bool = False
+    coarser: float = 2.0
+    blur: float = 4.0
+    shadow: float = 0.3
+    noise: float = 0.012
+    jpeg: float = 1.0
+    gamma: float = 0.4
+    gain: float = 0.4
+    bias: float = 0.08
+    chance: float = 0.3
+    first_chance: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in (*self.first, *self.second):
+            if name not in STRENGTHS:
+                known = ", ".join(STRENGTHS)
+                raise SolarError(f"There is no detector noise {name!r}: choose from {known}.")
+        if not self.first or not self.second:
+            raise SolarError("Name at least one detector noise for each patch of a pair.")
+
+
+def jitter(count: int, names: tuple[str, ...], generator: torch.Generator) -> Tensor:
+    """Draw what a detector does to frames: (count, 3, 3) maps of a patch's [−1, 1]² to itself.
+
+    Args:
+        count: How many.
+        names: Keys of `STRENGTHS`, one drawn for each.
+        generator: Says on which device, too.
+    """
+    device = generator.device
+    table = _strengths(names, device)
+    which = torch.randint(len(names), (count,), generator=generator, device=device)
+    rotation, scale, anisotropy, translation, perspective = table[which].T
+    draws = torch.rand((8, count), generator=generator, device=device) * 2 - 1
+    stretch = torch.exp2(anisotropy * draws[2] / 2)
+    along = _turns(math.pi / 2 * draws[3])  # the direction of the stretch is free
+    stretched = (along * torch.stack([stretch, 1 / stretch], 1)[:, None]) @ along.mT
+    linear = torch.exp2(scale * draws[1])[:, None, None] * stretched @ _turns(rotation * draws[0])
+    upper = torch.cat([linear, (translation * draws[4:6]).T[..., None]], 2)
+    last = torch.stack([*(perspective * draws[6:8]), torch.ones_like(perspective)], 1)
+    return torch.cat([upper, last[:, None]], 1)
+
+
+@cache
+def _strengths(names: tuple[str, ...], device: torch.device) -> Tensor:
+    """(names, 5). Sent to a GPU once: sending it for each batch would make everybody wait."""
+    noises = [STRENGTHS[name] for name in names]
+    rows = [
+        (math.radians(n.rotation), n.scale, n.anisotropy, n.translation, n.perspective)
+        for n in noises
+    ]
+    return torch.tensor(rows, device=device)
+
+
+def turns(count: int, generator: torch.Generator) -> Tensor:
+    """Draw turns by any angle, every other one mirrored: (count, 3, 3)."""
+    draws = torch.rand((2, count), generator=generator, device=generator.device)
+    linear = _turns(2 * math.pi * draws[0])
+    linear = torch.where(draws[1, :, None, None] < 0.5, linear, linear.flip(1))
+    whole = torch.eye(3, device=generator.device).repeat(count, 1, 1)
+    whole[:, :2, :2] = linear
+    return whole
+
+
+def _turns(angles: Tensor) -> Tensor:
+    """(n,) radians to (n, 2, 2)."""
+    cosine, sine = angles.cos(), angles.sin()
+    return torch.stack([torch.stack([cosine, -sine], 1), torch.stack([sine, cosine], 1)], 1)
+
+
+def coarseness(count: int, views: Views, generator: torch.Generator) -> Tensor:
+    """How many pyramid levels up each second patch is read, (count,): none for most."""
+    return _some(
+        views.coarser, torch.full((count,), views.chance, device=generator.device), generator
+    )
+
+
+def change_light(patches: Tensor, views: Views, generator: torch.Generator) -> Tensor:
+    """Change patches as lenses, light, sensors and compression do.
+
+    Args:
+        patches: (2, n, 1, s, s), first and second patches, 0 to 255, s a multiple of eight.
+        views: How much.
+        generator: On the device of the patches.
+
+    Returns:
+        The same shape, whole numbers from 0 to 255.
+    """
+    n, device = patches.shape[1], patches.device
+    shape = patches.shape
+    chances = [
+        torch.full((n, 1, 1, 1), c, device=device) for c in (views.first_chance, views.chance)
+    ]
+    chance = torch.cat(chances)
+    patches = patches.flatten(0, 1)
+    if views.blur:
+        patches = _blurred(patches, _some(views.blur, chance, generator))
+    if views.shadow:
+        strength = _some(views.shadow, chance, generator)
+        patches = patches * (1 - strength * _half_planes(patches, generator))
+    gamma, gain, bias = torch.rand((3, 2 * n, 1, 1, 1), generator=generator, device=device) * 2 - 1
+    patches = (patches / 255).clamp_min(1e-4) ** torch.exp2(views.gamma * gamma)
+    patches = 255 * (patches * torch.exp2(views.gain * gain) + views.bias * bias)
+    if views.noise:
+        grain = torch.randn(patches.shape, generator=generator, device=device)
+        patches = patches + 255 * _some(views.noise, chance, generator) * grain
+    patches = patches.clamp(0, 255)
+    if views.jpeg:
+        patches = _compressed(patches, _some(views.jpeg, chance, generator))
+    return patches.round().clamp(0, 255).view(shape)
+
+
+def _some(most: float, chance: Tensor, generator: torch.Generator) -> Tensor:
+    """From 0 to `most`, and 0 wherever nothing is to happen, in the shape of the chances."""
+    draws = torch.rand((2, *chance.shape), generator=generator, device=chance.device)
+    return most * draws[0] * (draws[1] < chance)
+
+
+def _blurred(patches: Tensor, sigma: Tensor) -> Tensor:
+    """Gaussian blur by two products with a banded matrix a patch; borders weigh what they have."""
+    place = torch.arange(patches.shape[-1], device=patches.device, dtype=patches.dtype)
+    apart = (place[:, None] - place).square()
+    weights = torch.exp(-apart / (2 * sigma.clamp_min(0.1).square()))
+    weights = weights / weights.sum(-1, keepdim=True)
+    return weights @ patches @ weights.mT
+
+
+def _half_planes(patches: Tensor, generator: torch.Generator) -> Tensor:
+    """(n, 1, s, s): 0 on one side of a more or less soft edge at any place, 1 on the other."""
+    n, size, device = len(patches), patches.shape[-1], patches.device
+    angle, offset, soft = torch.rand((3, n, 1, 1, 1), generator=generator, device=device)
+    line = (torch.arange(size, device=device) * 2 + 1) / size - 1
+    angle = 2 * math.pi * angle
+    across = angle.cos() * line + angle.sin() * line[:, None] - (offset - 0.5)
+    return torch.sigmoid(across / (0.02 + 0.3 * soft))
+
+
+def _compressed(patches: Tensor, coarse: Tensor) -> Tensor:
+    """JPEG's loss on 8×8 blocks: steps grow with frequency, about as the standard's table does."""
+    transform, frequency = _cosines(patches.shape[-1], patches.device)
+    step = (coarse * (10 + 6 * frequency)).clamp_min(1e-3)  # where 0, too fine to matter
+    coefficients = transform @ patches @ transform.mT
+    return transform.mT @ ((coefficients / step).round() * step) @ transform
+
+
+@cache
+def _cosines(size: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The cosine transform of 8×8 blocks as a matrix (s, s), and the frequencies' sums (s, s)."""
+    k = torch.arange(8, device=device, dtype=torch.float32)
+    cosines = torch.cos(math.pi / 8 * (k + 0.5) * k[:, None]) / 2
+    cosines[0] /= math.sqrt(2)
+    frequency = k.repeat(size // 8)
+    transform = torch.kron(torch.eye(size // 8, device=device), cosines)
+    return transform, frequency[:, None] + frequency

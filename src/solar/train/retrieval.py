@@ -123,7 +123,7 @@ class Trainer:
             return
         if self.origin["trunk"] == "random" and self.recipe.optimiser.batch_norm == "trained":
             settle_batch_norms(self.data, self.reader, self.trainee, self.recipe)
-        if self.recipe.network.whitening_from in COMPUTED and self.net.whiten is not None:
+        if self.origin["whitening"].startswith(COMPUTED):
             self.net.eval()
             learn_whitening(self.data, self.reader, self.trainee, self.recipe)
             set_training(self.net, self.recipe.optimiser)

@@ -326,7 +326,7 @@ def _run(describe: Describer, batches: Iterator[Batch[int]]) -> Iterator[tuple[l
             yield keys, describe(pixels).numpy()
         return
     running: deque[tuple[list[int], Tensor]] = deque()
-    for keys, pixels in _prefetched(ready, 2):
+    for keys, pixels in prefetched(ready, 2):
         running.append((keys, describe(pixels)))
         if len(running) > 1:
             done, vectors = running.popleft()
@@ -360,7 +360,7 @@ def ahead(function: Callable[[S], T], items: Iterable[S], threads: int, most: in
                 future.cancel()
 
 
-def _prefetched(items: Iterator[T], ahead: int) -> Iterator[T]:
+def prefetched(items: Iterator[T], ahead: int) -> Iterator[T]:
     """Run an iterator in a thread of its own, a bounded way ahead."""
     with ThreadPoolExecutor(1) as pool:
         waiting = deque(pool.submit(next, items, None) for _ in range(ahead))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from solar.describe.extractor import ahead, decoders_for
+from solar.describe.extractor import ahead, decoders_for, prefetched
 from solar.errors import SolarError
 from solar.images import Photos, read_image
 from solar.train.retrieval_recipe import Images
@@ -158,12 +159,12 @@ class Reader:
 
         # Two batches wait while one is computed.
         rows = ahead(read, numbers, self.threads, 2 * size + self.threads)
-        waiting: list[Pixels] = []
-        for n, pixels in enumerate(rows, 1):
-            waiting += pixels
-            if n % size == 0:
-                yield Batch.of(waiting, pin=self.pin)
-                waiting = []
+        batches = self._stacked(rows, size)
+        return prefetched(batches, 2) if self.pin else batches
+
+    def _stacked(self, rows: Iterator[list[Pixels]], size: int) -> Iterator[Batch]:
+        while some := list(islice(rows, size)):
+            yield Batch.of([pixels for row in some for pixels in row], pin=self.pin)
 
     def _tuple(self, numbers: list[int], key: Key) -> list[Pixels]:
         opened = [self._open(number) for number in numbers]

@@ -13,8 +13,8 @@ from solar.models.retrieval import REDUCTIONS, attention_at
 from solar.nn import GeM, ResNet, SecondOrderAttention
 from solar.train.retrieval_recipe import Network, Optimiser
 
-COMPUTED = ("learn", "pca")
-"""Whitenings that are computed when a run begins."""
+COMPUTED = "computed from training photos"
+"""How the origin of a whitening begins that is still to be computed."""
 
 
 def build_network(settings: Network) -> tuple[RetrievalNet, dict[str, str]]:
@@ -106,8 +106,8 @@ def _start_whitening(net: RetrievalNet, settings: Network, features: RetrievalNe
         return "none"
     if source is None:
         return "random"
-    if source in COMPUTED:
-        return f"computed from training photos ({source})"
+    if source in ("learn", "pca"):
+        return f"{COMPUTED} ({source})"
     if source == "features":
         layer = None if features is None else features.whiten
         source = str(settings.features)

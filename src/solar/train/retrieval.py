@@ -25,7 +25,12 @@ from solar.train.run import Run, State
 from solar.train.schedule import set_learning_rate
 from solar.train.state import capture_random, restore_random, seed_everything
 from solar.train.trainee import Trainee
-from solar.train.tuples import contact_sheet, learn_whitening, mine_epoch
+from solar.train.tuples import (
+    contact_sheet,
+    learn_whitening,
+    mine_epoch,
+    settle_batch_norms,
+)
 from solar.train.validate import open_validation, validate
 
 
@@ -78,8 +83,6 @@ class Trainer:
         self.net.to(device)
         self.optimiser = make_optimiser(self.net, recipe.optimiser)
         set_training(self.net, recipe.optimiser)
-        self.trainee = Trainee(self.net, recipe.compute, recipe.images.augment)
-        self.model = self._distributed()
         self.reader = Reader(self.data.photos, recipe.images, recipe.seed, device)
         self.average = None if recipe.ema is None else Average(self.net, recipe.ema)
         self.health = Health(recipe.loss)
@@ -99,6 +102,9 @@ class Trainer:
         state = self.run.latest()
         if state is not None:
             self.load(state)
+        # Only now: it may copy what is frozen.
+        self.trainee = Trainee(self.net, recipe.compute, recipe.images.augment)
+        self.model = self._distributed()
 
     def fit(self) -> dict[str, Any]:
         """Train to the end; the best and the last state are left as files."""
@@ -115,10 +121,14 @@ class Trainer:
     def _begin(self) -> None:
         if self.step:
             return
-        if self.recipe.network.whitening_from in COMPUTED and self.net.whiten is not None:
+        if self.origin["trunk"] == "random" and self.recipe.optimiser.batch_norm == "trained":
+            settle_batch_norms(self.data, self.reader, self.trainee, self.recipe)
+        if self.origin["whitening"].startswith(COMPUTED):
             self.net.eval()
             learn_whitening(self.data, self.reader, self.trainee, self.recipe)
             set_training(self.net, self.recipe.optimiser)
+        if self.recipe.ema is not None:
+            self.average = Average(self.net, self.recipe.ema)
         learning = sum(p.numel() for p in self.net.parameters() if p.requires_grad)
         origin = {f"from_{name}": source for name, source in self.origin.items()}
         self.run.log(0, photos=len(self.data), parameters=learning, **origin)

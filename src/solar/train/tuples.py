@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
-from torch import Tensor
+from torch import Tensor, nn
 
 from solar.datasets.training import TrainingSet
 from solar.images import Photos, read_image
@@ -169,6 +169,29 @@ def learn_whitening(
     with torch.no_grad():
         layer.weight.copy_(share(learnt.weight.to(layer.weight)))
         layer.bias.copy_(share(learnt.bias.to(layer.bias)))
+
+
+@torch.no_grad()
+def settle_batch_norms(
+    data: TrainingSet, reader: Reader, trainee: Trainee, recipe: RetrievalRecipe
+) -> None:
+    """Give batch norms that follow their batches the statistics of the first epoch's queries.
+
+    A trunk that starts at random has none, and mining, validation and a whitening layer computed
+    from photos would see another network than the one that learns. Every process does the same.
+    """
+    norms = [m for m in trainee.modules() if isinstance(m, nn.BatchNorm2d) and m.training]
+    kept = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # torch's way to ask for a plain mean over all batches
+    numbers = draw(data, recipe, 0)[0].queries.tolist()
+    squares = reader.squares(numbers, recipe.mining_size, (0,))
+    for n, (_, pixels) in enumerate(_batched(squares, recipe.mining.batch)):
+        if n == 0 or len(pixels) == recipe.mining.batch:
+            trainee([torch.from_numpy(np.stack(pixels))])
+    for norm, momentum in zip(norms, kept, strict=True):
+        norm.momentum = momentum
 
 
 def contact_sheet(

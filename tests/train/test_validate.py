@@ -1,0 +1,36 @@
+from pathlib import Path
+
+import pytest
+from drawn import drawn_retrieval
+
+import solar
+from solar.datasets.training import read_training_set
+from solar.models import RetrievalConfig
+from solar.train.retrieval_recipe import Validation
+from solar.train.validate import open_validation, validate
+
+
+def test_held_out_landmarks_are_not_trained_on(landmarks: Path) -> None:
+    data, held = open_validation(Validation(fraction=0.25), read_training_set(landmarks), seed=0)
+    assert held is not None
+    assert len(set(held.labels)) == 2
+    assert not set(held.labels) & set(data.labels)
+    assert len(held.photos) + len(data) == 32
+
+
+def test_without_settings_nothing_is_validated(landmarks: Path) -> None:
+    found = read_training_set(landmarks)
+    data, held = open_validation(Validation(), found, seed=0)
+    assert data is found
+    assert held is None
+
+
+def test_it_measures_what_evaluate_does(landmarks: Path) -> None:
+    settings = Validation(source=str(landmarks), size=64)
+    _, held = open_validation(settings, read_training_set(landmarks), seed=0)
+    assert held is not None
+    net = drawn_retrieval(RetrievalConfig("resnet18"))
+    found = validate(net, held, settings)
+    expected = solar.evaluate(landmarks, model=net, size=64, scales=(1.0,)).to_dict()
+    assert found["mAP"] == pytest.approx(expected["mAP"])
+    assert found["recall@1"] == pytest.approx(expected["recall@1"])

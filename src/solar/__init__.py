@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         save,
     )
     from solar.search import Index
+    from solar.search.match import match
+    from solar.show.attention import attention
 
 _HOMES = {
     "Index": "solar.search",
@@ -31,10 +33,12 @@ _HOMES = {
     "RetrievalConfig": "solar.models",
     "RetrievalNet": "solar.models",
     "Store": "solar.describe",
+    "attention": "solar.show.attention",
     "convert": "solar.models",
     "extract": "solar.describe",
     "evaluate": "solar.evaluate",
     "load": "solar.models",
+    "match": "solar.search.match",
     "save": "solar.models",
 }
 
@@ -47,10 +51,12 @@ __all__ = [
     "SolarError",
     "Store",
     "__version__",
+    "attention",
     "convert",
     "evaluate",
     "extract",
     "load",
+    "match",
     "save",
 ]
 

@@ -60,7 +60,7 @@ class Kernel:
 
     def table(self, dim: int) -> Floats:
         """The selectivity of two signatures that differ in 0, 1, … dim bits: (dim + 1,)."""
-        agreement = 1 - 2 * np.arange(dim + 1) / dim
+        agreement = (dim - 2 * np.arange(dim + 1)) / dim
         similarity = np.sign(agreement) * np.abs(agreement) ** self.alpha
         return np.where(agreement > self.threshold, similarity, 0).astype(np.float32)
 

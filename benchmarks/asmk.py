@@ -57,7 +57,7 @@ def main() -> None:
         raise SystemExit(f"asmk.py: {error}") from error
     if options.json:
         report = {"machine": machine(), "set": options.set, "photos": len(photos), "rows": rows}
-        report |= {"queries": len(found[0]), "trained_on": len(learning)}
+        report |= {"labelled": len(found[0]), "trained_on": len(learning)}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
@@ -174,6 +174,7 @@ def evaluated(
             precisions.append(average_precision(np.concatenate([ranks, missing])))
             firsts.append(bool(right) and right[0])
     return {
+        "queries": len(precisions),  # those with something to find
         "mAP": 100 * float(np.mean(precisions)),
         "recall@1": 100 * float(np.mean(firsts)),
         "seconds_a_query": float(np.median(seconds)),

@@ -94,7 +94,9 @@ def build(
     vocabulary = None if codebook is None else _read_codebook(codebook, finder.model)
     photos = find_photos(source)
     if vocabulary is None and train_on is not None:
-        vocabulary = learn_words(find_photos(train_on), finder, words, seed=seed, progress=progress)
+        # In a folder of their own: photos there may be called as some here are.
+        apart = Finder(finder.model, keypoints, size, place / "training")
+        vocabulary = learn_words(find_photos(train_on), apart, words, seed=seed, progress=progress)
     wanted = None if vocabulary else Sample(len(photos), words, seed)
     seen = finder.look(photos, wanted, progress)
     if not seen.described:

@@ -39,7 +39,7 @@ from solar.search.writer import check_names, drop_photos, file_sha256
 CODEBOOK = "codebook.safetensors"
 KIND = "asmk"
 # Photos of one inverted file: a few hundred megabytes while it is made.
-_PHOTOS = 16384
+_PHOTOS = 8192
 
 Described = tuple[Sequence[Photo], Sequence[Signatures]]
 """Photos, and the visual words of each."""

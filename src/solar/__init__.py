@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         save,
     )
     from solar.search import Index
+    from solar.show.attention import attention
 
 _HOMES = {
     "Index": "solar.search",
@@ -31,6 +32,7 @@ _HOMES = {
     "RetrievalConfig": "solar.models",
     "RetrievalNet": "solar.models",
     "Store": "solar.describe",
+    "attention": "solar.show.attention",
     "convert": "solar.models",
     "extract": "solar.describe",
     "evaluate": "solar.evaluate",
@@ -47,6 +49,7 @@ __all__ = [
     "SolarError",
     "Store",
     "__version__",
+    "attention",
     "convert",
     "evaluate",
     "extract",

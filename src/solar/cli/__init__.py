@@ -7,6 +7,7 @@ import typer
 
 from solar import __version__
 from solar.cli import (
+    attention,
     convert,
     data,
     demo,
@@ -54,6 +55,7 @@ app.add_typer(export.app, name="export", epilog=export.EXAMPLE)
 app.add_typer(data.app, name="data")
 app.add_typer(index.app, name="index")
 app.command("search", epilog=search.EXAMPLE)(search.search)
+app.command("attention", epilog=attention.EXAMPLE)(attention.attention)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 
 

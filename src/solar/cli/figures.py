@@ -4,17 +4,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from solar.cli.pictures import check_suffix, save_image
 from solar.cli.printing import describing_and_ranking, print_report
 from solar.errors import SolarError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from PIL.Image import Image
 
     from solar.evaluate import Evaluation
 
 _BOTH = ("roxford5k", "rparis6k")
-_IMAGES = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 _FIGURES = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
 
 
@@ -161,7 +160,7 @@ def sweep(
 
     if not models:
         raise SolarError("--sweep-p takes a --model.")
-    _check_suffix(picture, _FIGURES)
+    check_suffix(picture, _FIGURES)
     found = {}
     for name in _BOTH if what is None else (what,):
         with describing_and_ranking() as watching:
@@ -190,28 +189,14 @@ def rankings(
 
     if not models:
         raise SolarError("--rankings takes a --model, and another one as --against to compare.")
-    _check_suffix(picture, _IMAGES)
+    check_suffix(picture)
     with describing_and_ranking() as watching:
         found = listed(what, models, **measuring, **watching)
     if picture is not None:
         from solar.show.strips import draw_rankings
 
-        _save_image(draw_rankings(found), picture)
+        save_image(draw_rankings(found), picture)
     print_report(style, to_json(found), to_table(found))
-
-
-def _check_suffix(picture: Path | None, known: Mapping[str, str]) -> None:
-    if picture is not None and picture.suffix.lower() not in known:
-        raise SolarError(f"The picture {picture} must end in {', '.join(known)}.")
-
-
-def _save_image(image: "Image", path: Path) -> None:
-    from solar.cli.printing import errors
-    from solar.files import replacing
-
-    with replacing(path) as part:
-        image.save(part, _IMAGES[path.suffix.lower()])
-    errors().print(f"{image.width} × {image.height} → {path}", soft_wrap=True)
 
 
 def _save_figure(figure: "Figure", path: Path) -> None:

@@ -6,7 +6,7 @@ from solar.nn.norm import l2_normalize
 from solar.nn.plain import VGG16, AlexNet
 from solar.nn.pooling import MAC, POOLINGS, RMAC, CroW, Regional, SPoC
 from solar.nn.resnet import ResNet
-from solar.nn.soa import SecondOrderAttention
+from solar.nn.soa import Looks, SecondOrderAttention
 from solar.nn.whitening import Whitening, learned_whitening, pca_whitening
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "CroW",
     "GeM",
     "L2Net",
+    "Looks",
     "Regional",
     "ResNet",
     "SPoC",

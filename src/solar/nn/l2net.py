@@ -1,7 +1,7 @@
 """L2-Net, the patch network of SOSNet, with places for second-order attention."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,7 @@ class L2Net(nn.Module):
     """
 
     attention_layers = (3, 4, 5, 6)
+    attention_strides: ClassVar[Mapping[int, int]] = {3: 2, 4: 2, 5: 4, 6: 4}
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class L2Net(nn.Module):
         Shape:
             (n, 1, 32, 32) to (n, 128), unit norm.
         """
-        return self._run(patches, lambda layer, block, x: block(x))
+        return self.run(patches, lambda layer, block, x: block(x))
 
     def attend(self, patches: Tensor, *, drawn: bool = True) -> tuple[Tensor, dict[int, Tensor]]:
         """Run as `forward` does, and keep every attention map, by layer number."""
@@ -73,9 +74,10 @@ class L2Net(nn.Module):
             x, maps[layer] = block.attend(x, drawn=drawn)
             return x
 
-        return self._run(patches, keep), maps
+        return self.run(patches, keep), maps
 
-    def _run(self, patches: Tensor, attend: Attend) -> Tensor:
+    def run(self, patches: Tensor, attend: Attend) -> Tensor:
+        """Run as `forward` does, with `attend` in the place of every attention block."""
         x = self.standardise(patches)
         for number in range(1, 7):
             x = self.get_submodule(f"layer{number}")(x)

@@ -1,7 +1,7 @@
 """ResNet trunks with places for second-order attention."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
@@ -82,6 +82,7 @@ class ResNet(nn.Module):
 
     stride = 32
     attention_layers = (3, 4, 5)
+    attention_strides: ClassVar[Mapping[int, int]] = {3: 8, 4: 16, 5: 32}
 
     def __init__(self, depth: int, attention: Mapping[int, int] | None = None) -> None:
         super().__init__()
@@ -108,7 +109,7 @@ class ResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (b, 3, h, w) to (b, channels, ⌈h / 32⌉, ⌈w / 32⌉)."""
-        return self._run(x, lambda layer, block, x: block(x))
+        return self.run(x, lambda layer, block, x: block(x))
 
     def attend(self, x: Tensor, *, drawn: bool = True) -> tuple[Tensor, dict[int, Tensor]]:
         """Run as `forward` does, and keep every attention map.
@@ -127,9 +128,10 @@ class ResNet(nn.Module):
             x, maps[layer] = block.attend(x, drawn=drawn)
             return x
 
-        return self._run(x, keep), maps
+        return self.run(x, keep), maps
 
-    def _run(self, x: Tensor, attend: Attend) -> Tensor:
+    def run(self, x: Tensor, attend: Attend) -> Tensor:
+        """Run as `forward` does, with `attend` in the place of every attention block."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         for number in (2, 3, 4, 5):
             x = self.get_submodule(f"layer{number - 1}")(x)

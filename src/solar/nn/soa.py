@@ -1,13 +1,33 @@
 """Second-order attention: every location of a feature map looks at every other."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 Init = Literal["kaiming", "orthogonal"]
+
+
+class Looks(NamedTuple):
+    """What an attention map over n locations is made of: 2·n·mid numbers in place of n·n.
+
+    Attributes:
+        queries: (b, n, mid), times the scale of the map.
+        keys: (b, n, mid).
+    """
+
+    queries: Tensor
+    keys: Tensor
+
+    def rows(self, places: Tensor) -> Tensor:
+        """The rows of the map that belong to some locations.
+
+        Shape:
+            (m,) whole numbers below n to (b, m, n); rows sum to one.
+        """
+        return torch.softmax(self.queries[:, places] @ self.keys.transpose(1, 2), dim=-1)
 
 
 class SecondOrderAttention(nn.Module):
@@ -63,11 +83,21 @@ class SecondOrderAttention(nn.Module):
         Shape:
             (b, channels, h, w) to the same.
         """
-        # Without contiguous rows torch falls back to a kernel that holds the whole map.
-        q, k, v = (_locations(head(x)).contiguous() for head in (self.query, self.key, self.value))
-        # One head of `mid` channels; the fused kernel's default scale is ours: mid ** -1/2.
-        attended = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None])[:, 0]
-        return self._residual(x, attended)
+        return self._fused(x, self._scale(drawn=False))[0]
+
+    def look(self, x: Tensor, *, drawn: bool = False) -> tuple[Tensor, Looks]:
+        """Re-weight as `attend` does, in linear memory, and keep what gives rows of its map.
+
+        Args:
+            x: The feature map.
+            drawn: As for `attend`.
+
+        Shape:
+            (b, channels, h, w) to the same, and the looks of its h·w locations.
+        """
+        scale = self._scale(drawn)
+        out, q, k = self._fused(x, scale)
+        return out, Looks(scale * q, k)
 
     def attend(self, x: Tensor, *, drawn: bool = False) -> tuple[Tensor, Tensor]:
         """Re-weight a feature map and return the attention map, which is held in memory whole.
@@ -82,9 +112,22 @@ class SecondOrderAttention(nn.Module):
             looks at each location; rows sum to one.
         """
         q, k, v = (_locations(head(x)) for head in (self.query, self.key, self.value))
-        alpha = self.mid ** (-0.75 if drawn else -0.5)
+        alpha = self._scale(drawn)
         z = torch.softmax(alpha * (q @ k.transpose(1, 2)), dim=-1)  # paper, equation 2
         return self._residual(x, z @ v), z
+
+    def _scale(self, drawn: bool) -> float:
+        return float(self.mid ** (-0.75 if drawn else -0.5))
+
+    def _fused(self, x: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+        """The re-weighted map, its queries and its keys."""
+        # Without contiguous rows torch falls back to a kernel that holds the whole map.
+        q, k, v = (_locations(head(x)).contiguous() for head in (self.query, self.key, self.value))
+        # One head of `mid` channels.
+        attended = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None], scale=scale)[
+            :, 0
+        ]
+        return self._residual(x, attended), q, k
 
     def _residual(self, x: Tensor, attended: Tensor) -> Tensor:
         b, _, h, w = x.shape

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
 from solar.evaluate.rankings import Hit, Listed, Picture, Ranking
 from solar.images import Box, load
+from solar.show.lettering import INK, PAPER, SOFT, short, wide, write
 
 # Bluish green and vermilion stay apart for every kind of colour vision; the marks do without any.
 RIGHT, WRONG = (0, 148, 108), (208, 68, 0)
 _BOX = (255, 213, 0)
-_INK, _SOFT, _PAPER, _EMPTY = (32, 32, 36), (104, 104, 112), (255, 255, 255), (226, 226, 230)
+_EMPTY = (226, 226, 230)
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def draw_rankings(found: Sequence[Ranking], *, cell: int = 220) -> Image.Image:
     width = max(block.width for block in blocks) + 2 * margin
     legend = _legend(found[0].protocol, sizes)
     height = sum(block.height + apart for block in blocks) + legend.height + 2 * margin
-    picture = Image.new("RGB", (max(width, legend.width + 2 * margin), height), _PAPER)
+    picture = Image.new("RGB", (max(width, legend.width + 2 * margin), height), PAPER)
     top = margin
     for number, block in enumerate(blocks):
         if number:
@@ -85,10 +86,10 @@ def _block(one: Ranking, sizes: _Sizes) -> Image.Image:
     step = sizes.line + sizes.high + sizes.gap
     height = max(len(one.lists) * step - sizes.gap, sizes.line + sizes.query * 3 // 4)
     width = left + longest * (sizes.cell + sizes.gap) - sizes.gap
-    block = Image.new("RGB", (width, height), _PAPER)
+    block = Image.new("RGB", (width, height), PAPER)
     room = height - sizes.line
     photo = _query(one.picture, one.box, (sizes.query, min(room, sizes.query)), sizes)
-    _write(block, (0, 0), _short(one.query, sizes.query, sizes.text), sizes.text)
+    write(block, (0, 0), short(one.query, sizes.query, sizes.text), sizes.text)
     block.paste(photo, (0, sizes.line))
     for number, listed in enumerate(one.lists):
         _list(block, listed, (left, number * step), sizes)
@@ -99,10 +100,10 @@ def _list(block: Image.Image, listed: Listed, at: tuple[int, int], sizes: _Sizes
     x, y = at
     room = block.width - x
     score = f"AP {100 * listed.average_precision:.1f}"
-    beside = _wide(score, sizes.text) + 2 * sizes.gap
-    name = _short(listed.model, room - beside, sizes.text)
-    _write(block, at, name, sizes.text)
-    _write(block, (x + _wide(name, sizes.text) + sizes.gap, y), score, sizes.text, _SOFT)
+    beside = wide(score, sizes.text) + 2 * sizes.gap
+    name = short(listed.model, room - beside, sizes.text)
+    write(block, at, name, sizes.text)
+    write(block, (x + wide(name, sizes.text) + sizes.gap, y), score, sizes.text, SOFT)
     for place, hit in enumerate(listed.hits):
         photo = _hit(hit, sizes)
         corner = x + place * (sizes.cell + sizes.gap) + (sizes.cell - photo.width) // 2
@@ -132,7 +133,7 @@ def _mark(right: bool, sizes: _Sizes) -> Image.Image:
     pen = ImageDraw.Draw(mark)
     wide = side * fine // 7
     for stroke in [points] if right else [points, [(0.72, 0.28), (0.28, 0.72)]]:
-        pen.line([(x * mark.width, y * mark.width) for x, y in stroke], _PAPER, wide, "curve")
+        pen.line([(x * mark.width, y * mark.width) for x, y in stroke], PAPER, wide, "curve")
     return mark.resize((side, side), Image.Resampling.LANCZOS)
 
 
@@ -147,7 +148,7 @@ def _query(picture: Picture, box: Box | None, room: tuple[int, int], sizes: _Siz
     x1, y1 = max(edges[0], 0), max(edges[1], 0)
     x2, y2 = min(edges[2], photo.width) - 1, min(edges[3], photo.height) - 1
     # A dark line around the yellow one keeps it visible on a bright sky.
-    pen.rectangle((x1, y1, max(x2, x1), max(y2, y1)), outline=_INK, width=wide + 2)
+    pen.rectangle((x1, y1, max(x2, x1), max(y2, y1)), outline=INK, width=wide + 2)
     if x2 - x1 > 2 and y2 - y1 > 2:
         pen.rectangle((x1 + 1, y1 + 1, x2 - 1, y2 - 1), outline=_BOX, width=wide)
     return photo
@@ -165,9 +166,9 @@ def _fitted(picture: Picture, room: tuple[int, int]) -> tuple[Image.Image, float
 def _placeholder(name: str, room: tuple[int, int], sizes: _Sizes) -> Image.Image:
     """Stands for a photo of which only the descriptor is known."""
     empty = Image.new("RGB", room, _EMPTY)
-    text = _short(name, room[0] - 2 * sizes.gap, sizes.text)
-    at = ((room[0] - _wide(text, sizes.text)) // 2, (room[1] - sizes.text) // 2)
-    _write(empty, at, text, sizes.text, _SOFT)
+    text = short(name, room[0] - 2 * sizes.gap, sizes.text)
+    at = ((room[0] - wide(text, sizes.text)) // 2, (room[1] - sizes.text) // 2)
+    write(empty, at, text, sizes.text, SOFT)
     return empty
 
 
@@ -175,42 +176,13 @@ def _legend(protocol: str, sizes: _Sizes) -> Image.Image:
     """One line that explains borders, marks and box."""
     level = "" if protocol == "all" else f"{protocol.capitalize()} protocol. "
     side = sizes.cell // 8
-    legend = Image.new("RGB", (sizes.cell * 6, max(side, sizes.line)), _PAPER)
+    legend = Image.new("RGB", (sizes.cell * 6, max(side, sizes.line)), PAPER)
     x, y = 0, (legend.height - sizes.text) // 2 - sizes.text // 8
     for mark, text in ((True, "right"), (False, "wrong")):
         legend.paste(_mark(mark, sizes), (x, (legend.height - side) // 2))
         x += side + sizes.gap // 2
-        _write(legend, (x, y), text, sizes.text, _SOFT)
-        x += _wide(text, sizes.text) + 2 * sizes.gap
+        write(legend, (x, y), text, sizes.text, SOFT)
+        x += wide(text, sizes.text) + 2 * sizes.gap
     text = f"{level}Best first; junk is left out."
-    _write(legend, (x, y), text, sizes.text, _SOFT)
-    return legend.crop((0, 0, x + _wide(text, sizes.text), legend.height))
-
-
-def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(size)
-
-
-def _wide(text: str, size: int) -> int:
-    return round(_font(size).getlength(text))
-
-
-def _short(text: str, room: int, size: int) -> str:
-    """The text, its middle left out where it is too long."""
-    if _wide(text, size) <= room:
-        return text
-    for cut in range(len(text) - 1, 1, -1):
-        short = f"{text[: cut // 2]}…{text[-(cut - cut // 2) :]}"
-        if _wide(short, size) <= room:
-            return short
-    return "…"
-
-
-def _write(
-    picture: Image.Image,
-    at: tuple[int, int],
-    text: str,
-    size: int,
-    colour: tuple[int, int, int] = _INK,
-) -> None:
-    ImageDraw.Draw(picture).text(at, text, colour, _font(size))
+    write(legend, (x, y), text, sizes.text, SOFT)
+    return legend.crop((0, 0, x + wide(text, sizes.text), legend.height))

@@ -1,0 +1,162 @@
+"""`solar attention`: where locations of a photo look."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from solar.models import RetrievalNet
+    from solar.show.attention import AttentionMaps, Location
+
+EXAMPLE = "Example: solar attention a.jpg --at 320,200 --model solar-r101 -o looks.png"
+
+
+def attention(
+    images: Annotated[
+        list[Path], typer.Argument(help="A photo; several for --figure and --patch.")
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="A .png, .jpg or .webp; or .npy for the maps alone."),
+    ],
+    model: Annotated[
+        str, typer.Option(help="A name from `solar models`, a .safetensors or a published .pth.")
+    ],
+    at: Annotated[
+        list[str] | None, typer.Option(help="x,y in pixels of the photo; may be repeated.")
+    ] = None,
+    layer: Annotated[
+        int | None, typer.Option(help="After which layer; if not given the last, in figures all.")
+    ] = None,
+    figure: Annotated[
+        bool,
+        typer.Option(
+            "--figure", help="The paper's figure; it finds four locations where none is given."
+        ),
+    ] = False,
+    patch: Annotated[
+        bool,
+        typer.Option(
+            "--patch", help="The images are patches or strips of them; --at is within 32 × 32."
+        ),
+    ] = False,
+    number: Annotated[
+        int, typer.Option(min=0, help="With --patch: which patch of a strip, from 0.")
+    ] = 0,
+    box: Annotated[
+        str | None, typer.Option(help="With --patch: x1,y1,x2,y2 of the patch in a photo.")
+    ] = None,
+    size: Annotated[
+        int, typer.Option(min=32, max=4096, help="The photo's shorter side is brought to this.")
+    ] = 1024,
+    opacity: Annotated[float, typer.Option(min=0, max=1, help="Of the map over the photo.")] = 0.65,
+    colours: Annotated[str, typer.Option(help="ember, or jet as published.")] = "ember",
+    descriptor: Annotated[
+        bool,
+        typer.Option(
+            "--descriptor", help="The attention of descriptors; that of pictures is flatter."
+        ),
+    ] = False,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; found out if not given.")] = None,
+) -> None:
+    """Draw where locations of a photo look, a star at each."""
+    from solar.cli.pictures import IMAGES, check_suffix, save_image
+    from solar.errors import SolarError
+    from solar.show.colours import COLOURS
+
+    single = not (figure or patch)
+    check_suffix(output, {**IMAGES, ".npy": "NPY"} if single else IMAGES)
+    if colours not in COLOURS:
+        raise SolarError(f"No colours are called {colours!r}: choose from {', '.join(COLOURS)}.")
+    if not patch and (number or box is not None):
+        raise SolarError("--number and --box say which patch is meant: they go with --patch.")
+    if single and not at:
+        raise SolarError("Say which location looks with --at x,y, or ask for a --figure.")
+    if single and len(images) > 1:
+        raise SolarError("Several photos go into one picture only with --figure or --patch.")
+    locations = [_parse(text) for text in at or ()]
+    run: dict[str, Any] = {"layer": layer, "drawn": not descriptor}
+    style: dict[str, Any] = {"opacity": opacity, "colours": colours}
+    if patch:
+        picture = _draw_patches(images, locations, number, box, (model, device), **run, **style)
+    else:
+        run["size"] = size
+        network = _photo_network(model, device, images, locations)
+        if figure:
+            from solar.show.attention_figure import draw_photos
+
+            picture = draw_photos(network, images, locations or None, **run, **style)
+        else:
+            from solar.show.attention import attention
+
+            maps = attention(network, images[0], locations, **run)
+            if output.suffix == ".npy":
+                _save_maps(maps, output)
+                return
+            picture = maps.figure(**style) if len(maps) > 1 else maps.overlay(**style)
+    save_image(picture, output)
+
+
+def _photo_network(
+    model: str, device: str | None, images: list[Path], at: "list[Location]"
+) -> "RetrievalNet":
+    """Load the network, after a look at what costs less to refuse."""
+    from solar.errors import SolarError
+    from solar.images import image_size
+    from solar.models import RetrievalNet, load
+    from solar.show.attention import check_locations
+
+    for image in images:
+        check_locations(at, image_size(image))
+    network = load(model, device=device)
+    if not isinstance(network, RetrievalNet):
+        raise SolarError(f"{model} describes patches, not photos: add --patch.")
+    return network
+
+
+def _draw_patches(
+    images: list[Path],
+    at: "list[Location]",
+    number: int,
+    box: str | None,
+    model: tuple[str, str | None],
+    **options: Any,
+) -> "Image":
+    from solar.errors import SolarError
+    from solar.images import parse_box
+    from solar.models import PatchNet, load
+    from solar.show.attention import check_locations
+    from solar.show.patch_attention import FOUR, SIDE, draw_patches, read_patch
+
+    check_locations(at, (SIDE, SIDE))
+    cut = None if box is None else parse_box(box)
+    patches = [read_patch(image, number=number, box=cut) for image in images]
+    network = load(model[0], device=model[1])
+    if not isinstance(network, PatchNet):
+        raise SolarError(f"{model[0]} describes photos, not patches: leave out --patch.")
+    return draw_patches(network, patches, at or FOUR, **options)
+
+
+def _save_maps(maps: "AttentionMaps", path: Path) -> None:
+    import numpy as np
+
+    from solar.cli.printing import errors
+    from solar.files import replacing
+
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.save(file, maps.maps)
+    shape = " × ".join(map(str, maps.maps.shape))
+    errors().print(f"{shape} → {path}", soft_wrap=True, markup=False)
+
+
+def _parse(text: str) -> "Location":
+    from solar.errors import SolarError
+
+    try:
+        x, y = (float(part) for part in text.split(","))
+    except ValueError as error:
+        raise SolarError(f"--at takes x,y in pixels, as in 320,200, not {text!r}.") from error
+    return x, y

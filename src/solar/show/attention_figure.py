@@ -1,0 +1,200 @@
+"""Attention maps as pictures: colours over the photo, a star at the location that looks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import cos, pi, sin
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image, ImageDraw
+
+from solar.images import Source, read_image
+from solar.show.attention import AttentionMaps, AttentionSource, Location, see_layers
+from solar.show.colours import colour
+from solar.show.lettering import INK, PAPER, SOFT, Colour, wide, write
+
+if TYPE_CHECKING:
+    from solar.models import RetrievalNet
+
+# Apart from each other and from the colours of a map; the letters do without any colour.
+STARS: tuple[Colour, ...] = ((255, 70, 165), (40, 190, 255), (90, 215, 90), (160, 125, 255))
+
+_FINE = 4  # stars are drawn larger and reduced, which smooths them
+
+
+def draw_overlay(
+    maps: AttentionMaps,
+    number: int = 0,
+    *,
+    opacity: float = 0.65,
+    colours: str = "ember",
+    star: bool = True,
+    size: tuple[int, int] | None = None,
+) -> Image.Image:
+    """Draw the map of one location over the photo.
+
+    Args:
+        maps: What `solar.attention` gave.
+        number: Which of the locations.
+        opacity: Of the map, 0 to 1.
+        colours: One of `solar.show.colours.COLOURS`.
+        star: Mark the location.
+        size: Width and height; those of the photo if not given.
+    """
+    photo = _sized(maps.photo, size or maps.photo.size)
+    one = AttentionMaps(photo, (maps.at[number],), maps.layer, maps.maps[[number]], maps.extent)
+    coloured = Image.fromarray(colour(one.enlarged()[0], colours))
+    drawn = Image.blend(photo, coloured, opacity)
+    if star:
+        place = _scaled(maps.at[number], maps.photo.size, photo.size)
+        draw_star(drawn, place, STARS[number % len(STARS)])
+    return drawn
+
+
+def draw_figure(
+    blocks: Sequence[Sequence[AttentionMaps]],
+    *,
+    opacity: float = 0.65,
+    colours: str = "ember",
+    cell: int = 320,
+    across: int = 1,
+) -> Image.Image:
+    """Draw photos with their locations marked, and beside each the maps, a line a layer.
+
+    Args:
+        blocks: For each photo its maps, one a layer, of the same locations.
+        opacity: Of the maps, 0 to 1.
+        colours: One of `solar.show.colours.COLOURS`.
+        cell: Width of a photo and of a map in pixels.
+        across: Photos side by side.
+    """
+    gap = max(4, cell // 20)
+    drawn = [_block(layers, opacity, colours, cell) for layers in blocks]
+    lines = [drawn[first : first + across] for first in range(0, len(drawn), across)]
+    width = max(sum(block.width + 3 * gap for block in line) for line in lines) - 3 * gap
+    height = sum(max(block.height for block in line) + 2 * gap for line in lines) - 2 * gap
+    figure = Image.new("RGB", (width + 2 * gap, height + 2 * gap), PAPER)
+    y = gap
+    for line in lines:
+        x = gap
+        for block in line:
+            figure.paste(block, (x, y))
+            x += block.width + 3 * gap
+        y += max(block.height for block in line) + 2 * gap
+    return figure
+
+
+def draw_photos(
+    model: RetrievalNet,
+    images: Sequence[Source],
+    at: Sequence[Location] | None = None,
+    *,
+    layer: int | None = None,
+    size: int = 1024,
+    drawn: bool = True,
+    **style: Any,
+) -> Image.Image:
+    """Draw the paper's figure: photos, four locations in each, and where these look.
+
+    Args:
+        model: A retrieval network with attention.
+        images: Photos, one below the other.
+        at: Locations in pixels of every photo; if not given, `AttentionSource.notable` finds four.
+        layer: Only this one; all that have attention if not given.
+        size: The shorter side is brought to this, as published.
+        drawn: The flatter attention of the paper's pictures; off, that of descriptors.
+        **style: For `draw_figure`.
+
+    Raises:
+        SolarError: A photo cannot be read, a location is not in it, or there is no attention.
+    """
+    blocks = []
+    for image in images:
+        photo = read_image(image)
+        source = AttentionSource.of(model, photo, size=size, drawn=drawn, orient=False)
+        blocks.append(see_layers(source, photo, at or source.notable(), layer))
+    return draw_figure(blocks, **style)
+
+
+def draw_star(
+    picture: Image.Image, at: Location, fill: Colour, letter: str = "", radius: float | None = None
+) -> None:
+    """Draw a star with a white and a dark edge, which show on any ground, and its letter.
+
+    Args:
+        picture: What to draw on.
+        at: The centre.
+        fill: Its colour.
+        letter: Beside it.
+        radius: In pixels; a fortieth of the picture's longer side if not given.
+    """
+    radius = radius or max(5.0, max(picture.size) / 40)
+    side = round(2 * radius) + 1
+    for edge, paint in ((1.0, INK), (0.88, PAPER), (0.7, fill)):
+        mask = Image.new("L", (side * _FINE, side * _FINE))
+        middle = mask.width / 2
+        ImageDraw.Draw(mask).polygon(_star(middle, middle * edge, sharp=0.38 + 0.12 * edge), 255)
+        small = mask.resize((side, side), Image.Resampling.BOX)
+        corner = round(at[0] - side / 2), round(at[1] - side / 2)
+        picture.paste(paint, corner, small)
+    if letter:
+        text = max(10, round(1.3 * radius))
+        x = at[0] + radius
+        if x + wide(letter, text) > picture.width:
+            x = at[0] - radius - wide(letter, text)
+        y = min(max(at[1] - 0.7 * text, 0), picture.height - 1.3 * text)
+        _write_on_photo(picture, (round(x), round(y)), letter, text)
+
+
+def _block(layers: Sequence[AttentionMaps], opacity: float, colours: str, cell: int) -> Image.Image:
+    """One photo as high as its lines of maps, and these."""
+    photo, at = layers[0].photo, layers[0].at
+    size = cell, max(1, round(cell * photo.height / photo.width))
+    gap, text = max(3, cell // 40), max(11, cell // 18)
+    line = text * 3 // 2
+    across, down = cell + gap, size[1] + line
+    high = down * len(layers) - line
+    marked = _sized(photo, (max(1, round(high * photo.width / photo.height)), high))
+    stars = [(STARS[i % len(STARS)], chr(ord("a") + i % 26)) for i in range(len(at))]
+    for one, (fill, letter) in zip(at, stars, strict=True):
+        draw_star(marked, _scaled(one, photo.size, marked.size), fill, letter, max(9, high / 34))
+    block = Image.new("RGB", (marked.width + across * len(at), line + high), PAPER)
+    block.paste(marked, (0, line))
+    for row, maps in enumerate(layers):
+        for number, (fill, letter) in enumerate(stars):
+            drawn = draw_overlay(
+                maps, number, opacity=opacity, colours=colours, star=False, size=size
+            )
+            draw_star(drawn, _scaled(at[number], photo.size, size), fill, radius=cell / 26)
+            edges = (0, 0, size[0] - 1, size[1] - 1)
+            ImageDraw.Draw(drawn).rectangle(edges, outline=fill, width=max(2, cell // 80))
+            x, y = marked.width + gap + number * across, row * down
+            block.paste(drawn, (x, y + line))
+            write(block, (x, y + text // 6), f"{letter}  layer {maps.layer}", text, SOFT)
+    return block
+
+
+def _star(middle: float, radius: float, sharp: float) -> list[tuple[float, float]]:
+    corners = []
+    for corner in range(10):
+        reach = radius * (sharp if corner % 2 else 1.0)
+        angle = pi * corner / 5
+        corners.append((middle + reach * sin(angle), middle - reach * cos(angle)))
+    return corners
+
+
+def _write_on_photo(picture: Image.Image, at: tuple[int, int], text: str, size: int) -> None:
+    for dx, dy in ((-1, 0), (1, 0), (0, -1), (0, 1)):
+        write(picture, (at[0] + dx, at[1] + dy), text, size, INK)
+    write(picture, at, text, size, PAPER)
+
+
+def _scaled(at: Location, old: tuple[int, int], new: tuple[int, int]) -> Location:
+    return at[0] * new[0] / old[0], at[1] * new[1] / old[1]
+
+
+def _sized(photo: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """A copy of a photo at a size; a patch keeps its pixels visible."""
+    coarse = size[0] >= 3 * photo.width
+    method = Image.Resampling.NEAREST if coarse else Image.Resampling.LANCZOS
+    return photo.resize(size, method)

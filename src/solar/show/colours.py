@@ -1,0 +1,68 @@
+"""Numbers become colours: two colour maps, as tables of 256."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Björn Ottosson's Oklab, in which equal steps of lightness look equal: to cone responses, and on
+# to linear sRGB.
+_OKLAB_TO_CONES = np.array(
+    [
+        [1, 0.3963377774, 0.2158037573],
+        [1, -0.1055613458, -0.0638541728],
+        [1, -0.0894841775, -1.2914855480],
+    ]
+)
+_CONES_TO_RGB = np.array(
+    [
+        [4.0767416621, -3.3077115913, 0.2309699292],
+        [-1.2684380046, 2.6097574011, -0.3413193965],
+        [-0.0041960863, -0.7034186147, 1.7076147010],
+    ]
+)
+
+
+def _ember() -> NDArray[np.uint8]:
+    """From near black over violet, red and orange to pale yellow, equally brighter each step."""
+    level = np.linspace(0, 1, 256)
+    lightness = 0.12 + 0.86 * level
+    hue = np.radians(np.interp(level, [0, 0.35, 0.7, 1], [285, 350, 405, 468]))
+    chroma = np.interp(level, [0, 0.3, 0.6, 0.85, 1], [0.05, 0.19, 0.19, 0.155, 0.09])
+    lab = np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=1)
+    linear = ((lab @ _OKLAB_TO_CONES.T) ** 3 @ _CONES_TO_RGB.T).clip(0, 1)
+    encoded = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return _bytes(encoded)
+
+
+def _jet() -> NDArray[np.uint8]:
+    """Blue, cyan, yellow, red: the map of the published pictures."""
+    level = np.linspace(0, 1, 256)[:, None]
+    rgb = (1.5 - np.abs(4 * level - np.array([3, 2, 1]))).clip(0, 1)
+    return _bytes(rgb)
+
+
+def _bytes(rgb: NDArray[np.float64]) -> NDArray[np.uint8]:
+    return np.asarray((255 * rgb).round(), np.uint8)
+
+
+COLOURS: Mapping[str, NDArray[np.uint8]] = MappingProxyType({"ember": _ember(), "jet": _jet()})
+"""Tables (256, 3) of RGB by name."""
+
+
+def colour(values: NDArray[np.floating[Any]], name: str = "ember") -> NDArray[np.uint8]:
+    """Colour numbers, the smallest with a map's first colour and the largest with its last.
+
+    Args:
+        values: Any shape; if all are the same they get the first colour.
+        name: One of `COLOURS`.
+
+    Returns:
+        The same shape and three channels.
+    """
+    low, high = float(values.min()), float(values.max())
+    level = (values - low) * (255 / (high - low)) if high > low else np.zeros_like(values)
+    coloured: NDArray[np.uint8] = COLOURS[name][level.round().astype(np.uint8)]
+    return coloured

@@ -18,6 +18,7 @@ from solar.cli import (
     index,
     models,
     search,
+    serve,
 )
 from solar.cli.printing import errors
 from solar.errors import SolarError
@@ -56,6 +57,7 @@ app.add_typer(data.app, name="data")
 app.add_typer(index.app, name="index")
 app.command("search", epilog=search.EXAMPLE)(search.search)
 app.command("attention", epilog=attention.EXAMPLE)(attention.attention)
+app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 
 

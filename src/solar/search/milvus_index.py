@@ -375,9 +375,7 @@ class MilvusEngine:
                 chosen += f" and {among('place', map(_place, some))}"
             yield from self._query(chosen, fields, consistency)
 
-    def _walk(
-        self, most: int, fields: list[str] | None = None
-    ) -> Iterator[list[dict[str, Any]]]:
+    def _walk(self, most: int, fields: list[str] | None = None) -> Iterator[list[dict[str, Any]]]:
         """All rows, ascending by place, in pieces.
 
         Places are spread evenly, so that a range of them holds about as many photos as wanted; a

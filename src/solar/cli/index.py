@@ -150,6 +150,50 @@ def copy(
             errors().print(f"{len(copied)} photos → {destination}")
 
 
+@app.command("map", epilog="Example: solar index map photos.solar -o map.png")
+def draw_map(
+    index: Address,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A .png, .jpg or .webp of thumbnails.")
+    ] = None,
+    photos: Annotated[
+        Path | None, typer.Option(help="Where the photos are, if not where they were indexed.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed gives another map.")] = 0,
+    side: Annotated[
+        int, typer.Option(min=200, max=20000, help="Width and height of the picture.")
+    ] = 2000,
+    json: Annotated[bool, typer.Option("--json", help="Print where every photo lies.")] = False,
+) -> None:
+    """Draw all photos on one map, those that look alike close together."""
+    from solar.cli.pictures import check_suffix, save_image
+    from solar.cli.printing import errors, print_json
+    from solar.errors import SolarError
+    from solar.search import Index
+    from solar.show.collection_map import choose_method, map_index
+    from solar.show.map_picture import draw_map
+    from solar.show.rankings import photo_finder
+
+    if output is None and not json:
+        raise SolarError("Say where the map goes with -o map.png, or ask for --json.")
+    check_suffix(output)
+    console = errors()
+    with Index.open(index) as opened:
+        if reason := choose_method(len(opened))[1]:
+            console.print(reason, soft_wrap=True, markup=False)
+        with console.status("Arranging"):
+            found = map_index(opened, seed=seed)
+            root = photos or opened.made.root
+    if output is not None:
+        picture, shown = draw_map(found, photo_finder(root), side=side)
+        save_image(picture, output)
+        if shown < len(found.paths):
+            console.print(f"{shown} of {len(found.paths)} photos have room on it.")
+    if json:
+        places = zip(found.paths, found.points.tolist(), strict=True)
+        print_json([{"path": path, "x": x, "y": y} for path, (x, y) in places])
+
+
 def _report(built: "Built", index: str) -> None:
     from solar.cli.printing import errors
 

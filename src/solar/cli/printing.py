@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -40,6 +41,18 @@ def errors() -> Console:
 def print_json(value: Any) -> None:
     """Print for a program to read."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def warnings_as_sentences() -> Iterator[None]:
+    """Print what the package warns of at the end of the block, without the place in its code."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            yield
+        finally:
+            for text in dict.fromkeys(str(warning.message) for warning in caught):
+                errors().print(text, style="yellow", markup=False, soft_wrap=True)
 
 
 def print_report(style: str, data: Any, table: "Table") -> None:

@@ -1,9 +1,12 @@
 """`solar search`: photos like a photo."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from solar.search import Hit
 
 EXAMPLE = "Example: solar search photos.solar query.jpg --box 41,30,280,201 --html page.html"
 
@@ -24,6 +27,16 @@ def search(
     ] = None,
     expand: Annotated[str | None, typer.Option(help="Query expansion: alpha or average.")] = None,
     diffuse: Annotated[bool, typer.Option(help="Rank by diffusion.")] = False,
+    verify: Annotated[
+        bool, typer.Option(help="Put photos first whose keypoints match the query's.")
+    ] = False,
+    verify_top: Annotated[
+        int, typer.Option(min=1, help="How many of the best photos --verify looks at.")
+    ] = 50,
+    local: Annotated[
+        str | None,
+        typer.Option(help="What describes keypoints: a patch model, sift or rootsift (default)."),
+    ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(help="Only photos with tag=night, path=rome/ (its start), width>=1024, …"),
@@ -38,23 +51,31 @@ def search(
         Path | None, typer.Option(help="Write a page that shows the query and what was found.")
     ] = None,
     photos: Annotated[
-        Path | None, typer.Option(help="Where the photos for the page are, if they have moved.")
+        Path | None, typer.Option(help="Where the indexed photos are, if they have moved.")
     ] = None,
 ) -> None:
     """Find photos of the same place or object."""
-    from solar.cli.printing import errors, print_json
+    from solar.cli.printing import errors, print_json, warnings_as_sentences
     from solar.errors import SolarError
     from solar.images import parse_box
     from solar.search import Index
+    from solar.search.verify import VerifySettings
 
     if expand not in (None, "alpha", "average"):
         raise SolarError(f"--expand takes alpha or average, not {expand!r}.")
     conditions = [*(where or []), *_times(after, before)]
     wanted_box = None if box is None else parse_box(box)
     asked = [_query(text) for text in queries]
-    with Index.open(index, model=model) as opened:
+    verifying = verify and VerifySettings(top=verify_top, model=local, photos=photos)
+    with Index.open(index, model=model) as opened, warnings_as_sentences():
         hits = opened.search(
-            asked, k, box=wanted_box, expand=expand, diffuse=diffuse, where=conditions
+            asked,
+            k,
+            box=wanted_box,
+            expand=expand,
+            diffuse=diffuse,
+            where=conditions,
+            verify=verifying,
         )
         if html is not None:
             from solar.files import replacing
@@ -65,9 +86,9 @@ def search(
                 temporary.write_text(page, encoding="utf-8")
             errors().print(f"{len(hits)} photos → {html}")
     if json:
-        print_json([{"path": hit.path, "score": hit.score} for hit in hits])
+        print_json([_facts(hit, verify) for hit in hits])
     elif html is None:
-        _print(hits)
+        _print(hits, verify)
 
 
 def _query(text: str) -> str | bytes:
@@ -86,9 +107,16 @@ def _times(after: str | None, before: str | None) -> list[str]:
     ]
 
 
-def _print(hits: list[Any]) -> None:
+def _facts(hit: "Hit", verified: bool) -> dict[str, Any]:
+    facts: dict[str, Any] = {"path": hit.path, "score": hit.score}
+    return facts | {"inliers": hit.inliers} if verified else facts
+
+
+def _print(hits: "list[Hit]", verified: bool) -> None:
     from solar.cli.printing import output
 
     console = output()
     for hit in hits:
-        console.print(f"{hit.score:.4f}  {hit.path}", markup=False, soft_wrap=True)
+        inliers = "" if hit.inliers is None else str(hit.inliers)
+        count = f"{inliers:>5}  " if verified else ""
+        console.print(f"{hit.score:.4f}  {count}{hit.path}", markup=False, soft_wrap=True)

@@ -3,7 +3,7 @@
 from solar.images.boxes import Box, crop, parse_box
 from solar.images.decode import MAX_PIXELS, ImageError, Photo, Source, image_size, load, read_image
 from solar.images.resize import query_size, thumbnail, thumbnail_size
-from solar.images.sources import Photos, find_photos
+from solar.images.sources import Photos, find_photos, photo_finder
 
 __all__ = [
     "MAX_PIXELS",
@@ -17,6 +17,7 @@ __all__ = [
     "image_size",
     "load",
     "parse_box",
+    "photo_finder",
     "query_size",
     "read_image",
     "thumbnail",

@@ -3,7 +3,7 @@
 import os
 import tarfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,6 +77,30 @@ def find_photos(source: str | Path | Sequence[str | Path]) -> Photos:
         [(twice, _)] = Counter(names).most_common(1)
         raise SolarError(f"Two photos in {shown} are called {twice}: names must be unique.")
     return Photos(tuple(names), tuple(places))
+
+
+def photo_finder(root: str | Path) -> Callable[[str], Path | bytes | None]:
+    """How to get single photos by their names, from where `find_photos` found them.
+
+    Args:
+        root: A folder, a list or a tar shard.
+
+    Returns:
+        From a name to what `solar.images.load` takes; None for a name that is not there.
+
+    Raises:
+        SolarError: There is no such folder or file, or it holds no photo.
+    """
+    if Path(root).is_dir():  # which is not searched: it may hold millions
+
+        def in_folder(name: str) -> Path | None:
+            path = Path(root, name)
+            return path if path.is_file() else None
+
+        return in_folder
+    photos = find_photos(root)
+    numbers = {name: number for number, name in enumerate(photos.names)}
+    return lambda name: photos.read(numbers[name]) if name in numbers else None
 
 
 def _find(path: Path) -> Sequence[tuple[str, Path | tuple[Path, int, int]]]:

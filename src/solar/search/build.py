@@ -17,7 +17,8 @@ from solar.describe.store_files import MANIFEST
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
 from solar.search.engine import NoIndexError, Photo
-from solar.search.index import Address, Index, made_of
+from solar.search.filling import made_of
+from solar.search.index import Address, Index
 
 if TYPE_CHECKING:
     from solar.describe.extractor import Progress

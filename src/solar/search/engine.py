@@ -26,10 +26,17 @@ class NoIndexError(SolarError):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A photo found, and its cosine similarity to the query."""
+    """A photo found, and its cosine similarity to the query.
+
+    Attributes:
+        path: Its path in the index.
+        score: The similarity.
+        inliers: How many of its keypoints match the query's; None where nobody looked.
+    """
 
     path: str
     score: float
+    inliers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,22 +6,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from solar.errors import SolarError
 from solar.search.engine import Condition, Engine, Hit, Made, Photo, Vectors, Where, parse_where
+from solar.search.filling import BATCH, batches, made_of
 
 if TYPE_CHECKING:
+    from solar.describe.local import LocalFeatures
     from solar.describe.store import Store
     from solar.images import Box, Source
     from solar.models import RetrievalNet
+    from solar.search.verify import Verifier, VerifySettings
 
 Address: TypeAlias = str | os.PathLike[str]
 Conditions: TypeAlias = str | Sequence[str | Condition] | None
@@ -30,7 +33,6 @@ MILVUS = "milvus://"
 BY_NAME = "name:"
 """Before a text that names an indexed photo, even if a file is called the same."""
 
-_BATCH = 4096
 # As many neighbours as the published expansions look at; `expand_query` takes its own share.
 _NEIGHBOURS = 64
 
@@ -52,6 +54,7 @@ class Index:
         self.engine = engine
         self._given = model
         self._model: RetrievalNet | None = None
+        self._verifier: Verifier | None = None
 
     @classmethod
     def create(
@@ -80,7 +83,7 @@ class Index:
                 together.
         """
         made = made or made_of(source) or Made(np.atleast_2d(np.asarray(source)).shape[1])
-        engine = _engines(address).create(address, made, _batches(source, photos), **options)
+        engine = _engines(address).create(address, made, batches(source, photos), **options)
         return cls(engine, model)
 
     @classmethod
@@ -131,6 +134,7 @@ class Index:
         expand: str | None = None,
         diffuse: bool = False,
         where: Conditions = None,
+        verify: bool | VerifySettings = False,
     ) -> list[Hit]:
         """Find the photos most similar to a query.
 
@@ -144,9 +148,11 @@ class Index:
             diffuse: Rank the best thousand by diffusion along the graph of their neighbours; scores
                 are then no similarities.
             where: Only photos that satisfy these: see `parse_where`.
+            verify: Match the best photos with the query keypoint by keypoint, and put those first
+                that show the same thing; see `solar.search.verify`.
 
         Returns:
-            Photos and scores, best first.
+            Photos and scores, best first; after verification the best are those with most inliers.
 
         Raises:
             SolarError: A photo cannot be read or is not indexed, or a condition makes no sense.
@@ -155,9 +161,15 @@ class Index:
         conditions = parse_where(where)
         if expand is not None:
             vector = self._expanded(vector, expand, conditions)
+        verifier = self._verifying(verify) if verify else None
+        count = max(k, verifier.settings.top) if verifier else k
         if diffuse:
-            return self._diffused(vector, conditions)[:k]
-        return self.search_vectors(vector[None], k, where=conditions)[0]
+            hits = self._diffused(vector, conditions)[:count]
+        else:
+            [hits] = self.search_vectors(vector[None], count, where=conditions)
+        if verifier:
+            hits = verifier.verify(self._local(verifier, query, box), hits)
+        return hits[:k]
 
     def search_vectors(
         self, queries: npt.ArrayLike, k: int = 10, *, where: Conditions = None
@@ -197,7 +209,7 @@ class Index:
                 is at work, or the disk is full.
         """
         self._refuse_other(made_of(source))
-        return self.engine.add(_batches(source, photos))
+        return self.engine.add(batches(source, photos))
 
     def remove(self, paths: str | Sequence[str]) -> int:
         """Remove photos, all at once, and say how many.
@@ -213,8 +225,8 @@ class Index:
 
     def copy(self, address: Address, **options: Any) -> Index:
         """Make the same index elsewhere, on another engine or compressed otherwise."""
-        batches = self.engine.batches(_BATCH)
-        engine = _engines(address).create(address, self.made, batches, **options)
+        everything = self.engine.batches(BATCH)
+        engine = _engines(address).create(address, self.made, everything, **options)
         return Index(engine, self._model or self._given)
 
     def info(self) -> dict[str, Any]:
@@ -318,6 +330,26 @@ class Index:
         pairs = zip(rows.tolist(), scores.tolist(), strict=True)
         return [Hit(paths[row], score) for row, score in pairs]
 
+    def _verifying(self, verify: bool | VerifySettings) -> Verifier:
+        """What verifies, kept from search to search: it may have a network to load."""
+        verification = import_module("solar.search.verify")
+        settings = verification.VerifySettings() if verify is True else verify
+        if self._verifier is None or self._verifier.settings != settings:
+            self._verifier = verification.index_verifier(self.engine, settings)
+        return self._verifier
+
+    def _local(self, verifier: Verifier, query: Any, box: Box | None) -> list[LocalFeatures]:
+        """The keypoints of a query's photos."""
+        features = []
+        for part in query if isinstance(query, list | tuple) else [query]:
+            if self._is_photo(part):
+                features.append(verifier.query(part, box=box))
+            elif isinstance(part, str):
+                features.append(verifier.features(self._find(part)[0].path))
+            else:
+                raise SolarError("Verification needs the query's photo, not only its vector.")
+        return features
+
     def _load_model(self) -> RetrievalNet:
         from solar.models import RetrievalNet, fingerprint, load
 
@@ -354,33 +386,3 @@ def _engines(address: Address) -> ModuleType:
     """The module whose `create` and `open_index` understand an address."""
     milvus = isinstance(address, str) and address.startswith(MILVUS)
     return import_module("solar.search.milvus_index" if milvus else "solar.search.faiss_index")
-
-
-def _is_store(source: object) -> TypeGuard[Store]:
-    return hasattr(source, "model_hash")
-
-
-def made_of(source: object) -> Made | None:
-    """How a store was made; None for plain vectors, which do not know."""
-    if not _is_store(source):
-        return None
-    return Made(source.dim, source.model, source.model_hash, source.settings)
-
-
-def _batches(
-    source: Store | npt.ArrayLike, photos: Sequence[str | Photo] | None
-) -> Iterator[tuple[list[Photo], Vectors]]:
-    """Photos and their vectors in pieces; a store is never read into memory whole."""
-    if _is_store(source):
-        pairs = zip(source.names, source.sizes.tolist(), strict=True)
-        known: Sequence[str | Photo] = photos or [Photo(name, *size) for name, size in pairs]
-        pieces, rows = source.chunks(_BATCH), len(source)
-    else:
-        array = np.asarray(source)
-        known, rows = photos or [], len(array)
-        pieces = ((start, array[start : start + _BATCH]) for start in range(0, rows, _BATCH))
-    if len(known) != rows:
-        raise SolarError(f"There are {rows} vectors and {len(known)} photos: give one for each.")
-    for start, piece in pieces:
-        batch = [p if isinstance(p, Photo) else Photo(p) for p in known[start : start + len(piece)]]
-        yield batch, np.ascontiguousarray(piece, np.float32)

@@ -10,7 +10,7 @@ from typing import Any
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.images import Box, Source, find_photos, read_image
+from solar.images import Box, Source, photo_finder, read_image
 from solar.search.engine import Hit
 from solar.search.index import BY_NAME, Index
 
@@ -71,7 +71,7 @@ def ranking_page(
     Returns:
         HTML that loads nothing from elsewhere. A photo that is not there any more is left blank.
     """
-    find = _finder(photos or index.made.root)
+    find = photo_finder(photos or index.made.root)
     shown = "".join(_query(query, find, box) for query in queries)
     found = "".join(_hit(number, hit, find) for number, hit in enumerate(hits, 1))
     heading = f"{len(hits)} of {len(index):,} photos"
@@ -103,11 +103,12 @@ def _query(query: Any, find: Callable[[str], Source | None], box: Box | None) ->
 
 def _hit(number: int, hit: Hit, find: Callable[[str], Source | None]) -> str:
     width = 100 * min(max(hit.score, 0.0), 1.0)
+    inliers = "" if hit.inliers is None else f' <span class="rank">{hit.inliers} inliers</span>'
     return (
         f"<li><figure>{_photo(find(hit.path), hit.path)}<figcaption>"
         f'<div class="score"><span class="rank">{number}</span>'
         f'<div class="bar"><span style="width:{width:.1f}%"></span></div>'
-        f"<b>{hit.score:.3f}</b></div>{escape(hit.path)}</figcaption></figure></li>\n"
+        f"<b>{hit.score:.3f}</b></div>{escape(hit.path)}{inliers}</figcaption></figure></li>\n"
     )
 
 
@@ -141,15 +142,16 @@ def _frame(box: Box, width: int, height: int) -> str:
     )
 
 
-def _finder(root: str | Path | None) -> Callable[[str], Source | None]:
-    """How to get an indexed photo from where it lies: a folder, a list or a tar shard."""
+def photo_finder(root: str | Path | None) -> Callable[[str], Source | None]:
+    """How to get indexed photos from where they lie: a folder, a list or a tar shard.
+
+    Returns:
+        A function from a path in the index to what `solar.images.load` takes, or None where the
+        place of the photos is not known or does not hold this one.
+    """
     if root is None:
         return lambda name: None
-    if Path(root).is_dir():
-        return lambda name: Path(root, name)
     try:
-        photos = find_photos(root)
+        return photo_finder(root)
     except SolarError:
         return lambda name: None
-    places = {name: number for number, name in enumerate(photos.names)}
-    return lambda name: photos.read(places[name]) if name in places else None

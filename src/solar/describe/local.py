@@ -1,0 +1,267 @@
+"""Local features: where a photo has something to recognise, and what it looks like there.
+
+OpenCV's SIFT finds the keypoints. A patch network describes the patch around each, or SIFT does:
+`"sift"`, or `"rootsift"`, the square roots of its normalised histograms (Arandjelović and
+Zisserman, CVPR 2012).
+
+Two ways to cut a patch from a keypoint of diameter d, both turned by the keypoint's angle:
+
+- `"demo"`: as the demo of the published code does it: 3 d wide, read with bicubic interpolation
+  from the photo, black beyond its border. Large keypoints alias, and the patch's centre is half a
+  pixel off the keypoint.
+- `"wide"`: 6 d wide and at least 20 pixels, read from a pyramid, the border repeated. This is what
+  our own networks are trained on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solar.errors import SolarError
+from solar.images import Box, Source, load
+from solar.images.boxes import pixel_box
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from solar.models import PatchNet
+
+Grey: TypeAlias = NDArray[np.uint8]
+Floats: TypeAlias = NDArray[np.float32]
+Frames = Literal["wide", "demo"]
+LocalModel: TypeAlias = "PatchNet | Literal['sift', 'rootsift']"
+"""What describes keypoints."""
+
+HISTOGRAMS = ("sift", "rootsift")
+DEFAULT: Literal["rootsift"] = "rootsift"
+"""What describes keypoints where nobody says: it needs no weights."""
+
+KEYPOINTS, SIZE, PATCH = 2048, 1024, 32
+_BATCH = 512
+
+
+@dataclass(frozen=True, eq=False)
+class LocalFeatures:
+    """Keypoints of a photo, strongest first, and their descriptors.
+
+    A place with several dominant directions has a keypoint for each.
+
+    Attributes:
+        points: (n, 2) x and y in pixels of the whole upright photo; (0, 0) is the centre of the
+            first pixel.
+        sizes: (n,) diameters in the same pixels.
+        angles: (n,) degrees, clockwise from the x axis.
+        descriptors: (n, d) of unit norm.
+        shape: Height and width of the whole upright photo.
+        scale: By how much the photo was shrunk to find them: this many pixels became one.
+    """
+
+    points: Floats
+    sizes: Floats
+    angles: Floats
+    descriptors: Floats
+    shape: tuple[int, int]
+    scale: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+def local_features(
+    photo: Source,
+    model: LocalModel = DEFAULT,
+    *,
+    keypoints: int = KEYPOINTS,
+    size: int = SIZE,
+    box: Box | None = None,
+    frames: Frames = "wide",
+) -> LocalFeatures:
+    """Find and describe the keypoints of a photo.
+
+    Args:
+        photo: As for `solar.images.load`; it is turned upright.
+        model: A patch network, `"sift"` or `"rootsift"`.
+        keypoints: Keep this many, those of the highest contrast.
+        size: Limit for the longer side: larger photos are shrunk first.
+        box: x1, y1, x2, y2 in pixels: only keypoints inside. Their patches may reach beyond it.
+        frames: How patches are cut for a network, see the top of this module.
+
+    Returns:
+        As many features as were found: none in a photo of the sky.
+
+    Raises:
+        SolarError: The photo cannot be read, the box misses it, an argument makes no sense, or
+            OpenCV is not installed.
+    """
+    if min(keypoints, size) < 1:
+        raise SolarError("Local features need at least one keypoint and one pixel.")
+    if frames not in get_args(Frames):
+        raise SolarError(f'Patches are cut "wide" or as in the "demo", not {frames!r}.')
+    loaded = load(photo, size)
+    grey: Grey = opencv().cvtColor(loaded.pixels, opencv().COLOR_RGB2GRAY)
+    across, down = loaded.width / grey.shape[1], loaded.height / grey.shape[0]
+    inside = None
+    if box is not None:
+        x1, y1, x2, y2 = pixel_box(box, loaded.width, loaded.height)
+        inside = (x1 / across, y1 / down, x2 / across, y2 / down)
+    found, rows = _keypoints(grey, keypoints, inside, histograms=model in HISTOGRAMS)
+    if isinstance(model, str):
+        descriptors = _rooted(rows) if model == "rootsift" else _unit(rows)
+    else:
+        descriptors = _described(grey, found, model, frames)
+    points = (found[:, :2] + 0.5) * (across, down) - 0.5
+    scale = (across + down) / 2
+    return LocalFeatures(
+        points=points.astype(np.float32),
+        sizes=(found[:, 2] * scale).astype(np.float32),
+        angles=found[:, 3].astype(np.float32),
+        descriptors=descriptors,
+        shape=(loaded.height, loaded.width),
+        scale=scale,
+    )
+
+
+def local_model(model: PatchNet | str | Path | None) -> LocalModel:
+    """What describes keypoints, from what a user may write.
+
+    Args:
+        model: A patch network or what `solar.load` takes for one, `"sift"`, `"rootsift"`, or None
+            for the default.
+
+    Raises:
+        SolarError: There is no such model, or it describes whole photos.
+    """
+    if model is None:
+        return DEFAULT
+    if model in HISTOGRAMS:
+        return cast("LocalModel", model)
+    from solar.models import PatchNet, load
+
+    network = load(model) if isinstance(model, str | Path) else model
+    if not isinstance(network, PatchNet):
+        raise SolarError(
+            f"{network.source or 'The model'} describes whole photos, not keypoints: choose a "
+            "patch model, or rootsift."
+        )
+    return network
+
+
+def local_name(model: LocalModel) -> str:
+    """What to call a model in a result."""
+    return model if isinstance(model, str) else model.source or "patch network"
+
+
+def patches_of(
+    grey: Grey,
+    points: NDArray[Any],
+    sizes: NDArray[Any],
+    angles: NDArray[Any],
+    frames: Frames = "wide",
+    *,
+    device: Any = "cpu",
+) -> Tensor:
+    """Cut the patches of keypoints, all at once.
+
+    Args:
+        grey: (h, w), the photo.
+        points: (n, 2) in its pixels.
+        sizes: (n,) diameters in pixels.
+        angles: (n,) degrees.
+        frames: See the top of this module.
+        device: Where to cut.
+
+    Returns:
+        (n, 1, 32, 32) float32, 0 to 255.
+    """
+    import torch
+
+    turns = np.deg2rad(angles)
+    if frames == "wide":
+        from solar.images.patches import GreyPhotos, cut, square_frames
+
+        places = square_frames(points, np.maximum(6 * sizes, 20), turns)
+        return cut(GreyPhotos.lay([grey]).to(device), places.to(device), size=PATCH)
+    step = 3 * sizes / PATCH
+    along, aside = step * np.cos(turns), step * np.sin(turns)
+    line = torch.arange(PATCH, device=device) - PATCH / 2
+    v, u = torch.meshgrid(line, line, indexing="ij")
+    columns = (along, aside, points[:, 0], points[:, 1])
+    c, s, x, y = (
+        torch.as_tensor(column, dtype=torch.float32, device=device)[:, None, None]
+        for column in columns
+    )
+    height, width = grey.shape
+    across = (2 * (c * u - s * v + x) + 1) / width - 1
+    down = (2 * (s * u + c * v + y) + 1) / height - 1
+    # One tall picture of all the patches: the photo is read in place, not once per patch.
+    grid = torch.stack([across, down], -1).reshape(1, -1, PATCH, 2)
+    picture = torch.from_numpy(grey).to(device).float()[None, None]
+    cut_out = torch.nn.functional.grid_sample(
+        picture, grid, mode="bicubic", padding_mode="zeros", align_corners=False
+    )
+    return cut_out.clamp(0, 255).reshape(-1, 1, PATCH, PATCH)
+
+
+@cache
+def opencv() -> Any:
+    """The cv2 module; a SolarError where it is not installed."""
+    try:
+        return import_module("cv2")
+    except ImportError as error:
+        raise SolarError(
+            "Local features need OpenCV: pip install 'solar-retrieval[local]'."
+        ) from error
+
+
+def _keypoints(
+    grey: Grey, count: int, inside: tuple[float, ...] | None, *, histograms: bool
+) -> tuple[NDArray[np.float64], Floats]:
+    """The strongest keypoints (n, 4): x, y, diameter, angle; and their histograms if wanted."""
+    # Without a box SIFT itself drops the weaker ones, before it describes them.
+    sift = opencv().SIFT_create(nfeatures=0 if inside else count)
+    if histograms:
+        found, rows = sift.detectAndCompute(grey, None)
+    else:
+        found, rows = sift.detect(grey), None
+    rows = np.empty((len(found), 128), np.float32) if rows is None else rows
+    table = np.array([(*k.pt, k.size, k.angle, k.response) for k in found], np.float64)
+    table = table.reshape(-1, 5)
+    if inside:
+        x, y = table[:, 0] + 0.5, table[:, 1] + 0.5
+        within = (x >= inside[0]) & (y >= inside[1]) & (x <= inside[2]) & (y <= inside[3])
+        table, rows = table[within], rows[within]
+    x, y, sizes, angles, strength = table.T
+    best = np.lexsort((angles, sizes, x, y, -strength))[:count]  # threads find them in any order
+    return table[best, :4], rows[best]
+
+
+def _described(grey: Grey, found: NDArray[np.float64], model: PatchNet, frames: Frames) -> Floats:
+    from solar.models.inference import inference
+
+    descriptors = np.empty((len(found), model.dim), np.float32)
+    if len(found) == 0:
+        return descriptors
+    patches = patches_of(grey, found[:, :2], found[:, 2], found[:, 3], frames, device=model.device)
+    with inference(model):
+        for start in range(0, len(patches), _BATCH):
+            part = slice(start, start + _BATCH)
+            descriptors[part] = model(patches[part]).cpu().numpy()
+    return descriptors
+
+
+def _rooted(histograms: Floats) -> Floats:
+    total = histograms.sum(axis=1, keepdims=True)
+    rooted: Floats = np.sqrt(histograms / np.maximum(total, 1e-12))
+    return rooted
+
+
+def _unit(rows: Floats) -> Floats:
+    unit: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return unit

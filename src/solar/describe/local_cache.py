@@ -1,0 +1,160 @@
+"""Local features kept between searches: one small file a photo, in a folder that may be deleted.
+
+```
+local/3f9a…/          one folder for each model and its settings
+  c4/c41d….features   named by the hash of the photo's path
+```
+
+A file holds, after its header, for n keypoints: places (16 bits a coordinate, a 65,535th of the
+photo's longer side), diameters and angles (half floats), and descriptors of 8 bits a number between
+the photo's least and greatest: 136 bytes a keypoint with 128 numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import struct
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from solar.describe.local import LocalFeatures, LocalModel
+from solar.errors import SolarError
+from solar.files import replacing
+
+if TYPE_CHECKING:
+    from solar.images import Source
+
+_MAGIC = b"solarLF1"
+# Magic, checksum of the rest, the photo's identity, n, d, height, width, scale, least, greatest.
+_HEADER = struct.Struct("<8sI16sIIIIfff")
+
+
+def pack(features: LocalFeatures, identity: bytes = b"") -> bytes:
+    """Features as bytes; `identity` (16 bytes at most) says of which photo they are."""
+    low, high = _range(features.descriptors)
+    steps = (features.descriptors - low) * (255 / (high - low))
+    side = max(features.shape)
+    places = np.clip(features.points * (65535 / side) + 0.5, 0, 65535)
+    body = b"".join(
+        (
+            places.astype("<u2").tobytes(),
+            features.sizes.astype("<f2").tobytes(),
+            features.angles.astype("<f2").tobytes(),
+            np.round(steps).astype(np.uint8).tobytes(),
+        )
+    )
+    numbers = (*features.descriptors.shape, *features.shape, features.scale, low, high)
+    header = _HEADER.pack(_MAGIC, 0, identity, *numbers)
+    checksum = zlib.crc32(body, zlib.crc32(header))
+    return _HEADER.pack(_MAGIC, checksum, identity, *numbers) + body
+
+
+def unpack(content: bytes, identity: bytes = b"") -> LocalFeatures | None:
+    """The features in bytes; None where they are damaged, or of a photo that has changed."""
+    if len(content) < _HEADER.size:
+        return None
+    magic, checksum, whose, n, dim, *rest = _HEADER.unpack_from(content)
+    height, width, scale, low, high = rest
+    body = content[_HEADER.size :]
+    header = _HEADER.pack(magic, 0, whose, n, dim, *rest)
+    whole = magic == _MAGIC and len(body) == n * (8 + dim)
+    if not whole or zlib.crc32(body, zlib.crc32(header)) != checksum:
+        return None
+    if whose != identity.ljust(16, b"\0"):
+        return None
+    places = np.frombuffer(body, "<u2", 2 * n).reshape(n, 2)
+    sizes, angles = np.frombuffer(body, "<f2", 2 * n, 4 * n).reshape(2, n).astype(np.float32)
+    steps = np.frombuffer(body, np.uint8, dim * n, 8 * n).reshape(n, dim)
+    descriptors = steps * np.float32((high - low) / 255) + np.float32(low)
+    norms = np.sqrt(np.einsum("nd,nd->n", descriptors, descriptors))[:, None]
+    return LocalFeatures(
+        points=places * np.float32(max(height, width) / 65535),
+        sizes=sizes,
+        angles=angles,
+        descriptors=descriptors / np.maximum(norms, 1e-12),
+        shape=(height, width),
+        scale=scale,
+    )
+
+
+class LocalCache:
+    """Features of photos in a folder, for one model and its settings.
+
+    Several threads and processes may use one folder: files are put in place whole. Where it cannot
+    be written, nothing is kept, and nothing else changes.
+
+    Args:
+        folder: Made when the first features are kept.
+        model: What describes the photos.
+        **settings: Whatever else changes the features: `keypoints`, `size`, ….
+    """
+
+    def __init__(self, folder: str | Path, model: LocalModel, **settings: Any) -> None:
+        self.folder = Path(folder) / _key(model, settings)[:16]
+        self.writable = True
+
+    def get(self, name: str, photo: Source) -> LocalFeatures | None:
+        """The features of a photo; None where they are not there, or of an older photo."""
+        try:
+            content = self._file(name).read_bytes()
+        except OSError:
+            return None
+        return unpack(content, _identity(photo))
+
+    def put(self, name: str, photo: Source, features: LocalFeatures) -> None:
+        """Keep the features of a photo, in place of older ones."""
+        if not self.writable:
+            return
+        file = self._file(name)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(file) as temporary:
+                temporary.write_bytes(pack(features, _identity(photo)))
+        except (SolarError, OSError):  # a folder of somebody else's, or a full disk
+            self.writable = False
+
+    def bytes(self) -> int:
+        """How much is kept."""
+        total = 0
+        for file in self.folder.rglob("*.features"):
+            with contextlib.suppress(OSError):
+                total += file.stat().st_size
+        return total
+
+    def _file(self, name: str) -> Path:
+        digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        return self.folder / digest[:2] / f"{digest}.features"
+
+
+def _range(values: np.ndarray[Any, np.dtype[np.float32]]) -> tuple[float, float]:
+    if values.size == 0:
+        return 0.0, 1.0
+    low, high = np.float32(values.min()), np.float32(values.max())
+    return float(low), float(max(high, low + np.float32(1e-6)))
+
+
+def _key(model: LocalModel, settings: dict[str, Any]) -> str:
+    if isinstance(model, str):
+        name: str = model
+    else:
+        from solar.models import fingerprint
+
+        name = fingerprint(model)
+    return hashlib.sha256(json.dumps([name, settings], sort_keys=True).encode()).hexdigest()
+
+
+def _identity(photo: Source) -> bytes:
+    """What changes when a photo does: time and size of a file, or the bytes themselves."""
+    if isinstance(photo, bytes):
+        return hashlib.sha256(photo).digest()[:16]
+    if isinstance(photo, str | Path):
+        with contextlib.suppress(OSError):
+            facts = Path(photo).stat()
+            text = f"{facts.st_mtime_ns} {facts.st_size}"
+            return hashlib.sha256(text.encode()).digest()[:16]
+    return b""

@@ -1,0 +1,48 @@
+"""What an index is filled from: a finished store, or vectors and the photos they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.errors import SolarError
+from solar.search.engine import Made, Photo, Vectors
+
+if TYPE_CHECKING:
+    from solar.describe.store import Store
+
+BATCH = 4096
+
+
+def is_store(source: object) -> TypeGuard[Store]:
+    """Whether a source knows its photos and its model."""
+    return hasattr(source, "model_hash")
+
+
+def made_of(source: object) -> Made | None:
+    """How a store was made; None for plain vectors, which do not know."""
+    if not is_store(source):
+        return None
+    return Made(source.dim, source.model, source.model_hash, source.settings)
+
+
+def batches(
+    source: Store | npt.ArrayLike, photos: Sequence[str | Photo] | None
+) -> Iterator[tuple[list[Photo], Vectors]]:
+    """Photos and their vectors in pieces; a store is never read into memory whole."""
+    if is_store(source):
+        pairs = zip(source.names, source.sizes.tolist(), strict=True)
+        known: Sequence[str | Photo] = photos or [Photo(name, *size) for name, size in pairs]
+        pieces, rows = source.chunks(BATCH), len(source)
+    else:
+        array = np.asarray(source)
+        known, rows = photos or [], len(array)
+        pieces = ((start, array[start : start + BATCH]) for start in range(0, rows, BATCH))
+    if len(known) != rows:
+        raise SolarError(f"There are {rows} vectors and {len(known)} photos: give one for each.")
+    for start, piece in pieces:
+        batch = [p if isinstance(p, Photo) else Photo(p) for p in known[start : start + len(piece)]]
+        yield batch, np.ascontiguousarray(piece, np.float32)

@@ -1,0 +1,290 @@
+"""Two photos matched keypoint by keypoint, and the geometry that most of the matches agree on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solar.describe.local import (
+    KEYPOINTS,
+    SIZE,
+    Floats,
+    Frames,
+    LocalFeatures,
+    local_features,
+    local_model,
+    local_name,
+    opencv,
+)
+from solar.errors import SolarError
+
+if TYPE_CHECKING:
+    from solar.images import Source
+    from solar.models import PatchNet
+
+Geometry = Literal["homography", "fundamental"]
+Pairs = NDArray[np.int64]
+
+RATIO = 0.9
+THRESHOLD: dict[Geometry, float] = {"homography": 3.0, "fundamental": 1.5}
+"""Farther than this from where the geometry puts it, in pixels, a match counts for nothing."""
+
+_LEAST: dict[Geometry, int] = {"homography": 4, "fundamental": 8}
+_BLOCK = 1 << 22  # similarities held at a time: 16 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """How two photos, A and B, correspond.
+
+    Attributes:
+        keypoints: How many keypoints A and B have.
+        points_a: (n, 2) all keypoints of A, in pixels of the whole upright photo.
+        points_b: (m, 2) those of B.
+        pairs: (k, 2) int64 which keypoint of A matches which of B, by the strength of A's.
+        inliers: (k,) bool: which matches agree with the matrix.
+        matrix: 3×3 float64 that takes homogeneous pixels of A to pixels of B (homography) or to
+            lines of B (fundamental); None where too few matches agree.
+        geometry: Which of the two.
+        descriptor: The model's name, `"sift"` or `"rootsift"`.
+    """
+
+    keypoints: tuple[int, int]
+    points_a: Floats
+    points_b: Floats
+    pairs: Pairs
+    inliers: NDArray[np.bool_]
+    matrix: NDArray[np.float64] | None
+    geometry: Geometry
+    descriptor: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `solar match --json` prints."""
+        return {
+            "keypoints": list(self.keypoints),
+            "matches": len(self.pairs),
+            "inliers": int(self.inliers.sum()),
+            "matrix": None if self.matrix is None else self.matrix.tolist(),
+            "geometry": self.geometry,
+            "descriptor": self.descriptor,
+        }
+
+
+def match(
+    a: Source,
+    b: Source,
+    *,
+    model: PatchNet | str | Path | None = None,
+    geometry: Geometry = "homography",
+    keypoints: int = KEYPOINTS,
+    size: int = SIZE,
+    ratio: float = RATIO,
+    threshold: float | None = None,
+    frames: Frames = "wide",
+) -> Matches:
+    """Find what two photos have in common.
+
+    Example:
+        >>> pairs = match("a.jpg", "b.jpg", model="solar-local-345")  # doctest: +SKIP
+        >>> pairs.inliers.sum(), pairs.matrix  # doctest: +SKIP
+
+    Args:
+        a: A photo: a path, the bytes of a file, a PIL image, an array.
+        b: The other one.
+        model: What describes keypoints: a patch network, its name or file, `"sift"` or
+            `"rootsift"`, which is the default.
+        geometry: `"homography"` for a flat scene or a camera that only turned, `"fundamental"` for
+            anything rigid.
+        keypoints: At most so many a photo.
+        size: Photos with a longer side are shrunk to it first.
+        ratio: A match must be closer than this, times the second best, seen from either photo.
+        threshold: Largest error of an inlier, in pixels of the shrunk photos; by default 3 for a
+            homography and 1.5 for a fundamental matrix.
+        frames: How patches are cut, see `solar.describe.local`.
+
+    Returns:
+        The same for the same photos every time. Photos with nothing in common have matches by
+        chance, of which few are inliers.
+
+    Raises:
+        SolarError: A photo cannot be read, there is no such model, an argument makes no sense, or
+            OpenCV is not installed.
+    """
+    _check(geometry, ratio, threshold)
+    describer = local_model(model)
+    first, second = (
+        local_features(photo, describer, keypoints=keypoints, size=size, frames=frames)
+        for photo in (a, b)
+    )
+    return match_features(
+        first,
+        second,
+        geometry=geometry,
+        ratio=ratio,
+        threshold=threshold,
+        descriptor=local_name(describer),
+    )
+
+
+def match_features(
+    a: LocalFeatures,
+    b: LocalFeatures,
+    *,
+    geometry: Geometry = "homography",
+    ratio: float = RATIO,
+    threshold: float | None = None,
+    iterations: int = 10_000,
+    descriptor: str = "",
+) -> Matches:
+    """Match features that were found before: see `match`.
+
+    Args:
+        a: Features of the first photo.
+        b: Features of the second, by the same model.
+        geometry: As for `match`.
+        ratio: As for `match`.
+        threshold: As for `match`.
+        iterations: At most so many guesses at the geometry.
+        descriptor: The name of the model, for the result.
+    """
+    _check(geometry, ratio, threshold)
+    pairs = mutual_matches(a.descriptors, b.descriptors, ratio=ratio)
+    limit = THRESHOLD[geometry] if threshold is None else threshold
+    # Errors count in pixels of the pictures in which the keypoints were found.
+    matrix, inliers = estimate(
+        a.points[pairs[:, 0]] / np.float32(a.scale),
+        b.points[pairs[:, 1]] / np.float32(b.scale),
+        geometry,
+        limit,
+        iterations=iterations,
+    )
+    if matrix is not None:
+        matrix = _in_photos(matrix, geometry, a.scale, b.scale)
+    return Matches(
+        (len(a), len(b)), a.points, b.points, pairs, inliers, matrix, geometry, descriptor
+    )
+
+
+def mutual_matches(a: Floats, b: Floats, *, ratio: float = RATIO) -> Pairs:
+    """Pairs of rows that are each other's nearest, and clearly nearer than the second nearest.
+
+    Args:
+        a: (n, d), unit rows.
+        b: (m, d), unit rows.
+        ratio: The distance of a pair must be below this, times the distance from either of the two
+            to its second nearest; with 1 or more only the nearest count.
+
+    Returns:
+        (k, 2) int64, ascending; no row occurs twice.
+    """
+    if len(a) == 0 or len(b) == 0:
+        return np.empty((0, 2), np.int64)
+    rows = max(1, _BLOCK // len(b))
+    best_b, second_b = np.full((2, len(b)), -2.0, np.float32)  # of each row of b, so far
+    pairs, best, second = [], [], []
+    for start in range(0, len(a), rows):
+        similar = a[start : start + rows] @ b.T
+        i = np.arange(len(similar))
+        j = similar.argmax(axis=1)
+        top, top_b = similar[i, j], similar.max(axis=0)
+        i = i[top == top_b[j]]
+        j, first = np.unique(j[i], return_index=True)  # of equal rows of a the first
+        i = i[first]
+        # With the pairs gone, what is left in their rows and columns are the second best.
+        similar[i, j] = -2.0
+        next_b = similar.max(axis=0)
+        pairs.append(np.stack([start + i, j], axis=1))
+        best.append(top[i])
+        second.append(similar.max(axis=1)[i])
+        second_b = np.where(top_b > best_b, np.maximum(best_b, next_b), np.maximum(second_b, top_b))
+        best_b = np.maximum(best_b, top_b)
+    found, score, runner_up = (np.concatenate(parts) for parts in (pairs, best, second))
+    # What was best in its own block must still be when all are seen.
+    kept = score == best_b[found[:, 1]]
+    if ratio < 1:
+        runner_up = np.maximum(runner_up, second_b[found[:, 1]])
+        # Of unit vectors 2 − 2 s is the squared distance; rounding makes some negative.
+        kept &= np.maximum(1 - score, 0) < ratio**2 * (1 - runner_up)
+    found = found[kept]
+    _, first = np.unique(found[:, 1], return_index=True)  # equal rows again, of two blocks
+    found = found[first]
+    ordered: Pairs = found[np.argsort(found[:, 0])]
+    return ordered
+
+
+def estimate(
+    a: Floats,
+    b: Floats,
+    geometry: Geometry,
+    threshold: float,
+    *,
+    iterations: int = 10_000,
+) -> tuple[NDArray[np.float64] | None, NDArray[np.bool_]]:
+    """The geometry that most pairs of points agree on, by MAGSAC with a fixed seed.
+
+    Args:
+        a: (k, 2) points.
+        b: (k, 2) the points they match.
+        geometry: What to look for.
+        threshold: Largest error of an inlier, in pixels.
+        iterations: At most so many guesses.
+
+    Returns:
+        The matrix from a to b, or None where there are fewer than 4 (homography) or 8
+        (fundamental) pairs or inliers; and (k,) which pairs agree with it.
+    """
+    nothing = None, np.zeros(len(a), bool)
+    if len(a) < _LEAST[geometry]:
+        return nothing
+    cv2 = opencv()
+    find = cv2.findHomography if geometry == "homography" else cv2.findFundamentalMat
+    a, b = (np.ascontiguousarray(points, np.float32) for points in (a, b))
+    try:
+        matrix, mask = find(a, b, _settings(threshold, iterations))
+    except cv2.error:  # points that all lie on one line, say
+        return nothing
+    if matrix is None or mask is None or np.shape(matrix) != (3, 3):
+        return nothing
+    inliers = np.asarray(mask, bool).reshape(-1)
+    if inliers.sum() < _LEAST[geometry] or not np.isfinite(matrix).all():
+        return nothing
+    return np.asarray(matrix, np.float64), inliers
+
+
+def _settings(threshold: float, iterations: int) -> Any:
+    """What `cv2.USAC_MAGSAC` stands for, with a seed, and in one thread so that it matters."""
+    cv2 = opencv()
+    settings = cv2.UsacParams()
+    settings.score = cv2.SCORE_METHOD_MAGSAC
+    settings.sampler = cv2.SAMPLING_UNIFORM
+    settings.loMethod = cv2.LOCAL_OPTIM_SIGMA
+    settings.loIterations, settings.loSampleSize = 10, 50
+    settings.final_polisher, settings.final_polisher_iterations = cv2.MAGSAC, 3
+    settings.confidence, settings.maxIterations = 0.9999, iterations
+    settings.threshold = threshold
+    settings.randomGeneratorState, settings.isParallel = 0, False
+    return settings
+
+
+def _in_photos(
+    matrix: NDArray[np.float64], geometry: Geometry, scale_a: float, scale_b: float
+) -> NDArray[np.float64]:
+    """The matrix between whole photos from that between pictures shrunk by these factors."""
+    to_a = np.diag([1 / scale_a, 1 / scale_a, 1])
+    from_b = np.diag([scale_b, scale_b, 1])
+    if geometry == "homography":
+        matrix = from_b @ matrix @ to_a
+        return matrix / matrix[2, 2] if abs(matrix[2, 2]) > 1e-12 else matrix
+    matrix = np.linalg.inv(from_b) @ matrix @ to_a  # lines go the other way
+    return matrix / np.linalg.norm(matrix)
+
+
+def _check(geometry: str, ratio: float, threshold: float | None) -> None:
+    if geometry not in get_args(Geometry):
+        raise SolarError(f"The geometry is homography or fundamental, not {geometry!r}.")
+    if not ratio > 0 or (threshold is not None and not threshold > 0):
+        raise SolarError("The ratio and the threshold of matches are positive numbers.")

@@ -1,0 +1,210 @@
+"""Geometric verification: the best photos of a search, matched with the query point by point.
+
+A global descriptor says that two photos look alike; keypoints that fit one geometry say that they
+show the same thing. The first `top` photos are matched with the query. Those with enough inliers
+are verified and come first, the most inliers ahead; the others follow in the order they had, and
+after them what was not looked at. So a photo that cannot be verified (another side of the house,
+night) is not thrown below one that nobody checked, and nothing new is found: verification sorts.
+
+Features of indexed photos are kept in files (`solar.describe.local_cache`), so that only the first
+search that meets a photo has to look for its keypoints.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from solar.describe.local import Frames, LocalFeatures, local_features, local_model
+from solar.describe.local_cache import LocalCache
+from solar.errors import SolarError
+from solar.images import photo_finder
+from solar.search.engine import Engine, Hit
+from solar.search.match import RATIO, Geometry, match_features
+
+if TYPE_CHECKING:
+    from solar.images import Box, Source
+    from solar.models import PatchNet
+
+# Right photos need a few hundred guesses; the rest would go into photos that match nowhere.
+_ITERATIONS = 1000
+
+Find = Callable[[str], "Source | None"]
+"""Where an indexed photo is, by its path; None for one that is nowhere."""
+
+
+@dataclass(frozen=True)
+class VerifySettings:
+    """How to verify.
+
+    Attributes:
+        top: How many of the best photos are matched with the query.
+        inliers: From so many on a photo counts as verified.
+        model: What describes keypoints, as for `solar.match`.
+        keypoints: At most so many a photo.
+        size: Photos with a longer side are shrunk to it first.
+        geometry: What matches must agree on.
+        ratio: As for `solar.match`.
+        threshold: Largest error of an inlier in pixels. Buildings are not flat, and a homography
+            with some room holds more of one together.
+        frames: How patches are cut, see `solar.describe.local`.
+        photos: Where the indexed photos are, if not where the index remembers them.
+    """
+
+    top: int = 50
+    inliers: int = 8
+    model: PatchNet | str | Path | None = None
+    keypoints: int = 1000
+    size: int = 1024
+    geometry: Geometry = "homography"
+    ratio: float = RATIO
+    threshold: float = 8.0
+    frames: Frames = "wide"
+    photos: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.top, self.inliers, self.keypoints, self.size) < 1:
+            raise SolarError(
+                "Verification takes whole numbers from 1 up: top, inliers, keypoints and size."
+            )
+
+
+class Verifier:
+    """Matches queries with photos whose features it keeps.
+
+    Args:
+        find: Where the photos are.
+        cache: The folder to keep their features in; None keeps none.
+        settings: How to verify.
+
+    Raises:
+        SolarError: There is no such model, or OpenCV is not installed.
+    """
+
+    def __init__(
+        self, find: Find, cache: str | Path | None, settings: VerifySettings | None = None
+    ) -> None:
+        self.settings = settings or VerifySettings()
+        self._find = find
+        self._model = local_model(self.settings.model)
+        self._finding = {
+            "keypoints": self.settings.keypoints,
+            "size": self.settings.size,
+            "frames": self.settings.frames,
+        }
+        self.cache = None if cache is None else LocalCache(cache, self._model, **self._finding)
+
+    def query(self, photo: Source, *, box: Box | None = None) -> LocalFeatures:
+        """The features of a query, or of its box.
+
+        Raises:
+            SolarError: The photo cannot be read, or the box misses it.
+        """
+        wanted = self.settings
+        return local_features(
+            photo,
+            self._model,
+            keypoints=wanted.keypoints,
+            size=wanted.size,
+            box=box,
+            frames=wanted.frames,
+        )
+
+    def features(self, path: str) -> LocalFeatures:
+        """The features of an indexed photo, from the cache where it has them.
+
+        Raises:
+            SolarError: The photo is not there any more, or cannot be read.
+        """
+        photo = self._find(path)
+        if photo is None:
+            raise SolarError(f"There is no photo {path}.")
+        features = self.cache.get(path, photo) if self.cache else None
+        if features is None:
+            features = self.query(photo)
+            if self.cache:
+                self.cache.put(path, photo, features)
+        return features
+
+    def inliers(self, query: LocalFeatures, photo: LocalFeatures) -> int:
+        """How many matches of a query with a photo fit one geometry."""
+        wanted = self.settings
+        matches = match_features(
+            query,
+            photo,
+            geometry=wanted.geometry,
+            ratio=wanted.ratio,
+            threshold=wanted.threshold,
+            iterations=_ITERATIONS,
+        )
+        return int(matches.inliers.sum())
+
+    def verify(self, queries: Sequence[LocalFeatures], hits: Sequence[Hit]) -> list[Hit]:
+        """Put the verified ones of the first hits ahead; see the top of this module.
+
+        Args:
+            queries: Features of the query's photos; of several the one that matches best counts.
+            hits: What a search found, best first.
+
+        Returns:
+            The same photos with their scores; those that were matched know their inliers. Photos
+            that are gone or cannot be read do not, which a warning says.
+        """
+        looked_at, others = hits[: self.settings.top], hits[self.settings.top :]
+
+        def counted(hit: Hit) -> Hit | SolarError:
+            try:
+                photo = self.features(hit.path)
+            except SolarError as error:
+                return error
+            return replace(hit, inliers=max(self.inliers(query, photo) for query in queries))
+
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, max(len(looked_at), 1))) as threads:
+            results = list(threads.map(counted, looked_at))
+        errors = [result for result in results if isinstance(result, SolarError)]
+        if errors:
+            more = f" And {len(errors) - 1} more." if len(errors) > 1 else ""
+            warnings.warn(f"Not verified: {errors[0]}{more}", stacklevel=2)
+        checked = [
+            hit if isinstance(result, SolarError) else result
+            for hit, result in zip(looked_at, results, strict=True)
+        ]
+        return [*reordered(checked, self.settings.inliers), *others]
+
+
+def reordered(hits: Sequence[Hit], least: int) -> list[Hit]:
+    """Hits with at least so many inliers first, most ahead; the rest in the order they have."""
+    verified = [hit for hit in hits if (hit.inliers or 0) >= least]
+    others = [hit for hit in hits if (hit.inliers or 0) < least]
+    return [*sorted(verified, key=lambda hit: -(hit.inliers or 0)), *others]
+
+
+def index_verifier(engine: Engine, settings: VerifySettings) -> Verifier:
+    """What verifies the photos of an index.
+
+    Features are kept in the index's folder; those of an index on a server in the user's cache.
+
+    Raises:
+        SolarError: Nobody knows where the photos are, or there is no such model.
+    """
+    root = settings.photos or engine.made.root
+    if root is None:
+        raise SolarError(
+            "The index does not know where its photos are, which verification has to look at: say "
+            "so with --photos, or photos= in VerifySettings."
+        )
+    folder = getattr(engine, "folder", None)
+    if folder is None:
+        from solar.models.zoo import cache_directory
+
+        name = hashlib.sha256(str(Path(root).resolve()).encode()).hexdigest()[:16]
+        folder = cache_directory() / "local" / name
+    else:
+        folder = folder / "local"
+    return Verifier(photo_finder(root), folder, settings)

@@ -1,0 +1,219 @@
+"""A whole collection on one map: photos that look alike lie close together.
+
+Vectors are reduced to 50 numbers by PCA and to two by t-SNE. Of a large collection only a sample
+goes that way; every other photo is placed among the photos of the sample that are most like it, so
+t-SNE takes no longer than for the sample.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.errors import SolarError
+
+if TYPE_CHECKING:
+    from solar.search import Index
+
+Vectors: TypeAlias = npt.NDArray[np.float32]
+Method: TypeAlias = Literal["tsne", "pca"]
+
+CACHE = "map.npz"
+"""Where an index in a folder keeps its map."""
+
+LANDMARKS = 3000
+"""How many photos t-SNE arranges at most: about 15 s on one core."""
+
+_FEWEST = 12  # fewer have no neighbourhoods to keep
+_COMPONENTS = 50
+_NEIGHBOURS = 5
+_ROWS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class CollectionMap:
+    """Where photos lie.
+
+    Attributes:
+        paths: The photos.
+        points: (n, 2) x to the right and y down, in 0..1.
+        method: `tsne`, or `pca` where t-SNE was not possible.
+    """
+
+    paths: tuple[str, ...]
+    points: Vectors
+    method: Method
+
+
+def choose_method(count: int) -> tuple[Method, str]:
+    """How that many photos are arranged; and if not by t-SNE, a sentence that says why."""
+    if count < _FEWEST:
+        return "pca", f"{count} photos are too few for t-SNE: the map shows two main directions."
+    if importlib.util.find_spec("sklearn") is None:
+        return "pca", (
+            "The map shows two main directions only: for t-SNE pip install 'solar-retrieval[show]'."
+        )
+    return "tsne", ""
+
+
+def map_collection(
+    vectors: npt.ArrayLike, *, seed: int = 0, method: Method | None = None
+) -> Vectors:
+    """Arrange vectors in the plane, the same way every time.
+
+    Args:
+        vectors: (n, dim), finite.
+        seed: Another seed gives another, equally good map.
+        method: What `choose_method` says if not given.
+
+    Returns:
+        (n, 2) in 0..1; the longer side fills the range, the shorter one is in its middle.
+    """
+    array = np.asarray(vectors)
+    if array.ndim != 2:
+        raise SolarError(f"A map is made of vectors (n, dim), not of the shape {array.shape}.")
+
+    def pieces() -> Iterator[Vectors]:
+        for start in range(0, len(array), _ROWS):
+            yield np.asarray(array[start : start + _ROWS], np.float32)
+
+    return _arrange(pieces, len(array), seed, method or choose_method(len(array))[0])
+
+
+def map_index(index: Index, *, seed: int = 0, refresh: bool = False) -> CollectionMap:
+    """Arrange all photos of an index; one in a folder keeps the map until its photos change.
+
+    Args:
+        index: An open index.
+        seed: Another seed gives another map.
+        refresh: Do not read a map that was kept.
+    """
+    method = choose_method(len(index))[0]
+    file = key = None
+    if (folder := getattr(index.engine, "folder", None)) is not None:
+        file, key = Path(folder) / CACHE, f"{index.info()['version']} {seed} {method}"
+        kept = None if refresh else _read(file, key)
+        if kept is not None:
+            return kept
+    paths: list[str] = []
+
+    def pieces() -> Iterator[Vectors]:
+        paths.clear()  # of two passes the last one counts
+        for photos, vectors in index.engine.batches(_ROWS):
+            paths.extend(photo.path for photo in photos)
+            yield vectors
+
+    points = _arrange(pieces, len(index), seed, method)
+    count = min(len(paths), len(points))  # a writer may have been at work
+    found = CollectionMap(tuple(paths[:count]), points[:count], method)
+    if file is not None and key is not None:
+        _write(file, key, found)
+    return found
+
+
+def _arrange(
+    pieces: Callable[[], Iterable[Vectors]], count: int, seed: int, method: Method
+) -> Vectors:
+    """Arrange `count` rows that `pieces` gives anew each time it is called."""
+    chance = np.random.default_rng(seed)
+    chosen = np.sort(chance.permutation(count)[:LANDMARKS])
+    sample = _pick(pieces(), chosen)
+    if not len(sample):
+        return np.empty((0, 2), np.float32)
+    mean = sample.mean(axis=0)
+    axes = _axes(sample - mean, min(_COMPONENTS, *sample.shape), chance)
+    reduced = (sample - mean) @ axes
+    flat = _plane(reduced, seed) if method == "tsne" else _two(reduced)
+    if count > len(sample):
+        rows = ((piece - mean) @ axes for piece in pieces())
+        flat = np.concatenate([_place(piece, reduced, flat) for piece in rows])
+    return _unit(flat)
+
+
+def _pick(pieces: Iterable[Vectors], rows: npt.NDArray[np.int64]) -> Vectors:
+    """The given rows, ascending, of an array that comes in pieces."""
+    found, start = [], 0
+    for piece in pieces:
+        here = rows[(rows >= start) & (rows < start + len(piece))] - start
+        found.append(np.asarray(piece[here], np.float32))
+        start += len(piece)
+    return np.concatenate(found) if found else np.empty((0, 0), np.float32)
+
+
+def _axes(centred: Vectors, components: int, chance: np.random.Generator) -> Vectors:
+    """Main directions (dim, components) by subspace iteration, which no dimension makes slow."""
+    axes = chance.standard_normal((centred.shape[1], components)).astype(np.float32)
+    for _ in range(8):
+        axes = np.linalg.qr(centred.T @ (centred @ axes))[0]
+    # Turn them so that the first has the largest spread, and a sign does not depend on chance.
+    _, _, turn = np.linalg.svd(centred @ axes, full_matrices=False)
+    axes = axes @ turn.T
+    signs = np.sign(np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0))
+    return np.asarray(axes * np.where(signs == 0, 1, signs), np.float32)
+
+
+def _plane(reduced: Vectors, seed: int) -> Vectors:
+    from sklearn.manifold import TSNE
+
+    limits = importlib.import_module("threadpoolctl").threadpool_limits  # comes with scikit-learn
+    # One thread: the sums of several come in any order, and t-SNE makes much of the last digit.
+    with limits(1):
+        perplexity = min(30.0, (len(reduced) - 1) / 3)
+        arranged = TSNE(2, perplexity=perplexity, init="pca", random_state=seed, n_jobs=1)
+        return np.asarray(arranged.fit_transform(reduced), np.float32)
+
+
+def _two(reduced: Vectors) -> Vectors:
+    """The first two directions, with zeros where there are fewer."""
+    return np.pad(reduced[:, :2], ((0, 0), (0, max(0, 2 - reduced.shape[1]))))
+
+
+def _place(rows: Vectors, landmarks: Vectors, points: Vectors) -> Vectors:
+    """Places between those of the nearest landmarks; on a landmark where it is the same."""
+    squares = (landmarks**2).sum(axis=1) - 2 * rows @ landmarks.T
+    count = min(_NEIGHBOURS, len(landmarks))
+    nearest = np.argpartition(squares, count - 1, axis=1)[:, :count]
+    distance = np.linalg.norm(rows[:, None] - landmarks[nearest], axis=2)
+    # Steep weights keep a photo with its most similar one, not in the empty middle of several.
+    weight = (distance + 1e-6) ** -4.0
+    weight /= weight.sum(axis=1, keepdims=True)
+    return np.asarray((weight[..., None] * points[nearest]).sum(axis=1), np.float32)
+
+
+def _unit(points: Vectors) -> Vectors:
+    low, high = points.min(axis=0), points.max(axis=0)
+    side = float((high - low).max())
+    if side <= 0:
+        return np.full_like(points, 0.5)
+    unit = (points - (low + high) / 2) / side + 0.5
+    return np.asarray(unit.clip(0, 1), np.float32)
+
+
+def _read(file: Path, key: str) -> CollectionMap | None:
+    """A map that was kept, if it is whole and of the same photos."""
+    try:
+        with np.load(file, allow_pickle=False) as kept:
+            facts, points = json.loads(kept["facts"].tobytes()), kept["points"]
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        return None
+    if facts["key"] != key:
+        return None
+    return CollectionMap(tuple(facts["paths"]), points, facts["method"])
+
+
+def _write(file: Path, key: str, found: CollectionMap) -> None:
+    from solar.files import replacing
+
+    facts = json.dumps({"key": key, "method": found.method, "paths": found.paths}).encode()
+    # A map can be made again, so an index that cannot be written to is none the worse.
+    with contextlib.suppress(SolarError), replacing(file) as part, part.open("wb") as opened:
+        np.savez(opened, facts=np.frombuffer(facts, np.uint8), points=found.points)

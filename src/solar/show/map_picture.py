@@ -1,0 +1,104 @@
+"""The map of a collection as a picture: thumbnails close to where their photos lie, none hidden."""
+
+from collections.abc import Callable
+from math import ceil, sqrt
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from solar.errors import SolarError
+from solar.images import Source, load
+from solar.show.collection_map import CollectionMap, Vectors
+from solar.show.lettering import PAPER
+
+_MOST = 40  # cells a side, where there are more photos than can be shown
+_EACH = 4  # photos that may try for a place in a full neighbourhood
+_REACH = 2.0  # how many cells they may be moved
+_EMPTY = (226, 226, 230)
+
+
+def draw_map(
+    found: CollectionMap, find: Callable[[str], Source | None], *, side: int = 2000
+) -> tuple[Image.Image, int]:
+    """Draw a map with thumbnails on a grid.
+
+    Args:
+        found: Where photos lie.
+        find: From a path to the photo, as `solar.show.rankings.photo_finder` makes it. A photo that
+            is not there any more becomes a grey square.
+        side: Width and height of the picture.
+
+    Returns:
+        The picture, and how many photos it shows: all where there is room, otherwise a few of
+        every region.
+    """
+    columns = min(max(ceil(sqrt(2.5 * len(found.paths))), 1), _MOST)
+    cell = side // columns
+    picture = Image.new("RGB", (side, side), PAPER)
+    edge = (side - columns * cell) // 2
+    places = grid_places(found.points, columns)
+    for photo, (row, column) in places.items():
+        thumbnail = _thumbnail(find(found.paths[photo]), cell - max(1, cell // 24))
+        picture.paste(thumbnail, (edge + column * cell, edge + row * cell))
+    return picture, len(places)
+
+
+def grid_places(points: Vectors, columns: int) -> dict[int, tuple[int, int]]:
+    """Give points a cell of their own each, close to where they are.
+
+    Args:
+        points: (n, 2) x and y in 0..1.
+        columns: Cells a side.
+
+    Returns:
+        By the number of the point its row and column. Every point has one if the cells are twice as
+        many; otherwise those that find one in their neighbourhood, at most one a cell.
+    """
+    scaled = np.asarray(points, np.float64) * columns
+    cells = np.minimum(scaled.astype(int), columns - 1)
+    away = np.abs(scaled - cells - 0.5).max(axis=1)
+    rank = _rank_within(cells[:, 1] * columns + cells[:, 0], away)
+    plenty = 2 * len(points) <= columns**2
+    wanted = np.lexsort((away, rank))
+    if not plenty:
+        wanted = wanted[rank[wanted] < _EACH]
+    free = np.stack(np.divmod(np.arange(columns**2), columns), axis=1)
+    places: dict[int, tuple[int, int]] = {}
+    for number in wanted.tolist():
+        if not len(free):
+            break
+        distance = np.hypot(*(free + 0.5 - scaled[number, ::-1]).T)
+        best = int(distance.argmin())
+        if plenty or distance[best] <= _REACH:
+            places[number] = (int(free[best, 0]), int(free[best, 1]))
+            free = np.delete(free, best, axis=0)
+    return places
+
+
+def _rank_within(
+    groups: npt.NDArray[np.int64], values: npt.NDArray[np.float64]
+) -> npt.NDArray[np.int64]:
+    """The rank of each value among those of its group, from 0."""
+    order = np.lexsort((values, groups))
+    ordered = groups[order]
+    first = np.searchsorted(ordered, ordered)
+    rank = np.empty(len(groups), np.int64)
+    rank[order] = np.arange(len(groups)) - first
+    return rank
+
+
+def _thumbnail(source: Source | None, side: int) -> Image.Image:
+    """The middle square of a photo."""
+    try:
+        if source is None:
+            raise SolarError("There is no such photo.")
+        pixels = load(source, 4 * side, mode="fast").pixels
+    except SolarError:
+        return Image.new("RGB", (side, side), _EMPTY)
+    photo = Image.fromarray(pixels)
+    short = min(photo.size)
+    left, top = (photo.width - short) // 2, (photo.height - short) // 2
+    return photo.resize(
+        (side, side), Image.Resampling.LANCZOS, box=(left, top, left + short, top + short)
+    )

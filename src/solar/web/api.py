@@ -1,21 +1,29 @@
 """The operations of the web app, as JSON under /api/v1."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import AsyncIterator
 from enum import IntEnum
-from typing import Annotated, Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 from fastapi import APIRouter, Path, Query, Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 
 from solar.errors import SolarError
 from solar.web import schemas
-from solar.web.photos import LARGEST
+from solar.web.photos import LARGEST, Seen
 from solar.web.problems import WebError
 from solar.web.searching import Ranking, Wanted, depth_for
 from solar.web.service import Service
+
+if TYPE_CHECKING:
+    from solar.search.match import Matches
+    from solar.show.attention import AttentionSource
 
 NDJSON = "application/x-ndjson"
 _PictureId = Annotated[schemas.PhotoId, Path()]
@@ -92,10 +100,99 @@ def create_router(service: Service) -> APIRouter:
         stages = [ranking async for ranking in rankings]
         return service.page(asked, seen, stages[-1])
 
+    @router.post("/attention")
+    async def attention(asked: schemas.AttentionRequest) -> schemas.AttentionAnswer:
+        """Tell where a location of a photo looks.
+
+        The first click on a photo runs the network; those that follow take milliseconds.
+        """
+        started = perf_counter()
+        seen = await service.threads.run(service.seen, asked.photo)
+        eye = service.eye(asked.model)
+        source, cached = await service.attention.source(seen, eye)
+        return await service.threads.run(_row, source, asked, cached, started)
+
+    @router.post("/matches")
+    async def matches(asked: schemas.MatchRequest) -> schemas.MatchAnswer:
+        """Compare two photos point by point."""
+        a, b = [await service.threads.run(service.seen, one) for one in (asked.a, asked.b)]
+        (found, seconds), cached = await service.matching.match(a, b, asked.box)
+        return _matched(service, (a, b), found, seconds, cached)
+
+    @router.get("/map", responses={202: {"model": schemas.Progress}})
+    async def collection_map(response: Response) -> schemas.MapAnswer:
+        """Give every photo a place, alike ones close together; 202 while that is worked out."""
+        found = service.explorer.ask(len(service.collection))
+        if found is None:
+            return JSONResponse({"progress": 0.0}, 202)  # type: ignore[return-value]
+        numbers = await service.threads.run(service.collection.numbers, found.paths)
+        points = [
+            schemas.MapPoint(id=str(number), x=round(float(x), 5), y=round(float(y), 5))
+            for number, (x, y) in zip(numbers, found.points, strict=True)
+            if number is not None
+        ]
+        return schemas.MapAnswer(points=points, method=found.method)
+
+    @router.post("/photos", status_code=202, openapi_extra=_upload("photos", many=True))
+    async def add(request: Request) -> schemas.JobStarted:
+        """Add photos to the collection, where this server allows it."""
+        service.adder.check()
+        async with _form(request, "photos", service.settings.max_uploads) as uploads:
+            files = [(_shown(upload.filename or ""), upload.file) for upload in uploads]
+            return schemas.JobStarted(job=await service.adder.start(files))
+
+    @router.get("/jobs/{id}")
+    async def job(id: Annotated[str, Path(max_length=40)]) -> schemas.Job:
+        """Tell how far the adding of photos is."""
+        return service.adder.job(id)
+
     return router
 
 
-def _wanted(service: Service, asked: schemas.SearchRequest, seen: Any) -> Wanted:
+def _row(
+    source: AttentionSource, asked: schemas.AttentionRequest, cached: bool, started: float
+) -> schemas.AttentionAnswer:
+    row = source.row(asked.x, asked.y, asked.layer)
+    rows, columns = row.shape
+    cell = divmod(source.layer(asked.layer).place((asked.x, asked.y)), columns)
+    return schemas.AttentionAnswer(
+        layer=asked.layer,
+        rows=rows,
+        columns=columns,
+        row=[float(f"{value:.4g}") for value in row.ravel().tolist()],
+        cell=cell,
+        extent=source.extent(asked.layer),
+        seconds=round(perf_counter() - started, 5),
+        cached=cached,
+    )
+
+
+def _matched(
+    service: Service, photos: tuple[Seen, Seen], found: Matches, seconds: float, cached: bool
+) -> schemas.MatchAnswer:
+    pairs = found.pairs[found.inliers]
+    ends = np.hstack([found.points_a[pairs[:, 0]], found.points_b[pairs[:, 1]]]).round(1)
+    a, b = (
+        schemas.MatchedPhoto(
+            id=seen.id,
+            width=seen.width,
+            height=seen.height,
+            photo=service.addresses(seen.id, seen.version)["photo"],
+        )
+        for seen in photos
+    )
+    return schemas.MatchAnswer(
+        keypoints=found.keypoints,
+        matches=len(found.pairs),
+        inliers=ends.astype(np.float64).round(1).tolist(),
+        a=a,
+        b=b,
+        seconds=round(seconds, 5),
+        cached=cached,
+    )
+
+
+def _wanted(service: Service, asked: schemas.SearchRequest, seen: Seen) -> Wanted:
     only = asked.filter or schemas.Filter.model_construct()
     scores = [s for s in (asked.min_score, only.min_score) if s is not None]
     return Wanted(
@@ -114,7 +211,7 @@ def _wanted(service: Service, asked: schemas.SearchRequest, seen: Any) -> Wanted
 async def _lines(
     service: Service,
     asked: schemas.SearchRequest,
-    seen: Any,
+    seen: Seen,
     first: Ranking,
     rest: AsyncIterator[Ranking],
 ) -> AsyncIterator[str]:

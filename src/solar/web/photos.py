@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.images import find_photos, image_size, load
+from solar.images import image_size, load, photo_finder
 from solar.search import Index
 from solar.search.engine import Photo
 from solar.web.kept import Kept
@@ -166,25 +166,22 @@ def version_of(name: str) -> str:
 
 
 def finder(root: str | Path | None) -> Callable[[str], Path | bytes | None]:
-    """How to get a photo by its name from a folder, a list or a tar shard; None if it is gone."""
+    """How to get an indexed photo by its name; None for one that is not there any more."""
     if root is None:
         return lambda name: None
-    folder = Path(root)
-    if folder.is_dir():
-
-        def in_folder(name: str) -> Path | None:
-            # An index may come from a stranger: its names must not lead out of the folder.
-            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-                return None
-            return path if (path := folder / name).is_file() else None
-
-        return in_folder
     try:
-        photos = find_photos(folder)
+        find = photo_finder(root)
     except SolarError:
         return lambda name: None
-    numbers = {name: number for number, name in enumerate(photos.names)}
-    return lambda name: photos.read(numbers[name]) if name in numbers else None
+    if not Path(root).is_dir():
+        return find
+
+    def inside(name: str) -> Path | bytes | None:
+        # An index may come from a stranger: its names must not lead out of the folder.
+        path = PurePosixPath(name)
+        return None if path.is_absolute() or ".." in path.parts else find(name)
+
+    return inside
 
 
 class Uploads:

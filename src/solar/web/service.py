@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from solar.errors import SolarError
 from solar.search import Hit, Index
 from solar.web import schemas
 from solar.web.access import Keys
+from solar.web.adding import Adder
 from solar.web.eyes import Eye
 from solar.web.kept import Kept
+from solar.web.looking import Attention, Explorer, Matching
 from solar.web.metrics import Metrics
 from solar.web.photos import LARGEST, Collection, Seen, Uploads, check_photo, picture, version_of
 from solar.web.problems import WebError
 from solar.web.searching import Ranking, Searcher
 from solar.web.settings import WebSettings
 from solar.web.work import NetworkThread, Threads
+
+if TYPE_CHECKING:
+    from solar.search.verify import Verifier
 
 _PICTURES_WAITING = 512
 
@@ -48,7 +54,17 @@ class Service:
         )
         self.threads = Threads(settings.threads, 2 * settings.queue)
         self.picturing = Threads(settings.threads, _PICTURES_WAITING)
-        self.searcher = Searcher(self.collection, self.network, self.threads)
+        self.searcher = Searcher(
+            self.collection, self.network, self.threads, self._verifier if _has_cv2() else None
+        )
+        self.attention = Attention(self.network, settings.attention_bytes, settings.attention_size)
+        self.matching = Matching(self.threads)
+        self.explorer = Explorer(index)
+        self.adder = Adder(
+            *(self.collection, self.eye(None), settings, self.network, self.threads),
+            changed=self.searcher.forget,
+        )
+        self._made_verifier: Verifier | None = None
         self._pictures: Kept[tuple[str, str, int], bytes] = Kept(settings.picture_bytes, len)
         self._gauges()
 
@@ -86,12 +102,22 @@ class Service:
             return self.collection.seen(int(identity))
         return self.uploads.get(identity)
 
+    def _verifier(self) -> Verifier:
+        """What verifies hits, made when it is first needed."""
+        if self._made_verifier is None:
+            from solar.search.verify import VerifySettings, index_verifier
+
+            engine = self.collection.index.engine
+            settings = VerifySettings(photos=self.collection.root)
+            self._made_verifier = index_verifier(engine, settings)
+        return self._made_verifier
+
     # What visitors get
 
     def info(self) -> schemas.Info:
         """About the collection."""
         settings, index = self.settings, self.collection.index
-        matching = find_spec("cv2") is not None
+        matching = _has_cv2()
         return schemas.Info(
             name=settings.name,
             photos=len(index),
@@ -111,7 +137,7 @@ class Service:
                 verify=matching,
                 match=matching,
                 labels=self.collection.labelled,
-                map=find_spec("sklearn") is not None,
+                map=True,
             ),
         )
 
@@ -213,7 +239,7 @@ class Service:
             same_label=label == seen.label if both else None,
             width=known.width,
             height=known.height,
-            inliers=getattr(hit, "inliers", None),
+            inliers=hit.inliers,
             moved=None if before is None or ranking.stage == "search" else before - rank,
             **self.addresses(str(number), version_of(hit.path)),
         )
@@ -225,7 +251,13 @@ class Service:
         show("solar_work_length", "Tasks decoding or searching.", lambda: self.threads.waiting)
         show("solar_picture_bytes", "Memory of pictures kept.", lambda: self._pictures.bytes)
         show("solar_upload_bytes", "Memory of uploaded queries.", lambda: self.uploads.nbytes)
+        show("solar_attention_bytes", "Memory of attention kept.", lambda: self.attention.nbytes)
+        show("solar_match_bytes", "Memory of matches kept.", lambda: self.matching.nbytes)
         show("solar_ranking_bytes", "Memory of rankings kept.", lambda: self.searcher.bytes)
+
+
+def _has_cv2() -> bool:
+    return find_spec("cv2") is not None
 
 
 def model_name(index: Index) -> str:

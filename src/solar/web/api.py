@@ -15,6 +15,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 
 from solar.errors import SolarError
+from solar.images import Box
 from solar.web import schemas
 from solar.web.photos import LARGEST, Seen
 from solar.web.problems import WebError
@@ -116,7 +117,7 @@ def create_router(service: Service) -> APIRouter:
     async def matches(asked: schemas.MatchRequest) -> schemas.MatchAnswer:
         """Compare two photos point by point."""
         a, b = [await service.threads.run(service.seen, one) for one in (asked.a, asked.b)]
-        (found, seconds), cached = await service.matching.match(a, b, asked.box)
+        (found, seconds), cached = await service.matching.match(a, b, _box(asked.box))
         return _matched(service, (a, b), found, seconds, cached)
 
     @router.get("/map", responses={202: {"model": schemas.Progress}})
@@ -160,8 +161,8 @@ def _row(
         rows=rows,
         columns=columns,
         row=[float(f"{value:.4g}") for value in row.ravel().tolist()],
-        cell=cell,
-        extent=source.extent(asked.layer),
+        cell=list(cell),
+        extent=list(source.extent(asked.layer)),
         seconds=round(perf_counter() - started, 5),
         cached=cached,
     )
@@ -182,7 +183,7 @@ def _matched(
         for seen in photos
     )
     return schemas.MatchAnswer(
-        keypoints=found.keypoints,
+        keypoints=list(found.keypoints),
         matches=len(found.pairs),
         inliers=ends.astype(np.float64).round(1).tolist(),
         a=a,
@@ -198,7 +199,7 @@ def _wanted(service: Service, asked: schemas.SearchRequest, seen: Seen) -> Wante
     return Wanted(
         seen,
         service.eye(asked.model),
-        asked.box,
+        _box(asked.box),
         asked.expand,
         asked.verify,
         only.label,
@@ -206,6 +207,10 @@ def _wanted(service: Service, asked: schemas.SearchRequest, seen: Seen) -> Wante
         max(scores, default=None),
         depth_for(asked.offset + asked.k + 1),
     )
+
+
+def _box(box: list[float] | None) -> Box | None:
+    return None if box is None else (box[0], box[1], box[2], box[3])
 
 
 async def _lines(

@@ -225,6 +225,11 @@ def picture(source: Path | bytes, size: int, quality: int = 85) -> bytes:
     return buffer.getvalue()
 
 
+def told_of_upload(error: SolarError) -> str:
+    """What is wrong with an uploaded photo, in words of who sent it."""
+    return str(error).replace("The photo given as bytes", "The file")
+
+
 def check_photo(data: bytes, max_pixels: int) -> tuple[int, int]:
     """Width and height of an uploaded photo, from its header.
 
@@ -234,7 +239,7 @@ def check_photo(data: bytes, max_pixels: int) -> tuple[int, int]:
     try:
         width, height = image_size(data)
     except SolarError as error:
-        raise WebError(415, str(error).replace("The photo given as bytes", "The file")) from error
+        raise WebError(415, told_of_upload(error)) from error
     if width * height > max_pixels:
         raise WebError(
             413,

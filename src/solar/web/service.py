@@ -17,7 +17,16 @@ from solar.web.eyes import Eye
 from solar.web.kept import Kept
 from solar.web.looking import Attention, Explorer, Matching
 from solar.web.metrics import Metrics
-from solar.web.photos import LARGEST, Collection, Seen, Uploads, check_photo, picture, version_of
+from solar.web.photos import (
+    LARGEST,
+    Collection,
+    Seen,
+    Uploads,
+    check_photo,
+    picture,
+    told_of_upload,
+    version_of,
+)
 from solar.web.problems import WebError
 from solar.web.searching import Ranking, Searcher
 from solar.web.settings import WebSettings
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
     from solar.search.verify import Verifier
 
 _PICTURES_WAITING = 512
+_SMALL = 320
 
 
 class Service:
@@ -148,7 +158,7 @@ class Service:
             extra["k"] = key
         base = f"/api/v1/photos/{identity}"
         return {
-            "thumbnail": f"{base}/thumbnail?{urlencode({'w': 320, **extra})}",
+            "thumbnail": f"{base}/thumbnail?{urlencode({'w': _SMALL, **extra})}",
             "photo": f"{base}/photo?{urlencode(extra)}",
         }
 
@@ -184,9 +194,19 @@ class Service:
         return schemas.PhotoPage(total=total, photos=photos)
 
     async def take(self, name: str, data: bytes) -> Seen:
-        """Keep an uploaded photo to search with."""
+        """Keep an uploaded photo to search with.
+
+        Raises:
+            WebError: It is no photo, is damaged, or is too large.
+        """
         size = await self.threads.run(check_photo, data, self.settings.max_pixels)
-        return self.uploads.add(name, data, size)
+        try:
+            small = await self.picturing.run(picture, data, _SMALL)
+        except SolarError as error:
+            raise WebError(422, told_of_upload(error)) from error
+        seen = self.uploads.add(name, data, size)
+        self._pictures.put((seen.id, seen.version, _SMALL), small)  # it is asked for next
+        return seen
 
     async def picture(self, identity: str, size: int) -> bytes:
         """A photo as a JPEG, made once."""

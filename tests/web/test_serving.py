@@ -3,19 +3,14 @@
 import contextlib
 import http.client
 import json
-import os
-import re
 import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from running import solar
+from web_server import served
 from web_visits import PHOTOS, Home
 
 from solar.errors import SolarError
@@ -23,31 +18,6 @@ from solar.web.serving import check_exposure, comparison
 from solar.web.settings import WebSettings
 
 GIB = 2**30
-
-
-@contextlib.contextmanager
-def served(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
-    """A running server, its host and its port."""
-    command = [sys.executable, "-c", "from solar.cli import main; main()", "serve", "--port", "0"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
-    process = subprocess.Popen(
-        [*command, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        found = re.search(r"http://\S+/", line)
-        assert found, line + process.communicate()[1]
-        address = urlsplit(found[0])
-        yield process, str(address.hostname), int(address.port or 0)
-    finally:
-        process.kill()
-        process.wait()
-        process.communicate()
 
 
 def ask(host: str, port: int, path: str) -> dict[str, object]:

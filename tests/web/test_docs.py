@@ -14,9 +14,9 @@ def test_the_client_of_the_guide_finds_photos(
     home: Home, photo: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
     [example] = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    Path("query.jpg").write_bytes(photo)
+    (tmp_path / "query.jpg").write_bytes(photo)
     with served(home / "model.solar") as (_, host, port):
+        monkeypatch.chdir(tmp_path)
         exec(compile(example.replace("127.0.0.1:8000", f"{host}:{port}"), str(GUIDE), "exec"), {})
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 5

@@ -95,11 +95,11 @@ def create_router(service: Service) -> APIRouter:
         seen = await service.threads.run(service.seen, asked.photo)
         rankings = service.searcher.search(_wanted(service, asked, seen))
         if NDJSON in request.headers.get("accept", ""):
-            first = await anext(rankings)  # what can be refused is refused before the answer begins
-            lines = _lines(service, asked, seen, first, rankings)
-            return StreamingResponse(lines, media_type=NDJSON)  # type: ignore[return-value]
+            lines = _lines(service, asked, seen, rankings)
+            first = await anext(lines)  # what can be refused is refused before the answer begins
+            return StreamingResponse(_joined(first, lines), media_type=NDJSON)  # type: ignore[return-value]
         stages = [ranking async for ranking in rankings]
-        return service.page(asked, seen, stages[-1])
+        return await service.threads.run(service.page, asked, seen, stages[-1])
 
     @router.post("/attention")
     async def attention(asked: schemas.AttentionRequest) -> schemas.AttentionAnswer:
@@ -121,18 +121,13 @@ def create_router(service: Service) -> APIRouter:
         return _matched(service, (a, b), found, seconds, cached)
 
     @router.get("/map", responses={202: {"model": schemas.Progress}})
-    async def collection_map(response: Response) -> schemas.MapAnswer:
+    async def collection_map() -> schemas.MapAnswer:
         """Give every photo a place, alike ones close together; 202 while that is worked out."""
         found = service.explorer.ask(len(service.collection))
         if found is None:
             return JSONResponse({"progress": 0.0}, 202)  # type: ignore[return-value]
-        numbers = await service.threads.run(service.collection.numbers, found.paths)
-        points = [
-            schemas.MapPoint(id=str(number), x=round(float(x), 5), y=round(float(y), 5))
-            for number, (x, y) in zip(numbers, found.points, strict=True)
-            if number is not None
-        ]
-        return schemas.MapAnswer(points=points, method=found.method)
+        answer = await service.threads.run(service.map_page, found)
+        return Response(answer, media_type="application/json")  # type: ignore[return-value]
 
     @router.post("/photos", status_code=202, openapi_extra=_upload("photos", many=True))
     async def add(request: Request) -> schemas.JobStarted:
@@ -214,16 +209,18 @@ def _box(box: list[float] | None) -> Box | None:
 
 
 async def _lines(
-    service: Service,
-    asked: schemas.SearchRequest,
-    seen: Seen,
-    first: Ranking,
-    rest: AsyncIterator[Ranking],
+    service: Service, asked: schemas.SearchRequest, seen: Seen, rankings: AsyncIterator[Ranking]
 ) -> AsyncIterator[str]:
-    yield service.page(asked, seen, first).model_dump_json() + "\n"
+    async for ranking in rankings:
+        page = await service.threads.run(service.page, asked, seen, ranking)
+        yield page.model_dump_json() + "\n"
+
+
+async def _joined(first: str, rest: AsyncIterator[str]) -> AsyncIterator[str]:
+    yield first
     try:
-        async for ranking in rest:
-            yield service.page(asked, seen, ranking).model_dump_json() + "\n"
+        async for line in rest:
+            yield line
     except (SolarError, WebError) as error:  # too late for a status: the last line tells
         yield json.dumps({"error": str(error)}, ensure_ascii=False) + "\n"
 

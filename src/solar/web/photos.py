@@ -134,7 +134,7 @@ class Collection:
     ) -> tuple[int, list[int]]:
         """How many photos have a label and a text in their name, and the numbers of some."""
         if label is None and not search:
-            return len(self), list(range(len(self)))[offset : offset + limit]
+            return len(self), list(range(len(self))[offset : offset + limit])
         wanted = (search or "").casefold()
         found = [
             number

@@ -33,7 +33,7 @@ def serve(
     compare: Sequence[str] = (),
     host: str = "127.0.0.1",
     port: int = 8000,
-    open_browser: bool | None = None,
+    open_browser: bool = False,
     **settings: Any,
 ) -> None:
     """Open an index and answer visitors until SIGINT or SIGTERM.
@@ -44,7 +44,7 @@ def serve(
         compare: Further models, or indexes of the same photos made with them.
         host: The address to listen on.
         port: 0 takes a free one.
-        open_browser: Show the page; by default where this runs in a terminal on a desktop.
+        open_browser: Show the page.
         **settings: For `WebSettings`.
 
     Raises:

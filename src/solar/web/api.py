@@ -24,7 +24,7 @@ from solar.web.service import Service
 
 if TYPE_CHECKING:
     from solar.search.match import Matches
-    from solar.show.attention import AttentionSource
+    from solar.show.attention_source import AttentionSource
 
 NDJSON = "application/x-ndjson"
 _PictureId = Annotated[schemas.PhotoId, Path()]

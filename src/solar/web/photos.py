@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.images import image_size, load, photo_finder
+from solar.images import image_size, load, named_photos
 from solar.search import Index
 from solar.search.engine import Photo
 from solar.web.kept import Kept
@@ -170,7 +170,7 @@ def finder(root: str | Path | None) -> Callable[[str], Path | bytes | None]:
     if root is None:
         return lambda name: None
     try:
-        find = photo_finder(root)
+        find = named_photos(root)
     except SolarError:
         return lambda name: None
     if not Path(root).is_dir():

@@ -51,7 +51,7 @@ def serve(
         SolarError: There is no index, the port is taken, or these settings would let strangers add
             photos.
     """
-    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+    if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "python_multipart")):
         raise SolarError("The web app needs more: pip install 'solar-retrieval[web]'.")
     import uvicorn
 

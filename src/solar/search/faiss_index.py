@@ -169,6 +169,12 @@ class FaissEngine:
                 wanted = [row for row, _ in batch]
                 yield [photo for _, photo in batch], np.asarray(state.vectors[wanted], np.float32)
 
+    def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
+        """What is known of every photo, ascending by row, without reading vectors."""
+        with self._catalogue.reading() as view:
+            for batch in view.batches(rows):
+                yield [photo for _, photo in batch]
+
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
         """Add photos or replace those of the same path: all of them at once, or none."""
         with self._writing() as writer:

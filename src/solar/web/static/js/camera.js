@@ -1,15 +1,20 @@
-// Panning and zooming over a unit square. Pure functions on {x, y, scale}.
+// Panning and zooming over a map. Pure functions on {x, y, scale, across, down}.
 
 export const FARTHEST = 0.6;
 export const CLOSEST = 400;
 const MARGIN = 48;
 
-/** How the whole square is seen in a window of this size. */
-export function fitted(width, height) {
-  const scale = Math.max(80, Math.min(width, height) - 2 * MARGIN);
-  // A wide window is used: the square may be stretched up to what is there.
-  const across = Math.max(scale, Math.min(width - 2 * MARGIN, 2 * scale));
-  return { x: (width - across) / 2, y: (height - scale) / 2, scale: 1, across, down: scale };
+/** How all points fill a window of this size; only what is near what has a meaning, so it may be stretched. */
+export function fitted(points, width, height) {
+  const spread = (values, room) => {
+    const low = values.reduce((a, b) => Math.min(a, b), Infinity);
+    const range = values.reduce((a, b) => Math.max(a, b), -Infinity) - low;
+    const size = range ? Math.max(80, room - 2 * MARGIN) / range : 1;
+    return { size, from: (room - range * size) / 2 - low * size };
+  };
+  const across = spread(points.map((point) => point.x), width);
+  const down = spread(points.map((point) => point.y), height);
+  return { x: across.from, y: down.from, scale: 1, across: across.size, down: down.size };
 }
 
 export const toScreen = (camera, { x, y }) => [

@@ -1,7 +1,6 @@
 // A photo in a grid: what it is, how well it fits, and where to go from it.
 
 import { el, icon } from "./dom.js";
-import { shortName } from "./words.js";
 
 const TRUTH = new Map([
   [true, ["right", "✓", "the same landmark"]],
@@ -33,16 +32,21 @@ export function card(hit, links, { beside = null } = {}) {
     moveBadge(hit.moved),
     beside && el("span.beside", {}, beside),
   );
-  const foot = el(
-    "div.card-foot",
+  const line = el(
+    "div.card-line",
     {},
     ranked && el("span.score", {}, hit.score.toFixed(3)),
     hit.inliers != null && el("span.inliers", { title: "Matches that fit one geometry" }, `◆ ${hit.inliers}`),
-    el("span.card-name", { title: hit.name }, shortName(hit.name)),
     links.match && small(links.match, "match", `Matches with ${hit.name}`),
     links.look && small(links.look, "look", `Look into ${hit.name}`),
   );
-  return el("li.card", { "data-id": hit.id, "data-truth": truth }, picture, foot);
+  return el("li.card", { "data-id": hit.id, "data-truth": truth }, picture, line, cardName(hit.name));
+}
+
+/** A name whose folder gives way first where there is little room. */
+function cardName(name) {
+  const [file, folder] = name.split("/").reverse();
+  return el("div.card-name", { title: name }, folder && el("span", {}, folder), el("b", {}, folder ? `/${file}` : file));
 }
 
 export function thumbnail(photo) {

@@ -44,7 +44,7 @@ export function help() {
   );
   const dialog = el(
     "dialog.help",
-    { "aria-labelledby": "help-title" },
+    { "aria-labelledby": "help-title", tabindex: "-1" },
     el("h2", { id: "help-title" }, "Keyboard"),
     el("dl", {}, ...rows),
     el("p.soft", {}, "Photos can be dropped anywhere on the page, or pasted."),
@@ -59,4 +59,6 @@ export function help() {
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   document.body.append(dialog);
   dialog.showModal();
+  // Neither button is what one came for, and on a phone they are far below.
+  dialog.focus();
 }

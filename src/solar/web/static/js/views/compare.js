@@ -103,9 +103,8 @@ function comparing(root, shared, first) {
     const element = el(
       "section.column",
       { "aria-label": `Setting ${side.toUpperCase()}` },
-      el("h2", {}, side.toUpperCase()),
+      el("div.column-head", {}, el("h2", {}, side.toUpperCase()), verdict),
       options,
-      verdict,
       line,
       grid.element,
       state,
@@ -207,5 +206,11 @@ function verdict(hits) {
   const judged = hits.slice(0, TOP).filter((hit) => hit.same_label != null);
   if (!judged.length) return [];
   const right = judged.filter((hit) => hit.same_label).length;
-  return [el("b", {}, `${right} of ${judged.length}`), ` right among the best ${TOP}`];
+  return [
+    el("b.right", {}, `✓ ${right}`),
+    el("span.long", {}, " right, "),
+    " ",
+    el("b.wrong", {}, `✗ ${judged.length - right}`),
+    el("span.long", {}, ` wrong among the best ${TOP}`),
+  ];
 }

@@ -133,7 +133,7 @@ function chart(holder, points) {
   }
 
   function fit() {
-    move({ ...cameras.fitted(size.width, size.height), window: `${size.width}x${size.height}` });
+    move({ ...cameras.fitted(points, size.width, size.height), window: `${size.width}x${size.height}` });
   }
 
   const zoom = (factor, at = [size.width / 2, size.height / 2]) => move(cameras.zoomed(camera, factor, at));

@@ -113,7 +113,7 @@ function looking(root, shared, id, first) {
       type: "range",
       min: "0",
       max: "100",
-      value: localStorage.getItem("solar-opacity") ?? "70",
+      value: localStorage.getItem("solar-opacity") ?? "65",
       on: { input: () => fade(opacity.value) },
     });
     const legend = el("canvas.legend", { "aria-hidden": "true" });

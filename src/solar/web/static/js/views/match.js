@@ -3,7 +3,7 @@
 import { isAbort, post } from "../api.js";
 import { read } from "../boxes.js";
 import { ember } from "../colours.js";
-import { button, el, linkButton, set } from "../dom.js";
+import { button, el, linkButton, set, style } from "../dom.js";
 import { problem, say } from "../notice.js";
 import { toggle } from "../options.js";
 import * as route from "../route.js";
@@ -72,12 +72,8 @@ function matching(root, a, b, params) {
 /** Shows the photos and the lines; gives what keeps the lines in place when sizes change. */
 function draw(pair, found) {
   const images = [found.a, found.b].map((side, at) =>
-    el("img", {
-      src: side.photo,
-      alt: at ? "The result" : "The query",
-      width: side.width || null,
-      height: side.height || null,
-      draggable: "false",
+    style(el("img", { src: side.photo, alt: at ? "The result" : "The query", draggable: "false" }), {
+      "--ratio": String(side.width / side.height || 4 / 3),
     }),
   );
   const lines = found.inliers.map((ends, at) => line(ends, at / Math.max(1, found.inliers.length - 1)));

@@ -16,6 +16,8 @@ import { searchFor } from "../searches.js";
 import { stageLine, summary } from "../stages.js";
 import { shortName } from "../words.js";
 
+const WIDE = matchMedia("(min-width: 861px)");
+
 const to = (params) => route.address("search", [], params);
 
 /** Makes the view in `root`. */
@@ -73,6 +75,7 @@ function results(root, shared, first) {
   let running = null;
   let current = null;
   let editor = null;
+  const left = new AbortController();
 
   const grid = createGrid("Results", (hit) => card(hit, links(hit)));
   const line = el("div.stage-line");
@@ -137,8 +140,7 @@ function results(root, shared, first) {
         linkButton("Look", route.address("look", [query]), "look"),
         linkButton("New", "#/", "close"),
       ),
-      optionList,
-      filterFields(),
+      optionsAndFilters(),
     );
     showBoxButton();
   }
@@ -160,14 +162,15 @@ function results(root, shared, first) {
       { type: "number", min: "-1", max: "1", step: "0.05", value: params.min ?? "", placeholder: "any" },
       (min) => change({ min }, { replace: true }),
     );
-    const open = Boolean(params.name || params.label || params.min) || innerWidth > 860;
-    return el(
-      "details.filters",
-      { open },
-      el("summary", {}, "Filters"),
-      el("div.filter-fields", {}, filters.name, filters.label, filters.min),
-      el("datalist", { id: "labels" }),
-    );
+    return el("div.filter-fields", {}, filters.name, filters.label, filters.min, el("datalist", { id: "labels" }));
+  }
+
+  /** Options and filters: folded on a phone, where the results are what one came for. */
+  function optionsAndFilters() {
+    const content = el("div.more", {}, optionList, filterFields());
+    const folded = el("details", { open: WIDE.matches }, el("summary", {}, "Options and filters"), content);
+    WIDE.addEventListener("change", () => (folded.open = WIDE.matches), { signal: left.signal });
+    return folded;
   }
 
   const labels = () => [...new Set(current.hits.map((hit) => hit.label).filter(Boolean))];
@@ -231,12 +234,13 @@ function results(root, shared, first) {
       find();
     },
     leave() {
+      left.abort();
       running?.abort();
       more.stop();
     },
     keys: {
       "/": () => {
-        panel.querySelector(".filters").open = true;
+        panel.querySelector("details").open = true;
         filters.name.querySelector("input").focus();
       },
       b: () => editor?.begin(),

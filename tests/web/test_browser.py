@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from web_browser import PHOTOS, VIEWS, Visit, drag, finished, parameters, ranks, within
 
-pytest_plugins = ["web_browser"]
+pytest_plugins = ["web_browser_fixtures"]
 
 
 def first_of(site: str, landmark: int) -> str:
@@ -70,9 +70,9 @@ def test_verification_and_expansion_tell_what_they_changed(site: str, visit: Vis
     finished(page)
     plain = ranks(page)
     assert page.locator(".moved").count() == 0
-    page.get_by_text("Weighted", exact=True).click()
+    page.get_by_label("Weighted").check()
     page.locator(".stage-chip[data-stage=expand]").wait_for()
-    page.get_by_text("Geometric verification").click()
+    page.get_by_role("switch").check()
     page.locator(".stage-chip[data-stage=verify]").wait_for()
     finished(page)
     page.shoot("verified")
@@ -156,7 +156,7 @@ def test_a_click_shows_where_a_location_looks(site: str, visit: Visit) -> None:
     assert star["y"] + star["height"] / 2 == pytest.approx(place[1], abs=2)
     page.shoot("look")
 
-    page.get_by_text("4", exact=True).click()
+    page.get_by_role("radio", name="4").check()
     page.locator(".facts", has_text="Layer 4").wait_for()
     assert heat() != clicked
     page.get_by_label("Opacity").fill("20")
@@ -176,7 +176,7 @@ def test_matches_are_lines_between_two_photos(site: str, visit: Visit) -> None:
     finished(page)
     page.locator(".stage-chip[data-stage=verify]").wait_for()
     before = ranks(page)
-    page.mouse.wheel(0, 250)
+    page.mouse.wheel(0, 120)
     page.wait_for_timeout(100)
     scrolled = page.evaluate("scrollY")
     page.locator(".card").nth(1).get_by_role("link", name="Matches").click()
@@ -200,9 +200,12 @@ def test_matches_are_lines_between_two_photos(site: str, visit: Visit) -> None:
 def test_compare_two_models_side_by_side(site: str, visit: Visit) -> None:
     page = visit(f"{first_of(site, 3).replace('#/', '#/compare')}")
     columns = page.locator(".column")
-    for column in columns.all():
-        column.locator(".verdict b").first.wait_for()
-    a, b = (column.locator(".card").evaluate_all("all => all.map(c => c.dataset.id)") for column in columns.all())
+    for number in range(2):
+        columns.nth(number).locator(".verdict b").first.wait_for()
+    a, b = (
+        column.locator(".card").evaluate_all("all => all.map(c => c.dataset.id)")
+        for column in columns.all()
+    )
     assert a[0] == b[0]
     assert a != b
     assert columns.nth(0).locator("select").input_value() == "small"
@@ -217,7 +220,7 @@ def test_compare_two_models_side_by_side(site: str, visit: Visit) -> None:
     page.wait_for_timeout(100)
     swapped = columns.nth(0).locator(".card").evaluate_all("all => all.map(c => c.dataset.id)")
     assert swapped == b
-    columns.nth(1).get_by_text("Geometric verification").click()
+    columns.nth(1).get_by_role("switch").check()
     columns.nth(1).locator(".stage-chip[data-stage=verify]").wait_for()
 
 
@@ -262,8 +265,7 @@ def test_everything_works_with_the_keyboard_alone(site: str, visit: Visit) -> No
     press("/")
     page.keyboard.type("landmark-005")
     page.locator(f".card:nth-child({VIEWS + 1})").wait_for(state="detached")
-    press("Escape")
-    press("ArrowDown")
+    press("Enter")
     press("ArrowRight")
     chosen = page.evaluate("document.activeElement.closest('.card').dataset.id")
     assert chosen == str(4 + 5 * VIEWS + 1)

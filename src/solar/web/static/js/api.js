@@ -55,12 +55,14 @@ async function ask(path, options = {}) {
     const response = await send(path, options);
     if (response.ok) return response;
     if (response.status === 401) {
+      await response.body?.cancel();
       await askForToken(attempt > 0);
       continue;
     }
     const wait = Number(response.headers.get("Retry-After"));
     const busy = response.status === 503 || response.status === 429;
     if (!busy || attempt > 0 || wait > LONGEST_WAIT) throw await failure(response);
+    await response.body?.cancel();
     await patience(wait || 1, options.signal);
   }
 }

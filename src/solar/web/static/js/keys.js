@@ -28,6 +28,8 @@ export function watchKeys(action) {
     if (document.querySelector("dialog[open]")) return;
     if (isTyping(event.target)) {
       if (event.key === "Escape") event.target.blur();
+      // Who has typed what to find goes on to what was found.
+      if (event.key === "Enter" && event.target.type === "search") action("ArrowDown")?.();
       return;
     }
     const act = action(event.key);

@@ -75,6 +75,7 @@ function results(root, shared, first) {
   let running = null;
   let current = null;
   let editor = null;
+  let told = null;
   const left = new AbortController();
 
   const grid = createGrid("Results", (hit) => card(hit, links(hit)));
@@ -122,8 +123,12 @@ function results(root, shared, first) {
   }
 
   function build(found) {
-    editor = boxEditor(found, (box) => change({ box: boxes.written(box) }));
-    editor.show(boxes.read(params.box));
+    editor = boxEditor(found, (box) => {
+      told = boxes.written(box);
+      change({ box: told });
+    });
+    told = boxes.written(shared.box);
+    editor.show(shared.box);
     const { name } = found;
     panel.replaceChildren(
       editor.element,
@@ -225,7 +230,11 @@ function results(root, shared, first) {
     show(next) {
       params = next;
       showOptions();
-      if (editor && boxes.written(editor.box) !== boxes.written(shared.box)) editor.show(shared.box);
+      // What the editor itself has told is there already, and may have moved on since.
+      if (editor && told !== boxes.written(shared.box)) {
+        told = boxes.written(shared.box);
+        editor.show(shared.box);
+      }
       for (const [name, part] of Object.entries(filters)) {
         const input = part?.querySelector("input");
         if (input && input !== document.activeElement) input.value = params[name] ?? "";

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         save,
     )
     from solar.search import Index
+    from solar.search.match import match
     from solar.show.attention import attention
 
 _HOMES = {
@@ -37,6 +38,7 @@ _HOMES = {
     "extract": "solar.describe",
     "evaluate": "solar.evaluate",
     "load": "solar.models",
+    "match": "solar.search.match",
     "save": "solar.models",
 }
 
@@ -54,6 +56,7 @@ __all__ = [
     "evaluate",
     "extract",
     "load",
+    "match",
     "save",
 ]
 

@@ -9,6 +9,7 @@ from solar.errors import SolarError
 from solar.images import load
 from solar.models import REDUCTIONS, RetrievalConfig, RetrievalNet, attention_at
 from solar.models.checkpoint import _from_state
+from solar.nn import SecondOrderAttention
 
 
 def drawn_network(backbone: str, layers: str) -> RetrievalNet:
@@ -57,6 +58,22 @@ def test_drawn_attention_equals_the_published_one(
     with torch.inference_mode():
         _, maps = resnet18.backbone.attend(torch.from_numpy(golden["net_image"]), drawn=True)
     assert relative_error(maps[layer][0, 0], golden[f"resnet18_attention{layer}_drawn_row0"]) < 2e-4
+
+
+@pytest.mark.parametrize("layer", [4, 5])
+def test_a_drawn_row_alone_equals_the_published_one(
+    golden: dict[str, np.ndarray], resnet18: RetrievalNet, layer: int
+) -> None:
+    rows = {}
+
+    def keep(number: int, block: SecondOrderAttention, x: torch.Tensor) -> torch.Tensor:
+        out, looks = block.look(x, drawn=True)
+        rows[number] = looks.rows(torch.tensor([0]))[0, 0]
+        return out
+
+    with torch.inference_mode():
+        resnet18.backbone.run(torch.from_numpy(golden["net_image"]), keep)
+    assert relative_error(rows[layer], golden[f"resnet18_attention{layer}_drawn_row0"]) < 2e-4
 
 
 @pytest.mark.parametrize("boxed", [False, True])

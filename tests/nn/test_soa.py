@@ -59,6 +59,20 @@ def test_fused_and_explicit_attention_agree_on_channels_last_maps() -> None:
     torch.testing.assert_close(block(last), block.attend(x)[0], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("drawn", [False, True])
+@pytest.mark.parametrize(("channels", "reduction"), [(64, 4), (32, 2)])
+def test_rows_without_the_map_are_those_of_the_map(
+    golden: dict[str, np.ndarray], channels: int, reduction: int, drawn: bool
+) -> None:
+    name = f"soa_{channels}_{reduction}"
+    block, x = drawn_block(channels, reduction), torch.from_numpy(golden[f"{name}_x"])
+    out, looks = block.look(x, drawn=drawn)
+    places = torch.tensor([0, 17, 5, 62])
+    expected = golden[f"{name}_attention{'_drawn' if drawn else ''}"][:, places]
+    assert relative_error(looks.rows(places), expected) < 1e-5
+    torch.testing.assert_close(out, block.attend(x, drawn=drawn)[0], rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("init", ["kaiming", "orthogonal"])
 def test_a_fresh_block_is_the_identity(init: str) -> None:
     block, x = SecondOrderAttention(32, 2, init=init), torch.rand(2, 32, 5, 6)  # type: ignore[arg-type]

@@ -1,5 +1,7 @@
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -36,31 +38,35 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 @pytest.fixture
 def open_app(home: Home) -> Iterator[Open]:
     """Opens an app with some settings; `index=` for another index, `models=` to compare with."""
-    opened: list[TestClient] = []
-
-    def open_one(*, index: Path | None = None, models: tuple[str, ...] = (), **given: object):
-        settings = {"name": "toy", "attention_size": 96, "rate": 0.0, **given}
-        app = create_app(
-            Index.open(index or home / "model.solar"),
-            models={name: Index.open(home / f"{name}.solar") for name in models},
-            settings=WebSettings(**settings),
-        )
-        client = TestClient(app, base_url="http://127.0.0.1:8000", raise_server_exceptions=True)
-        client.__enter__()
-        opened.append(client)
-        return client
-
-    yield open_one
-    for client in opened:
-        client.__exit__(None, None, None)
-        client.app.state.service.collection.index.close()
+    with _opener(home) as opener:
+        yield opener
 
 
-@pytest.fixture
-def client(open_app: Open) -> TestClient:
-    return open_app()
+@pytest.fixture(scope="session")
+def client(home: Home) -> Iterator[TestClient]:
+    """An app that no test changes."""
+    with _opener(home) as opener:
+        yield opener()
 
 
 @pytest.fixture
 def photo(home: Home) -> bytes:
     return (home / "photos" / "landmark-002" / "view-001.jpg").read_bytes()
+
+
+@contextmanager
+def _opener(home: Home) -> Iterator[Open]:
+    with ExitStack() as closing:
+
+        def open_one(
+            *, index: Path | None = None, models: tuple[str, ...] = (), **given: Any
+        ) -> TestClient:
+            main = closing.enter_context(Index.open(index or home / "model.solar"))
+            others = {
+                name: closing.enter_context(Index.open(home / f"{name}.solar")) for name in models
+            }
+            settings = {"name": "toy", "attention_size": 96, "rate": 0.0, **given}
+            app = create_app(main, models=others, settings=WebSettings(**settings))
+            return closing.enter_context(TestClient(app, base_url="http://127.0.0.1:8000"))
+
+        yield open_one

@@ -16,6 +16,7 @@ from solar.cli import (
     export,
     extract,
     index,
+    match,
     models,
     search,
     serve,
@@ -58,6 +59,7 @@ app.add_typer(index.app, name="index")
 app.command("search", epilog=search.EXAMPLE)(search.search)
 app.command("attention", epilog=attention.EXAMPLE)(attention.attention)
 app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
+app.command("match", epilog=match.EXAMPLE)(match.match)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 
 

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from solar.models import RetrievalNet
-    from solar.show.attention import AttentionMaps, Location
+    from solar.show.attention import AttentionMaps
+    from solar.show.attention_source import Location
 
 EXAMPLE = "Example: solar attention a.jpg --at 320,200 --model solar-r101 -o looks.png"
 
@@ -106,11 +107,12 @@ def _photo_network(
     """Load the network, after a look at what costs less to refuse."""
     from solar.errors import SolarError
     from solar.images import image_size
-    from solar.models import RetrievalNet, load
-    from solar.show.attention import check_locations
+    from solar.show.attention_source import check_locations
 
     for image in images:
         check_locations(at, image_size(image))
+    from solar.models import RetrievalNet, load
+
     network = load(model, device=device)
     if not isinstance(network, RetrievalNet):
         raise SolarError(f"{model} describes patches, not photos: add --patch.")
@@ -127,13 +129,14 @@ def _draw_patches(
 ) -> "Image":
     from solar.errors import SolarError
     from solar.images import parse_box
-    from solar.models import PatchNet, load
-    from solar.show.attention import check_locations
+    from solar.show.attention_source import check_locations
     from solar.show.patch_attention import FOUR, SIDE, draw_patches, read_patch
 
     check_locations(at, (SIDE, SIDE))
     cut = None if box is None else parse_box(box)
     patches = [read_patch(image, number=number, box=cut) for image in images]
+    from solar.models import PatchNet, load
+
     network = load(model[0], device=model[1])
     if not isinstance(network, PatchNet):
         raise SolarError(f"{model[0]} describes photos, not patches: leave out --patch.")

@@ -161,7 +161,7 @@ def draw_map(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Another seed gives another map.")] = 0,
     side: Annotated[
-        int, typer.Option(min=200, max=20000, help="Width and height of the picture.")
+        int, typer.Option(min=200, max=20000, help="Width of the picture in pixels.")
     ] = 2000,
     json: Annotated[bool, typer.Option("--json", help="Print where every photo lies.")] = False,
 ) -> None:

@@ -46,8 +46,8 @@ def serve(
     ] = 20.0,
     queue: Annotated[int, typer.Option(min=1, help="Searches that may wait.")] = 64,
     open_browser: Annotated[
-        bool | None, typer.Option("--open/--no-open", help="Open the page in a browser.")
-    ] = None,
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
+    ] = False,
 ) -> None:
     """Look at an index in a browser: search, attention, matches, a map of all photos."""
     from solar.web.serving import serve as run

@@ -16,8 +16,6 @@ Two ways to cut a patch from a keypoint of diameter d, both turned by the keypoi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
@@ -27,6 +25,7 @@ from numpy.typing import NDArray
 from solar.errors import SolarError
 from solar.images import Box, Source, load
 from solar.images.boxes import pixel_box
+from solar.images.opencv import opencv
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -207,17 +206,6 @@ def patches_of(
         picture, grid, mode="bicubic", padding_mode="zeros", align_corners=False
     )
     return cut_out.clamp(0, 255).reshape(-1, 1, PATCH, PATCH)
-
-
-@cache
-def opencv() -> Any:
-    """The cv2 module; a SolarError where it is not installed."""
-    try:
-        return import_module("cv2")
-    except ImportError as error:
-        raise SolarError(
-            "Local features need OpenCV: pip install 'solar-retrieval[local]'."
-        ) from error
 
 
 def _keypoints(

@@ -3,7 +3,7 @@
 from solar.images.boxes import Box, crop, parse_box
 from solar.images.decode import MAX_PIXELS, ImageError, Photo, Source, image_size, load, read_image
 from solar.images.resize import query_size, thumbnail, thumbnail_size
-from solar.images.sources import Photos, find_photos, photo_finder
+from solar.images.sources import Photos, find_photos, named_photos
 
 __all__ = [
     "MAX_PIXELS",
@@ -16,8 +16,8 @@ __all__ = [
     "find_photos",
     "image_size",
     "load",
+    "named_photos",
     "parse_box",
-    "photo_finder",
     "query_size",
     "read_image",
     "thumbnail",

@@ -79,7 +79,7 @@ def find_photos(source: str | Path | Sequence[str | Path]) -> Photos:
     return Photos(tuple(names), tuple(places))
 
 
-def photo_finder(root: str | Path) -> Callable[[str], Path | bytes | None]:
+def named_photos(root: str | Path) -> Callable[[str], Path | bytes | None]:
     """How to get single photos by their names, from where `find_photos` found them.
 
     Args:

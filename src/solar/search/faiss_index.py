@@ -5,6 +5,7 @@ photos.solar/
   catalogue.sqlite    photos, their rows, and which of the files below count (see catalogue.py)
   vectors-1.f32       one row a photo; rows are only ever appended
   sketch-1-0.faiss    with --compress: small codes of the first so many rows
+  local/              keypoints of photos that a search verified; may be deleted at any time
   .lock               held by the one writer
 ```
 
@@ -188,7 +189,7 @@ class FaissEngine:
         """Facts to print."""
         with self._snapshot() as (_, state):
             version = state.version
-            files = {file.name: file.stat().st_size for file in self.folder.iterdir()}
+            files = {f.name: f.stat().st_size for f in self.folder.iterdir() if f.is_file()}
         return {
             "engine": "embedded",
             "photos": version.photos,

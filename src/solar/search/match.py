@@ -18,9 +18,9 @@ from solar.describe.local import (
     local_features,
     local_model,
     local_name,
-    opencv,
 )
 from solar.errors import SolarError
+from solar.images.opencv import opencv
 
 if TYPE_CHECKING:
     from solar.images import Source
@@ -69,8 +69,6 @@ class Matches:
             "matches": len(self.pairs),
             "inliers": int(self.inliers.sum()),
             "matrix": None if self.matrix is None else self.matrix.tolist(),
-            "geometry": self.geometry,
-            "descriptor": self.descriptor,
         }
 
 
@@ -184,7 +182,7 @@ def mutual_matches(a: Floats, b: Floats, *, ratio: float = RATIO) -> Pairs:
     if len(a) == 0 or len(b) == 0:
         return np.empty((0, 2), np.int64)
     rows = max(1, _BLOCK // len(b))
-    best_b, second_b = np.full((2, len(b)), -2.0, np.float32)  # of each row of b, so far
+    best_b, second_b = np.full((2, len(b)), -np.inf, np.float32)  # of each row of b, so far
     pairs, best, second = [], [], []
     for start in range(0, len(a), rows):
         similar = a[start : start + rows] @ b.T
@@ -195,7 +193,7 @@ def mutual_matches(a: Floats, b: Floats, *, ratio: float = RATIO) -> Pairs:
         j, first = np.unique(j[i], return_index=True)  # of equal rows of a the first
         i = i[first]
         # With the pairs gone, what is left in their rows and columns are the second best.
-        similar[i, j] = -2.0
+        similar[i, j] = -np.inf
         next_b = similar.max(axis=0)
         pairs.append(np.stack([start + i, j], axis=1))
         best.append(top[i])

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from solar.describe.local import Frames, LocalFeatures, local_features, local_model
 from solar.describe.local_cache import LocalCache
 from solar.errors import SolarError
-from solar.images import photo_finder
+from solar.images import named_photos
 from solar.search.engine import Engine, Hit
 from solar.search.match import RATIO, Geometry, match_features
 
@@ -207,4 +207,4 @@ def index_verifier(engine: Engine, settings: VerifySettings) -> Verifier:
         folder = cache_directory() / "local" / name
     else:
         folder = folder / "local"
-    return Verifier(photo_finder(root), folder, settings)
+    return Verifier(named_photos(root), folder, settings)

@@ -1,219 +1,28 @@
-"""Where a location of a photo looks: rows of the second-order attention, and pictures of them.
-
-A map over n locations has n² numbers, 67 million at conv4 of a photo of 1024 × 2048 pixels. What it
-is made of is far smaller, and gives the row of any location in milliseconds.
-"""
+"""Where locations of a photo look, as arrays and as pictures."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 
 from solar.errors import SolarError
 from solar.images import Source, read_image
+from solar.show.attention_source import (
+    AttentionSource,
+    Location,
+    Maps,
+    check_layer,
+    check_locations,
+    check_model,
+)
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from solar.models import Model
-    from solar.nn import L2Net, ResNet, SecondOrderAttention
-
-Location: TypeAlias = tuple[float, float]
-"""x and y in pixels of the upright photo."""
-
-Maps: TypeAlias = npt.NDArray[np.float32]
-
-# The longer side may be this many times the shorter one; a longer panorama is reduced more.
-_LONGEST = 4
-_PATCH = 32
-_SAMPLE = 512
-
-
-@dataclass(frozen=True, eq=False)
-class LayerLooks:
-    """What the attention map of one layer is made of.
-
-    Attributes:
-        queries: (h·w, mid), times the scale of the map.
-        keys: (h·w, mid).
-        shape: h and w of the feature map.
-        cell: Width and height of a location in pixels of the photo.
-    """
-
-    queries: npt.NDArray[np.floating[Any]]
-    keys: npt.NDArray[np.floating[Any]]
-    shape: tuple[int, int]
-    cell: tuple[float, float]
-
-    def place(self, at: Location) -> int:
-        """The number of the location that a pixel is in, as published: rounded down."""
-        h, w = self.shape
-        column, row = (int(value / side) for value, side in zip(at, self.cell, strict=True))
-        return min(row, h - 1) * w + min(column, w - 1)
-
-    def rows(self, places: Sequence[int]) -> Maps:
-        """Rows (m, h, w) of the map; each sums to one."""
-        queries = self.queries[list(places)].astype(np.float32, copy=False)
-        logits = queries @ self.keys.astype(np.float32, copy=False).T
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-        weights /= weights.sum(axis=1, keepdims=True)
-        return np.asarray(weights.reshape(-1, *self.shape), np.float32)
-
-
-@dataclass(frozen=True, eq=False)
-class AttentionSource:
-    """One photo seen by one network: gives the attention of any location at once.
-
-    Example:
-        >>> source = AttentionSource.of(model, "a.jpg")  # doctest: +SKIP
-        >>> source.row(320, 200, layer=4).shape  # doctest: +SKIP
-        (64, 86)
-
-    Attributes:
-        width: Of the upright photo.
-        height: Of the upright photo.
-        layers: By number, the layers that have attention; first to last.
-    """
-
-    width: int
-    height: int
-    layers: Mapping[int, LayerLooks]
-
-    @classmethod
-    def of(
-        cls,
-        model: Model,
-        image: Source,
-        *,
-        size: int = 1024,
-        drawn: bool = True,
-        orient: bool = True,
-        half: bool = False,
-    ) -> AttentionSource:
-        """Run a network over a photo once.
-
-        Args:
-            model: A retrieval or patch network with attention.
-            image: A photo; for a patch network one patch, which is made grey and 32 × 32.
-            size: The shorter side is brought to this, as published, so small photos are enlarged
-                for finer maps. A panorama is reduced until its longer side is at most four times
-                this.
-            drawn: The flatter attention of the paper's pictures; off, that of descriptors.
-            orient: Obey the EXIF orientation.
-            half: Keep float16, half the memory, which is enough for pictures.
-
-        Raises:
-            SolarError: The photo cannot be read, or the network has no attention.
-        """
-        from solar.models.inference import inference
-
-        _check_model(model)
-        photo = read_image(image, orient=orient)
-        batch, trunk = _prepare(model, photo, size)
-        layers: dict[int, LayerLooks] = {}
-
-        def keep(layer: int, block: SecondOrderAttention, x: Tensor) -> Tensor:
-            out, looks = block.look(x, drawn=drawn)
-            stride = trunk.attention_strides[layer]
-            cell = (
-                stride * photo.width / batch.shape[3],
-                stride * photo.height / batch.shape[2],
-            )
-            queries, keys = (_array(values[0], half) for values in looks)
-            layers[layer] = LayerLooks(queries, keys, (x.shape[2], x.shape[3]), cell)
-            return out
-
-        with inference(model):
-            trunk.run(batch, keep)
-        return cls(photo.width, photo.height, layers)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory that it holds; it grows with the square of `size`."""
-        return sum(one.queries.nbytes + one.keys.nbytes for one in self.layers.values())
-
-    def layer(self, number: int | None = None) -> LayerLooks:
-        """A layer by its number, or the last.
-
-        Raises:
-            SolarError: It has no attention.
-        """
-        number = max(self.layers) if number is None else number
-        if number not in self.layers:
-            known = " and ".join(map(str, self.layers))
-            raise SolarError(f"There is attention after layer {known}, not {number}.")
-        return self.layers[number]
-
-    def rows(self, at: Sequence[Location], layer: int | None = None) -> Maps:
-        """Where locations look.
-
-        Args:
-            at: Locations in pixels of the upright photo.
-            layer: 3, 4 or 5 (to 6 in a patch network); the last that has attention if not given.
-
-        Returns:
-            (n, h, w) over the cells of the layer, each map with the sum one.
-
-        Raises:
-            SolarError: A location is not in the photo, or the layer has no attention.
-        """
-        looks = self.layer(layer)
-        check_locations(at, (self.width, self.height))
-        return looks.rows([looks.place(one) for one in at])
-
-    def row(self, x: float, y: float, layer: int | None = None) -> Maps:
-        """Where one location looks, (h, w); arguments and errors are those of `rows`."""
-        row: Maps = self.rows([(x, y)], layer)[0]
-        return row
-
-    def extent(self, layer: int | None = None) -> tuple[float, float]:
-        """How many cells of a layer's map the photo is wide and high; the last may be cut."""
-        wide, high = self.layer(layer).cell
-        return self.width / wide, self.height / high
-
-    def notable(self) -> tuple[Location, ...]:
-        """Four locations for a picture, in the manner of the paper.
-
-        The one that is looked at most (the dominant landmark), the most looked at elsewhere (a
-        secondary one), and the least looked at in the upper half (the sky) and in the lower half
-        (other background).
-        """
-        looks = self.layer()
-        h, w = looks.shape
-        count = h * w
-        sample = np.unique(np.linspace(0, count - 1, min(count, _SAMPLE)).round().astype(int))
-        received = looks.rows(sample.tolist()).mean(axis=0)
-        ys, xs = np.mgrid[:h, :w]
-        # Padding makes the outermost cells peculiar.
-        inside = (ys > 0) & (ys < h - 1) & (xs > 0) & (xs < w - 1) if min(h, w) > 4 else ys >= 0
-        upper = ys < h / 2
-        picked: list[tuple[int, int]] = []
-        for score, part in (
-            (received, inside),
-            (received, inside),
-            (-received, inside & upper),
-            (-received, inside & ~upper),
-        ):
-            far = np.ones((h, w), bool)
-            for row, column in picked:
-                far &= np.hypot(ys - row, xs - column) > 0.22 * max(h, w)
-            allowed = next((m for m in (part & far, part, inside) if m.any()), ys >= 0)
-            best = int(np.where(allowed, score, -np.inf).argmax())
-            picked.append(divmod(best, w))
-        return tuple(
-            (
-                min((column + 0.5) * looks.cell[0], self.width - 1.0),
-                min((row + 0.5) * looks.cell[1], self.height - 1.0),
-            )
-            for row, column in picked
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,6 +127,9 @@ def attention(
         SolarError: The photo cannot be read, a location is not in it, or the network or the layer
             has no attention.
     """
+    check_model(model)
+    if layer is not None:
+        check_layer(model.config.attention, layer)
     locations = _locations(at)
     photo = read_image(image, orient=orient)
     check_locations(locations, photo.size)
@@ -341,17 +153,6 @@ def see_layers(
     return [see(source, photo, at, number) for number in numbers]
 
 
-def check_locations(at: Sequence[Location], size: tuple[int, int]) -> None:
-    """Raise a SolarError that names the first location outside a photo of (width, height)."""
-    width, height = size
-    for x, y in at:
-        if not (isfinite(x) and isfinite(y) and 0 <= x < width and 0 <= y < height):
-            raise SolarError(
-                f"The location {x:g},{y:g} is not in the photo, which is {width} × {height} "
-                f"pixels: x is below {width}, and y below {height}."
-            )
-
-
 def _locations(at: Location | Sequence[Location]) -> list[Location]:
     try:
         found = np.atleast_2d(np.asarray(at, np.float64))
@@ -360,43 +161,3 @@ def _locations(at: Location | Sequence[Location]) -> list[Location]:
     if found.ndim != 2 or found.shape[1] != 2 or not len(found):
         raise SolarError(f"A location is (x, y) in pixels of the photo, not {at!r}.")
     return [(float(x), float(y)) for x, y in found]
-
-
-def _check_model(model: Model) -> None:
-    if not model.config.attention:
-        name = model.source or "This network"
-        raise SolarError(
-            f"{name} has no attention to draw: choose a network that has, such as solar-r101."
-        )
-
-
-def _prepare(model: Model, photo: Image.Image, size: int) -> tuple[Tensor, ResNet | L2Net]:
-    """The batch of one that a network takes, and its trunk."""
-    import torch
-
-    from solar.models import PatchNet
-    from solar.nn import ResNet
-
-    if isinstance(model, PatchNet):
-        grey = photo.convert("L").resize((_PATCH, _PATCH), Image.Resampling.BILINEAR)
-        pixels = torch.from_numpy(np.array(grey, np.float32))
-        return pixels[None, None].to(model.device), model.trunk
-    assert isinstance(model.backbone, ResNet)  # no other trunk has a place for attention
-    resized = photo.resize(_input_size(*photo.size, size), Image.Resampling.LANCZOS)
-    pixels = torch.from_numpy(np.array(resized))[None].to(model.device)
-    return model.normalise(pixels), model.backbone
-
-
-def _input_size(width: int, height: int, size: int) -> tuple[int, int]:
-    if size < _PATCH:
-        raise SolarError(f"A photo cannot be looked at with {size} pixels: take at least {_PATCH}.")
-    scale = min(size / min(width, height), _LONGEST * size / max(width, height))
-    return max(round(width * scale), 1), max(round(height * scale), 1)
-
-
-def _array(values: Tensor, half: bool) -> npt.NDArray[np.floating[Any]]:
-    array = values.cpu().numpy()
-    if not half:
-        return array
-    most = float(np.finfo(np.float16).max)
-    return array.clip(-most, most).astype(np.float16)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image, ImageDraw
 
 from solar.images import Source, read_image
-from solar.show.attention import AttentionMaps, AttentionSource, Location, see_layers
+from solar.show.attention import AttentionMaps, see_layers
+from solar.show.attention_source import AttentionSource, Location
 from solar.show.colours import colour
 from solar.show.lettering import INK, PAPER, SOFT, Colour, wide, write
 

@@ -71,12 +71,15 @@ def map_collection(
     """Arrange vectors in the plane, the same way every time.
 
     Args:
-        vectors: (n, dim), finite.
+        vectors: (n, dim).
         seed: Another seed gives another, equally good map.
         method: What `choose_method` says if not given.
 
     Returns:
         (n, 2) in 0..1; the longer side fills the range, the shorter one is in its middle.
+
+    Raises:
+        SolarError: These are no finite vectors.
     """
     array = np.asarray(vectors)
     if array.ndim != 2:
@@ -129,6 +132,8 @@ def _arrange(
     sample = _pick(pieces(), chosen)
     if not len(sample):
         return np.empty((0, 2), np.float32)
+    if not np.isfinite(sample).all():
+        raise SolarError("A vector is not finite: describe its photo again.")
     mean = sample.mean(axis=0)
     axes = _axes(sample - mean, min(_COMPONENTS, *sample.shape), chance)
     reduced = (sample - mean) @ axes
@@ -164,12 +169,26 @@ def _axes(centred: Vectors, components: int, chance: np.random.Generator) -> Vec
 def _plane(reduced: Vectors, seed: int) -> Vectors:
     from sklearn.manifold import TSNE
 
+    start = _two(reduced)
+    spread = float(start.std(axis=0).max())
+    if not spread > 1e-6:  # photos that are all alike; scikit-learn crashes on them
+        return start
+    chance = np.random.default_rng(seed)
+    jitter = 1e-2 * chance.standard_normal(start.shape)  # for copies, which would never part
+    start = (1e-4 * (start / spread + jitter)).astype(np.float32)
     limits = importlib.import_module("threadpoolctl").threadpool_limits  # comes with scikit-learn
     # One thread: the sums of several come in any order, and t-SNE makes much of the last digit.
     with limits(1):
         perplexity = min(30.0, (len(reduced) - 1) / 3)
-        arranged = TSNE(2, perplexity=perplexity, init="pca", random_state=seed, n_jobs=1)
-        return np.asarray(arranged.fit_transform(reduced), np.float32)
+        arranged = TSNE(2, perplexity=perplexity, init=start, random_state=seed, n_jobs=1)
+        flat = np.asarray(arranged.fit_transform(reduced), np.float32)
+    return _turned(flat)
+
+
+def _turned(flat: Vectors) -> Vectors:
+    """A map turned so that it is wider than it is high."""
+    centred = flat - flat.mean(axis=0)
+    return np.asarray(centred @ _axes(centred, 2, np.random.default_rng(0)), np.float32)
 
 
 def _two(reduced: Vectors) -> Vectors:

@@ -27,20 +27,23 @@ def draw_map(
         found: Where photos lie.
         find: From a path to the photo, as `solar.show.rankings.photo_finder` makes it. A photo that
             is not there any more becomes a grey square.
-        side: Width and height of the picture.
+        side: Width of the picture, and its height at most.
 
     Returns:
-        The picture, and how many photos it shows: all where there is room, otherwise a few of
-        every region.
+        The picture, cut to what is on it, and how many photos it shows: all where there is room,
+        otherwise a few of every region.
     """
     columns = min(max(ceil(sqrt(2.5 * len(found.paths))), 1), _MOST)
-    cell = side // columns
-    picture = Image.new("RGB", (side, side), PAPER)
-    edge = (side - columns * cell) // 2
     places = grid_places(found.points, columns)
-    for photo, (row, column) in places.items():
-        thumbnail = _thumbnail(find(found.paths[photo]), cell - max(1, cell // 24))
-        picture.paste(thumbnail, (edge + column * cell, edge + row * cell))
+    taken = np.array(list(places.values()) or [(0, 0)])
+    first, (rows, across) = taken.min(axis=0), np.ptp(taken, axis=0) + 1
+    cell = side // columns
+    gap = max(1, cell // 24)
+    picture = Image.new("RGB", (int(across) * cell + gap, int(rows) * cell + gap), PAPER)
+    for photo, place in places.items():
+        row, column = (np.array(place) - first).tolist()
+        thumbnail = _thumbnail(find(found.paths[photo]), cell - gap)
+        picture.paste(thumbnail, (column * cell + gap, row * cell + gap))
     return picture, len(places)
 
 

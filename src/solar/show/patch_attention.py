@@ -1,15 +1,20 @@
 """Attention on patches: the figure of the paper's supplement."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
 from solar.errors import SolarError
 from solar.images import Box, Source, crop, read_image
-from solar.models import PatchNet
-from solar.show.attention import AttentionSource, Location, check_locations, see_layers
+from solar.show.attention import see_layers
 from solar.show.attention_figure import draw_figure
+from solar.show.attention_source import AttentionSource, Location, check_locations
+
+if TYPE_CHECKING:
+    from solar.models import PatchNet
 
 SIDE = 32
 FOUR: tuple[Location, ...] = ((10, 10), (22, 10), (10, 22), (22, 22))

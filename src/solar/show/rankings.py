@@ -10,7 +10,7 @@ from typing import Any
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.images import Box, Source, photo_finder, read_image
+from solar.images import Box, Source, named_photos, read_image
 from solar.search.engine import Hit
 from solar.search.index import BY_NAME, Index
 
@@ -152,6 +152,6 @@ def photo_finder(root: str | Path | None) -> Callable[[str], Source | None]:
     if root is None:
         return lambda name: None
     try:
-        return photo_finder(root)
+        return named_photos(root)
     except SolarError:
         return lambda name: None

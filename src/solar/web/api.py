@@ -15,6 +15,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 
 from solar.errors import SolarError
+from solar.images import Box
 from solar.web import schemas
 from solar.web.photos import LARGEST, Seen
 from solar.web.problems import WebError
@@ -23,7 +24,7 @@ from solar.web.service import Service
 
 if TYPE_CHECKING:
     from solar.search.match import Matches
-    from solar.show.attention import AttentionSource
+    from solar.show.attention_source import AttentionSource
 
 NDJSON = "application/x-ndjson"
 _PictureId = Annotated[schemas.PhotoId, Path()]
@@ -94,11 +95,11 @@ def create_router(service: Service) -> APIRouter:
         seen = await service.threads.run(service.seen, asked.photo)
         rankings = service.searcher.search(_wanted(service, asked, seen))
         if NDJSON in request.headers.get("accept", ""):
-            first = await anext(rankings)  # what can be refused is refused before the answer begins
-            lines = _lines(service, asked, seen, first, rankings)
-            return StreamingResponse(lines, media_type=NDJSON)  # type: ignore[return-value]
+            lines = _lines(service, asked, seen, rankings)
+            first = await anext(lines)  # what can be refused is refused before the answer begins
+            return StreamingResponse(_joined(first, lines), media_type=NDJSON)  # type: ignore[return-value]
         stages = [ranking async for ranking in rankings]
-        return service.page(asked, seen, stages[-1])
+        return await service.threads.run(service.page, asked, seen, stages[-1])
 
     @router.post("/attention")
     async def attention(asked: schemas.AttentionRequest) -> schemas.AttentionAnswer:
@@ -116,22 +117,17 @@ def create_router(service: Service) -> APIRouter:
     async def matches(asked: schemas.MatchRequest) -> schemas.MatchAnswer:
         """Compare two photos point by point."""
         a, b = [await service.threads.run(service.seen, one) for one in (asked.a, asked.b)]
-        (found, seconds), cached = await service.matching.match(a, b, asked.box)
+        (found, seconds), cached = await service.matching.match(a, b, _box(asked.box))
         return _matched(service, (a, b), found, seconds, cached)
 
     @router.get("/map", responses={202: {"model": schemas.Progress}})
-    async def collection_map(response: Response) -> schemas.MapAnswer:
+    async def collection_map() -> schemas.MapAnswer:
         """Give every photo a place, alike ones close together; 202 while that is worked out."""
         found = service.explorer.ask(len(service.collection))
         if found is None:
             return JSONResponse({"progress": 0.0}, 202)  # type: ignore[return-value]
-        numbers = await service.threads.run(service.collection.numbers, found.paths)
-        points = [
-            schemas.MapPoint(id=str(number), x=round(float(x), 5), y=round(float(y), 5))
-            for number, (x, y) in zip(numbers, found.points, strict=True)
-            if number is not None
-        ]
-        return schemas.MapAnswer(points=points, method=found.method)
+        answer = await service.threads.run(service.map_page, found)
+        return Response(answer, media_type="application/json")  # type: ignore[return-value]
 
     @router.post("/photos", status_code=202, openapi_extra=_upload("photos", many=True))
     async def add(request: Request) -> schemas.JobStarted:
@@ -160,8 +156,8 @@ def _row(
         rows=rows,
         columns=columns,
         row=[float(f"{value:.4g}") for value in row.ravel().tolist()],
-        cell=cell,
-        extent=source.extent(asked.layer),
+        cell=list(cell),
+        extent=list(source.extent(asked.layer)),
         seconds=round(perf_counter() - started, 5),
         cached=cached,
     )
@@ -182,7 +178,7 @@ def _matched(
         for seen in photos
     )
     return schemas.MatchAnswer(
-        keypoints=found.keypoints,
+        keypoints=list(found.keypoints),
         matches=len(found.pairs),
         inliers=ends.astype(np.float64).round(1).tolist(),
         a=a,
@@ -198,7 +194,7 @@ def _wanted(service: Service, asked: schemas.SearchRequest, seen: Seen) -> Wante
     return Wanted(
         seen,
         service.eye(asked.model),
-        asked.box,
+        _box(asked.box),
         asked.expand,
         asked.verify,
         only.label,
@@ -208,17 +204,23 @@ def _wanted(service: Service, asked: schemas.SearchRequest, seen: Seen) -> Wante
     )
 
 
+def _box(box: list[float] | None) -> Box | None:
+    return None if box is None else (box[0], box[1], box[2], box[3])
+
+
 async def _lines(
-    service: Service,
-    asked: schemas.SearchRequest,
-    seen: Seen,
-    first: Ranking,
-    rest: AsyncIterator[Ranking],
+    service: Service, asked: schemas.SearchRequest, seen: Seen, rankings: AsyncIterator[Ranking]
 ) -> AsyncIterator[str]:
-    yield service.page(asked, seen, first).model_dump_json() + "\n"
+    async for ranking in rankings:
+        page = await service.threads.run(service.page, asked, seen, ranking)
+        yield page.model_dump_json() + "\n"
+
+
+async def _joined(first: str, rest: AsyncIterator[str]) -> AsyncIterator[str]:
+    yield first
     try:
-        async for ranking in rest:
-            yield service.page(asked, seen, ranking).model_dump_json() + "\n"
+        async for line in rest:
+            yield line
     except (SolarError, WebError) as error:  # too late for a status: the last line tells
         yield json.dumps({"error": str(error)}, ensure_ascii=False) + "\n"
 

@@ -16,7 +16,7 @@ from solar.web.work import NetworkThread, Threads
 
 if TYPE_CHECKING:
     from solar.search.match import Matches
-    from solar.show.attention import AttentionSource
+    from solar.show.attention_source import AttentionSource
     from solar.show.collection_map import CollectionMap
 
 V = TypeVar("V")
@@ -80,7 +80,7 @@ class Attention:
             WebError: Too much is waiting.
             SolarError: The photo cannot be read, or the model has no attention.
         """
-        from solar.show.attention import AttentionSource
+        from solar.show.attention_source import AttentionSource
 
         await eye.opened.wait()
 

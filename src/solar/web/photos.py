@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.images import image_size, load, photo_finder
+from solar.images import image_size, load, named_photos
 from solar.search import Index
 from solar.search.engine import Photo
 from solar.web.kept import Kept
@@ -134,7 +134,7 @@ class Collection:
     ) -> tuple[int, list[int]]:
         """How many photos have a label and a text in their name, and the numbers of some."""
         if label is None and not search:
-            return len(self), list(range(len(self)))[offset : offset + limit]
+            return len(self), list(range(len(self))[offset : offset + limit])
         wanted = (search or "").casefold()
         found = [
             number
@@ -170,7 +170,7 @@ def finder(root: str | Path | None) -> Callable[[str], Path | bytes | None]:
     if root is None:
         return lambda name: None
     try:
-        find = photo_finder(root)
+        find = named_photos(root)
     except SolarError:
         return lambda name: None
     if not Path(root).is_dir():
@@ -225,6 +225,11 @@ def picture(source: Path | bytes, size: int, quality: int = 85) -> bytes:
     return buffer.getvalue()
 
 
+def told_of_upload(error: SolarError) -> str:
+    """What is wrong with an uploaded photo, in words of who sent it."""
+    return str(error).replace("The photo given as bytes", "The file")
+
+
 def check_photo(data: bytes, max_pixels: int) -> tuple[int, int]:
     """Width and height of an uploaded photo, from its header.
 
@@ -234,7 +239,7 @@ def check_photo(data: bytes, max_pixels: int) -> tuple[int, int]:
     try:
         width, height = image_size(data)
     except SolarError as error:
-        raise WebError(415, str(error).replace("The photo given as bytes", "The file")) from error
+        raise WebError(415, told_of_upload(error)) from error
     if width * height > max_pixels:
         raise WebError(
             413,

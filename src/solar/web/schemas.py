@@ -15,7 +15,7 @@ PhotoId = Annotated[
 ]
 
 
-def _encloses(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+def _encloses(box: list[float]) -> list[float]:
     if box[0] >= box[2] or box[1] >= box[3]:
         raise ValueError("the box encloses nothing: x1 < x2 and y1 < y2")
     return box
@@ -23,9 +23,9 @@ def _encloses(box: tuple[float, float, float, float]) -> tuple[float, float, flo
 
 Pixel = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 Box = Annotated[
-    tuple[Pixel, Pixel, Pixel, Pixel],
+    list[Pixel],
     AfterValidator(_encloses),
-    Field(description="x1, y1, x2, y2 in pixels of the upright original."),
+    Field(min_length=4, max_length=4, description="x1, y1, x2, y2 in upright pixels."),
 ]
 
 
@@ -177,9 +177,13 @@ class AttentionAnswer(BaseModel):
     rows: int
     columns: int
     row: list[float]
-    cell: tuple[int, int] = Field(description="Row and column of the location's own cell.")
-    extent: tuple[float, float] = Field(
-        description="How many columns and rows the photo covers; the last may be cut."
+    cell: list[int] = Field(
+        min_length=2, max_length=2, description="Row and column of the location's own cell."
+    )
+    extent: list[float] = Field(
+        min_length=2,
+        max_length=2,
+        description="How many columns and rows the photo covers; the last may be cut.",
     )
     seconds: float
     cached: bool
@@ -205,9 +209,9 @@ class MatchedPhoto(BaseModel):
 class MatchAnswer(BaseModel):
     """What two photos have in common."""
 
-    keypoints: tuple[int, int]
+    keypoints: list[int] = Field(min_length=2, max_length=2, description="Of A and of B.")
     matches: int = Field(description="Pairs of keypoints that look alike.")
-    inliers: list[tuple[float, float, float, float]] = Field(
+    inliers: list[list[float]] = Field(
         description="x and y in A, x and y in B, of the pairs that fit one geometry."
     )
     a: MatchedPhoto
@@ -273,9 +277,13 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         401: "A token is missing.",
         403: "Not from another site's page, or not on this server.",
         404: "There is no such thing.",
+        405: "Not with this method.",
+        408: "The rest of the request did not come.",
         413: "Too many bytes or pixels.",
+        415: "Not a photo.",
+        421: "The server is not called that.",
         422: "A value makes no sense.",
-        429: "Too many requests.",
+        429: "Too many requests; `Retry-After` says when to go on.",
         503: "Too much is waiting; `Retry-After` says when to come back.",
     }.items()
 }

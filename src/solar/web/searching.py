@@ -23,6 +23,7 @@ Stage = Literal["search", "expand", "verify"]
 # Rankings are made this deep, so that scrolling on mostly finds what is there already.
 _DEPTHS = (100, 300, 1000, 3000, 10_000)
 _HIT_BYTES = 200
+_VERIFIED = " verified"
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ class Searcher:
     Args:
         collection: The photos.
         network: Describes.
-        threads: Decode, search and verify.
+        threads: Decode and search.
+        slow: Verify.
         verifier: How to verify; None where that is not possible.
     """
 
@@ -91,9 +93,11 @@ class Searcher:
         collection: Collection,
         network: NetworkThread,
         threads: Threads,
+        slow: Threads,
         verifier: Callable[[], Verifier] | None = None,
     ) -> None:
-        self._collection, self._network, self._threads = collection, network, threads
+        self._collection, self._network = collection, network
+        self._threads, self._slow = threads, slow
         self._verifier = verifier
         self._vectors: Kept[object, tuple[Vectors, float]] = Kept(
             16 * 2**20, lambda pair: pair[0].nbytes + 200
@@ -135,7 +139,7 @@ class Searcher:
         if verify:
             found = hits
             hits, took = await self._kept(
-                wanted, f"{wanted.expand} verify", lambda: self._verify(wanted, found)
+                wanted, f"{wanted.expand}{_VERIFIED}", lambda: self._verify(wanted, found)
             )
             seconds["verify"] = took
             yield Ranking("verify", hits, dict(seconds), plain, True)
@@ -177,7 +181,7 @@ class Searcher:
             hits = rank()
             return hits, perf_counter() - started
 
-        ranked = await self._threads.run(timed)
+        ranked = await (self._slow if stage.endswith(_VERIFIED) else self._threads).run(timed)
         self._rankings.put(key, ranked)
         return ranked
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +18,16 @@ from solar.web.eyes import Eye
 from solar.web.kept import Kept
 from solar.web.looking import Attention, Explorer, Matching
 from solar.web.metrics import Metrics
-from solar.web.photos import LARGEST, Collection, Seen, Uploads, check_photo, picture, version_of
+from solar.web.photos import (
+    LARGEST,
+    Collection,
+    Seen,
+    Uploads,
+    check_photo,
+    picture,
+    told_of_upload,
+    version_of,
+)
 from solar.web.problems import WebError
 from solar.web.searching import Ranking, Searcher
 from solar.web.settings import WebSettings
@@ -25,8 +35,11 @@ from solar.web.work import NetworkThread, Threads
 
 if TYPE_CHECKING:
     from solar.search.verify import Verifier
+    from solar.show.collection_map import CollectionMap
 
 _PICTURES_WAITING = 512
+_SMALL = 320
+_POINTS = 20_000
 
 
 class Service:
@@ -53,15 +66,18 @@ class Service:
             settings.queue, settings.batch, settings.gather, self.metrics.forward
         )
         self.threads = Threads(settings.threads, 2 * settings.queue)
+        # Slow things have threads of their own: nobody's quick search waits behind them.
+        self.slow = Threads(settings.threads, settings.queue)
         self.picturing = Threads(settings.threads, _PICTURES_WAITING)
         self.searcher = Searcher(
-            self.collection, self.network, self.threads, self._verifier if _has_cv2() else None
+            *(self.collection, self.network, self.threads, self.slow),
+            self._verifier if _has_cv2() else None,
         )
         self.attention = Attention(self.network, settings.attention_bytes, settings.attention_size)
-        self.matching = Matching(self.threads)
+        self.matching = Matching(self.slow)
         self.explorer = Explorer(index)
         self.adder = Adder(
-            *(self.collection, self.eye(None), settings, self.network, self.threads),
+            *(self.collection, self.eye(None), settings, self.network, self.slow),
             changed=self.searcher.forget,
         )
         self._made_verifier: Verifier | None = None
@@ -82,8 +98,8 @@ class Service:
     def close(self) -> None:
         """Stop all threads and forget what visitors sent."""
         self.network.close()
-        self.threads.close()
-        self.picturing.close()
+        for threads in (self.threads, self.slow, self.picturing):
+            threads.close()
 
     # What visitors name
 
@@ -148,7 +164,7 @@ class Service:
             extra["k"] = key
         base = f"/api/v1/photos/{identity}"
         return {
-            "thumbnail": f"{base}/thumbnail?{urlencode({'w': 320, **extra})}",
+            "thumbnail": f"{base}/thumbnail?{urlencode({'w': _SMALL, **extra})}",
             "photo": f"{base}/photo?{urlencode(extra)}",
         }
 
@@ -184,9 +200,19 @@ class Service:
         return schemas.PhotoPage(total=total, photos=photos)
 
     async def take(self, name: str, data: bytes) -> Seen:
-        """Keep an uploaded photo to search with."""
+        """Keep an uploaded photo to search with.
+
+        Raises:
+            WebError: It is no photo, is damaged, or is too large.
+        """
         size = await self.threads.run(check_photo, data, self.settings.max_pixels)
-        return self.uploads.add(name, data, size)
+        try:
+            small = await self.picturing.run(picture, data, _SMALL)
+        except SolarError as error:
+            raise WebError(422, told_of_upload(error)) from error
+        seen = self.uploads.add(name, data, size)
+        self._pictures.put((seen.id, seen.version, _SMALL), small)  # it is asked for next
+        return seen
 
     async def picture(self, identity: str, size: int) -> bytes:
         """A photo as a JPEG, made once."""
@@ -223,6 +249,17 @@ class Service:
             ),
         )
 
+    def map_page(self, found: CollectionMap) -> str:
+        """The map as JSON; of a huge collection every so many-th photo, as no page shows more."""
+        step = max(1, -(-len(found.paths) // _POINTS))
+        numbers = self.collection.numbers(found.paths[::step])
+        points = [
+            {"id": str(number), "x": round(float(x), 5), "y": round(float(y), 5)}
+            for number, (x, y) in zip(numbers, found.points[::step], strict=True)
+            if number is not None
+        ]
+        return json.dumps({"points": points, "method": found.method})
+
     def _hit(
         self, hit: Hit, number: int, rank: int, seen: Seen, ranking: Ranking
     ) -> schemas.HitInfo:
@@ -249,6 +286,7 @@ class Service:
         show("solar_index_photos", "Photos indexed.", lambda: len(self.collection))
         show("solar_queue_length", "Tasks waiting for the network.", lambda: self.network.waiting)
         show("solar_work_length", "Tasks decoding or searching.", lambda: self.threads.waiting)
+        show("solar_slow_length", "Tasks matching or adding.", lambda: self.slow.waiting)
         show("solar_picture_bytes", "Memory of pictures kept.", lambda: self._pictures.bytes)
         show("solar_upload_bytes", "Memory of uploaded queries.", lambda: self.uploads.nbytes)
         show("solar_attention_bytes", "Memory of attention kept.", lambda: self.attention.nbytes)

@@ -2,19 +2,26 @@
 
 import ipaddress
 import re
+import signal
 import socket
 import sys
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from solar.errors import SolarError
 from solar.search import Index
 from solar.search.engine import NoIndexError
 from solar.web.settings import WebSettings
 
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # A person's browsers hold a few connections each; beyond this somebody is up to no good.
 _CONNECTIONS = 1000
 
@@ -26,7 +33,7 @@ def serve(
     compare: Sequence[str] = (),
     host: str = "127.0.0.1",
     port: int = 8000,
-    open_browser: bool | None = None,
+    open_browser: bool = False,
     **settings: Any,
 ) -> None:
     """Open an index and answer visitors until SIGINT or SIGTERM.
@@ -37,14 +44,14 @@ def serve(
         compare: Further models, or indexes of the same photos made with them.
         host: The address to listen on.
         port: 0 takes a free one.
-        open_browser: Show the page; by default where this runs in a terminal on a desktop.
+        open_browser: Show the page.
         **settings: For `WebSettings`.
 
     Raises:
         SolarError: There is no index, the port is taken, or these settings would let strangers add
             photos.
     """
-    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+    if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "python_multipart")):
         raise SolarError("The web app needs more: pip install 'solar-retrieval[web]'.")
     import uvicorn
 
@@ -70,7 +77,20 @@ def serve(
                 limit_concurrency=_CONNECTIONS,
                 timeout_graceful_shutdown=5,
             )
-            uvicorn.Server(config).run([listening])
+            server = uvicorn.Server(config)
+            server.capture_signals = partial(_until_signalled, server)  # type: ignore[method-assign]
+            server.run([listening])
+
+
+@contextmanager
+def _until_signalled(server: "Server") -> Iterator[None]:
+    """Let SIGINT and SIGTERM end the server; being told to stop is no failure to report."""
+    before = {number: signal.signal(number, server.handle_exit) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def check_exposure(host: str, settings: WebSettings) -> None:
@@ -129,6 +149,7 @@ def _listening(host: str, port: int) -> socket.socket:
         listening = socket.socket(family)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
+        listening.listen(_CONNECTIONS)  # whoever sees the address printed can visit it
     except OSError as error:
         raise SolarError(
             f"Cannot listen on {host}:{port} ({error.strerror or error}): choose another --port, "

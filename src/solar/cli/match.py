@@ -1,0 +1,83 @@
+"""`solar match`: what two photos have in common."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from solar.search.match import Matches
+
+EXAMPLE = "Example: solar match a.jpg b.jpg -o matches.png --compare sift"
+
+
+def match(
+    a: Annotated[Path, typer.Argument(metavar="A", help="A photo.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
+    model: Annotated[
+        str | None,
+        typer.Option(help="What describes keypoints: a patch model, sift or rootsift (default)."),
+    ] = None,
+    geometry: Annotated[
+        str, typer.Option(help="homography (flat scene, turned camera) or fundamental (any).")
+    ] = "homography",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Draw the inliers into this picture.")
+    ] = None,
+    compare: Annotated[
+        list[str] | None, typer.Option(help="Match with this model too, and draw it below.")
+    ] = None,
+    keypoints: Annotated[int, typer.Option(min=1, help="At most so many a photo.")] = 2048,
+    size: Annotated[int, typer.Option(min=1, help="Shrink longer sides to this first.")] = 1024,
+    ratio: Annotated[
+        float, typer.Option(help="How much closer than the second best a match must be.")
+    ] = 0.9,
+    frames: Annotated[
+        str, typer.Option(help="How patches are cut: wide, or as in the published demo.")
+    ] = "wide",
+    json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
+) -> None:
+    """Match the keypoints of two photos and find the geometry that they agree on."""
+    from typing import cast
+
+    from solar.cli.pictures import check_suffix, save_image
+    from solar.cli.printing import print_json
+    from solar.describe.local import Frames
+    from solar.search.match import Geometry
+    from solar.search.match import match as matched
+
+    check_suffix(output)
+    found = [
+        matched(
+            a,
+            b,
+            model=one,
+            geometry=cast("Geometry", geometry),
+            keypoints=keypoints,
+            size=size,
+            ratio=ratio,
+            frames=cast("Frames", frames),
+        )
+        for one in (model, *(compare or []))
+    ]
+    if output is not None:
+        from solar.show.matches import draw_matches
+
+        save_image(draw_matches(a, b, found), output)
+    if json:
+        others = {"compare": [one.to_dict() for one in found[1:]]} if compare else {}
+        print_json(found[0].to_dict() | others)
+    elif output is None or compare:
+        _print(found)
+
+
+def _print(found: "list[Matches]") -> None:
+    from solar.cli.printing import output
+    from solar.show.matches import caption
+
+    for name, result in map(caption, found):
+        output().print(f"{name}: {result}", markup=False, soft_wrap=True)
+    matrix = found[0].matrix
+    if matrix is not None:
+        for row in matrix:
+            output().print("  ".join(f"{value:12.6g}" for value in row))

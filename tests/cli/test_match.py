@@ -1,0 +1,87 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from running import solar
+from warped import corner_error, toy_photo, turned
+
+from solar.models import PatchNet, save
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two photos, the homography between them in a file, and a network."""
+    home = tmp_path_factory.mktemp("match")
+    photo = toy_photo(size=(320, 240))
+    other, truth = turned(photo)
+    Image.fromarray(photo).save(home / "a.png")
+    Image.fromarray(other).save(home / "b.png")
+    np.save(home / "truth.npy", truth)
+    save(PatchNet(), home / "net.safetensors")
+    return home
+
+
+def test_json_has_the_fixed_form(home: Path) -> None:
+    result = json.loads(solar("match", home / "a.png", home / "b.png", "--json").stdout)
+    assert set(result) == {"keypoints", "matches", "inliers", "matrix"}
+    first, second = result["keypoints"]
+    assert min(first, second) > result["matches"] > result["inliers"] > 30
+    truth = np.load(home / "truth.npy")
+    assert corner_error(np.array(result["matrix"]), truth, (240, 320)) < 3
+
+
+def test_a_picture_compares_models(home: Path) -> None:
+    done = solar(
+        *("match", home / "a.png", home / "b.png", "-o", home / "m.png", "--keypoints", 100),
+        *("--model", home / "net.safetensors", "--compare", "sift", "--geometry", "fundamental"),
+    )
+    with Image.open(home / "m.png") as picture:
+        assert picture.height > 2 * 480
+    assert "net.safetensors" in done.stdout
+    assert "sift: " in done.stdout
+
+
+def test_a_photo_without_keypoints_has_no_matrix(home: Path) -> None:
+    Image.new("RGB", (50, 40)).save(home / "black.png")
+    result = json.loads(solar("match", home / "a.png", home / "black.png", "--json").stdout)
+    assert result["matrix"] is None
+    assert (result["matches"], result["inliers"], result["keypoints"][1]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--geometry", "affine"), "homography or fundamental"),
+        (("--model", "solar-r10"), "no model called"),
+        (("-o", "m.txt"), "must end in"),
+        (("--frames", "tall"), "wide"),
+    ],
+)
+def test_mistakes_are_one_sentence(home: Path, arguments: tuple[str, ...], sentence: str) -> None:
+    done = solar("match", home / "a.png", home / "b.png", *arguments, expect=2)
+    assert done.stderr.count("\n") == 1
+    assert sentence in done.stderr
+
+
+def test_search_verifies(home: Path) -> None:
+    from solar.search import Index, Made
+
+    names = ["a.png", "black.png", "b.png"]
+    Image.new("RGB", (50, 40)).save(home / "black.png")
+    scores = np.array([1.0, 0.9, 0.8])
+    vectors = np.stack([scores, np.sqrt(1 - scores**2)], axis=1)
+    made = Made(2, root=str(home / "moved"))
+    Index.create(home / "i.solar", vectors, names, made=made).close()
+    missing = solar("search", home / "i.solar", "name:a.png", "--verify", expect=2).stderr
+    assert "moved" in missing
+    command = ("search", home / "i.solar", "name:a.png", "--verify", "--photos", home)
+    hits = json.loads(solar(*command, "--json").stdout)
+    assert [hit["path"] for hit in hits] == ["a.png", "b.png", "black.png"]
+    assert [set(hit) for hit in hits] == [{"path", "score", "inliers"}] * 3
+    (home / "black.png").unlink()
+    done = solar(*command, "--verify-top", 2, "--local", "sift")
+    assert [line.split()[-1] for line in done.stdout.splitlines()] == names
+    assert "There is no photo black.png" in done.stderr
+    assert "UserWarning" not in done.stderr

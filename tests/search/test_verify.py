@@ -1,0 +1,173 @@
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from warped import toy_photo, turned
+
+from solar.errors import SolarError
+from solar.models import RetrievalConfig, RetrievalNet
+from solar.search import Hit, Index, Made
+from solar.search import verify as module
+from solar.search.verify import VerifySettings, reordered
+
+# The wrong photos look more alike to the global descriptor, the right one less.
+SCORES = {"wrong/1.png": 0.95, "wrong/2.png": 0.9, "right/1.png": 0.8, "wrong/3.png": 0.7}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A query, what a turned camera saw of the same house, and other houses."""
+    folder = tmp_path_factory.mktemp("photos")
+    query = toy_photo(0, (320, 240))
+    pictures = {"query.png": query, "right/1.png": turned(query)[0]}
+    pictures |= {f"wrong/{i}.png": toy_photo(i, (320, 240)) for i in (1, 2, 3)}
+    for name, picture in pictures.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        Image.fromarray(picture).save(folder / name)
+    return folder
+
+
+@pytest.fixture
+def index(folder: Path, tmp_path: Path) -> Index:
+    """Vectors with the scores above for the query, which is indexed too."""
+    scores = np.array([1.0, *SCORES.values()])
+    vectors = np.stack([scores, np.sqrt(1 - scores**2)], axis=1)
+    made = Made(2, root=str(folder))
+    return Index.create(tmp_path / "photos.solar", vectors, ["query.png", *SCORES], made=made)
+
+
+def test_verified_photos_come_first_and_know_their_inliers(index: Index) -> None:
+    plain = index.search("query.png", k=5)
+    assert [hit.path for hit in plain] == ["query.png", *SCORES]
+    assert {hit.inliers for hit in plain} == {None}
+    hits = index.search("query.png", k=5, verify=True)
+    assert [hit.path for hit in hits] == [
+        "query.png", "right/1.png", "wrong/1.png", "wrong/2.png", "wrong/3.png"
+    ]  # fmt: skip
+    assert {hit.path: hit.score for hit in hits} == {hit.path: hit.score for hit in plain}
+    assert hits[0].inliers > hits[1].inliers > 50 > max(hit.inliers for hit in hits[2:])
+
+
+def test_a_right_photo_from_beyond_k_is_found(index: Index) -> None:
+    assert [hit.path for hit in index.search("query.png", k=2, verify=True)] == [
+        "query.png", "right/1.png"
+    ]  # fmt: skip
+
+
+def test_only_the_first_are_looked_at(index: Index) -> None:
+    hits = index.search("query.png", k=5, verify=VerifySettings(top=3))
+    assert [hit.path for hit in hits] == ["query.png", *SCORES]
+    assert [hit.inliers is None for hit in hits] == [False] * 3 + [True] * 2
+
+
+def test_the_rest_keep_their_order() -> None:
+    counts = {"a": 3, "b": 30, "c": None, "d": 9, "e": 30, "f": 8, "g": 7}
+    hits = [Hit(path, 0.5, count) for path, count in counts.items()]
+    assert "".join(hit.path for hit in reordered(hits, 8)) == "bedfacg"
+
+
+def test_features_are_kept_and_used_again(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = index.search("query.png", k=5, verify=True)
+
+    def forgotten(*_: object, **__: object) -> None:
+        raise AssertionError("these features were found before")
+
+    monkeypatch.setattr(module, "local_features", forgotten)
+    with Index.open(index.engine.folder) as again:
+        assert again.search("query.png", k=5, verify=True) == first
+    assert index.verify() == []
+
+
+def test_a_photo_that_is_gone_is_skipped_with_a_warning(index: Index, folder: Path) -> None:
+    (folder / "wrong" / "1.png").rename(folder / "elsewhere.png")
+    try:
+        with pytest.warns(UserWarning, match=r"There is no photo wrong/1\.png"):
+            hits = index.search("query.png", k=5, verify=True)
+    finally:
+        (folder / "elsewhere.png").rename(folder / "wrong" / "1.png")
+    assert [hit.path for hit in hits][1:3] == ["right/1.png", "wrong/1.png"]
+    assert hits[2].inliers is None
+
+
+def test_a_damaged_photo_is_skipped_with_a_warning(index: Index, folder: Path) -> None:
+    kept = (folder / "wrong" / "2.png").read_bytes()
+    (folder / "wrong" / "2.png").write_bytes(kept[:500])
+    try:
+        with pytest.warns(UserWarning, match="damaged or cut short"):
+            index.search("query.png", k=5, verify=True)
+    finally:
+        (folder / "wrong" / "2.png").write_bytes(kept)
+
+
+def test_photos_in_a_tar_are_found(index: Index, folder: Path, tmp_path: Path) -> None:
+    import tarfile
+
+    with tarfile.open(tmp_path / "photos.tar", "w") as shard:
+        for name in ("query.png", *SCORES):
+            shard.add(folder / name, name)
+    settings = VerifySettings(photos=tmp_path / "photos.tar")
+    assert index.search("query.png", k=2, verify=settings)[1].path == "right/1.png"
+
+
+def test_a_photo_and_its_box_are_a_query(folder: Path, tmp_path: Path) -> None:
+    """The box holds the upper left of the house; its keypoints are all that is matched."""
+    model = RetrievalNet(RetrievalConfig("resnet18", size=64, scales=(1.0,)))
+    names = ["query.png", *SCORES]
+    vectors = model.describe([folder / name for name in names])
+    made = Made(model.dim, root=str(folder))
+    with Index.create(tmp_path / "i.solar", vectors, names, made=made, model=model) as index:
+        photo = folder / "query.png"
+        whole = index.search(photo, k=5, verify=True)
+        boxed = index.search(photo, k=5, box=(60, 60, 200, 160), verify=True)
+        expanded = index.search(photo, k=5, expand="average", diffuse=True, verify=True)
+    assert [hit.path for hit in whole][:2] == ["query.png", "right/1.png"]
+    assert [hit.path for hit in expanded][:2] == ["query.png", "right/1.png"]
+    assert [hit.path for hit in boxed][:2] == ["query.png", "right/1.png"]
+    assert boxed[0].inliers < whole[0].inliers
+
+
+def test_of_several_queries_the_best_match_counts(index: Index) -> None:
+    one, two = (
+        {hit.path: hit.inliers for hit in index.search(query, k=5, verify=True)}
+        for query in ("query.png", "wrong/3.png")
+    )
+    both = index.search(["query.png", "wrong/3.png"], k=5, verify=True)
+    assert {hit.path: hit.inliers for hit in both} == {p: max(one[p], two[p]) for p in one}
+
+
+def test_a_vector_cannot_be_verified(index: Index) -> None:
+    with pytest.raises(SolarError, match="not only its vector"):
+        index.search(np.array([1.0, 0.0]), verify=True)
+
+
+def test_an_index_that_does_not_know_its_photos_says_so(tmp_path: Path) -> None:
+    with (
+        Index.create(tmp_path / "i.solar", np.eye(2), ["a.jpg", "b.jpg"]) as index,
+        pytest.raises(SolarError, match="--photos"),
+    ):
+        index.search("a.jpg", verify=True)
+
+
+def test_an_index_elsewhere_keeps_features_in_the_users_cache(
+    index: Index, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Elsewhere:
+        made = index.made
+
+    monkeypatch.setenv("SOLAR_CACHE", str(tmp_path / "cache"))
+    verifier = module.index_verifier(Elsewhere(), VerifySettings())
+    verifier.features("query.png")
+    assert len(list((tmp_path / "cache" / "local").rglob("*.features"))) == 1
+
+
+def test_no_warning_where_all_is_well(index: Index) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        index.search("query.png", verify=True)
+
+
+def test_settings_that_make_no_sense() -> None:
+    with pytest.raises(SolarError):
+        VerifySettings(top=0)

@@ -1,0 +1,132 @@
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from solar.errors import SolarError
+from solar.search import Index
+from solar.show import collection_map
+from solar.show.collection_map import CACHE, choose_method, map_collection, map_index
+
+needs_sklearn = pytest.mark.skipif(
+    choose_method(100)[0] == "pca", reason="pip install 'solar-retrieval[show]'"
+)
+
+
+def groups(count: int, each: int, dim: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    chance = np.random.default_rng(5)
+    labels = np.repeat(np.arange(count), each)
+    rows = chance.standard_normal((count, dim))[labels]
+    rows = rows + 0.3 * chance.standard_normal(rows.shape)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows.astype(np.float32), labels
+
+
+def agreement(points: np.ndarray, labels: np.ndarray) -> float:
+    """How often the nearest point is of the same group."""
+    distance = np.linalg.norm(points[:, None] - points[None], axis=2)
+    np.fill_diagonal(distance, np.inf)
+    return float((labels[distance.argmin(axis=1)] == labels).mean())
+
+
+@needs_sklearn
+def test_photos_that_look_alike_lie_together() -> None:
+    rows, labels = groups(8, 12)
+    points = map_collection(rows)
+    assert points.dtype == np.float32
+    assert points.min() >= 0
+    assert points.max() <= 1
+    assert np.ptp(points, axis=0).max() == pytest.approx(1, abs=1e-5)
+    assert points[:, 0].std() > points[:, 1].std()  # wider than high
+    assert agreement(points, labels) > 0.95
+
+
+@needs_sklearn
+def test_the_same_seed_gives_the_same_map() -> None:
+    rows, _ = groups(5, 8)
+    np.testing.assert_array_equal(map_collection(rows, seed=3), map_collection(rows, seed=3))
+    assert not np.array_equal(map_collection(rows, seed=3), map_collection(rows, seed=4))
+
+
+def test_photos_beyond_the_sample_are_placed_with_their_like(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows, labels = groups(6, 50)
+    monkeypatch.setattr(collection_map, "LANDMARKS", 90)
+    monkeypatch.setattr(collection_map, "_ROWS", 64)
+    points = map_collection(rows)
+    assert points.shape == (300, 2)
+    assert agreement(points, labels) > 0.95
+
+
+def test_two_main_directions_are_those_of_pca() -> None:
+    rows, _ = groups(4, 20)
+    centred = rows - rows.mean(axis=0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    expected = centred @ axes[:2].T
+    points = map_collection(rows, method="pca")
+    for column in (0, 1):
+        correlation = np.corrcoef(points[:, column], expected[:, column])[0, 1]
+        assert abs(correlation) > 0.999
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_few_photos_have_a_map_too(count: int) -> None:
+    points = map_collection(np.eye(7)[:count])
+    assert points.shape == (count, 2)
+    assert np.isfinite(points).all()
+
+
+def test_equal_photos_have_a_map_too() -> None:
+    points = map_collection(np.ones((20, 4)))
+    assert points.shape == (20, 2)
+    assert ((points >= 0) & (points <= 1)).all()
+
+
+def test_without_scikit_learn_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.setattr(collection_map.importlib.util, "find_spec", lambda name: None)
+    method, why = choose_method(1000)
+    assert method == "pca"
+    assert "pip install 'solar-retrieval[show]'" in why
+
+
+@needs_sklearn
+def test_copies_lie_together() -> None:
+    rows = np.repeat(np.eye(4), 10, axis=0)
+    assert agreement(map_collection(rows), np.repeat(np.arange(4), 10)) == 1
+
+
+@pytest.mark.parametrize("vectors", [np.ones(4), np.full((20, 4), np.nan)])
+def test_vectors_must_be_finite_rows(vectors: np.ndarray) -> None:
+    with pytest.raises(SolarError, match="vector"):
+        map_collection(vectors)
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Index:
+    rows, labels = groups(2, 5, dim=8)
+    names = [f"{label}/{i}.jpg" for i, label in enumerate(labels)]
+    return Index.create(tmp_path / "i.solar", rows, names)
+
+
+def test_an_index_keeps_its_map_until_its_photos_change(index: Index, tmp_path: Path) -> None:
+    first = map_index(index)
+    assert first.paths == tuple(f"{i // 5}/{i}.jpg" for i in range(10))
+    assert first.method == "pca"
+    written = (tmp_path / "i.solar" / CACHE).stat().st_mtime_ns
+    again = map_index(index)
+    assert (tmp_path / "i.solar" / CACHE).stat().st_mtime_ns == written
+    assert again.paths == first.paths
+    np.testing.assert_array_equal(again.points, first.points)
+    index.remove("0/0.jpg")
+    assert len(map_index(index).paths) == 9
+    assert index.verify() == []
+
+
+def test_a_damaged_map_is_made_again(index: Index, tmp_path: Path) -> None:
+    first = map_index(index)
+    file = tmp_path / "i.solar" / CACHE
+    file.write_bytes(file.read_bytes()[:200])
+    np.testing.assert_array_equal(map_index(index).points, first.points)

@@ -138,10 +138,20 @@ def visit(browser: Any, screenshots: Path) -> Iterator[Visit]:
             ),
         )
         page.goto(address)
-        page.shoot = lambda name: page.screenshot(path=screenshots / f"{name}.png")
+        page.shoot = lambda name: shoot(page, screenshots / f"{name}.png")
         return page
 
     yield open_page
     for context in contexts:
         context.close()
     assert [text for text in wrong if not any(part in text for part in allowed)] == []
+
+
+def shoot(page: Page, file: Path) -> None:
+    """Takes a screenshot once the pictures in the window are there."""
+    page.evaluate(
+        """() => Promise.all([...document.images]
+          .filter(image => image.getBoundingClientRect().top < innerHeight)
+          .map(image => image.decode().catch(() => {})))"""
+    )
+    page.screenshot(path=file)

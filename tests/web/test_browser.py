@@ -237,7 +237,7 @@ def test_explore_the_map_and_search_from_it(site: str, visit: Visit) -> None:
           return [point.id, ...cameras.toScreen(cameras.fitted(points, width, height), point)];
         }"""
     )
-    page.wait_for_load_state("networkidle")
+    page.locator(f"canvas[data-pictures='{PHOTOS}']").wait_for()
     page.shoot("explore")
     bounds = canvas.bounding_box()
     page.mouse.move(bounds["x"] + x, bounds["y"] + y)

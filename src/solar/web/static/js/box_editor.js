@@ -21,7 +21,7 @@ export function boxEditor(photo, changed) {
   });
   frame.append(...HANDLES.map((edges) => el("i", { "data-edges": edges })));
   const image = el("img", { src: photo.photo, alt: photo.name, draggable: "false" });
-  const stage = el("div.stage", {}, image, frame);
+  const stage = style(el("div.stage", {}, image, frame), { "--ratio": String(photo.width / photo.height || 4 / 3) });
   let box = null;
   let settling = 0;
 

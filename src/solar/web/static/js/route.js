@@ -37,7 +37,8 @@ export function go(hash, { replace = false } = {}) {
 
 /** Goes back to where the visitor was on this page, or to the start. */
 export function back() {
-  if ((history.state?.step ?? 0) > 0) history.back();
+  // A step without a state has just been taken, and was not arrived at yet.
+  if (history.state === null || history.state.step > 0) history.back();
   else go("#/");
 }
 

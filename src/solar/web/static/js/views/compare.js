@@ -82,7 +82,7 @@ function comparing(root, shared, first) {
         el("h1.view-title", {}, "Compare"),
         button("Swap", { symbol: "swap", on: swap }),
         linkButton("Search", route.address("search", [], { q: query }), "search"),
-        linkButton("Another photo", "#/compare", "close"),
+        linkButton("New", "#/compare", "close"),
       ),
       el("div.columns", {}, ...SIDES.map((side) => columns[side].element)),
     ),

@@ -44,12 +44,12 @@ export function explore(root) {
       }
       const method = METHODS[answer.method] ?? answer.method;
       note.textContent = `${counted(answer.points.length, "photo")} by ${method}. Drag, zoom, click one to search with it.`;
-      map = chart(holder, answer.points);
       zooms.replaceChildren(
         button("", { symbol: "add", kind: "icon-button", "aria-label": "Closer", title: "Closer (+)", on: () => map.zoom(1.5) }),
         button("", { symbol: "less", kind: "icon-button", "aria-label": "Farther", title: "Farther (-)", on: () => map.zoom(1 / 1.5) }),
         button("Whole map", { title: "The whole map (0)", on: () => map.fit() }),
       );
+      map = chart(holder, answer.points);
     } catch (error) {
       if (isAbort(error)) return;
       holder.removeAttribute("aria-busy");
@@ -99,6 +99,7 @@ function chart(holder, points) {
       const wide = pictureSize(seen.length, size.width, size.height);
       if (wide) pictures.want(seen.map((point) => point.id));
       drawMap(canvas, { camera, points: seen, size: wide, picture: pictures.get, chosen, colours });
+      canvas.dataset.pictures = wide ? seen.filter((point) => pictures.get(point.id)).length : 0;
       remembered = { camera, points: points.length };
     });
   }
@@ -122,7 +123,11 @@ function chart(holder, points) {
     canvas.height = Math.round(height * ratio);
     const same = remembered?.points === points.length && remembered.camera.window === `${width}x${height}`;
     camera ??= same ? remembered.camera : null;
-    if (camera?.window !== `${width}x${height}`) fit();
+    if (camera?.window !== `${width}x${height}`) {
+      const kept = chosen;
+      fit();
+      choose(kept);
+    }
     recolour();
   }
 
@@ -148,7 +153,7 @@ function chart(holder, points) {
     if (!point) return;
     const found = await photo(point.id).catch(() => null);
     if (chosen !== point || !found) return;
-    card.replaceChildren(thumbnail(found), el("span", {}, shortName(found.name)), found.label && el("small", {}, found.label));
+    card.replaceChildren(thumbnail(found), el("span", {}, shortName(found.name)), ...(found.label ? [el("small", {}, found.label)] : []));
     const [x, y] = cameras.toScreen(camera, point);
     card.hidden = false;
     style(card, {

@@ -11,6 +11,8 @@ import * as route from "../route.js";
 import { duration, shortName } from "../words.js";
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+// A dragged star asks less often than servers allow.
+const PACE = 60;
 const STAR = "M0-9 2.6-3 9-2.6 4.2 1.8 5.6 8.4 0 5-5.6 8.4-4.2 1.8-9-2.6-2.6-3Z";
 
 /** Makes the view in `root`. */
@@ -155,7 +157,7 @@ function looking(root, shared, id, first) {
     ask();
   }
 
-  /** Asks for the newest place; while an answer is under way only the last one waits. */
+  /** Asks for the newest place; while one is under way or the last was just now, it waits. */
   async function ask() {
     if (asking || !next) return;
     asking = new AbortController();
@@ -171,6 +173,7 @@ function looking(root, shared, id, first) {
       if (isAbort(error)) return;
       trouble.replaceChildren(problem(error, () => at(params)));
     } finally {
+      await new Promise((resolve) => setTimeout(resolve, PACE));
       asking = null;
     }
     if (next) ask();

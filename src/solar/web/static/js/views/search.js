@@ -90,7 +90,8 @@ function results(root, shared, first) {
   const panel = el("aside.panel", { "aria-label": "The query and its options" });
   const list = el("section.results", { "aria-label": "Results" }, line, grid.element, state, more.element);
   root.append(el("div.search", {}, panel, list));
-  photo(query).then(build, (error) => panel.append(problem(error), linkButton("Start again", "#/", "back")));
+  // The search itself says what is wrong with a photo that cannot be had.
+  photo(query).then(build, () => panel.append(linkButton("Start again", "#/", "back")));
 
   function links(hit) {
     const { box } = params;

@@ -8,7 +8,7 @@ const LONGEST_WAIT = 30;
 const SILENT = "The server does not answer: is it still running?";
 
 /** A failure with a sentence for the visitor. */
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(sentence, status = 0) {
     super(sentence);
     this.status = status;
@@ -82,13 +82,18 @@ async function send(path, { body, accept = "application/json", signal }) {
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(navigator.onLine ? SILENT : "You are offline: this works again once you are back.");
+    throw new ApiError(
+      navigator.onLine ? SILENT : "You are offline: this works again once you are back.",
+    );
   }
 }
 
 async function failure(response) {
   const said = await response.json().catch(() => ({}));
-  return new ApiError(said.error ?? `The server answered with ${response.status}.`, response.status);
+  return new ApiError(
+    said.error ?? `The server answered with ${response.status}.`,
+    response.status,
+  );
 }
 
 function patience(seconds, signal) {

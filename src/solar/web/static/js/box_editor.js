@@ -21,7 +21,9 @@ export function boxEditor(photo, changed) {
   });
   frame.append(...HANDLES.map((edges) => el("i", { "data-edges": edges })));
   const image = el("img", { src: photo.photo, alt: photo.name, draggable: "false" });
-  const stage = style(el("div.stage", {}, image, frame), { "--ratio": String(photo.width / photo.height || 4 / 3) });
+  const stage = style(el("div.stage", {}, image, frame), {
+    "--ratio": String(photo.width / photo.height || 4 / 3),
+  });
   let box = null;
   let settling = 0;
 
@@ -96,7 +98,9 @@ export function boxEditor(photo, changed) {
     } else if (ARROWS[event.key]) {
       const step = Math.max(1, (event.altKey ? 0.002 : 0.02) * Math.max(photo.width, photo.height));
       const [dx, dy] = ARROWS[event.key].map((way) => way * step);
-      show(event.shiftKey ? boxes.resized(box, "es", dx, dy, photo) : boxes.moved(box, dx, dy, photo));
+      show(
+        event.shiftKey ? boxes.resized(box, "es", dx, dy, photo) : boxes.moved(box, dx, dy, photo),
+      );
       clearTimeout(settling);
       settling = setTimeout(settle, SETTLED);
     } else {

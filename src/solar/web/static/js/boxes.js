@@ -1,6 +1,6 @@
 // The geometry of boxes [x1, y1, x2, y2] in pixels of a photo. Pure functions.
 
-export const SMALLEST = 8;
+const SMALLEST = 8;
 
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 

@@ -24,13 +24,20 @@ export function browser(links) {
 
   const list = endless(async () => {
     const asked = wanted;
-    const query = new URLSearchParams({ offset: loaded, limit: PAGE, ...(asked && { search: asked }) });
+    const query = new URLSearchParams({
+      offset: loaded,
+      limit: PAGE,
+      ...(asked && { search: asked }),
+    });
     const page = await get(`/photos?${query}`);
     if (asked !== wanted) return true;
     loaded += page.photos.length;
     grid.append(page.photos);
     total.textContent = counted(page.total, "photo");
-    if (!page.total) empty.replaceChildren(nothing(asked ? `No photo is called “${asked}”.` : "This collection is empty."));
+    if (!page.total)
+      empty.replaceChildren(
+        nothing(asked ? `No photo is called “${asked}”.` : "This collection is empty."),
+      );
     return loaded < page.total && page.photos.length > 0;
   });
 

@@ -1,7 +1,7 @@
 // Panning and zooming over a map. Pure functions on {x, y, scale, across, down}.
 
-export const FARTHEST = 0.6;
-export const CLOSEST = 400;
+const FARTHEST = 0.6;
+const CLOSEST = 400;
 const MARGIN = 48;
 
 /** How all points fill a window of this size; only what is near what has a meaning, so it may be stretched. */
@@ -12,8 +12,14 @@ export function fitted(points, width, height) {
     const size = range ? Math.max(80, room - 2 * MARGIN) / range : 1;
     return { size, from: (room - range * size) / 2 - low * size };
   };
-  const across = spread(points.map((point) => point.x), width);
-  const down = spread(points.map((point) => point.y), height);
+  const across = spread(
+    points.map((point) => point.x),
+    width,
+  );
+  const down = spread(
+    points.map((point) => point.y),
+    height,
+  );
   return { x: across.from, y: down.from, scale: 1, across: across.size, down: down.size };
 }
 

@@ -36,17 +36,29 @@ export function card(hit, links, { beside = null } = {}) {
     "div.card-line",
     {},
     ranked && el("span.score", {}, hit.score.toFixed(3)),
-    hit.inliers != null && el("span.inliers", { title: "Matches that fit one geometry" }, `◆ ${hit.inliers}`),
+    hit.inliers != null &&
+      el("span.inliers", { title: "Matches that fit one geometry" }, `◆ ${hit.inliers}`),
     links.match && small(links.match, "match", `Matches with ${hit.name}`),
     links.look && small(links.look, "look", `Look into ${hit.name}`),
   );
-  return el("li.card", { "data-id": hit.id, "data-truth": truth }, picture, line, cardName(hit.name));
+  return el(
+    "li.card",
+    { "data-id": hit.id, "data-truth": truth },
+    picture,
+    line,
+    cardName(hit.name),
+  );
 }
 
 /** A name whose folder gives way first where there is little room. */
 function cardName(name) {
   const [file, folder] = name.split("/").reverse();
-  return el("div.card-name", { title: name }, folder && el("span", {}, folder), el("b", {}, folder ? `/${file}` : file));
+  return el(
+    "div.card-name",
+    { title: name },
+    folder && el("span", {}, folder),
+    el("b", {}, folder ? `/${file}` : file),
+  );
 }
 
 export function thumbnail(photo) {

@@ -2,7 +2,10 @@
 
 /** Linear interpolation in a table of points. */
 function interpolate(x, xs, ys) {
-  const at = Math.max(1, xs.findIndex((one) => one >= x));
+  const at = Math.max(
+    1,
+    xs.findIndex((one) => one >= x),
+  );
   const part = (x - xs[at - 1]) / (xs[at] - xs[at - 1]);
   return ys[at - 1] + part * (ys[at] - ys[at - 1]);
 }
@@ -18,7 +21,9 @@ function oklab(lightness, a, b) {
     -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
   ].map((linear) => {
     const inside = Math.min(Math.max(linear, 0), 1);
-    return Math.round(255 * (inside <= 0.0031308 ? 12.92 * inside : 1.055 * inside ** (1 / 2.4) - 0.055));
+    return Math.round(
+      255 * (inside <= 0.0031308 ? 12.92 * inside : 1.055 * inside ** (1 / 2.4) - 0.055),
+    );
   });
 }
 

@@ -11,9 +11,7 @@ const SVG_TAGS = new Set(["svg", "use", "g", "line", "circle", "path", "rect"]);
  */
 export function el(kind, given = {}, ...children) {
   const [tag, ...classes] = kind.split(".");
-  const node = SVG_TAGS.has(tag)
-    ? document.createElementNS(SVG, tag)
-    : document.createElement(tag);
+  const node = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
   if (classes.length) node.classList.add(...classes);
   for (const [name, value] of Object.entries(given)) {
     if (name === "on") listen(node, value);

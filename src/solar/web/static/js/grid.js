@@ -28,7 +28,12 @@ export function createGrid(label, make) {
 
   list.addEventListener("focusin", (event) => reach(event.target.closest(".card")));
   list.addEventListener("keydown", (event) => {
-    const step = { ArrowLeft: () => -1, ArrowRight: () => 1, ArrowUp: () => -columns(), ArrowDown: columns }[event.key];
+    const step = {
+      ArrowLeft: () => -1,
+      ArrowRight: () => 1,
+      ArrowUp: () => -columns(),
+      ArrowDown: columns,
+    }[event.key];
     if (!step || event.shiftKey || event.ctrlKey || event.metaKey || event.altKey) return;
     const all = cards();
     const next = all[all.indexOf(focused) + step()];

@@ -5,7 +5,7 @@ import { EMBER } from "./colours.js";
 const LONGER = 360;
 
 /** The values at a place between cells, bilinear; `x` and `y` in cells, from the first one's middle. */
-export function sample({ row, rows, columns }, x, y) {
+function sample({ row, rows, columns }, x, y) {
   const [left, top] = [Math.min(Math.max(x, 0), columns - 1), Math.min(Math.max(y, 0), rows - 1)];
   const [c, r] = [Math.floor(left), Math.floor(top)];
   const [right, below] = [Math.min(c + 1, columns - 1), Math.min(r + 1, rows - 1)];

@@ -16,7 +16,9 @@ const HELP = [
 ];
 
 const isTyping = (target) =>
-  target.closest?.("input:not([type=range]):not([type=checkbox]):not([type=radio]), textarea, select");
+  target.closest?.(
+    "input:not([type=range]):not([type=checkbox]):not([type=radio]), textarea, select",
+  );
 
 /**
  * Listens to keys.
@@ -42,7 +44,12 @@ export function watchKeys(action) {
 /** Opens the help. */
 export function help() {
   const rows = HELP.map(([key, text]) =>
-    el("div", {}, el("dt", {}, ...key.split(" ").map((one) => el("kbd", {}, one))), el("dd", {}, text)),
+    el(
+      "div",
+      {},
+      el("dt", {}, ...key.split(" ").map((one) => el("kbd", {}, one))),
+      el("dd", {}, text),
+    ),
   );
   const dialog = el(
     "dialog.help",

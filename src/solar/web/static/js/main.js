@@ -37,7 +37,8 @@ async function learn() {
     main.replaceChildren(problem(error, learn));
     return;
   }
-  document.getElementById("collection").textContent = `${shared.info.name} · ${count(shared.info.photos)}`;
+  document.getElementById("collection").textContent =
+    `${shared.info.name} · ${count(shared.info.photos)}`;
   watchIncoming(receive);
   watchKeys(keyAction);
   route.start(show);
@@ -85,11 +86,18 @@ function tabs(current) {
     info.features.map && ["explore", "Explore", "explore", "#/explore"],
     info.settings.writable && ["add", "Add", "add", "#/add"],
   ].filter(Boolean);
-  document.getElementById("tabs").replaceChildren(
-    ...all.map(([name, text, symbol, href]) =>
-      el("a.tab", { href, "aria-current": name === current ? "page" : null }, icon(symbol), el("span", {}, text)),
-    ),
-  );
+  document
+    .getElementById("tabs")
+    .replaceChildren(
+      ...all.map(([name, text, symbol, href]) =>
+        el(
+          "a.tab",
+          { href, "aria-current": name === current ? "page" : null },
+          icon(symbol),
+          el("span", {}, text),
+        ),
+      ),
+    );
 }
 
 /** Photos from outside go to the view if it wants them, or else are searched with. */

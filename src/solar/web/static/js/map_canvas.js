@@ -35,7 +35,15 @@ export function drawMap(canvas, { camera, points, size, picture, chosen, colours
     if (image) drawPicture(context, image, x, y, size, colours.line);
     else dot(context, x, y, radius, colours.dot);
   }
-  if (chosen) mark(context, toScreen(camera, chosen), size ? picture(chosen.id) : null, size, radius, colours);
+  if (chosen)
+    mark(
+      context,
+      toScreen(camera, chosen),
+      size ? picture(chosen.id) : null,
+      size,
+      radius,
+      colours,
+    );
 }
 
 function dot(context, x, y, radius, colour) {

@@ -101,8 +101,11 @@ export function searchOptions(info, params, changed) {
         (value) => changed({ expand: value }),
       ),
     verify &&
-      toggle("Geometric verification", "Compares the best fifty point by point", params.verify === "1", (on) =>
-        changed({ verify: on ? "1" : "" }),
+      toggle(
+        "Geometric verification",
+        "Compares the best fifty point by point",
+        params.verify === "1",
+        (on) => changed({ verify: on ? "1" : "" }),
       ),
   ].filter(Boolean);
 }

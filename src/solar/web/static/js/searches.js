@@ -26,17 +26,26 @@ class Search {
   /** Runs the search; `arrived()` is called after each stage. */
   async run(arrived, signal) {
     this.answers = [];
-    await stream("/search", { ...this.request, k: PAGE }, (answer) => {
-      this.answers.push(answer);
-      ({ hits: this.hits, more: this.more, complete: this.complete } = answer);
-      if (this.complete) keep(this);
-      arrived();
-    }, { signal });
+    await stream(
+      "/search",
+      { ...this.request, k: PAGE },
+      (answer) => {
+        this.answers.push(answer);
+        ({ hits: this.hits, more: this.more, complete: this.complete } = answer);
+        if (this.complete) keep(this);
+        arrived();
+      },
+      { signal },
+    );
   }
 
   /** Gets the next page, and gives its hits. */
   async next(signal) {
-    const answer = await post("/search", { ...this.request, k: PAGE, offset: this.hits.length }, { signal });
+    const answer = await post(
+      "/search",
+      { ...this.request, k: PAGE, offset: this.hits.length },
+      { signal },
+    );
     this.hits = [...this.hits, ...answer.hits];
     this.more = answer.more && answer.hits.length > 0;
     return answer.hits;

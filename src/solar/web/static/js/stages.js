@@ -7,7 +7,7 @@ const NAMES = { describe: "Described", search: "Searched", expand: "Expanded", v
 const TOP = 10;
 
 /** How a ranking differs from the one before: photos that moved, and those new among the best. */
-export function difference(before, after) {
+function difference(before, after) {
   const ranks = new Map(before.map((hit) => [hit.id, hit.rank]));
   const top = new Set(before.slice(0, TOP).map((hit) => hit.id));
   return {
@@ -42,7 +42,16 @@ export function stageLine(answers, awaited = []) {
     ),
   );
   const coming = awaited.map((stage) =>
-    el("li.stage-chip.coming", {}, el("b", {}, stage === "verify" ? "Verifying" : stage === "expand" ? "Expanding" : "Searching"), el("span.dots", {}, "…")),
+    el(
+      "li.stage-chip.coming",
+      {},
+      el(
+        "b",
+        {},
+        stage === "verify" ? "Verifying" : stage === "expand" ? "Expanding" : "Searching",
+      ),
+      el("span.dots", {}, "…"),
+    ),
   );
   return el("ul.stages", { "aria-label": "What each stage took" }, ...chips, ...coming);
 }

@@ -8,7 +8,9 @@ import { bytes } from "./words.js";
 export async function upload(file, info) {
   const most = info.settings.max_upload_bytes;
   if (file.size > most) {
-    throw new Error(`${file.name} has ${bytes(file.size)}, and at most ${bytes(most)} are taken here.`);
+    throw new Error(
+      `${file.name} has ${bytes(file.size)}, and at most ${bytes(most)} are taken here.`,
+    );
   }
   const form = new FormData();
   form.append("photo", file, file.name || "pasted.png");
@@ -22,7 +24,12 @@ export function filePicker(text, { multiple = false, kind = "primary" }, chosen)
     if (input.files.length) chosen([...input.files]);
     input.value = "";
   });
-  return el("span.file-picker", {}, button(text, { symbol: "photo", kind, on: () => input.click() }), input);
+  return el(
+    "span.file-picker",
+    {},
+    button(text, { symbol: "photo", kind, on: () => input.click() }),
+    input,
+  );
 }
 
 /** Calls `take(files)` for photos dropped anywhere on the page or pasted. */

@@ -25,7 +25,10 @@ export function add(root, shared) {
   const said = el("p.facts", { role: "status" });
   const failures = el("ul.failures", { "aria-label": "Not added" });
   const grid = createGrid("Added photos", (one) =>
-    card(one, { search: route.address("search", [], { q: one.id }), look: route.address("look", [one.id]) }),
+    card(one, {
+      search: route.address("search", [], { q: one.id }),
+      look: route.address("look", [one.id]),
+    }),
   );
   const progress = el("section.adding", { hidden: true }, bar, said, failures);
   root.append(
@@ -37,7 +40,11 @@ export function add(root, shared) {
         {},
         icon("add"),
         el("h1", {}, "Add photos"),
-        el("p.soft", {}, `They become part of “${info.name}”, for everyone who uses it. At most ${bytes(info.settings.max_upload_bytes)} each.`),
+        el(
+          "p.soft",
+          {},
+          `They become part of “${info.name}”, for everyone who uses it. At most ${bytes(info.settings.max_upload_bytes)} each.`,
+        ),
         filePicker("Choose photos", { multiple: true }, take),
         el("p.hint", {}, "or drop them anywhere, or paste one"),
       ),
@@ -58,7 +65,9 @@ export function add(root, shared) {
     progress.hidden = false;
     bar.value = sum.total ? sum.done / sum.total : 0;
     const parts = [
-      sum.done < sum.total ? `${count(sum.done)} of ${counted(sum.total, "photo")}` : `${counted(sum.added, "photo")} added`,
+      sum.done < sum.total
+        ? `${count(sum.done)} of ${counted(sum.total, "photo")}`
+        : `${counted(sum.added, "photo")} added`,
       sum.failed && `${count(sum.failed)} could not be`,
     ];
     said.textContent = `${parts.filter(Boolean).join(", ")}.`;

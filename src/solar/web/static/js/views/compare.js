@@ -20,7 +20,9 @@ const TOP = 10;
 /** The settings of one side, from parameters like `b.expand`. */
 const settingsOf = (side, params) =>
   Object.fromEntries(
-    ["model", "expand", "verify"].map((name) => [name, params[`${side}.${name}`]]).filter(([, value]) => value),
+    ["model", "expand", "verify"]
+      .map((name) => [name, params[`${side}.${name}`]])
+      .filter(([, value]) => value),
   );
 
 const to = (params) => route.address("compare", [], params);
@@ -88,7 +90,11 @@ function comparing(root, shared, first) {
     ),
   );
   photo(query).then(
-    (found) => picture.append(thumbnail(found), el("span.query-name", { title: found.name }, shortName(found.name))),
+    (found) =>
+      picture.append(
+        thumbnail(found),
+        el("span.query-name", { title: found.name }, shortName(found.name)),
+      ),
     () => {},
   );
 
@@ -98,7 +104,14 @@ function comparing(root, shared, first) {
     const line = el("div.stage-line");
     const state = el("div");
     const grid = createGrid(`Results ${side.toUpperCase()}`, (hit) =>
-      card(hit, { search: route.address("search", [], { q: hit.id }), match: route.address("match", [query, hit.id], { box: params.box }) }, { beside: beside(side, hit) }),
+      card(
+        hit,
+        {
+          search: route.address("search", [], { q: hit.id }),
+          match: route.address("match", [query, hit.id], { box: params.box }),
+        },
+        { beside: beside(side, hit) },
+      ),
     );
     const element = el(
       "section.column",
@@ -109,15 +122,30 @@ function comparing(root, shared, first) {
       grid.element,
       state,
     );
-    grid.element.addEventListener("pointerover", (event) => point(event.target.closest(".card")?.dataset.id));
-    grid.element.addEventListener("focusin", (event) => point(event.target.closest(".card")?.dataset.id));
+    grid.element.addEventListener("pointerover", (event) =>
+      point(event.target.closest(".card")?.dataset.id),
+    );
+    grid.element.addEventListener("focusin", (event) =>
+      point(event.target.closest(".card")?.dataset.id),
+    );
     grid.element.addEventListener("pointerleave", () => point(null));
-    return { element, options, verdict, line, state, grid, running: null, search: null, shown: null };
+    return {
+      element,
+      options,
+      verdict,
+      line,
+      state,
+      grid,
+      running: null,
+      search: null,
+      shown: null,
+    };
   }
 
   /** Marks the same photo on both sides. */
   function point(id) {
-    for (const one of root.querySelectorAll(".card")) one.classList.toggle("same", one.dataset.id === id);
+    for (const one of root.querySelectorAll(".card"))
+      one.classList.toggle("same", one.dataset.id === id);
   }
 
   /** Where the other side has a photo. */
@@ -140,7 +168,9 @@ function comparing(root, shared, first) {
   }
 
   function change(side, patch) {
-    const named = Object.fromEntries(Object.entries(patch).map(([name, value]) => [`${side}.${name}`, value]));
+    const named = Object.fromEntries(
+      Object.entries(patch).map(([name, value]) => [`${side}.${name}`, value]),
+    );
     route.go(to({ ...params, set: "1", ...named }), { replace: true });
   }
 
@@ -150,12 +180,19 @@ function comparing(root, shared, first) {
     const wanted = JSON.stringify(settings);
     if (wanted === part.shown) return;
     part.shown = wanted;
-    const typed = part.options.contains(document.activeElement) ? document.activeElement.value : null;
-    part.options.replaceChildren(...searchOptions(shared.info, settings, (patch) => change(side, patch)));
+    const typed = part.options.contains(document.activeElement)
+      ? document.activeElement.value
+      : null;
+    part.options.replaceChildren(
+      ...searchOptions(shared.info, settings, (patch) => change(side, patch)),
+    );
     if (typed !== null) part.options.querySelector(`[value="${CSS.escape(typed)}"]`)?.focus();
     part.running?.abort();
     const mine = (part.running = new AbortController());
-    part.search = searchFor({ ...searchRequest({ q: query, ...settings }), box: boxes.read(params.box) ?? undefined });
+    part.search = searchFor({
+      ...searchRequest({ q: query, ...settings }),
+      box: boxes.read(params.box) ?? undefined,
+    });
     part.state.replaceChildren();
     try {
       if (!part.search.complete) {
@@ -181,7 +218,9 @@ function comparing(root, shared, first) {
     const part = columns[side];
     showLine(part);
     // The notes of one side tell of the other: both change when either does.
-    for (const one of SIDES) if (columns[one].search?.hits.length) columns[one].grid.set(columns[one].search.hits, { glide: one === side });
+    for (const one of SIDES)
+      if (columns[one].search?.hits.length)
+        columns[one].grid.set(columns[one].search.hits, { glide: one === side });
     if (!part.search.complete) return;
     part.verdict.replaceChildren(...verdict(part.search.hits));
     if (!part.search.hits.length) part.state.replaceChildren(nothing("Nothing was found."));

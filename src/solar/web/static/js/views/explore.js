@@ -23,7 +23,14 @@ export function explore(root) {
   const note = el("p.facts", { role: "status" }, "Opening the map…");
   const holder = el("div.map", { "aria-busy": "true" });
   const zooms = el("div.map-buttons");
-  root.append(el("div.explore", {}, el("div.view-head", {}, el("h1.view-title", {}, "Explore"), note, zooms), holder));
+  root.append(
+    el(
+      "div.explore",
+      {},
+      el("div.view-head", {}, el("h1.view-title", {}, "Explore"), note, zooms),
+      holder,
+    ),
+  );
   let map = null;
 
   load();
@@ -45,8 +52,20 @@ export function explore(root) {
       const method = METHODS[answer.method] ?? answer.method;
       note.textContent = `${counted(answer.points.length, "photo")} by ${method}. Drag, zoom, click one to search with it.`;
       zooms.replaceChildren(
-        button("", { symbol: "add", kind: "icon-button", "aria-label": "Closer", title: "Closer (+)", on: () => map.zoom(1.5) }),
-        button("", { symbol: "less", kind: "icon-button", "aria-label": "Farther", title: "Farther (-)", on: () => map.zoom(1 / 1.5) }),
+        button("", {
+          symbol: "add",
+          kind: "icon-button",
+          "aria-label": "Closer",
+          title: "Closer (+)",
+          on: () => map.zoom(1.5),
+        }),
+        button("", {
+          symbol: "less",
+          kind: "icon-button",
+          "aria-label": "Farther",
+          title: "Farther (-)",
+          on: () => map.zoom(1 / 1.5),
+        }),
         button("Whole map", { title: "The whole map (0)", on: () => map.fit() }),
       );
       map = chart(holder, answer.points);
@@ -121,7 +140,8 @@ function chart(holder, points) {
     size = { width, height };
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
-    const same = remembered?.points === points.length && remembered.camera.window === `${width}x${height}`;
+    const same =
+      remembered?.points === points.length && remembered.camera.window === `${width}x${height}`;
     camera ??= same ? remembered.camera : null;
     if (camera?.window !== `${width}x${height}`) {
       const kept = chosen;
@@ -138,10 +158,14 @@ function chart(holder, points) {
   }
 
   function fit() {
-    move({ ...cameras.fitted(points, size.width, size.height), window: `${size.width}x${size.height}` });
+    move({
+      ...cameras.fitted(points, size.width, size.height),
+      window: `${size.width}x${size.height}`,
+    });
   }
 
-  const zoom = (factor, at = [size.width / 2, size.height / 2]) => move(cameras.zoomed(camera, factor, at));
+  const zoom = (factor, at = [size.width / 2, size.height / 2]) =>
+    move(cameras.zoomed(camera, factor, at));
 
   /** Shows a photo's card beside its place. */
   async function choose(point) {
@@ -153,7 +177,11 @@ function chart(holder, points) {
     if (!point) return;
     const found = await photo(point.id).catch(() => null);
     if (chosen !== point || !found) return;
-    card.replaceChildren(thumbnail(found), el("span", {}, shortName(found.name)), ...(found.label ? [el("small", {}, found.label)] : []));
+    card.replaceChildren(
+      thumbnail(found),
+      el("span", {}, shortName(found.name)),
+      ...(found.label ? [el("small", {}, found.label)] : []),
+    );
     const [x, y] = cameras.toScreen(camera, point);
     card.hidden = false;
     style(card, {
@@ -170,7 +198,16 @@ function chart(holder, points) {
     return [event.clientX - bounds.left, event.clientY - bounds.top];
   }
 
-  const reach = () => Math.max(14, 0.5 * pictureSize(visible(camera, points, size.width, size.height).length, size.width, size.height));
+  const reach = () =>
+    Math.max(
+      14,
+      0.5 *
+        pictureSize(
+          visible(camera, points, size.width, size.height).length,
+          size.width,
+          size.height,
+        ),
+    );
 
   canvas.addEventListener("pointerdown", (event) => {
     canvas.setPointerCapture(event.pointerId);
@@ -228,7 +265,9 @@ function chart(holder, points) {
 
   function step(way) {
     const middle = [size.width / 2, size.height / 2];
-    const next = chosen ? cameras.neighbour(camera, points, chosen, way) : cameras.nearest(camera, points, middle, Infinity);
+    const next = chosen
+      ? cameras.neighbour(camera, points, chosen, way)
+      : cameras.nearest(camera, points, middle, Infinity);
     if (!next) return;
     const [x, y] = cameras.toScreen(camera, next);
     const outside = x < 0 || y < 0 || x > size.width || y > size.height;

@@ -53,7 +53,12 @@ function choose(root, shared) {
 function looking(root, shared, id, first) {
   const models = shared.info.models.filter((model) => model.attention.length);
   if (!models.length) {
-    root.append(nothing("The model of this collection has no attention to look at.", linkButton("Back", "#/", "back")));
+    root.append(
+      nothing(
+        "The model of this collection has no attention to look at.",
+        linkButton("Back", "#/", "back"),
+      ),
+    );
     return { id, leave() {} };
   }
   let params = first;
@@ -69,7 +74,11 @@ function looking(root, shared, id, first) {
   };
 
   const canvas = el("canvas.heat", { "aria-hidden": "true" });
-  const star = el("svg.star", { viewBox: "-11 -11 22 22", "aria-hidden": "true" }, el("path", { d: STAR }));
+  const star = el(
+    "svg.star",
+    { viewBox: "-11 -11 22 22", "aria-hidden": "true" },
+    el("path", { d: STAR }),
+  );
   const image = el("img", { alt: "", draggable: "false" });
   const stage = el(
     "div.look-stage",
@@ -128,10 +137,22 @@ function looking(root, shared, id, first) {
         (value) => go({ layer: value }),
       ),
       ...(models.length > 1
-        ? [chooser("Model", models.map((one) => one.name), model().name, (name) => go({ model: name, layer: "" }))]
+        ? [
+            chooser(
+              "Model",
+              models.map((one) => one.name),
+              model().name,
+              (name) => go({ model: name, layer: "" }),
+            ),
+          ]
         : []),
       el("label.field", {}, el("span", {}, "Opacity"), opacity),
-      el("div.field", {}, el("span", {}, "Attends"), el("div.legend-row", {}, el("small", {}, "little"), legend, el("small", {}, "much"))),
+      el(
+        "div.field",
+        {},
+        el("span", {}, "Attends"),
+        el("div.legend-row", {}, el("small", {}, "little"), legend, el("small", {}, "much")),
+      ),
       linkButton("Search with it", route.address("search", [], { q: id }), "search"),
     );
     fade(opacity.value);
@@ -182,7 +203,8 @@ function looking(root, shared, id, first) {
 
   function place(event) {
     const bounds = image.getBoundingClientRect();
-    const part = (value, from, size, whole) => Math.min(Math.max((value - from) / size, 0), 0.9999) * whole;
+    const part = (value, from, size, whole) =>
+      Math.min(Math.max((value - from) / size, 0), 0.9999) * whole;
     return [
       part(event.clientX, bounds.left, bounds.width, shown.width),
       part(event.clientY, bounds.top, bounds.height, shown.height),
@@ -196,7 +218,11 @@ function looking(root, shared, id, first) {
     stage.setPointerCapture(event.pointerId);
     const move = (moved) => aim(...place(moved));
     stage.addEventListener("pointermove", move);
-    stage.addEventListener("lostpointercapture", () => stage.removeEventListener("pointermove", move), { once: true });
+    stage.addEventListener(
+      "lostpointercapture",
+      () => stage.removeEventListener("pointermove", move),
+      { once: true },
+    );
     aim(...place(event));
   });
   stage.addEventListener("pointerup", (event) => shown && go(written(place(event))));
@@ -207,7 +233,12 @@ function looking(root, shared, id, first) {
     const [columns, rows] = map.extent ?? [map.columns, map.rows];
     const x = Number(params.x ?? shown.width / 2) + (way[0] * shown.width) / columns;
     const y = Number(params.y ?? shown.height / 2) + (way[1] * shown.height) / rows;
-    go(written([Math.min(Math.max(x, 0), shown.width - 1), Math.min(Math.max(y, 0), shown.height - 1)]));
+    go(
+      written([
+        Math.min(Math.max(x, 0), shown.width - 1),
+        Math.min(Math.max(y, 0), shown.height - 1),
+      ]),
+    );
     say(`The star is at ${Math.round(x)}, ${Math.round(y)}.`);
   });
 
@@ -220,7 +251,8 @@ function looking(root, shared, id, first) {
       if (options) {
         const focused = controls.contains(document.activeElement) && document.activeElement;
         showControls();
-        if (focused?.value) controls.querySelector(`[value="${CSS.escape(focused.value)}"]`)?.focus();
+        if (focused?.value)
+          controls.querySelector(`[value="${CSS.escape(focused.value)}"]`)?.focus();
       }
       at(params);
     },

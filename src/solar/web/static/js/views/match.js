@@ -34,7 +34,12 @@ function matching(root, a, b, params) {
     el(
       "div.match",
       {},
-      el("div.view-head", {}, button("Back", { symbol: "back", on: route.back }), el("h1.view-title", {}, "Matches")),
+      el(
+        "div.view-head",
+        {},
+        button("Back", { symbol: "back", on: route.back }),
+        el("h1.view-title", {}, "Matches"),
+      ),
       pair,
       el("div.match-foot", {}, facts, tools),
     ),
@@ -51,7 +56,9 @@ function matching(root, a, b, params) {
         : `Of ${counted(found.matches, "match", "matches")} none fit one geometry: these may well be different places.`;
       say(facts.textContent);
       tools.append(
-        ...(some ? [toggle("Lines", null, true, (on) => pair.classList.toggle("points-only", !on))] : []),
+        ...(some
+          ? [toggle("Lines", null, true, (on) => pair.classList.toggle("points-only", !on))]
+          : []),
         linkButton("Search with the right one", route.address("search", [], { q: b }), "search"),
         linkButton("Look into it", route.address("look", [b]), "look"),
       );
@@ -72,12 +79,21 @@ function matching(root, a, b, params) {
 /** Shows the photos and the lines; gives what keeps the lines in place when sizes change. */
 function draw(pair, found) {
   const images = [found.a, found.b].map((side, at) =>
-    style(el("img", { src: side.photo, alt: at ? "The result" : "The query", draggable: "false" }), {
-      "--ratio": String(side.width / side.height || 4 / 3),
-    }),
+    style(
+      el("img", { src: side.photo, alt: at ? "The result" : "The query", draggable: "false" }),
+      {
+        "--ratio": String(side.width / side.height || 4 / 3),
+      },
+    ),
   );
-  const lines = found.inliers.map((ends, at) => line(ends, at / Math.max(1, found.inliers.length - 1)));
-  const sheet = el("svg.lines", { role: "img", "aria-label": `${found.inliers.length} lines between the photos` }, ...lines);
+  const lines = found.inliers.map((ends, at) =>
+    line(ends, at / Math.max(1, found.inliers.length - 1)),
+  );
+  const sheet = el(
+    "svg.lines",
+    { role: "img", "aria-label": `${found.inliers.length} lines between the photos` },
+    ...lines,
+  );
   pair.replaceChildren(el("figure", {}, images[0]), el("figure", {}, images[1]), sheet);
   pair.addEventListener("pointerover", (event) => {
     const over = event.target.closest?.("g");
@@ -93,7 +109,11 @@ function draw(pair, found) {
     set(sheet, "viewBox", `0 0 ${base.width} ${base.height}`);
     lines.forEach((one, at) => {
       const [xa, ya, xb, yb] = found.inliers[at];
-      lay(one, inside(first, base, xa / found.a.width, ya / found.a.height), inside(second, base, xb / found.b.width, yb / found.b.height));
+      lay(
+        one,
+        inside(first, base, xa / found.a.width, ya / found.a.height),
+        inside(second, base, xb / found.b.width, yb / found.b.height),
+      );
     });
   };
   const watch = new ResizeObserver(place);

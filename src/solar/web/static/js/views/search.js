@@ -88,7 +88,14 @@ function results(root, shared, first) {
     return mine.more;
   });
   const panel = el("aside.panel", { "aria-label": "The query and its options" });
-  const list = el("section.results", { "aria-label": "Results" }, line, grid.element, state, more.element);
+  const list = el(
+    "section.results",
+    { "aria-label": "Results" },
+    line,
+    grid.element,
+    state,
+    more.element,
+  );
   root.append(el("div.search", {}, panel, list));
   // The search itself says what is wrong with a photo that cannot be had.
   photo(query).then(build, () => panel.append(linkButton("Start again", "#/", "back")));
@@ -98,7 +105,8 @@ function results(root, shared, first) {
     return {
       search: to({ ...params, q: hit.id, box: "" }),
       look: route.address("look", [hit.id]),
-      match: shared.info.features.match !== false && route.address("match", [query, hit.id], { box }),
+      match:
+        shared.info.features.match !== false && route.address("match", [query, hit.id], { box }),
     };
   }
 
@@ -142,7 +150,11 @@ function results(root, shared, first) {
       el(
         "div.row",
         {},
-        button("Box", { symbol: "box", id: "box-button", on: () => (editor.box ? editor.clear() : editor.begin()) }),
+        button("Box", {
+          symbol: "box",
+          id: "box-button",
+          on: () => (editor.box ? editor.clear() : editor.begin()),
+        }),
         linkButton("Look", route.address("look", [query]), "look"),
         linkButton("New", "#/", "close"),
       ),
@@ -165,16 +177,35 @@ function results(root, shared, first) {
       : null;
     filters.min = field(
       "Score at least",
-      { type: "number", min: "-1", max: "1", step: "0.05", value: params.min ?? "", placeholder: "any" },
+      {
+        type: "number",
+        min: "-1",
+        max: "1",
+        step: "0.05",
+        value: params.min ?? "",
+        placeholder: "any",
+      },
       (min) => change({ min }, { replace: true }),
     );
-    return el("div.filter-fields", {}, filters.name, filters.label, filters.min, el("datalist", { id: "labels" }));
+    return el(
+      "div.filter-fields",
+      {},
+      filters.name,
+      filters.label,
+      filters.min,
+      el("datalist", { id: "labels" }),
+    );
   }
 
   /** Options and filters: folded on a phone, where the results are what one came for. */
   function optionsAndFilters() {
     const content = el("div.more", {}, optionList, filterFields());
-    const folded = el("details", { open: WIDE.matches }, el("summary", {}, "Options and filters"), content);
+    const folded = el(
+      "details",
+      { open: WIDE.matches },
+      el("summary", {}, "Options and filters"),
+      content,
+    );
     WIDE.addEventListener("change", () => (folded.open = WIDE.matches), { signal: left.signal });
     return folded;
   }
@@ -199,7 +230,10 @@ function results(root, shared, first) {
       list.setAttribute("aria-busy", "true");
       showLine();
       try {
-        await current.run(() => mine === running && render(current.answers.length > 1), mine.signal);
+        await current.run(
+          () => mine === running && render(current.answers.length > 1),
+          mine.signal,
+        );
       } catch (error) {
         if (isAbort(error) || mine !== running) return;
         grid.set([]);
@@ -223,7 +257,9 @@ function results(root, shared, first) {
     if (current.complete && !current.hits.length) {
       state.replaceChildren(nothing("No photo passes these filters: ask for less."));
     }
-    panel.querySelector("#labels")?.replaceChildren(...labels().map((value) => el("option", { value })));
+    panel
+      .querySelector("#labels")
+      ?.replaceChildren(...labels().map((value) => el("option", { value })));
   }
 
   return {

@@ -17,9 +17,10 @@ from solar.datasets.cleaning import (
     compare_photos,
 )
 from solar.datasets.training import TrainingSet, read_training_set
-from solar.describe.local import LocalFeatures, local_features, opencv
+from solar.describe.local import LocalFeatures, local_features
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
+from solar.images.opencv import opencv
 from solar.models import PatchConfig, PatchNet, save
 
 LANDMARKS, VIEWS = 4, 5

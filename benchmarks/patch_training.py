@@ -225,7 +225,7 @@ def prepare(
     say(f"{sum(benchmark.data.counts.values())} points of {len(benchmark.data.names)} sequences")
     results: dict[str, Any] = {
         "machine": machine(),
-        "recipe": to_dict(recipe),
+        "recipe": without_places(to_dict(recipe)),
         "photos": len(found.photos),
         "keypoints": sum(counts),
         "points": dict(benchmark.data.counts),
@@ -238,6 +238,12 @@ def prepare(
         results["baselines"][method] = result.to_dict()["matching"]
         say(f"{method}: matching {100 * result.mean():.2f}")
     return found, benchmark, results
+
+
+def without_places(recipe: dict[str, Any]) -> dict[str, Any]:
+    """A recipe that names its photos' files, but not where they were."""
+    names = [Path(source).name for source in recipe["data"]["source"]]
+    return {**recipe, "data": {**recipe["data"], "source": names}}
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -279,6 +285,10 @@ def write(results: dict[str, Any], folder: Path) -> None:
 def join(files: list[Path]) -> dict[str, Any]:
     """The results of several calls, such as one for each seed, as one."""
     first, *others = [json.loads(path.read_text()) for path in files]
+    for one in (first, *others):
+        one["recipe"] = without_places(one["recipe"])
+        if not any(run["stopped_early"] for run in one["runs"]):
+            one["recipe"]["seconds"] = None  # a limit that nobody met
     for other in others:
         if (other["recipe"], other["baselines"]) != (first["recipe"], first["baselines"]):
             raise SystemExit("These results come from different recipes or sequences.")

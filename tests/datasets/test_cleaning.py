@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image, ImageDraw
 
 pytest.importorskip("cv2")
@@ -16,9 +17,11 @@ from solar.datasets.cleaning import (
     compare_photos,
 )
 from solar.datasets.training import TrainingSet, read_training_set
-from solar.describe.local import LocalFeatures, local_features, opencv
+from solar.describe.local import LocalFeatures, local_features
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
+from solar.images.opencv import opencv
+from solar.models import PatchConfig, PatchNet, save
 
 LANDMARKS, VIEWS = 4, 5
 SWAPPED = ("landmark-000/view-001.jpg", "landmark-002/view-003.jpg")
@@ -151,3 +154,14 @@ def test_any_local_descriptor_may_compare(
     assert len({match[:2] for match in found} & {match[:2] for match in matches}) > 10
     with pytest.raises(SolarError, match="no-such-model"):
         compare_photos(mislabelled, Geometry(model="no-such-model"), processes=2)
+
+
+def test_a_patch_network_compares_in_processes_of_its_own(
+    mislabelled: TrainingSet, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    file = save(PatchNet(PatchConfig()), tmp_path / "patches.safetensors")
+    few = mislabelled.of_landmarks([1, 3])
+    found = compare_photos(few, Geometry(model=str(file)), processes=2)
+    assert found == compare_photos(few, Geometry(model=str(file)))
+    assert len(found) > 4

@@ -164,6 +164,11 @@ def test_batches_hold_everything_once_in_one_order(filled: Index) -> None:
     assert again == photos
 
 
+def test_photos_are_those_of_the_batches(filled: Index) -> None:
+    photos = [photo for batch in filled.engine.photos(50) for photo in batch]
+    assert photos == [photo for batch, _ in filled.engine.batches(64) for photo in batch]
+
+
 def test_a_copy_back_is_the_same_index(filled: Index, tmp_path: Path) -> None:
     with filled.copy(tmp_path / "copy.solar") as copied:
         assert copied.made == MADE

@@ -20,6 +20,7 @@ from solar.cli import (
     match,
     models,
     search,
+    serve,
     train,
 )
 from solar.cli.printing import errors
@@ -61,6 +62,7 @@ app.add_typer(index.app, name="index")
 app.command("search", epilog=search.EXAMPLE)(search.search)
 app.command("train", epilog=train.EXAMPLE)(train.train)
 app.command("attention", epilog=attention.EXAMPLE)(attention.attention)
+app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
 app.command("match", epilog=match.EXAMPLE)(match.match)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 

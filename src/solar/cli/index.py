@@ -1,7 +1,7 @@
 """`solar index`: make and change an index of photos."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -30,6 +30,23 @@ Metadata = Annotated[
     Path | None,
     typer.Option(help='A JSON object a line: {"path": …, "tags": [ … ], "taken": …}.'),
 ]
+Method = Annotated[
+    Literal["global", "asmk"],
+    typer.Option(help="One vector a photo, or its local features (see docs/asmk.md)."),
+]
+Local = Annotated[
+    str | None, typer.Option(help="For asmk: a patch model, sift or rootsift (default).")
+]
+VisualWords = Annotated[
+    int | None, typer.Option(min=1, help="For asmk: how many visual words to learn.")
+]
+CodebookOf = Annotated[
+    Path | None,
+    typer.Option("--codebook", help="For asmk: an index or a file whose visual words to take."),
+]
+TrainOn = Annotated[
+    Path | None, typer.Option(help="For asmk: photos to learn visual words from, if not these.")
+]
 Json = Annotated[bool, typer.Option("--json", help="For a program to read.")]
 
 
@@ -43,22 +60,33 @@ def build(
     compress: Compress = None,
     store: KeptStore = None,
     metadata: Metadata = None,
+    method: Method = "global",
+    local: Local = None,
+    words: VisualWords = None,
+    codebook: CodebookOf = None,
+    train_on: TrainOn = None,
 ) -> None:
     """Make an index of photos; run it again if it was interrupted."""
     from solar.cli.printing import photo_progress
+    from solar.search import asmk_build
     from solar.search.build import build
 
-    options = _compression(output, compress)
+    describing = {"--model": model, "--compress": compress}
+    aggregating: dict[str, Any] = {
+        "local": local,
+        "words": words,
+        "codebook": codebook,
+        "train_on": train_on,
+    }
     with photo_progress() as shown:
-        built = build(
-            source,
-            output,
-            model=model,
-            store=store,
-            metadata=metadata,
-            progress=shown.advance,
-            **options,
-        )
+        known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown.advance}
+        if method == "asmk":
+            _refuse(describing, "goes with one vector a photo, not with --method asmk")
+            built = asmk_build.build(source, output, **known, **aggregating)
+        else:
+            _refuse(aggregating, "goes with --method asmk only")
+            known |= _compression(output, compress)
+            built = build(source, output, model=model, **known)
     _report(built, output)
 
 
@@ -192,6 +220,16 @@ def draw_map(
     if json:
         places = zip(found.paths, found.points.tolist(), strict=True)
         print_json([{"path": path, "x": x, "y": y} for path, (x, y) in places])
+
+
+def _refuse(options: dict[str, Any], why: str) -> None:
+    """Complain of the first option that was given and makes no sense."""
+    for name, value in options.items():
+        if value is not None:
+            from solar.errors import SolarError
+
+            option = name if name.startswith("-") else f"--{name.replace('_', '-')}"
+            raise SolarError(f"{option} {why}.")
 
 
 def _report(built: "Built", index: str) -> None:

@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.datasets.training import TrainingSet
-from solar.describe.local import DEFAULT, Floats, LocalFeatures, local_features, local_model, opencv
+from solar.describe.local import DEFAULT, Floats, LocalFeatures, local_features, local_model
 from solar.images import Photos
+from solar.images.opencv import opencv
 from solar.search.match import RATIO, estimate, mutual_matches
 
 Match = tuple[int, int, int]

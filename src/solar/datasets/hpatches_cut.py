@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,7 @@ from solar.datasets.hpatches import IMAGES, NOISES, SIDE, STRIPS, HPatches, Patc
 from solar.datasets.sequences import PhotoSequence, read_sequences
 from solar.errors import SolarError
 from solar.images import read_image
+from solar.images.opencv import opencv
 
 MAGNIFICATION = 6.0
 """Side of a patch in sizes (diameters) of its keypoint: what a SIFT descriptor covers."""
@@ -221,21 +221,6 @@ def _overlaps(centre: Floats, radius: np.float64, centres: Floats, radii: Floats
     shared = np.where(apart <= np.abs(radius - radii), np.pi * smaller**2, shared)
     overlap: Floats = shared / (np.pi * (radius**2 + radii**2) - shared)
     return overlap
-
-
-def opencv() -> Any:
-    """OpenCV, or a sentence that says how to get it.
-
-    Raises:
-        SolarError: It is not installed.
-    """
-    try:
-        import cv2
-    except ImportError as error:
-        raise SolarError(
-            "Local features need OpenCV: install it with `pip install solar-retrieval[local]`."
-        ) from error
-    return cv2
 
 
 def _cut_sequence(sequence: PhotoSequence, seed: int, keypoints: int) -> dict[str, Patches]:

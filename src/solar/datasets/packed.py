@@ -81,7 +81,7 @@ class Packed:
         else:
             pixels = self._pixels[numbers.to(self._pixels.device)]
             aspects = self._aspects[numbers]
-        if pixels.device != self._device:
+        if pixels.device.type != self._device.type:
             pixels = pixels.pin_memory().to(self._device, non_blocking=True)
         return Squares(pixels.movedim(-1, 1), aspects)
 

@@ -15,11 +15,11 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from solar.datasets.hpatches_cut import opencv
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import ImageError, Photos
 from solar.images import load as load_photo
+from solar.images.opencv import opencv
 
 Grey = npt.NDArray[np.uint8]
 Points = npt.NDArray[np.float32]

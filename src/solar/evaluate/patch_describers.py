@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.datasets.hpatches import Patches, Rows
-from solar.datasets.hpatches_cut import opencv
 from solar.errors import SolarError
+from solar.images.opencv import opencv
 
 if TYPE_CHECKING:
     from solar.models import PatchNet

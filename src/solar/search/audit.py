@@ -14,20 +14,20 @@ def audit(folder: Path, view: View, version: Version, vectors: Stored) -> list[s
     """Read everything, recompute every checksum, and return one sentence a problem."""
     return [
         *(f"The catalogue of {folder} is damaged: {text}." for text in view.problems()),
-        *_rows(folder, view, version),
+        *row_problems(folder, view, version),
         *_blocks(folder, view, version, vectors),
         *_sketch(folder, version),
     ]
 
 
-def _rows(folder: Path, view: View, version: Version) -> list[str]:
+def row_problems(folder: Path, view: View, version: Version) -> list[str]:
     """Every row belongs to one photo, or was removed."""
     photos = view.rows()
     rows = np.sort(np.concatenate([photos, view.removed()]))
     if len(photos) != version.photos:
         return [f"{folder} has {len(photos)} photos and should have {version.photos}."]
     if not np.array_equal(rows, np.arange(version.rows)):
-        return [f"The photos of {folder} do not match its {version.rows} rows of vectors."]
+        return [f"The photos of {folder} do not match its {version.rows} rows."]
     return []
 
 

@@ -63,7 +63,7 @@ def build(
     Raises:
         SolarError: There is an index already, or there are no photos, or no model for them.
     """
-    _refuse_taken(address)
+    refuse_taken(address)
     with _described(source, address, model, store, progress) as (described, photos):
         if not len(described):
             why = next(iter(described.failures.values()), "there is none")
@@ -87,6 +87,12 @@ def add(
 ) -> Built:
     """Add photos to an index, or replace those of the same path, as `build` makes one."""
     index = Index.open(address, **options)
+    from solar.search.asmk_index import AsmkIndex
+
+    if isinstance(index, AsmkIndex):
+        from solar.search import asmk_build
+
+        return asmk_build.add(source, index, store=store, metadata=metadata, progress=progress)
     model = index.made.model or None
     with _described(source, address, model, store, progress) as (described, photos):
         count = index.add(described, _details(described, photos, metadata))
@@ -163,12 +169,21 @@ def _details(store: Store, photos: Photos | None, metadata: str | Path | None) -
     places = {name: number for number, name in enumerate(photos.names)} if photos else {}
     known = []
     for name, (width, height) in zip(store.names, store.sizes.tolist(), strict=True):
-        taken = taken_at(photos.read(places[name])) if photos else None
-        known.append(Photo(name, width, height, **{"taken": taken, **extra.get(name, {})}))
+        file = photos.read(places[name]) if photos else None
+        known.append(detail(name, width, height, file, extra.get(name, {})))
     return known
 
 
-def _refuse_taken(address: Address) -> None:
+def detail(
+    name: str, width: int, height: int, file: Path | bytes | None, extra: Mapping[str, Any]
+) -> Photo:
+    """What is known of a photo: its file may say when it was taken, unless `extra` does."""
+    taken = taken_at(file) if file is not None else None
+    return Photo(name, width, height, **{"taken": taken, **extra})
+
+
+def refuse_taken(address: Address) -> None:
+    """Raise a SolarError where there is an index already."""
     try:
         Index.open(address).close()
     except NoIndexError:  # anything else, a server that does not answer say, is told at once

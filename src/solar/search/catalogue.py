@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -20,6 +21,8 @@ import numpy as np
 from solar.errors import SolarError
 from solar.search.engine import Condition, Made, Photo, Where
 from solar.search.exact import Rows
+
+T = TypeVar("T")
 
 FILE = "catalogue.sqlite"
 LOCK = ".lock"
@@ -265,6 +268,30 @@ class Catalogue:
             finally:
                 connection.rollback()
                 self._idle.append(connection)
+
+    @contextlib.contextmanager
+    def snapshot(self, load: Callable[[View, Version], T]) -> Iterator[tuple[View, T]]:
+        """The latest version, and what `load` makes of the files that it names.
+
+        Raises:
+            SolarError: A file is missing, for which `load` raises FileNotFoundError.
+        """
+        missing = None
+        while True:
+            with self.reading() as view:
+                version = view.version()
+                try:
+                    loaded = load(view, version)
+                except FileNotFoundError as error:
+                    # A writer may just have replaced the file: then the version has moved on.
+                    if missing == version.number:
+                        raise SolarError(
+                            f"{error.filename} is missing: restore it or build the index again."
+                        ) from error
+                    missing = version.number
+                else:
+                    yield view, loaded
+                    return
 
     @contextlib.contextmanager
     def writing(self, *, create: bool = False) -> Iterator[View]:

@@ -154,6 +154,10 @@ class Engine(Protocol):
         """Everything, in a fixed order and pieces of at most `rows`, from one committed state."""
         ...
 
+    def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
+        """What is known of every photo, in the order of `batches`, without reading vectors."""
+        ...
+
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
         """Add photos or replace those of the same path: all of them at once, or none.
 

@@ -28,7 +28,7 @@ import numpy as np
 from solar.errors import SolarError
 from solar.search import exact
 from solar.search.catalogue import FILE, FORMAT, LOCK, Catalogue, Part, Version, View
-from solar.search.engine import Hit, Made, NoIndexError, Photo, Vectors, Where
+from solar.search.engine import Engine, Hit, Made, NoIndexError, Photo, Vectors, Where
 from solar.search.exact import Rows, Stored
 from solar.search.sketch import Sketch, read_part
 from solar.search.writer import COMPRESSIONS, Writer, first_version, mapped
@@ -62,7 +62,7 @@ def create(
         choices = ", ".join(COMPRESSIONS)
         raise SolarError(f"No compression is called {compress!r}: choose from {choices}.")
     folder = Path(address)
-    _make_folder(folder)
+    make_folder(folder)
     with Catalogue(folder).writing(create=True) as view:
         if view.made() is not None:
             raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")
@@ -72,8 +72,8 @@ def create(
     return FaissEngine(folder, made, compress)
 
 
-def open_index(address: str | os.PathLike[str]) -> FaissEngine:
-    """Open an index.
+def open_index(address: str | os.PathLike[str]) -> Engine:
+    """Open an index in a folder, of vectors or of local features.
 
     Raises:
         SolarError: There is none, or it is unfinished, damaged or too new.
@@ -89,7 +89,12 @@ def open_index(address: str | os.PathLike[str]) -> FaissEngine:
         facts = view.made() if found else None
     if facts is None:
         raise NoIndexError(f"{folder} was never finished: run `solar index build` again.")
-    return FaissEngine(folder, *facts, catalogue)
+    made, compress = facts
+    if compress == "asmk":
+        from solar.search.asmk_engine import AsmkEngine
+
+        return AsmkEngine(folder, made, catalogue)
+    return FaissEngine(folder, made, compress, catalogue)
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,12 @@ class FaissEngine:
                 wanted = [row for row, _ in batch]
                 yield [photo for _, photo in batch], np.asarray(state.vectors[wanted], np.float32)
 
+    def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
+        """What is known of every photo, ascending by row, without reading vectors."""
+        with self._catalogue.reading() as view:
+            for batch in view.batches(rows):
+                yield [photo for _, photo in batch]
+
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
         """Add photos or replace those of the same path: all of them at once, or none."""
         with self._writing() as writer:
@@ -216,27 +227,18 @@ class FaissEngine:
         with self._catalogue.writing() as view:
             yield Writer(self.folder, view, self.made.dim, self.compress)
 
-    @contextlib.contextmanager
-    def _snapshot(self, *, sketch: bool = False) -> Iterator[tuple[View, _State]]:
+    def _snapshot(
+        self, *, sketch: bool = False
+    ) -> contextlib.AbstractContextManager[tuple[View, _State]]:
         """The latest version, which stays the same until the end of the block."""
-        missing = None
-        while True:
-            with self._catalogue.reading() as view:
-                version = view.version()
-                try:
-                    state = self._state(view, version)
-                    if sketch:
-                        self._sketch_of(version)
-                except FileNotFoundError as error:
-                    # A writer may just have replaced the file: then the version has moved on.
-                    if missing == version.number:
-                        raise SolarError(
-                            f"{error.filename} is missing: restore it or build the index again."
-                        ) from error
-                    missing = version.number
-                else:
-                    yield view, state
-                    return
+
+        def load(view: View, version: Version) -> _State:
+            state = self._state(view, version)
+            if sketch:
+                self._sketch_of(version)
+            return state
+
+        return self._catalogue.snapshot(load)
 
     def _state(self, view: View, version: Version) -> _State:
         state = self._latest
@@ -285,7 +287,7 @@ def _between(rows: Rows, first: int, last: int) -> Rows:
     return rows[slice(*np.searchsorted(rows, (first, last)))]
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """Make the folder of an index, refusing one that holds anything else."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -95,7 +95,11 @@ class Index:
         Raises:
             SolarError: There is no index, or it is damaged or too new.
         """
-        return cls(_engines(address).open_index(address, **options), model)
+        engine = _engines(address).open_index(address, **options)
+        if getattr(engine, "compress", "") == "asmk":
+            found: Index = import_module("solar.search.asmk_index").AsmkIndex(engine, model)
+            return found
+        return cls(engine, model)
 
     def __len__(self) -> int:
         return len(self.engine)

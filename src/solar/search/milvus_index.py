@@ -144,6 +144,12 @@ class MilvusEngine:
         for batch in self._walk(rows):
             yield [_photo(row) for row in batch], np.stack([_vector(row) for row in batch])
 
+    def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
+        """What is known of every photo, in the order of `batches`, without its vector."""
+        fields = [field for field in _FIELDS if field != "vector"]
+        for batch in self._walk(rows, fields):
+            yield [_photo(row) for row in batch]
+
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
         """Add photos or replace those of the same path, piece by piece; repeating it is safe."""
         given = 0
@@ -369,7 +375,7 @@ class MilvusEngine:
                 chosen += f" and {among('place', map(_place, some))}"
             yield from self._query(chosen, fields, consistency)
 
-    def _walk(self, most: int) -> Iterator[list[dict[str, Any]]]:
+    def _walk(self, most: int, fields: list[str] | None = None) -> Iterator[list[dict[str, Any]]]:
         """All rows, ascending by place, in pieces.
 
         Places are spread evenly, so that a range of them holds about as many photos as wanted; a
@@ -383,7 +389,7 @@ class MilvusEngine:
         while todo:
             first, last = todo.pop()
             inside = f"place >= {first} and place < {last}"
-            rows = self._query(inside, _FIELDS, "Strong", limit=most + 1)
+            rows = self._query(inside, fields or _FIELDS, "Strong", limit=most + 1)
             if len(rows) > most:
                 middle = (first + last) // 2
                 todo += [(middle, last), (first, middle)]

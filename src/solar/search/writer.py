@@ -77,14 +77,9 @@ class Writer:
 
     def remove(self, paths: Sequence[str]) -> int:
         """Remove photos; a SolarError names the first that is not indexed."""
-        wanted = dict.fromkeys(paths)
-        known = {photo.path for _, photo in self._view.find(list(wanted))}
-        for path in wanted:
-            if path not in known:
-                raise SolarError(f"{path} is not in {self._folder}: nothing was removed.")
-        self._view.drop(list(wanted))
-        self._commit(replace(self._version, photos=self._version.photos - len(wanted)))
-        return len(wanted)
+        count = drop_photos(self._view, paths, self._folder)
+        self._commit(replace(self._version, photos=self._version.photos - count))
+        return count
 
     def compact(self) -> None:
         """Write the vectors anew without removed photos, and make a new sketch."""
@@ -128,9 +123,7 @@ class Writer:
     def _checked(
         self, photos: Sequence[Photo], vectors: Vectors
     ) -> tuple[Sequence[Photo], Vectors]:
-        for photo in photos:
-            if not is_text(photo.path):
-                raise SolarError(f"The name {photo.path!r} is not text: rename the photo.")
+        check_names(photos)
         return fitting(photos, vectors, self._dim, self._folder)
 
     # Sketches
@@ -164,6 +157,23 @@ class Writer:
                 if file.name not in named:
                     with contextlib.suppress(OSError):  # some systems keep what a reader has mapped
                         file.unlink()
+
+
+def check_names(photos: Iterable[Photo]) -> None:
+    """Refuse a photo whose name the catalogue cannot keep."""
+    for photo in photos:
+        if not is_text(photo.path):
+            raise SolarError(f"The name {photo.path!r} is not text: rename the photo.")
+
+
+def drop_photos(view: View, paths: Sequence[str], folder: Path) -> int:
+    """Remove photos from a catalogue; a SolarError names the first that is not indexed."""
+    wanted = dict.fromkeys(paths)
+    known = {photo.path for _, photo in view.find(list(wanted))}
+    for path in wanted:
+        if path not in known:
+            raise SolarError(f"{path} is not in {folder}: nothing was removed.")
+    return view.drop(list(wanted))
 
 
 def file_sha256(path: Path) -> str:

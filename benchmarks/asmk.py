@@ -1,0 +1,210 @@
+"""What aggregated local features (ASMK*) find and cost, beside one global vector a photo.
+
+    python benchmarks/asmk.py --data DIR --local rootsift --local solar-local-345 --model solar-r101
+    python benchmarks/asmk.py --data DIR --teacher DIR/teacher/mobilenetv2_imagenet.ts --photos 300
+
+DIR (or SOLAR_DATA) holds landmarks/val-0.tar or buildings/val-0.tar, landmarks/distractors-0.tar,
+and landmarks/train-*.tar, from which visual words are learnt. Every photo of a place is a query
+against all other photos and the distractors; mAP over all queries. A photo that shares nothing with
+the query comes last.
+
+Seconds a photo described are those of all cores together, photos side by side. Seconds a query are
+medians, from features that were found before to the ranking; finding the features of a query takes
+the seconds of a photo described.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from machine import machine
+from rerank import descriptors
+
+from solar.describe.local import local_model, local_name
+from solar.errors import SolarError
+from solar.evaluate.metrics import average_precision
+from solar.images import Photos, find_photos
+from solar.search.asmk import Kernel, aggregate
+from solar.search.asmk_build import KEYPOINTS, SIZE, Finder, learn_words
+from solar.search.asmk_engine import create
+from solar.search.engine import Made
+
+
+def main() -> None:
+    """Index the photos with every kind of local feature, and globally; print a table."""
+    options = _options()
+    shards = (f"{options.set}/val-0.tar", "landmarks/distractors-0.tar")
+    try:
+        found = [_some(find_photos(options.data / shard), options.photos) for shard in shards]
+        photos = Photos(
+            tuple(name for part in found for name in part.names),
+            tuple(place for part in found for place in part.places),
+        )
+        training = sorted((options.data / "landmarks").glob("train-*.tar"))
+        learning = _some(find_photos(training), options.train)
+        rows = [
+            local_row(photos, learning, local, options) for local in options.local or ["rootsift"]
+        ]
+        if options.model or options.teacher:
+            rows.append(global_row(photos, options))
+    except SolarError as error:
+        raise SystemExit(f"asmk.py: {error}") from error
+    if options.json:
+        report = {"machine": machine(), "set": options.set, "photos": len(photos), "rows": rows}
+        report |= {"labelled": len(found[0]), "trained_on": len(learning)}
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
+    parser.add_argument("--set", choices=("landmarks", "buildings"), default="landmarks")
+    parser.add_argument("--photos", type=int, help="so many of each shard, evenly; default: all")
+    parser.add_argument("--train", type=int, help="learn words from so many; default: all")
+    parser.add_argument("--words", type=int, help="visual words; default: as features allow")
+    parser.add_argument("--local", action="append", help="describes keypoints; may be repeated")
+    parser.add_argument("--keypoints", type=int, default=KEYPOINTS)
+    parser.add_argument("--assign", type=int, default=Kernel().assign)
+    parser.add_argument("--idf", action="store_true", help="weigh words by how rare they are")
+    parser.add_argument("--features", type=Path, help="keep local features here (not timed then)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--model", help="also one vector a photo, by this model")
+    which.add_argument("--teacher", type=Path, help="the same by TorchScript to a feature map")
+    parser.add_argument("--json", type=Path, help="also write the results here")
+    options = parser.parse_args()
+    if options.data is None:
+        parser.error("say where the photos are, with --data or SOLAR_DATA")
+    return options
+
+
+def local_row(
+    photos: Photos, learning: Photos, local: str, options: argparse.Namespace
+) -> dict[str, Any]:
+    """ASMK* with one kind of local feature."""
+    model, kernel = local_model(local), Kernel(assign=options.assign, idf=options.idf)
+    with tempfile.TemporaryDirectory() as temporary:
+        place = options.features or Path(temporary, "features")
+        finder = Finder(model, options.keypoints, SIZE, place)
+        start = time.perf_counter()
+        codebook = learn_words(learning, finder, options.words)
+        learnt = time.perf_counter() - start
+
+        start = time.perf_counter()
+        seen = finder.look(photos, None, None)
+        finding = time.perf_counter() - start
+
+        start = time.perf_counter()
+        made = Made(codebook.dim, local_name(model), settings={"method": "asmk"})
+        described = finder.signatures(photos, seen, codebook, None)
+        engine = create(Path(temporary, "index"), made, codebook, described)
+        filling = time.perf_counter() - start
+
+        def search(number: int) -> list[str]:
+            [hits] = engine.search_signatures([asked[number]], len(photos), kernel=kernel)
+            return [hit.path for hit in hits]
+
+        queries = _labelled(photos)
+        features = {
+            number: finder.features(photos.names[number], photos.read(number)).descriptors
+            for number in queries
+        }
+        start = time.perf_counter()
+        asked = {n: aggregate(rows, codebook, kernel.assign) for n, rows in features.items()}
+        aggregating = (time.perf_counter() - start) / len(asked)
+        scores = evaluated(photos, queries, search)
+        facts = engine.info()
+        engine.close()
+    return _shown(
+        {
+            "method": f"asmk {local_name(model)}",
+            "words": facts["words"],
+            "keypoints": float(np.mean([len(rows) for rows in features.values()])),
+            **scores,
+            "seconds_a_query": scores["seconds_a_query"] + aggregating,
+            "bytes_a_photo": facts["bytes_a_photo"],
+            "bytes_of_codebook": facts["bytes_of_codebook"],
+            "seconds_a_photo": None if options.features else (finding + filling) / len(photos),
+            "seconds_to_learn_words": learnt,
+        }
+    )
+
+
+def global_row(photos: Photos, options: argparse.Namespace) -> dict[str, Any]:
+    """One vector a photo, compared with all others."""
+    start = time.perf_counter()
+    vectors = descriptors(photos, options.model, options.teacher, None)
+    describing = time.perf_counter() - start
+
+    def search(number: int) -> list[str]:
+        order = np.argsort(-(vectors @ vectors[number]), kind="stable")
+        return [photos.names[row] for row in order]
+
+    return _shown(
+        {
+            "method": f"global {options.model or options.teacher.name}",
+            **evaluated(photos, _labelled(photos), search),
+            "bytes_a_photo": vectors.shape[1] * 4,
+            "seconds_a_photo": describing / len(photos),
+        }
+    )
+
+
+def evaluated(
+    photos: Photos, queries: Sequence[int], search: Callable[[int], list[str]]
+) -> dict[str, float]:
+    """Search for every query; what is right and not found comes last."""
+    labels = dict(zip(photos.names, _labels(photos), strict=True))
+    precisions, firsts, seconds = [], [], []
+    for number in queries:
+        start = time.perf_counter()
+        found = search(number)
+        seconds.append(time.perf_counter() - start)
+        name = photos.names[number]
+        right = [labels[path] == labels[name] for path in found if path != name]
+        ranks = np.flatnonzero(right)
+        wanted = sum(label == labels[name] for label in labels.values()) - 1
+        missing = np.arange(len(photos) - 1 - (wanted - len(ranks)), len(photos) - 1)
+        if wanted:
+            precisions.append(average_precision(np.concatenate([ranks, missing])))
+            firsts.append(bool(right) and right[0])
+    return {
+        "queries": len(precisions),  # those with something to find
+        "mAP": 100 * float(np.mean(precisions)),
+        "recall@1": 100 * float(np.mean(firsts)),
+        "seconds_a_query": float(np.median(seconds)),
+    }
+
+
+def _labels(photos: Photos) -> list[str]:
+    parts = [name.split("/") for name in photos.names]
+    return [part[1] if part[0] == "val" else "" for part in parts]
+
+
+def _labelled(photos: Photos) -> list[int]:
+    return [number for number, label in enumerate(_labels(photos)) if label]
+
+
+def _some(photos: Photos, count: int | None) -> Photos:
+    """So many of the photos, spread evenly; all of them if there are fewer."""
+    if count is None or count >= len(photos):
+        return photos
+    rows = np.linspace(0, len(photos) - 1, count).round().astype(int).tolist()
+    return Photos(tuple(photos.names[i] for i in rows), tuple(photos.places[i] for i in rows))
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    print(f"\n{row['method']}")
+    for name, value in row.items():
+        if isinstance(value, int | float):
+            print(f"  {name:<22} {value:,.4g}")
+    return row
+
+
+if __name__ == "__main__":
+    main()

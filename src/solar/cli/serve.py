@@ -1,0 +1,70 @@
+"""`solar serve`: an index in the browser."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: solar serve photos.solar --port 8000"
+
+
+def serve(
+    index: Annotated[str, typer.Argument(metavar="INDEX", help="A folder, or milvus://…")],
+    model: Annotated[
+        str | None, typer.Option(help="The model, where the index names none at hand.")
+    ] = None,
+    compare_model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Another model to compare with, or an index of the same photos made with one. "
+            "A model describes all photos once, before the first start.",
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    photos: Annotated[
+        Path | None, typer.Option(help="Where the photos are, if they have moved.")
+    ] = None,
+    labels: Annotated[
+        bool | None,
+        typer.Option(
+            "--labels/--no-labels",
+            help="Whether folders say what photos show; by default where they look like it.",
+        ),
+    ] = None,
+    writable: Annotated[bool, typer.Option(help="Let visitors add photos.")] = False,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="SOLAR_TOKEN", help="What visitors must know.", show_default=False),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="A name that visitors may reach this server by.")
+    ] = None,
+    rate: Annotated[
+        float, typer.Option(min=0, help="Requests a second and visitor; 0 for any number.")
+    ] = 20.0,
+    queue: Annotated[int, typer.Option(min=1, help="Searches that may wait.")] = 64,
+    open_browser: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
+    ] = False,
+) -> None:
+    """Look at an index in a browser: search, attention, matches, a map of all photos."""
+    from solar.web.serving import serve as run
+
+    run(
+        index,
+        model=model,
+        compare=compare_model or [],
+        host=host,
+        port=port,
+        open_browser=open_browser,
+        photos=photos,
+        labels=labels,
+        writable=writable,
+        token=token,
+        hosts=tuple(allow_host or ()),
+        rate=rate,
+        burst=max(10 * rate, 1.0),
+        queue=queue,
+    )

@@ -1,0 +1,274 @@
+"""From photos to an ASMK* index: find local features, learn visual words, fill the index.
+
+Features are kept in files while that lasts, so that a killed run continues where it was.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from solar.describe.local import LocalFeatures, LocalModel, local_features, local_model, local_name
+from solar.describe.local_cache import LocalCache, pack, unpack
+from solar.errors import SolarError
+from solar.images import Photos, find_photos
+from solar.search import asmk_engine
+from solar.search.asmk import aggregate
+from solar.search.asmk_engine import CODEBOOK, Described
+from solar.search.asmk_index import AsmkIndex, local_fingerprint
+from solar.search.build import Built, detail, read_metadata, refuse_taken
+from solar.search.codebook import (
+    LEAST_EACH,
+    MOST_EACH,
+    MOST_WORDS,
+    Codebook,
+    Floats,
+    train_codebook,
+)
+from solar.search.engine import Made
+
+if TYPE_CHECKING:
+    from solar.describe.extractor import Progress
+    from solar.models import PatchNet
+
+KEYPOINTS, SIZE = 1000, 1024
+"""As geometric verification has them, so that the two can share what they found."""
+
+_BATCH = 64
+_TRAINING = LEAST_EACH * MOST_WORDS
+
+
+def build(
+    source: str | Path,
+    address: str | Path,
+    *,
+    local: PatchNet | str | Path | None = None,
+    words: int | None = None,
+    codebook: str | Path | None = None,
+    train_on: str | Path | None = None,
+    keypoints: int = KEYPOINTS,
+    size: int = SIZE,
+    seed: int = 0,
+    store: str | Path | None = None,
+    metadata: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Built:
+    """Make an ASMK* index of photos; a killed run continues where it was when called again.
+
+    Args:
+        source: A folder, a list or a tar shard of photos.
+        address: The folder of the new index.
+        local: What describes keypoints, as for `solar.match`.
+        words: How many visual words to learn; as many as the features allow if not given.
+        codebook: An ASMK* index or a codebook's file: take its visual words.
+        train_on: Photos to learn visual words from; otherwise from `source` itself.
+        keypoints: At most so many a photo.
+        size: Photos with a longer side are shrunk to it first.
+        seed: For the sample of features and for k-means.
+        store: Keep local features there; otherwise they are deleted when the index is done.
+        metadata: A file of tags and times, see `solar.search.build.read_metadata`.
+        progress: Called while local features are found.
+
+    Raises:
+        SolarError: There is an index already, there are no photos, or the codebook is of other
+            features.
+    """
+    if str(address).startswith("milvus://"):
+        raise SolarError("An ASMK index is a folder: a Milvus collection holds vectors.")
+    if codebook is not None and (train_on is not None or words is not None):
+        raise SolarError("--codebook brings its own words: leave out --words and --train-on.")
+    if words is not None and not 1 <= words <= MOST_WORDS:
+        raise SolarError(f"--words takes 1 to {MOST_WORDS}, not {words}.")
+    refuse_taken(address)
+    if local is not None and Path(str(local)).is_file():
+        local = str(Path(str(local)).resolve())  # searches may start elsewhere
+    place = Path(store) if store else Path(f"{address}.extracting")
+    finder = Finder(local_model(local), keypoints, size, place)
+    vocabulary = None if codebook is None else _read_codebook(codebook, finder.model)
+    photos = find_photos(source)
+    if vocabulary is None and train_on is not None:
+        # In a folder of their own: photos there may be called as some here are.
+        apart = Finder(finder.model, keypoints, size, place / "training")
+        vocabulary = learn_words(find_photos(train_on), apart, words, seed=seed, progress=progress)
+    wanted = None if vocabulary else Sample(len(photos), words, seed)
+    seen = finder.look(photos, wanted, progress)
+    if not seen.described:
+        why = next(iter(seen.failures.values()), "there is none")
+        raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
+    if wanted:
+        vocabulary = wanted.words(finder)
+    assert vocabulary is not None
+    made = Made(
+        vocabulary.dim,
+        local_name(finder.model),
+        local_fingerprint(finder.model),
+        {"method": "asmk", "keypoints": keypoints, "size": size},
+        str(Path(source).resolve()),
+    )
+    described = finder.signatures(photos, seen, vocabulary, metadata)
+    engine = asmk_engine.create(address, made, vocabulary, described)
+    if not store:
+        shutil.rmtree(place, ignore_errors=True)
+    return Built(AsmkIndex(engine), seen.described, seen.failures)
+
+
+def add(
+    source: str | Path,
+    index: AsmkIndex,
+    *,
+    store: str | Path | None = None,
+    metadata: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Built:
+    """Add photos to an index, or replace those of the same path, as `build` makes one."""
+    settings = index.made.settings
+    folder = index.engine.folder
+    place = Path(store) if store else folder.with_name(f"{folder.name}.extracting")
+    finder = Finder(index.local, settings["keypoints"], settings["size"], place)
+    photos = find_photos(source)
+    seen = finder.look(photos, None, progress)
+    described = finder.signatures(photos, seen, index.engine.codebook, metadata)
+    count = index.engine.add_signatures(described)
+    if not store:
+        shutil.rmtree(place, ignore_errors=True)
+    return Built(index, count, seen.failures)
+
+
+def learn_words(
+    photos: Photos,
+    finder: Finder,
+    words: int | None = None,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Codebook:
+    """Learn visual words from photos, or from an even share of very many.
+
+    Raises:
+        SolarError: Their features are too few for so many words.
+    """
+    step = -(-len(photos) // (_TRAINING // 16))
+    some = Photos(photos.names[::step], photos.places[::step])
+    sample = Sample(len(some), words, seed)
+    finder.look(some, sample, progress)
+    return sample.words(finder)
+
+
+class Sample:
+    """Some descriptors of every photo, to learn visual words from."""
+
+    def __init__(self, photos: int, words: int | None, seed: int) -> None:
+        most = _TRAINING if words is None else min(_TRAINING, MOST_EACH * words)
+        most = max(most, words or 0)
+        self._share = -(-most // max(photos, 1))
+        self._words, self._seed = words, seed
+        self._taken: list[Floats] = []
+
+    def take(self, number: int, descriptors: Floats) -> None:
+        """Take a photo's share."""
+        if len(descriptors) > self._share:
+            chance = np.random.default_rng((self._seed, number))
+            chosen = chance.choice(len(descriptors), self._share, replace=False)
+            descriptors = descriptors[np.sort(chosen)]
+        self._taken.append(descriptors)
+
+    def words(self, finder: Finder) -> Codebook:
+        """Learn the words; a SolarError if there is too little to learn from."""
+        facts = {"local": local_name(finder.model), "fingerprint": local_fingerprint(finder.model)}
+        descriptors = np.concatenate(self._taken) if self._taken else np.empty((0, 1), np.float32)
+        return train_codebook(descriptors, self._words, seed=self._seed, facts=facts)
+
+
+@dataclass
+class Seen:
+    """What a first look at photos found: how many have features, and which cannot be read."""
+
+    described: int = 0
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+class Finder:
+    """Finds local features of photos, and keeps them in a folder.
+
+    Args:
+        model: What describes keypoints.
+        keypoints: At most so many a photo.
+        size: Photos with a longer side are shrunk to it first.
+        place: The folder.
+    """
+
+    def __init__(self, model: LocalModel, keypoints: int, size: int, place: Path) -> None:
+        self.model, self.keypoints, self.size = model, keypoints, size
+        # The same key as for verification.
+        self.cache = LocalCache(place, model, keypoints=keypoints, size=size, frames="wide")
+
+    def features(self, name: str, photo: Path | bytes) -> LocalFeatures:
+        """The features of a photo, exactly as they are kept."""
+        kept = self.cache.get(name, photo)
+        if kept is not None:
+            return kept
+        found = local_features(photo, self.model, keypoints=self.keypoints, size=self.size)
+        self.cache.put(name, photo, found)
+        return unpack(pack(found)) or found
+
+    def walk(self, photos: Photos) -> Iterator[tuple[int, LocalFeatures | SolarError]]:
+        """The features of all photos in order, or why there are none, on all cores."""
+
+        def found(number: int) -> LocalFeatures | SolarError:
+            try:
+                return self.features(photos.names[number], photos.read(number))
+            except SolarError as error:
+                return error
+
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            for first in range(0, len(photos), _BATCH):  # so that few wait in memory
+                numbers = range(first, min(first + _BATCH, len(photos)))
+                yield from zip(numbers, threads.map(found, numbers), strict=True)
+
+    def look(self, photos: Photos, sample: Sample | None, progress: Progress | None) -> Seen:
+        """Find and keep the features of all photos, and let the sample take its share."""
+        seen = Seen()
+        for number, features in self.walk(photos):
+            if isinstance(features, SolarError):
+                seen.failures[photos.names[number]] = str(features)
+            else:
+                seen.described += 1
+                if sample:
+                    sample.take(number, features.descriptors)
+            if progress:
+                bad = isinstance(features, SolarError)
+                progress(int(not bad), int(bad))
+        return seen
+
+    def signatures(
+        self, photos: Photos, seen: Seen, codebook: Codebook, metadata: str | Path | None
+    ) -> Iterator[Described]:
+        """All photos that were described, with their visual words."""
+        extra: Mapping[str, dict[str, Any]] = read_metadata(metadata) if metadata else {}
+        for number, features in self.walk(photos):
+            name = photos.names[number]
+            if name in seen.failures:
+                continue
+            if isinstance(features, SolarError):  # it was there a moment ago
+                raise features
+            height, width = features.shape
+            photo = detail(name, width, height, photos.read(number), extra.get(name, {}))
+            yield [photo], [aggregate(features.descriptors, codebook)]
+
+
+def _read_codebook(path: str | Path, model: LocalModel) -> Codebook:
+    """The codebook of an index or of a file, if it is of these local features."""
+    codebook = Codebook.read(Path(path) / CODEBOOK if Path(path).is_dir() else path)
+    if codebook.facts.get("fingerprint") != local_fingerprint(model):
+        raise SolarError(
+            f"The codebook {path} is of other local features "
+            f"({codebook.facts.get('local', 'unnamed')}), not of {local_name(model)}."
+        )
+    return codebook

@@ -1,0 +1,334 @@
+"""The engine of an ASMK* index: visual words of photos in inverted files, a SQLite catalogue.
+
+```
+photos.asmk/
+  catalogue.sqlite        photos, their rows, and which of the files below count (see catalogue.py)
+  codebook.safetensors    the visual words
+  postings-1-0.npy        the inverted file of the first so many rows; it never changes
+  local/                  keypoints of photos that a search verified; may be deleted at any time
+  .lock                   held by the one writer
+```
+
+New photos get an inverted file of their own, and a search looks into all of them, memory-mapped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solar.errors import SolarError
+from solar.files import sync_folder
+from solar.search.asmk import Kernel, Postings, Signatures, inverse_frequency
+from solar.search.audit import row_problems
+from solar.search.catalogue import Catalogue, Part, Version, View
+from solar.search.codebook import Codebook, Floats
+from solar.search.engine import Hit, Made, Photo, Vectors, Where
+from solar.search.exact import Rows
+from solar.search.faiss_index import make_folder
+from solar.search.writer import check_names, drop_photos, file_sha256
+
+CODEBOOK = "codebook.safetensors"
+KIND = "asmk"
+# Photos of one inverted file: a few hundred megabytes while it is made.
+_PHOTOS = 8192
+
+Described = tuple[Sequence[Photo], Sequence[Signatures]]
+"""Photos, and the visual words of each."""
+
+
+def create(
+    address: str | os.PathLike[str], made: Made, codebook: Codebook, batches: Iterable[Described]
+) -> AsmkEngine:
+    """Make an index in a new or empty folder and fill it: whole, or not at all.
+
+    Args:
+        address: The folder.
+        made: How the signatures are made; the checksum of the codebook is added.
+        codebook: The visual words.
+        batches: Photos and their signatures.
+
+    Raises:
+        SolarError: The folder holds something, or cannot be written.
+    """
+    folder = Path(address)
+    make_folder(folder)
+    with Catalogue(folder).writing(create=True) as view:
+        if view.made() is not None:
+            raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")
+        codebook.save(folder / CODEBOOK)
+        known = {**made.settings, "codebook": file_sha256(folder / CODEBOOK)}
+        made = replace(made, settings=known)
+        view.begin(made, KIND)
+        view.set_version(Version())
+        _Writer(folder, view, codebook.blocks).add(batches)
+    return AsmkEngine(folder, made)
+
+
+@dataclass(frozen=True)
+class _State:
+    """One committed version with its inverted files mapped."""
+
+    version: Version
+    parts: tuple[Postings, ...]
+    removed: Rows
+
+    def weights(self, words: int) -> Floats:
+        """The weight of every word, by how rare it is."""
+        return inverse_frequency(self.parts, words, self.version.rows)
+
+    def norms(self, weights: Floats | None) -> Floats:
+        """What scores are divided by, (rows,)."""
+        norms = [np.empty(0, np.float32), *(part.norms(weights) for part in self.parts)]
+        return np.maximum(np.concatenate(norms), 1e-6)
+
+    def scores(
+        self, query: Signatures, table: Floats, weights: Floats | None, norms: Floats
+    ) -> Floats:
+        """The similarity of every row, (rows,); 0 for those of removed photos."""
+        sums = [np.empty(0, np.float32), *(p.scores(query, table, weights) for p in self.parts)]
+        own = len(query) if weights is None else weights[query.words].sum()
+        scores: Floats = np.concatenate(sums) / (norms * np.float32(max(np.sqrt(own), 1e-6)))
+        scores[self.removed] = 0
+        return scores
+
+
+class AsmkEngine:
+    """An ASMK* index in a folder: an engine (`solar.search.engine.Engine`) without vectors.
+
+    Use it through `solar.search.asmk_index.AsmkIndex`.
+    """
+
+    compress = KIND
+
+    def __init__(self, folder: Path, made: Made, catalogue: Catalogue | None = None) -> None:
+        self.folder, self.made = folder, made
+        self._catalogue = catalogue or Catalogue(folder)
+        self._latest: _State | None = None
+
+    @cached_property
+    def codebook(self) -> Codebook:
+        """The visual words, read when they are first needed."""
+        return Codebook.read(self.folder / CODEBOOK)
+
+    def __len__(self) -> int:
+        with self._catalogue.reading() as view:
+            return view.version().photos
+
+    def search_signatures(
+        self,
+        queries: Sequence[Signatures],
+        k: int,
+        where: Where = (),
+        kernel: Kernel | None = None,
+    ) -> list[list[Hit]]:
+        """The k best photos that satisfy `where`, for each query; only those with a score."""
+        kernel = kernel or Kernel()
+        table = kernel.table(self.made.dim)
+        with self._catalogue.snapshot(self._state) as (view, state):
+            allowed = view.matching(where) if where else None
+            weights = state.weights(len(self.codebook.words)) if kernel.idf else None
+            norms = state.norms(weights)
+            ranked = [
+                _best(state.scores(query, table, weights, norms), k, allowed) for query in queries
+            ]
+            paths = view.paths({row for best in ranked for row, _ in best})
+        return [[Hit(paths[row], score) for row, score in best] for best in ranked]
+
+    def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
+        """What is known of photos, by path, each with an empty vector."""
+        with self._catalogue.reading() as view:
+            return {photo.path: (photo, np.empty(0, np.float32)) for _, photo in view.find(paths)}
+
+    def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
+        """What is known of every photo, ascending by row."""
+        with self._catalogue.reading() as view:
+            for batch in view.batches(rows):
+                yield [photo for _, photo in batch]
+
+    def add_signatures(self, batches: Iterable[Described]) -> int:
+        """Add photos or replace those of the same path: all of them at once, or none.
+
+        Returns:
+            How many photos were given.
+
+        Raises:
+            SolarError: Another writer is at work, or the disk is full.
+        """
+        with self._catalogue.writing() as view:
+            return _Writer(self.folder, view, self.codebook.blocks).add(batches)
+
+    def remove(self, paths: Sequence[str]) -> int:
+        """Remove photos, all at once; a SolarError names the first that is not indexed."""
+        with self._catalogue.writing() as view:
+            return _Writer(self.folder, view, self.codebook.blocks).remove(paths)
+
+    def compact(self) -> None:
+        """Put small inverted files together, without removed photos."""
+        with self._catalogue.writing() as view:
+            _Writer(self.folder, view, self.codebook.blocks).compact()
+
+    def info(self) -> dict[str, Any]:
+        """Facts to print."""
+        with self._catalogue.snapshot(self._state) as (_, state):
+            version = state.version
+            files = {f.name: f.stat().st_size for f in self.folder.iterdir() if f.is_file()}
+        postings = sum(files.get(part.name, 0) for part in version.sketch)
+        return {
+            "engine": KIND,
+            "photos": version.photos,
+            "removed": version.rows - version.photos,
+            "version": version.number,
+            "words": len(self.codebook.words),
+            "bytes": sum(files.values()),
+            "bytes_of_codebook": files.get(CODEBOOK, 0),
+            "bytes_of_postings": postings,
+            "bytes_a_photo": round(postings / max(version.rows, 1)),
+        }
+
+    def verify(self) -> list[str]:
+        """Read everything, recompute every checksum, and return one sentence a problem."""
+        with self._catalogue.reading() as view:
+            version = view.version()
+            files = {part.name: part.sha256 for part in version.sketch}
+            files[CODEBOOK] = self.made.settings["codebook"]
+            return [
+                *(f"The catalogue of {self.folder} is damaged: {t}." for t in view.problems()),
+                *row_problems(self.folder, view, version),
+                *(
+                    f"{self.folder / name} is missing or damaged: restore it or build again."
+                    for name, digest in files.items()
+                    if not (self.folder / name).exists()
+                    or file_sha256(self.folder / name) != digest
+                ),
+            ]
+
+    def close(self) -> None:
+        """Let go of files."""
+        self._latest = None
+        self._catalogue.close()
+
+    # What needs one vector a photo
+
+    def search(self, queries: Vectors, k: int, where: Where = ()) -> NoReturn:
+        """Refused: there are no vectors."""
+        raise no_vectors()
+
+    def batches(self, rows: int = 4096) -> NoReturn:
+        """Refused: there are no vectors."""
+        raise no_vectors()
+
+    def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> NoReturn:
+        """Refused: there are no vectors."""
+        raise no_vectors()
+
+    def _state(self, view: View, version: Version) -> _State:
+        state = self._latest
+        if state is None or state.version != version:
+            parts = tuple(Postings.mapped(self.folder / part.name) for part in version.sketch)
+            state = self._latest = _State(version, parts, view.removed())
+        return state
+
+
+def no_vectors() -> SolarError:
+    """The complaint about what an ASMK* index cannot do."""
+    return SolarError(
+        "This index compares local features (ASMK) and has no vectors for that: build an index "
+        "with --model instead."
+    )
+
+
+class _Writer:
+    """One change to an index; it becomes true when the view's transaction does."""
+
+    def __init__(self, folder: Path, view: View, blocks: int) -> None:
+        self._folder, self._view, self._blocks = folder, view, blocks
+        self._version = view.version()
+        self._sweep()
+        view.afterwards.append(self._sweep)
+
+    def add(self, batches: Iterable[Described]) -> int:
+        """Put photos into inverted files of their own, away from older ones of that path."""
+        rows, given, replaced = self._version.rows, 0, 0
+        parts = list(self._version.sketch)
+        waiting: list[Signatures] = []
+        for photos, signatures in batches:
+            check_names(photos)
+            if len({photo.path for photo in photos}) < len(photos):
+                raise SolarError("Two of the new photos share a path: paths must be unique.")
+            replaced += self._view.put(photos, rows + given)
+            given += len(photos)
+            waiting += signatures
+            if len(waiting) >= _PHOTOS:
+                parts.append(self._write(Postings.gather(waiting, self._blocks), len(parts)))
+                waiting = []
+        if waiting:
+            parts.append(self._write(Postings.gather(waiting, self._blocks), len(parts)))
+        photos_now = self._version.photos + given - replaced
+        self._commit(rows + given, photos_now, parts)
+        return given
+
+    def remove(self, paths: Sequence[str]) -> int:
+        """Remove photos; a SolarError names the first that is not indexed."""
+        count = drop_photos(self._view, paths, self._folder)
+        self._commit(self._version.rows, self._version.photos - count, self._version.sketch)
+        return count
+
+    def compact(self) -> None:
+        """Write inverted files anew that are small or hold removed photos."""
+        present = np.ones(self._version.rows, bool)
+        present[self._view.removed()] = False
+        parts: list[Part] = []
+        group: list[tuple[Postings, NDArray[np.bool_]]] = []
+        first = 0
+        for part in self._version.sketch:
+            kept = present[first : first + part.rows]
+            first += part.rows
+            group.append((Postings.mapped(self._folder / part.name), kept))
+            if sum(int(some.sum()) for _, some in group) >= _PHOTOS:
+                parts.append(self._write(Postings.merged(group), len(parts)))
+                group = []
+        if group:
+            parts.append(self._write(Postings.merged(group), len(parts)))
+        self._view.renumber()
+        self._commit(self._version.photos, self._version.photos, parts)
+
+    def _write(self, postings: Postings, number: int) -> Part:
+        path = self._folder / f"postings-{self._version.number + 1}-{number}.npy"
+        with path.open("wb") as file:
+            postings.write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_folder(self._folder)
+        return Part(path.name, len(postings.counts), file_sha256(path))
+
+    def _commit(self, rows: int, photos: int, parts: Sequence[Part]) -> None:
+        number = self._version.number + 1
+        self._version = Version(number, rows, photos, sketch=tuple(parts))
+        self._view.set_version(self._version)
+
+    def _sweep(self) -> None:
+        """Delete files that the version does not name; they were replaced, or a kill left them."""
+        named = {part.name for part in self._version.sketch}
+        for file in self._folder.glob("postings-*"):
+            if file.name not in named:
+                with contextlib.suppress(OSError):  # some systems keep what a reader has mapped
+                    file.unlink()
+
+
+def _best(scores: Floats, k: int, allowed: Rows | None) -> list[tuple[int, float]]:
+    """The k best rows with a score above 0, best first; of equal ones the earlier first."""
+    rows = np.flatnonzero(scores > 0) if allowed is None else allowed[scores[allowed] > 0]
+    if len(rows) > k:
+        least = -np.partition(-scores[rows], k - 1)[k - 1]
+        rows = rows[scores[rows] >= least]
+    rows = rows[np.argsort(-scores[rows], kind="stable")][:k]
+    return list(zip(rows.tolist(), scores[rows].tolist(), strict=True))

@@ -1,0 +1,149 @@
+"""Visual words: centres of local descriptors, found by k-means, and the nearest of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from math import isqrt
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solar.errors import SolarError
+from solar.files import replacing
+
+Floats: TypeAlias = NDArray[np.float32]
+
+MOST_WORDS = 65536
+LEAST_EACH, MOST_EACH = 16, 256
+"""Descriptors a visual word: fewer say little, more change nothing."""
+
+_ROUNDS = 12
+# From so many words on, the nearest are looked for in lists of words: an eighth of them is read.
+_LISTED = 16384
+
+
+@dataclass(frozen=True, eq=False)
+class Codebook:
+    """Visual words, and whose descriptors they divide.
+
+    Attributes:
+        words: (k, d), the centres.
+        facts: What made the descriptors and the words: `local`, `fingerprint`, `seed`, ….
+    """
+
+    words: Floats
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def dim(self) -> int:
+        """Length of a descriptor."""
+        return int(self.words.shape[1])
+
+    @property
+    def blocks(self) -> int:
+        """How many numbers of 64 bits a signature takes."""
+        return -(-self.dim // 64)
+
+    def nearest(self, descriptors: Floats, count: int = 1) -> NDArray[np.int64]:
+        """The nearest words of descriptors (n, d): (n, count), the nearest first."""
+        if descriptors.shape[1:] != (self.dim,):
+            raise SolarError(
+                f"The codebook is of descriptors of length {self.dim}, not of shape "
+                f"{descriptors.shape}: choose the local features that it was trained on."
+            )
+        rows = np.ascontiguousarray(descriptors, np.float32)
+        _, found = self._finder.search(rows, min(count, len(self.words)))
+        # Lists that are nearly empty may hold fewer than asked for: the nearest fills in.
+        nearest: NDArray[np.int64] = np.where(found < 0, found[:, :1], found)
+        return nearest
+
+    @cached_property
+    def _finder(self) -> Any:
+        index = _word_finder(*self.words.shape)
+        if not index.is_trained:
+            index.train(self.words)
+        index.add(self.words)
+        return index
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a .safetensors file."""
+        from safetensors.numpy import save_file
+
+        facts = {"codebook": json.dumps(self.facts, sort_keys=True)}
+        with replacing(path) as temporary:
+            save_file({"words": self.words}, temporary, facts)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Codebook:
+        """Read a codebook.
+
+        Raises:
+            SolarError: There is no such file, or it is none of ours.
+        """
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, "np") as file:
+                words, facts = file.get_tensor("words"), (file.metadata() or {})["codebook"]
+            if words.ndim != 2 or not words.size or not np.isfinite(words).all():
+                raise ValueError("no centres")
+            return cls(np.ascontiguousarray(words, np.float32), json.loads(facts))
+        except FileNotFoundError as error:
+            raise SolarError(f"There is no codebook {path}.") from error
+        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            raise SolarError(
+                f"{path} is not a codebook: choose an ASMK index or its codebook.safetensors."
+            ) from error
+
+
+def train_codebook(
+    descriptors: Floats,
+    words: int | None = None,
+    *,
+    seed: int = 0,
+    facts: dict[str, Any] | None = None,
+) -> Codebook:
+    """Find visual words by k-means.
+
+    Args:
+        descriptors: (n, d).
+        words: How many; as many as n allows if not given, at most 65,536.
+        seed: The same seed and descriptors give the same words.
+        facts: To remember, such as what made the descriptors.
+
+    Raises:
+        SolarError: There are too few descriptors.
+    """
+    n, dim = descriptors.shape
+    if words is None:
+        words = min(MOST_WORDS, n // LEAST_EACH)
+    if words < 1 or n < words:
+        raise SolarError(
+            f"{n} local descriptors are too few for {max(words, 1)} visual words: train on more "
+            "photos, or ask for fewer words."
+        )
+    faiss = import_module("faiss")
+    clustering = faiss.Clustering(dim, words)
+    clustering.niter, clustering.seed = _ROUNDS, seed
+    clustering.min_points_per_centroid = 1  # a small collection is no reason for a warning
+    clustering.update_index = True
+    clustering.train(np.ascontiguousarray(descriptors, np.float32), _word_finder(words, dim))
+    centres = faiss.vector_to_array(clustering.centroids).reshape(words, dim)
+    return Codebook(centres, {**(facts or {}), "seed": seed, "descriptors": n})
+
+
+def _word_finder(words: int, dim: int) -> Any:
+    """A Faiss index for so many words: exact for a few, in lists for many."""
+    faiss = import_module("faiss")
+    if words < _LISTED:
+        return faiss.IndexFlatL2(dim)
+    lists = isqrt(words)
+    index = faiss.index_factory(dim, f"IVF{lists},Flat")
+    index.nprobe = max(1, lists // 8)
+    index.cp.min_points_per_centroid = 1
+    return index

@@ -1,0 +1,149 @@
+"""Who may ask, and how often: hosts, origins, tokens, signed pictures, rates."""
+
+import hashlib
+import hmac
+import ipaddress
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from urllib.parse import parse_qs, urlsplit
+
+from solar.web.problems import WebError
+from solar.web.settings import WebSettings
+
+_PICTURE = re.compile(r"/api/v1/photos/([^/]+)/(?:thumbnail|photo)")
+_VALID = 3600
+_OPEN = {"/api/v1/openapi.json"}
+
+
+def check_host(host: str, settings: WebSettings) -> None:
+    """Refuse a request that was sent to another name than ours.
+
+    A page elsewhere can make its own name point to this machine, and its scripts may then read what
+    that name answers. An address in numbers cannot be made to point elsewhere.
+    """
+    name = urlsplit(f"//{host}").hostname or ""
+    if name in ("localhost", *settings.hosts) or _is_address(name):
+        return
+    raise WebError(421, f"This server is not called {name!r}: start it with --allow-host {name}.")
+
+
+def check_origin(headers: Mapping[str, str]) -> None:
+    """Refuse what a page of another site sends; pages only ever speak to their own server."""
+    site, origin = headers.get("sec-fetch-site", ""), headers.get("origin")
+    same = origin is None or urlsplit(origin).netloc == headers.get("host")
+    if site in ("cross-site", "same-site") or not same:
+        raise WebError(403, "Another site's page may not use this server.")
+
+
+class Keys:
+    """Checks the token, and signs the addresses of pictures, which carry no token of their own."""
+
+    def __init__(self, token: str | None, clock: Callable[[], float] = time.time) -> None:
+        self._token = None if token is None else token.encode()
+        self._clock = clock
+
+    def check(self, path: str, query: str, headers: Mapping[str, str]) -> None:
+        """Raise a WebError unless a request may be answered."""
+        closed = path == "/metrics" or (path.startswith("/api/") and path not in _OPEN)
+        if self._token is None or not closed:
+            return
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token):
+            return
+        picture = _PICTURE.fullmatch(path)
+        if picture and self._signed(picture[1], (parse_qs(query).get("k") or [""])[0]):
+            return
+        raise WebError(
+            401,
+            "This server wants a token: send it as `Authorization: Bearer …`.",
+            {"WWW-Authenticate": "Bearer"},
+        )
+
+    def sign(self, photo: str) -> str:
+        """What lets a browser fetch the pictures of one photo for an hour or two."""
+        if self._token is None:
+            return ""
+        # The same for an hour, so that browsers can keep what they have fetched.
+        until = (int(self._clock()) // _VALID + 2) * _VALID
+        return f"{until:x}.{self._signature(photo, until)}"
+
+    def _signed(self, photo: str, key: str) -> bool:
+        until, _, signature = key.partition(".")
+        if not re.fullmatch("[0-9a-f]{1,12}", until) or int(until, 16) < self._clock():
+            return False
+        return hmac.compare_digest(
+            signature.encode(), self._signature(photo, int(until, 16)).encode()
+        )
+
+    def _signature(self, photo: str, until: int) -> str:
+        assert self._token is not None
+        return hmac.new(self._token, f"{photo} {until}".encode(), hashlib.sha256).hexdigest()[:32]
+
+
+class Rates:
+    """A bucket of requests for every visitor, which fills again at a steady rate.
+
+    Args:
+        rate: Requests a second; 0 for no limit.
+        burst: What a full bucket holds.
+        clock: Seconds.
+        most: Visitors remembered.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        burst: float,
+        clock: Callable[[], float] = time.monotonic,
+        most: int = 10_000,
+    ) -> None:
+        self._rate, self._burst, self._clock, self._most = rate, burst, clock, most
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def spend(self, visitor: str, cost: float) -> None:
+        """Count a request; a WebError once the visitor has sent too many."""
+        if self._rate <= 0 or cost <= 0:
+            return
+        who, now = _neighbourhood(visitor), self._clock()
+        left, since = self._buckets.pop(who, (self._burst, now))
+        left = min(self._burst, left + (now - since) * self._rate)
+        allowed = left >= cost
+        self._buckets[who] = (left - cost if allowed else left, now)
+        while len(self._buckets) > self._most:
+            self._buckets.popitem(last=False)
+        if not allowed:
+            wait = max(1, round((cost - left) / self._rate + 0.5))
+            raise WebError(
+                429, f"These are too many requests: go on in {wait} s.", {"Retry-After": str(wait)}
+            )
+
+
+def cost_of(method: str, path: str) -> float:
+    """What a request counts: work in full, pictures little, the page itself nothing."""
+    if not path.startswith("/api/"):
+        return 0.0
+    return 1.0 if method == "POST" else 0.1
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _neighbourhood(visitor: str) -> str:
+    """An address, or for IPv6 the network that one household has."""
+    try:
+        address = ipaddress.ip_address(visitor)
+    except ValueError:
+        return visitor
+    if address.version == 4:
+        return visitor
+    return str(ipaddress.ip_network(f"{visitor}/64", strict=False))

@@ -1,0 +1,213 @@
+"""Photos that visitors add: stored beside the others, described, and indexed.
+
+A photo is written to the disk before the index learns of it. A crash in between leaves a file in
+`uploads` that is not indexed, and nothing else; `solar index add` takes it in.
+"""
+
+import asyncio
+import datetime
+import os
+import secrets
+import shutil
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from PIL import Image
+
+from solar.errors import SolarError
+from solar.files import replacing, sync_folder
+from solar.search import Photo
+from solar.search.build import taken_at
+from solar.search.engine import Vectors
+from solar.web.eyes import Eye
+from solar.web.photos import UPLOADS, Collection, check_photo
+from solar.web.problems import WebError
+from solar.web.schemas import Failed, Job
+from solar.web.settings import WebSettings
+from solar.web.work import NetworkThread, Threads
+
+_JOBS_KEPT = 200
+_JOBS_RUNNING = 4
+_PIECE = 16  # photos indexed at a time: what a visitor sees as progress
+_ATTEMPTS = 5
+
+
+class Adder:
+    """Takes photos in.
+
+    Args:
+        collection: What they are added to.
+        eye: What describes them.
+        settings: What is allowed.
+        network: Runs the model.
+        threads: Decode and write.
+        changed: Called when the index has changed.
+
+    Raises:
+        SolarError: Photos may be added, and there is no folder to put them in.
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        eye: Eye,
+        settings: WebSettings,
+        network: NetworkThread,
+        threads: Threads,
+        changed: Callable[[], None],
+    ) -> None:
+        self._collection, self._eye, self._settings = collection, eye, settings
+        self._network, self._threads, self._changed = network, threads, changed
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._running: set[asyncio.Task[None]] = set()
+        self._folder = _folder(collection) if settings.writable else None
+
+    def check(self) -> None:
+        """Raise a WebError where nothing may be added."""
+        if self._folder is None:
+            raise WebError(403, "No photos can be added here: start the server with --writable.")
+
+    async def start(self, uploads: Sequence[tuple[str, BinaryIO]]) -> str:
+        """Take photos from a request, and go on with them in the background.
+
+        Args:
+            uploads: Names, and files that are closed afterwards.
+
+        Returns:
+            The job's id.
+
+        Raises:
+            WebError: Nothing may be added here, or too many are being added.
+        """
+        self.check()
+        if len(self._running) >= _JOBS_RUNNING:
+            raise WebError(
+                503, "Others are adding photos: try again in 10 s.", {"Retry-After": "10"}
+            )
+        waiting = Path(tempfile.mkdtemp(prefix="solar-adding-"))
+        names = [name for name, _ in uploads]
+        try:
+            await self._threads.run(_copy, [file for _, file in uploads], waiting)
+        except BaseException:
+            shutil.rmtree(waiting, ignore_errors=True)
+            raise
+        identity = secrets.token_urlsafe(9)
+        job = Job(state="running", done=0, total=len(names), added=[], failed=[])
+        self._jobs[identity] = job
+        while len(self._jobs) > _JOBS_KEPT:
+            self._jobs.popitem(last=False)
+        task = asyncio.create_task(self._run(job, names, waiting))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return identity
+
+    def job(self, identity: str) -> Job:
+        """How far a job is."""
+        if identity not in self._jobs:
+            raise WebError(404, "There is no such job.")
+        return self._jobs[identity]
+
+    async def close(self) -> None:
+        """Break off what runs: photos that are indexed stay."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def _run(self, job: Job, names: Sequence[str], waiting: Path) -> None:
+        try:
+            for start in range(0, len(names), _PIECE):
+                await self._add(job, names, range(len(names))[start : start + _PIECE], waiting)
+        finally:
+            job.state = "done"
+            await asyncio.to_thread(shutil.rmtree, waiting, True)
+
+    async def _add(self, job: Job, names: Sequence[str], numbers: range, waiting: Path) -> None:
+        """Describe some photos and index them at once."""
+        described: list[tuple[str, Photo, Vectors]] = []
+        for number in numbers:
+            try:
+                described.append((names[number], *await self._describe(waiting / str(number))))
+            except (SolarError, WebError) as error:
+                job.failed.append(Failed(name=names[number], error=str(error)))
+                job.done += 1
+        if not described:
+            return
+        photos = [photo for _, photo, _ in described]
+        try:
+            await self._index(photos, [vector for _, _, vector in described])
+        except SolarError as error:
+            job.failed += [Failed(name=name, error=str(error)) for name, _, _ in described]
+        else:
+            numbers_now = self._collection.numbers([photo.path for photo in photos])
+            job.added += [str(number) for number in numbers_now if number is not None]
+            self._changed()
+        job.done += len(described)
+
+    async def _describe(self, file: Path) -> tuple[Photo, Vectors]:
+        data = await self._threads.run(_read, file, self._settings.max_upload_bytes)
+        width, height = await self._threads.run(check_photo, data, self._settings.max_pixels)
+        pixels = await self._threads.run(self._eye.pixels, data, None)
+        key = (self._eye.name, pixels.shape)
+        vector = await self._network.together(key, pixels, self._eye.describe)
+        assert self._folder is not None
+        path = await self._threads.run(_store, data, self._folder)
+        return Photo(path, width, height, taken=taken_at(data)), vector
+
+    async def _index(self, photos: Sequence[Photo], vectors: Sequence[Vectors]) -> None:
+        import numpy as np
+
+        index = self._collection.index
+        for attempt in range(_ATTEMPTS):
+            try:
+                await self._threads.run(index.add, np.stack(vectors), photos)
+                return
+            except SolarError:  # another process may be writing for a moment
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                await asyncio.sleep(0.2 * 2**attempt)
+
+
+def _folder(collection: Collection) -> Path:
+    root = None if collection.root is None else Path(collection.root)
+    if root is None or not root.is_dir() or not os.access(root, os.W_OK):
+        raise SolarError(
+            f"With --writable added photos go to the folder of the others, and {root} is none that "
+            "can be written: name one with --photos."
+        )
+    return root / UPLOADS
+
+
+def _copy(files: Sequence[BinaryIO], folder: Path) -> None:
+    for number, file in enumerate(files):
+        file.seek(0)
+        with (folder / str(number)).open("wb") as copy:
+            shutil.copyfileobj(file, copy, 2**20)
+
+
+def _read(file: Path, most: int) -> bytes:
+    size = file.stat().st_size
+    if size > most:
+        raise WebError(413, f"The photo is too large: at most {most / 2**20:.0f} MiB are taken.")
+    return file.read_bytes()
+
+
+def _store(data: bytes, folder: Path) -> str:
+    """Write a photo under a new name, and give that name as the index will know it."""
+    from io import BytesIO
+
+    with Image.open(BytesIO(data)) as image:
+        kind = {"JPEG": "jpg", "MPO": "jpg"}.get(
+            image.format or "", (image.format or "img").lower()
+        )
+    name = f"{datetime.date.today():%Y%m%d}-{secrets.token_hex(8)}.{kind}"
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise SolarError(f"{folder} cannot be made: {error.strerror or error}.") from error
+    with replacing(folder / name) as temporary:  # the name is random: nothing is replaced
+        temporary.write_bytes(data)
+    sync_folder(folder)
+    return f"{UPLOADS}/{name}"

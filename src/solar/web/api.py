@@ -1,0 +1,278 @@
+"""The operations of the web app, as JSON under /api/v1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from enum import IntEnum
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException
+
+from solar.errors import SolarError
+from solar.images import Box
+from solar.web import schemas
+from solar.web.photos import LARGEST, Seen
+from solar.web.problems import WebError
+from solar.web.searching import Ranking, Wanted, depth_for
+from solar.web.service import Service
+
+if TYPE_CHECKING:
+    from solar.search.match import Matches
+    from solar.show.attention_source import AttentionSource
+
+NDJSON = "application/x-ndjson"
+_PictureId = Annotated[schemas.PhotoId, Path()]
+_JPEG: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The picture.", "content": {"image/jpeg": {}}}
+}
+
+
+class Width(IntEnum):
+    """Widths of thumbnails: few, so that each is made once."""
+
+    TINY = 160
+    SMALL = 320
+    MEDIUM = 640
+    LARGE = 1280
+
+
+def create_router(service: Service) -> APIRouter:
+    """All operations over one service."""
+    router = APIRouter(prefix="/api/v1", responses=schemas.ERRORS)
+
+    @router.get("/info")
+    async def info() -> schemas.Info:
+        """Tell about the collection, the models and what this server lets visitors do."""
+        for eye in service.eyes.values():
+            await eye.opened.wait()
+        return await service.threads.run(service.info)
+
+    @router.get("/photos")
+    async def photos(
+        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+        label: Annotated[str | None, Query(max_length=500)] = None,
+        search: Annotated[str | None, Query(max_length=200)] = None,
+    ) -> schemas.PhotoPage:
+        """List the collection, a page at a time."""
+        return await service.threads.run(service.browse, offset, limit, label, search)
+
+    @router.get("/photos/{id}")
+    async def photo(id: _PictureId) -> schemas.PhotoInfo:
+        """Tell what is known of a photo."""
+        return service.photo_info(await service.threads.run(service.seen, id))
+
+    @router.get("/photos/{id}/thumbnail", response_class=Response, responses=_JPEG)
+    async def thumbnail(id: _PictureId, w: Width = Width.SMALL) -> Response:
+        """Show a photo, made small, upright and free of what its file said about it."""
+        return _jpeg(await service.picture(id, int(w)))
+
+    @router.get("/photos/{id}/photo", response_class=Response, responses=_JPEG)
+    async def large(id: _PictureId) -> Response:
+        """Show a photo with up to 1600 pixels a side."""
+        return _jpeg(await service.picture(id, LARGEST))
+
+    @router.post("/queries", status_code=201, openapi_extra=_upload("photo", many=False))
+    async def queries(request: Request) -> schemas.PhotoInfo:
+        """Send a photo to search with; it is kept in memory for a while and not indexed."""
+        async with _form(request, "photo", 1) as [upload]:
+            data = await upload.read()
+            name = upload.filename or "photo"
+        return service.photo_info(await service.take(_shown(name), data))
+
+    @router.post("/search", responses={200: {"content": {NDJSON: {}}}})
+    async def search(asked: schemas.SearchRequest, request: Request) -> schemas.SearchAnswer:
+        """Find photos like a photo, or like a part of it.
+
+        With `Accept: application/x-ndjson` an answer comes after every stage, a line each.
+        """
+        seen = await service.threads.run(service.seen, asked.photo)
+        rankings = service.searcher.search(_wanted(service, asked, seen))
+        if NDJSON in request.headers.get("accept", ""):
+            lines = _lines(service, asked, seen, rankings)
+            first = await anext(lines)  # what can be refused is refused before the answer begins
+            return StreamingResponse(_joined(first, lines), media_type=NDJSON)  # type: ignore[return-value]
+        stages = [ranking async for ranking in rankings]
+        return await service.threads.run(service.page, asked, seen, stages[-1])
+
+    @router.post("/attention")
+    async def attention(asked: schemas.AttentionRequest) -> schemas.AttentionAnswer:
+        """Tell where a location of a photo looks.
+
+        The first click on a photo runs the network; those that follow take milliseconds.
+        """
+        started = perf_counter()
+        seen = await service.threads.run(service.seen, asked.photo)
+        eye = service.eye(asked.model)
+        source, cached = await service.attention.source(seen, eye)
+        return await service.threads.run(_row, source, asked, cached, started)
+
+    @router.post("/matches")
+    async def matches(asked: schemas.MatchRequest) -> schemas.MatchAnswer:
+        """Compare two photos point by point."""
+        a, b = [await service.threads.run(service.seen, one) for one in (asked.a, asked.b)]
+        (found, seconds), cached = await service.matching.match(a, b, _box(asked.box))
+        return _matched(service, (a, b), found, seconds, cached)
+
+    @router.get("/map", responses={202: {"model": schemas.Progress}})
+    async def collection_map() -> schemas.MapAnswer:
+        """Give every photo a place, alike ones close together; 202 while that is worked out."""
+        found = service.explorer.ask(len(service.collection))
+        if found is None:
+            return JSONResponse({"progress": 0.0}, 202)  # type: ignore[return-value]
+        answer = await service.threads.run(service.map_page, found)
+        return Response(answer, media_type="application/json")  # type: ignore[return-value]
+
+    @router.post("/photos", status_code=202, openapi_extra=_upload("photos", many=True))
+    async def add(request: Request) -> schemas.JobStarted:
+        """Add photos to the collection, where this server allows it."""
+        service.adder.check()
+        async with _form(request, "photos", service.settings.max_uploads) as uploads:
+            files = [(_shown(upload.filename or ""), upload.file) for upload in uploads]
+            return schemas.JobStarted(job=await service.adder.start(files))
+
+    @router.get("/jobs/{id}")
+    async def job(id: Annotated[str, Path(max_length=40)]) -> schemas.Job:
+        """Tell how far the adding of photos is."""
+        return service.adder.job(id)
+
+    return router
+
+
+def _row(
+    source: AttentionSource, asked: schemas.AttentionRequest, cached: bool, started: float
+) -> schemas.AttentionAnswer:
+    row = source.row(asked.x, asked.y, asked.layer)
+    rows, columns = row.shape
+    cell = divmod(source.layer(asked.layer).place((asked.x, asked.y)), columns)
+    return schemas.AttentionAnswer(
+        layer=asked.layer,
+        rows=rows,
+        columns=columns,
+        row=[float(f"{value:.4g}") for value in row.ravel().tolist()],
+        cell=list(cell),
+        extent=list(source.extent(asked.layer)),
+        seconds=round(perf_counter() - started, 5),
+        cached=cached,
+    )
+
+
+def _matched(
+    service: Service, photos: tuple[Seen, Seen], found: Matches, seconds: float, cached: bool
+) -> schemas.MatchAnswer:
+    pairs = found.pairs[found.inliers]
+    ends = np.hstack([found.points_a[pairs[:, 0]], found.points_b[pairs[:, 1]]]).round(1)
+    a, b = (
+        schemas.MatchedPhoto(
+            id=seen.id,
+            width=seen.width,
+            height=seen.height,
+            photo=service.addresses(seen.id, seen.version)["photo"],
+        )
+        for seen in photos
+    )
+    return schemas.MatchAnswer(
+        keypoints=list(found.keypoints),
+        matches=len(found.pairs),
+        inliers=ends.astype(np.float64).round(1).tolist(),
+        a=a,
+        b=b,
+        seconds=round(seconds, 5),
+        cached=cached,
+    )
+
+
+def _wanted(service: Service, asked: schemas.SearchRequest, seen: Seen) -> Wanted:
+    only = asked.filter or schemas.Filter.model_construct()
+    scores = [s for s in (asked.min_score, only.min_score) if s is not None]
+    return Wanted(
+        seen,
+        service.eye(asked.model),
+        _box(asked.box),
+        asked.expand,
+        asked.verify,
+        only.label,
+        only.name_contains or None,
+        max(scores, default=None),
+        depth_for(asked.offset + asked.k + 1),
+    )
+
+
+def _box(box: list[float] | None) -> Box | None:
+    return None if box is None else (box[0], box[1], box[2], box[3])
+
+
+async def _lines(
+    service: Service, asked: schemas.SearchRequest, seen: Seen, rankings: AsyncIterator[Ranking]
+) -> AsyncIterator[str]:
+    async for ranking in rankings:
+        page = await service.threads.run(service.page, asked, seen, ranking)
+        yield page.model_dump_json() + "\n"
+
+
+async def _joined(first: str, rest: AsyncIterator[str]) -> AsyncIterator[str]:
+    yield first
+    try:
+        async for line in rest:
+            yield line
+    except (SolarError, WebError) as error:  # too late for a status: the last line tells
+        yield json.dumps({"error": str(error)}, ensure_ascii=False) + "\n"
+
+
+def _jpeg(data: bytes) -> Response:
+    return Response(
+        data, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"}
+    )
+
+
+class _form:  # noqa: N801 - used like a function
+    """The files of one field of a multipart body; closed, and so deleted, at the end."""
+
+    def __init__(self, request: Request, field: str, most: int) -> None:
+        self._request, self._field, self._most = request, field, most
+
+    async def __aenter__(self) -> list[UploadFile]:
+        kind = self._request.headers.get("content-type", "")
+        if not kind.startswith("multipart/form-data"):
+            raise WebError(415, f"Send photos as multipart/form-data in the field {self._field!r}.")
+        try:
+            self._data = await self._request.form(max_files=self._most, max_fields=10)
+        except (MultiPartException, KeyError, ValueError) as error:
+            raise WebError(400, f"The form cannot be read: {_sentence(error)}") from error
+        files = [
+            value for value in self._data.getlist(self._field) if isinstance(value, UploadFile)
+        ]
+        if not files:
+            await self._data.close()
+            raise WebError(422, f"There is no photo in the field {self._field!r}: send one.")
+        return files
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._data.close()
+
+
+def _sentence(error: Exception) -> str:
+    text = str(getattr(error, "message", error)).strip().rstrip(".") or "it is damaged"
+    return f"{text[0].lower()}{text[1:]}."
+
+
+def _shown(name: str) -> str:
+    """A file name to show: its last part, without letters that could mislead."""
+    last = name.replace("\\", "/").rsplit("/", 1)[-1]
+    return "".join(c for c in last if c.isprintable())[:120] or "photo"
+
+
+def _upload(field: str, *, many: bool) -> dict[str, Any]:
+    """How a multipart body looks, for the description of the API."""
+    file = {"type": "string", "format": "binary"}
+    value = {"type": "array", "items": file, "minItems": 1} if many else file
+    schema = {"type": "object", "properties": {field: value}, "required": [field]}
+    return {
+        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
+    }

@@ -1,0 +1,170 @@
+"""The web app: a page, an API, and the layers around them."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from solar import __version__
+from solar.errors import SolarError
+from solar.search import Index
+from solar.web.api import create_router
+from solar.web.docs_page import STYLE, docs_page
+from solar.web.guard import Guard
+from solar.web.problems import WebError
+from solar.web.schemas import Health
+from solar.web.service import Service
+from solar.web.settings import WebSettings
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".webmanifest": "application/manifest+json",
+}
+
+
+def create_app(
+    index: Index,
+    *,
+    models: Mapping[str, Index] | None = None,
+    settings: WebSettings | None = None,
+) -> FastAPI:
+    """Make the web app of an index.
+
+    Args:
+        index: The collection; it stays open as long as the app runs.
+        models: Indexes of the same photos made with other models, by name, to compare with.
+        settings: How to behave.
+
+    Returns:
+        An ASGI app; `app.state.service` is what it works with.
+
+    Raises:
+        SolarError: Photos are to be added, and there is no folder for them.
+    """
+    settings = settings or WebSettings()
+    service = Service(index, models, settings)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        loading = asyncio.create_task(service.open())
+        yield
+        loading.cancel()
+        await service.adder.close()
+        await asyncio.to_thread(service.close)
+
+    app = FastAPI(
+        title="solar",
+        version=__version__,
+        summary="Find the same place or object again in a collection of photos.",
+        lifespan=lifespan,
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.service = service
+    app.include_router(create_router(service))
+    _add_pages(app, service)
+    _add_errors(app)
+    app.add_middleware(Guard, settings=settings, keys=service.keys, metrics=service.metrics)
+    return app
+
+
+def _add_pages(app: FastAPI, service: Service) -> None:
+    """What is no part of the API: the page, and how the server is."""
+    files = _static_files(service.settings.static)
+
+    @app.get("/", include_in_schema=False)
+    async def page(request: Request) -> Response:
+        return _file(files, "index.html", request)
+
+    @app.get("/static/{name:path}", include_in_schema=False)
+    async def static(name: str, request: Request) -> Response:
+        return _file(files, name, request)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return Response(docs_page(app.openapi()), media_type="text/html")
+
+    @app.get("/docs.css", include_in_schema=False)
+    async def docs_style() -> Response:
+        return Response(STYLE, media_type="text/css")
+
+    @app.get("/healthz")
+    async def healthz() -> Health:
+        """Say that the server runs."""
+        return Health(status="ok")
+
+    @app.get("/readyz", responses={503: {"model": Health}})
+    async def readyz() -> JSONResponse:
+        """Say whether the networks are loaded."""
+        ready = service.ready
+        return JSONResponse({"status": "ok" if ready else "starting"}, 200 if ready else 503)
+
+    @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    async def metrics() -> Response:
+        """Give numbers for Prometheus."""
+        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+def _static_files(folder: Path) -> dict[str, Path]:
+    """The page's files, by name: a request can name one of these and nothing else."""
+    return {
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in _TYPES and path.is_file()
+    }
+
+
+def _file(files: dict[str, Path], name: str, request: Request) -> Response:
+    if name not in files:
+        raise WebError(404, "There is no such page.")
+    content = files[name].read_bytes()
+    tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=_TYPES[files[name].suffix], headers=headers)
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Every failure becomes `{"error": "One sentence."}`."""
+
+    @app.exception_handler(WebError)
+    async def _(_: Request, error: WebError) -> JSONResponse:
+        return JSONResponse({"error": error.sentence}, error.status, error.headers)
+
+    @app.exception_handler(SolarError)
+    async def _(_: Request, error: SolarError) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, 422)
+
+    @app.exception_handler(RequestValidationError)
+    async def _(_: Request, error: RequestValidationError) -> JSONResponse:
+        return JSONResponse({"error": _explained(error.errors())}, 422)
+
+    @app.exception_handler(HTTPException)
+    async def _(_: Request, error: HTTPException) -> JSONResponse:
+        sentences = {404: "There is no such page.", 405: "This address does not take that method."}
+        sentence = sentences.get(error.status_code, "The request is not understood.")
+        return JSONResponse({"error": sentence}, error.status_code, error.headers)
+
+
+def _explained(problems: Any) -> str:
+    """The first thing that is wrong with a request."""
+    first = problems[0]
+    where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    text = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+    return f"{where or 'The request'}: {text[0].lower()}{text[1:]}."

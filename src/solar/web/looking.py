@@ -1,0 +1,155 @@
+"""Looking closer: attention of a photo, matches of two, a map of all; made once, and kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from time import perf_counter
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from solar.images import Box
+from solar.search import Index
+from solar.web.eyes import Eye
+from solar.web.kept import Kept
+from solar.web.photos import Seen
+from solar.web.work import NetworkThread, Threads
+
+if TYPE_CHECKING:
+    from solar.search.match import Matches
+    from solar.show.attention_source import AttentionSource
+    from solar.show.collection_map import CollectionMap
+
+V = TypeVar("V")
+_MATCH_BYTES = 32 * 2**20
+
+
+class MadeOnce(Generic[V]):
+    """Values that take long to make: kept within a budget, and made once for all who wait.
+
+    Args:
+        budget: Bytes.
+        size: The bytes of a value.
+    """
+
+    def __init__(self, budget: int, size: Callable[[V], int]) -> None:
+        self.kept: Kept[Hashable, V] = Kept(budget, size)
+        self._making: dict[Hashable, asyncio.Task[V]] = {}
+
+    async def get(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> tuple[V, bool]:
+        """A value, and whether it was there already."""
+        value = self.kept.get(key)
+        if value is not None:
+            return value, True
+        task = self._making.get(key)
+        if task is None:
+            task = self._making[key] = asyncio.ensure_future(self._make(key, make))
+        # Who goes away does not take the value from those who still wait.
+        return await asyncio.shield(task), False
+
+    async def _make(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> V:
+        try:
+            value = await make()
+            self.kept.put(key, value)
+            return value
+        finally:
+            del self._making[key]
+
+
+class Attention:
+    """Where locations of photos look.
+
+    Args:
+        network: Runs the models.
+        budget: Bytes to keep.
+        size: The shorter side of a photo as the model sees it.
+    """
+
+    def __init__(self, network: NetworkThread, budget: int, size: int) -> None:
+        self._network, self._size = network, size
+        self._sources: MadeOnce[AttentionSource] = MadeOnce(budget, lambda one: one.nbytes)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of what is kept."""
+        return self._sources.kept.bytes
+
+    async def source(self, seen: Seen, eye: Eye) -> tuple[AttentionSource, bool]:
+        """What the attention maps of a photo are made of, and whether it was there already.
+
+        Raises:
+            WebError: Too much is waiting.
+            SolarError: The photo cannot be read, or the model has no attention.
+        """
+        from solar.show.attention_source import AttentionSource
+
+        await eye.opened.wait()
+
+        def look() -> AttentionSource:
+            return AttentionSource.of(eye.net, seen.source, size=self._size, half=True)
+
+        key = (seen.id, seen.version, eye.name)
+        return await self._sources.get(key, lambda: self._network.alone(look))
+
+
+class Matching:
+    """What two photos have in common."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+        self._kept: MadeOnce[tuple[Matches, float]] = MadeOnce(_MATCH_BYTES, _match_size)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of what is kept."""
+        return self._kept.kept.bytes
+
+    async def match(self, a: Seen, b: Seen, box: Box | None) -> tuple[tuple[Matches, float], bool]:
+        """Matches with the seconds they took, and whether they were there already.
+
+        Raises:
+            SolarError: A photo cannot be read, the box misses it, or OpenCV is not installed.
+        """
+
+        def compare() -> tuple[Matches, float]:
+            from solar.describe.local import local_features
+            from solar.search.match import match_features
+
+            started = perf_counter()
+            first = local_features(a.source, box=box)
+            matches = match_features(first, local_features(b.source))
+            return matches, perf_counter() - started
+
+        key = (a.id, a.version, b.id, b.version, box)
+        return await self._kept.get(key, lambda: self._threads.run(compare))
+
+
+def _match_size(pair: tuple[Matches, float]) -> int:
+    found = pair[0]
+    return found.points_a.nbytes + found.points_b.nbytes + found.pairs.nbytes + 1000
+
+
+class Explorer:
+    """The map of an index, made in the background when it is first asked for."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._task: asyncio.Task[CollectionMap] | None = None
+        self._photos = -1
+
+    def ask(self, photos: int) -> CollectionMap | None:
+        """The map, or None while it is being made; made anew when the number of photos changed.
+
+        Raises:
+            SolarError: It cannot be made.
+        """
+        from solar.show.collection_map import map_index
+
+        if self._task is None or (self._task.done() and self._photos != photos):
+            self._photos = photos
+            self._task = asyncio.create_task(asyncio.to_thread(map_index, self._index))
+        if not self._task.done():
+            return None
+        done = self._task
+        if done.exception() is not None:
+            self._task = None  # the next who asks tries again
+        return done.result()

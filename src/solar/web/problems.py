@@ -1,0 +1,27 @@
+"""What a visitor is told when something does not work: a status and one sentence."""
+
+
+class WebError(Exception):
+    """An answer other than the one asked for.
+
+    Attributes:
+        status: The HTTP status.
+        sentence: What was wrong and what to do.
+        headers: Sent with it.
+    """
+
+    def __init__(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence, self.headers = status, sentence, headers or {}
+
+
+class BusyError(WebError):
+    """More is asked for than can be done: come back in so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        wait = min(max(round(seconds + 0.5), 1), 60)
+        super().__init__(
+            503,
+            f"Too many searches are waiting: try again in {wait} s.",
+            {"Retry-After": str(wait)},
+        )

@@ -1,0 +1,289 @@
+"""What travels between the page and the server, as JSON."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+Expansion = Literal["alpha", "average"]
+PhotoId = Annotated[
+    str,
+    Field(
+        pattern=r"^(\d{1,12}|q-[A-Za-z0-9_-]{4,40})$",
+        description="The number of an indexed photo, or the id of an uploaded one.",
+        examples=["17", "q-Zk3vYw8tQbLm4nXr"],
+    ),
+]
+
+
+def _encloses(box: list[float]) -> list[float]:
+    if box[0] >= box[2] or box[1] >= box[3]:
+        raise ValueError("the box encloses nothing: x1 < x2 and y1 < y2")
+    return box
+
+
+Pixel = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
+Box = Annotated[
+    list[Pixel],
+    AfterValidator(_encloses),
+    Field(min_length=4, max_length=4, description="x1, y1, x2, y2 in upright pixels."),
+]
+
+
+class Asked(BaseModel):
+    """A request: what it does not know is refused, so that a misspelt option does not vanish."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Error(BaseModel):
+    """What was wrong, and what to do."""
+
+    error: str = Field(description="One sentence.")
+
+
+class ModelInfo(BaseModel):
+    """A model that can be searched with."""
+
+    name: str
+    attention: list[int] = Field(description="The layers whose attention can be looked at.")
+
+
+class SettingsInfo(BaseModel):
+    """What this server lets visitors do."""
+
+    writable: bool
+    token: bool
+    max_upload_bytes: int
+    max_pixels: int
+
+
+class Features(BaseModel):
+    """What can be asked for."""
+
+    expand: list[Expansion]
+    verify: bool
+    match: bool
+    labels: bool
+    map: bool
+
+
+class Info(BaseModel):
+    """About the collection and the server."""
+
+    name: str
+    photos: int = Field(description="How many are indexed.")
+    dim: int = Field(description="Length of a descriptor.")
+    models: list[ModelInfo] = Field(description="The first is used where none is named.")
+    settings: SettingsInfo
+    features: Features
+
+
+class PhotoInfo(BaseModel):
+    """A photo, and where its pictures are."""
+
+    id: str
+    name: str
+    width: int = Field(description="Of the upright photo; 0 where it is not known.")
+    height: int
+    label: str | None = Field(None, description="What it shows, where the collection says so.")
+    thumbnail: str = Field(description="A ready-made address, 320 pixels.")
+    photo: str = Field(description="A ready-made address, up to 1600 pixels.")
+
+
+class PhotoPage(BaseModel):
+    """A piece of the collection."""
+
+    total: int
+    photos: list[PhotoInfo]
+
+
+class Filter(Asked):
+    """Which photos may be found."""
+
+    name_contains: str | None = Field(None, max_length=200)
+    label: str | None = Field(None, max_length=500)
+    min_score: float | None = Field(None, allow_inf_nan=False)
+
+
+class SearchRequest(Asked):
+    """What to look for, and how."""
+
+    photo: PhotoId
+    box: Box | None = None
+    k: int = Field(50, ge=1, le=200, description="How many hits at a time.")
+    offset: int = Field(0, ge=0, le=9800, description="How many to leave out, for endless scroll.")
+    expand: Expansion | None = Field(None, description="Query expansion.")
+    verify: bool = Field(False, description="Geometric verification of the best fifty.")
+    model: str | None = Field(None, max_length=500, description="One of `info`'s; the first.")
+    filter: Filter | None = None
+    min_score: float | None = Field(None, allow_inf_nan=False)
+
+
+class HitInfo(BaseModel):
+    """A photo found."""
+
+    id: str
+    name: str
+    score: float
+    rank: int = Field(description="From 1.")
+    label: str | None = None
+    same_label: bool | None = Field(
+        None, description="Whether it shows what the query shows, where both are known."
+    )
+    thumbnail: str
+    photo: str
+    width: int
+    height: int
+    inliers: int | None = Field(None, description="Matches that fit one geometry, if verified.")
+    moved: int | None = Field(
+        None, description="Ranks gained (+) or lost (-) against the plain search."
+    )
+
+
+class Seconds(BaseModel):
+    """How long each stage took."""
+
+    describe: float
+    search: float
+    expand: float | None = None
+    verify: float | None = None
+
+
+class SearchAnswer(BaseModel):
+    """What was found. As NDJSON one of these a line, a stage each, the last one complete."""
+
+    stage: Literal["search", "expand", "verify"]
+    complete: bool
+    query: PhotoInfo
+    hits: list[HitInfo]
+    more: bool = Field(description="Whether a higher offset gives more.")
+    seconds: Seconds
+
+
+class AttentionRequest(Asked):
+    """A click on a photo."""
+
+    photo: PhotoId
+    x: Pixel = Field(description="In pixels of the upright original.")
+    y: Pixel
+    layer: int = Field(5, ge=1, le=6)
+    model: str | None = Field(None, max_length=500)
+
+
+class AttentionAnswer(BaseModel):
+    """Where the location looks: a number for each cell of the layer, row by row, their sum one."""
+
+    layer: int
+    rows: int
+    columns: int
+    row: list[float]
+    cell: list[int] = Field(
+        min_length=2, max_length=2, description="Row and column of the location's own cell."
+    )
+    extent: list[float] = Field(
+        min_length=2,
+        max_length=2,
+        description="How many columns and rows the photo covers; the last may be cut.",
+    )
+    seconds: float
+    cached: bool
+
+
+class MatchRequest(Asked):
+    """Two photos to compare point by point."""
+
+    a: PhotoId
+    b: PhotoId
+    box: Box | None = Field(None, description="Only keypoints of A inside it.")
+
+
+class MatchedPhoto(BaseModel):
+    """One side of a match."""
+
+    id: str
+    width: int
+    height: int
+    photo: str
+
+
+class MatchAnswer(BaseModel):
+    """What two photos have in common."""
+
+    keypoints: list[int] = Field(min_length=2, max_length=2, description="Of A and of B.")
+    matches: int = Field(description="Pairs of keypoints that look alike.")
+    inliers: list[list[float]] = Field(
+        description="x and y in A, x and y in B, of the pairs that fit one geometry."
+    )
+    a: MatchedPhoto
+    b: MatchedPhoto
+    seconds: float
+    cached: bool
+
+
+class MapPoint(BaseModel):
+    """A photo's place on the map."""
+
+    id: str
+    x: float = Field(ge=0, le=1)
+    y: float = Field(ge=0, le=1)
+
+
+class MapAnswer(BaseModel):
+    """All photos, alike ones close together."""
+
+    points: list[MapPoint]
+    method: str
+
+
+class Progress(BaseModel):
+    """Not done yet: ask again."""
+
+    progress: float = Field(ge=0, le=1)
+
+
+class JobStarted(BaseModel):
+    """Photos were taken in; `jobs/{job}` tells how far they are."""
+
+    job: str
+
+
+class Failed(BaseModel):
+    """A photo that was not added, and why."""
+
+    name: str
+    error: str
+
+
+class Job(BaseModel):
+    """How far the adding of photos is."""
+
+    state: Literal["running", "done"]
+    done: int
+    total: int
+    added: list[str] = Field(description="Ids of the photos that are indexed now.")
+    failed: list[Failed]
+
+
+class Health(BaseModel):
+    """How the server is."""
+
+    status: Literal["ok", "starting"]
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Error, "description": text}
+    for status, text in {
+        400: "The request is not understood.",
+        401: "A token is missing.",
+        403: "Not from another site's page, or not on this server.",
+        404: "There is no such thing.",
+        405: "Not with this method.",
+        408: "The rest of the request did not come.",
+        413: "Too many bytes or pixels.",
+        415: "Not a photo.",
+        421: "The server is not called that.",
+        422: "A value makes no sense.",
+        429: "Too many requests; `Retry-After` says when to go on.",
+        503: "Too much is waiting; `Retry-After` says when to come back.",
+    }.items()
+}

@@ -1,0 +1,171 @@
+"""Runs the web app until somebody stops it."""
+
+import ipaddress
+import re
+import signal
+import socket
+import sys
+import webbrowser
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from solar.errors import SolarError
+from solar.search import Index
+from solar.search.engine import NoIndexError
+from solar.web.settings import WebSettings
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# A person's browsers hold a few connections each; beyond this somebody is up to no good.
+_CONNECTIONS = 1000
+
+
+def serve(
+    address: str,
+    *,
+    model: str | None = None,
+    compare: Sequence[str] = (),
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    open_browser: bool = False,
+    **settings: Any,
+) -> None:
+    """Open an index and answer visitors until SIGINT or SIGTERM.
+
+    Args:
+        address: The index.
+        model: What describes queries, where the index names none at hand.
+        compare: Further models, or indexes of the same photos made with them.
+        host: The address to listen on.
+        port: 0 takes a free one.
+        open_browser: Show the page.
+        **settings: For `WebSettings`.
+
+    Raises:
+        SolarError: There is no index, the port is taken, or these settings would let strangers add
+            photos.
+    """
+    if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "python_multipart")):
+        raise SolarError("The web app needs more: pip install 'solar-retrieval[web]'.")
+    import uvicorn
+
+    from solar.web.app import create_app
+
+    wanted = WebSettings(name=Path(address).stem, **settings)
+    check_exposure(host, wanted)
+    with Index.open(address, model=model) as index:
+        models = dict(comparison(index, wanted, other) for other in compare)
+        app = create_app(index, models=models, settings=wanted)
+        with _listening(host, port) as listening:
+            shown = _shown(listening, host)
+            sys.stdout.write(f"{index.made.root or address}: {len(index):,} photos at {shown}\n")
+            sys.stdout.flush()
+            if open_browser and not webbrowser.open(shown):
+                sys.stderr.write("No browser could be opened.\n")
+            config = uvicorn.Config(
+                app,
+                http="h11",
+                log_level="warning",
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=_CONNECTIONS,
+                timeout_graceful_shutdown=5,
+            )
+            server = uvicorn.Server(config)
+            server.capture_signals = partial(_until_signalled, server)  # type: ignore[method-assign]
+            server.run([listening])
+
+
+@contextmanager
+def _until_signalled(server: "Server") -> Iterator[None]:
+    """Let SIGINT and SIGTERM end the server; being told to stop is no failure to report."""
+    before = {number: signal.signal(number, server.handle_exit) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def check_exposure(host: str, settings: WebSettings) -> None:
+    """Refuse to let everybody on a network write to the collection."""
+    if settings.token is not None and len(settings.token) < 8:
+        raise SolarError("The token is too short to keep anybody out: take at least 8 letters.")
+    if settings.writable and settings.token is None and not _is_local(host):
+        raise SolarError(
+            f"With --writable on {host} anybody could add photos: set a --token as well."
+        )
+
+
+def comparison(index: Index, settings: WebSettings, other: str) -> tuple[str, Index]:
+    """The index of the same photos made with another model; described now if there is none yet.
+
+    Args:
+        index: The collection.
+        settings: Where its photos are.
+        other: An index, or a model.
+
+    Returns:
+        The model's name, and the index.
+    """
+    from solar.web.service import model_name
+
+    try:
+        found = Index.open(other)
+    except NoIndexError:
+        found = _described(index, settings, other)
+    return model_name(found), found
+
+
+def _described(index: Index, settings: WebSettings, model: str) -> Index:
+    from solar.search.build import build
+    from solar.search.faiss_index import FaissEngine
+
+    root = settings.photos or index.made.root
+    engine = index.engine
+    if root is None or not isinstance(engine, FaissEngine):
+        raise SolarError(
+            f"The photos are not at hand to describe them with {model}: build an index with "
+            "`solar index build --model`, and name that one."
+        )
+    short = re.sub(r"[^\w.-]+", "-", Path(model).stem)
+    place = engine.folder.with_name(f"{engine.folder.stem}.{short}.solar")
+    try:
+        return Index.open(place, model=model)
+    except NoIndexError:
+        sys.stderr.write(f"Describing {len(index):,} photos with {model} → {place}\n")
+        return build(root, place, model=model).index
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.socket(family)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_CONNECTIONS)  # whoever sees the address printed can visit it
+    except OSError as error:
+        raise SolarError(
+            f"Cannot listen on {host}:{port} ({error.strerror or error}): choose another --port, "
+            "or 0 for a free one."
+        ) from error
+    return listening
+
+
+def _shown(listening: socket.socket, host: str) -> str:
+    port = listening.getsockname()[1]
+    name = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

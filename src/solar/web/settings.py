@@ -1,0 +1,59 @@
+"""What decides how the web app behaves."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class WebSettings:
+    """How the web app behaves; the defaults are safe for one person on one machine.
+
+    Attributes:
+        name: The collection's name, shown on the page.
+        photos: Where the photos are; the place that the index remembers if not given.
+        writable: Let visitors add photos.
+        token: What visitors must know; None lets everybody in who can reach the address.
+        labels: Take a photo's label from its folder; None looks whether the names are like that.
+        hosts: Host names the app answers to, besides `localhost` and any address in numbers. A page
+            of somebody else's that makes its own name point here is refused by this.
+        max_upload_bytes: Largest photo taken from a visitor.
+        max_uploads: Photos in one request to add some.
+        max_pixels: Largest photo decoded for a visitor; its header tells.
+        rate: Requests a second and visitor, in the long run; 0 for no limit. Pictures count a
+            tenth.
+        burst: Requests that a visitor may send at once.
+        queue: Searches and clicks that wait for the network; a further one is told to come back.
+        batch: Queries of one size that share a forward pass, at most.
+        gather: Seconds that a query waits for others to share it with.
+        threads: Threads that decode, search and match.
+        query_bytes: Memory for uploaded queries; the oldest are forgotten.
+        picture_bytes: Memory for pictures made before.
+        attention_bytes: Memory for what attention maps are made of.
+        attention_size: The shorter side of a photo whose attention is looked at.
+        patience: Seconds that a visitor may be silent in the middle of an upload.
+        static: Where the page is.
+    """
+
+    name: str = "photos"
+    photos: str | Path | None = None
+    writable: bool = False
+    token: str | None = None
+    labels: bool | None = None
+    hosts: tuple[str, ...] = ()
+    max_upload_bytes: int = 32 * MIB
+    max_uploads: int = 100
+    max_pixels: int = 100_000_000
+    rate: float = 20.0
+    burst: float = 200.0
+    queue: int = 64
+    batch: int = 16
+    gather: float = 0.004
+    threads: int = 2
+    query_bytes: int = 128 * MIB
+    picture_bytes: int = 64 * MIB
+    attention_bytes: int = 256 * MIB
+    attention_size: int = 1024
+    patience: float = 20.0
+    static: Path = field(default=Path(__file__).parent / "static")

@@ -1,0 +1,111 @@
+// Talking with the server: JSON in, JSON out, failures as one sentence.
+
+import { askForToken } from "./token.js";
+import { notify } from "./notice.js";
+
+const BASE = "/api/v1";
+const LONGEST_WAIT = 30;
+const SILENT = "The server does not answer: is it still running?";
+
+/** A failure with a sentence for the visitor. */
+class ApiError extends Error {
+  constructor(sentence, status = 0) {
+    super(sentence);
+    this.status = status;
+  }
+}
+
+export const get = (path, options) => json(path, options);
+
+export const post = (path, body, options) => json(path, { ...options, body });
+
+/** Calls `line(object)` for each line of an NDJSON answer as it arrives. */
+export async function stream(path, body, line, options = {}) {
+  const response = await ask(path, { ...options, body, accept: "application/x-ndjson" });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      const lines = (rest + (value ?? "")).split("\n");
+      rest = done ? "" : lines.pop();
+      for (const text of lines.filter(Boolean)) take(text, line);
+      if (done) return;
+    }
+  } catch (error) {
+    throw error instanceof TypeError ? new ApiError(SILENT) : error;
+  }
+}
+
+function take(text, line) {
+  const said = JSON.parse(text);
+  if (said.error) throw new ApiError(said.error);
+  line(said);
+}
+
+async function json(path, options) {
+  const response = await ask(path, options);
+  const answer = await response.json();
+  return response.status === 202 ? { ...answer, unfinished: true } : answer;
+}
+
+/** One request; asks for the token where one is wanted, and once more where the server is busy. */
+async function ask(path, options = {}) {
+  for (let attempt = 0; ; attempt++) {
+    const response = await send(path, options);
+    if (response.ok) return response;
+    if (response.status === 401) {
+      await response.body?.cancel();
+      await askForToken(attempt > 0);
+      continue;
+    }
+    const wait = Number(response.headers.get("Retry-After"));
+    const busy = response.status === 503 || response.status === 429;
+    if (!busy || attempt > 0 || wait > LONGEST_WAIT) throw await failure(response);
+    await response.body?.cancel();
+    await patience(wait || 1, options.signal);
+  }
+}
+
+async function send(path, { body, accept = "application/json", signal }) {
+  const headers = { Accept: accept };
+  const token = sessionStorage.getItem("solar-token");
+  if (token) headers.Authorization = `Bearer ${token}`;
+  const form = body instanceof FormData;
+  if (body && !form) headers["Content-Type"] = "application/json";
+  try {
+    return await fetch(BASE + path, {
+      method: body ? "POST" : "GET",
+      headers,
+      body: body && !form ? JSON.stringify(body) : body,
+      signal,
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(
+      navigator.onLine ? SILENT : "You are offline: this works again once you are back.",
+    );
+  }
+}
+
+async function failure(response) {
+  const said = await response.json().catch(() => ({}));
+  return new ApiError(
+    said.error ?? `The server answered with ${response.status}.`,
+    response.status,
+  );
+}
+
+function patience(seconds, signal) {
+  notify(`The server is busy; trying again in ${seconds} s.`);
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, seconds * 1000);
+    signal?.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(new DOMException("No longer wanted.", "AbortError"));
+    });
+  });
+}
+
+/** Whether an error only says that the visitor went on to something else. */
+export const isAbort = (error) => error?.name === "AbortError";

@@ -1,0 +1,137 @@
+// A photo on which one can draw a box, move it and change its size: mouse, touch and keyboard.
+
+import * as boxes from "./boxes.js";
+import { el, style } from "./dom.js";
+import { say } from "./notice.js";
+
+const HANDLES = ["nw", "n", "ne", "e", "se", "s", "sw", "w"];
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+const SETTLED = 500;
+
+/**
+ * @param {object} photo With width, height, photo (address) and name.
+ * @param {function} changed Called with the box, or null, when the visitor has finished a change.
+ */
+export function boxEditor(photo, changed) {
+  const frame = el("div.box", {
+    tabindex: "0",
+    role: "group",
+    "aria-label": "The box to search with. Arrows move it, Shift and arrows change its size.",
+    hidden: true,
+  });
+  frame.append(...HANDLES.map((edges) => el("i", { "data-edges": edges })));
+  const image = el("img", { src: photo.photo, alt: photo.name, draggable: "false" });
+  const stage = style(el("div.stage", {}, image, frame), {
+    "--ratio": String(photo.width / photo.height || 4 / 3),
+  });
+  let box = null;
+  let settling = 0;
+
+  function show(next) {
+    box = next;
+    frame.hidden = !box;
+    stage.classList.toggle("boxed", Boolean(box));
+    if (!box) return;
+    const [x1, y1, x2, y2] = box;
+    style(frame, {
+      left: `${(100 * x1) / photo.width}%`,
+      top: `${(100 * y1) / photo.height}%`,
+      width: `${(100 * (x2 - x1)) / photo.width}%`,
+      height: `${(100 * (y2 - y1)) / photo.height}%`,
+    });
+  }
+
+  function settle() {
+    clearTimeout(settling);
+    if (box) say(`Box of ${Math.round(box[2] - box[0])} by ${Math.round(box[3] - box[1])} pixels.`);
+    changed(box);
+  }
+
+  function place(event) {
+    const bounds = image.getBoundingClientRect();
+    return [
+      ((event.clientX - bounds.left) / bounds.width) * photo.width,
+      ((event.clientY - bounds.top) / bounds.height) * photo.height,
+    ];
+  }
+
+  stage.addEventListener("pointerdown", (event) => {
+    const touch = event.pointerType === "touch";
+    const onBox = frame.contains(event.target);
+    // A finger that scrolls the page must not draw: it draws only when asked to, or on the box.
+    if (event.button !== 0 || (touch && !onBox && !stage.classList.contains("drawing"))) return;
+    event.preventDefault();
+    stage.setPointerCapture(event.pointerId);
+    drag(event, onBox);
+  });
+
+  function drag(down, onBox) {
+    const start = place(down);
+    const before = box;
+    const edges = down.target.dataset.edges;
+    const move = (event) => {
+      const [x, y] = place(event);
+      const [dx, dy] = [x - start[0], y - start[1]];
+      if (edges) show(boxes.resized(before, edges, dx, dy, photo));
+      else if (onBox) show(boxes.moved(before, dx, dy, photo));
+      else show(boxes.between(start, [x, y], photo));
+    };
+    const done = (event) => {
+      stage.removeEventListener("pointermove", move);
+      stage.removeEventListener("pointerup", done);
+      stage.removeEventListener("pointercancel", done);
+      stage.classList.remove("drawing");
+      // A click that drew nothing leaves what was there.
+      if (event.type === "pointercancel" || (box && !boxes.isLargeEnough(box))) show(before);
+      if (String(box) !== String(before)) settle();
+    };
+    stage.addEventListener("pointermove", move);
+    stage.addEventListener("pointerup", done);
+    stage.addEventListener("pointercancel", done);
+  }
+
+  frame.addEventListener("keydown", (event) => {
+    if (event.key === "Delete" || event.key === "Backspace") {
+      clear();
+    } else if (event.key === "Enter") {
+      settle();
+    } else if (ARROWS[event.key]) {
+      const step = Math.max(1, (event.altKey ? 0.002 : 0.02) * Math.max(photo.width, photo.height));
+      const [dx, dy] = ARROWS[event.key].map((way) => way * step);
+      show(
+        event.shiftKey ? boxes.resized(box, "es", dx, dy, photo) : boxes.moved(box, dx, dy, photo),
+      );
+      clearTimeout(settling);
+      settling = setTimeout(settle, SETTLED);
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  });
+
+  function clear() {
+    if (!box) return;
+    show(null);
+    settle();
+    say("The box is gone.");
+  }
+
+  return {
+    element: stage,
+    show,
+    clear,
+    /** Lets a finger draw, and gives the keyboard a box to move. */
+    begin() {
+      stage.classList.add("drawing");
+      if (!box) {
+        show(boxes.central(photo));
+        settling = setTimeout(settle, SETTLED);
+      }
+      frame.focus({ preventScroll: true });
+    },
+    get box() {
+      return box;
+    },
+  };
+}

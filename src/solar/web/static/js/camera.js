@@ -1,0 +1,64 @@
+// Panning and zooming over a map. Pure functions on {x, y, scale, across, down}.
+
+const FARTHEST = 0.6;
+const CLOSEST = 400;
+const MARGIN = 48;
+
+/** How all points fill a window of this size; only what is near what has a meaning, so it may be stretched. */
+export function fitted(points, width, height) {
+  const spread = (values, room) => {
+    const low = values.reduce((a, b) => Math.min(a, b), Infinity);
+    const range = values.reduce((a, b) => Math.max(a, b), -Infinity) - low;
+    const size = range ? Math.max(80, room - 2 * MARGIN) / range : 1;
+    return { size, from: (room - range * size) / 2 - low * size };
+  };
+  const across = spread(
+    points.map((point) => point.x),
+    width,
+  );
+  const down = spread(
+    points.map((point) => point.y),
+    height,
+  );
+  return { x: across.from, y: down.from, scale: 1, across: across.size, down: down.size };
+}
+
+export const toScreen = (camera, { x, y }) => [
+  camera.x + x * camera.across * camera.scale,
+  camera.y + y * camera.down * camera.scale,
+];
+
+export const panned = (camera, dx, dy) => ({ ...camera, x: camera.x + dx, y: camera.y + dy });
+
+/** Zoomed by a factor around a place of the window, which stays where it is. */
+export function zoomed(camera, factor, [atX, atY]) {
+  const scale = Math.min(Math.max(camera.scale * factor, FARTHEST), CLOSEST);
+  const by = scale / camera.scale;
+  return { ...camera, scale, x: atX - (atX - camera.x) * by, y: atY - (atY - camera.y) * by };
+}
+
+/** The point nearest to a place of the window, within a distance; null where there is none. */
+export function nearest(camera, points, [atX, atY], within) {
+  let best = null;
+  let least = within ** 2;
+  for (const point of points) {
+    const [x, y] = toScreen(camera, point);
+    const distance = (x - atX) ** 2 + (y - atY) ** 2;
+    if (distance < least) [best, least] = [point, distance];
+  }
+  return best;
+}
+
+/** The next point from one in a direction [dx, dy]: near, and not too far to the side. */
+export function neighbour(camera, points, from, [dx, dy]) {
+  const [fromX, fromY] = toScreen(camera, from);
+  let best = null;
+  let least = Infinity;
+  for (const point of points) {
+    const [x, y] = toScreen(camera, point);
+    const along = (x - fromX) * dx + (y - fromY) * dy;
+    const aside = Math.abs((x - fromX) * dy) + Math.abs((y - fromY) * dx);
+    if (along > 0.5 && along + 2 * aside < least) [best, least] = [point, along + 2 * aside];
+  }
+  return best;
+}

@@ -1,0 +1,85 @@
+// A photo in a grid: what it is, how well it fits, and where to go from it.
+
+import { el, icon } from "./dom.js";
+
+const TRUTH = new Map([
+  [true, ["right", "✓", "the same landmark"]],
+  [false, ["wrong", "✗", "another landmark"]],
+]);
+
+/**
+ * @param {object} hit A hit of a search, or a photo of the collection.
+ * @param {{search: string, look?: string, match?: string}} links Where its parts lead.
+ * @param {{beside?: string}} more A note on the picture.
+ */
+export function card(hit, links, { beside = null } = {}) {
+  const [truth, mark, truthText] = TRUTH.get(hit.same_label) ?? [null, null, null];
+  const ranked = hit.rank !== undefined;
+  const spoken = [
+    ranked && `Rank ${hit.rank}`,
+    ranked && `score ${hit.score.toFixed(3)}`,
+    hit.moved && `${Math.abs(hit.moved)} ${hit.moved > 0 ? "up" : "down"}`,
+    hit.inliers != null && `${hit.inliers} inliers`,
+    truthText,
+    hit.name,
+  ].filter(Boolean);
+  const picture = el(
+    "a.card-main",
+    { href: links.search, title: hit.name, "aria-label": spoken.join(", "), tabindex: "-1" },
+    thumbnail(hit),
+    ranked && el("span.rank", {}, String(hit.rank)),
+    mark && el("span.truth", {}, mark),
+    moveBadge(hit.moved),
+    beside && el("span.beside", {}, beside),
+  );
+  const line = el(
+    "div.card-line",
+    {},
+    ranked && el("span.score", {}, hit.score.toFixed(3)),
+    hit.inliers != null &&
+      el("span.inliers", { title: "Matches that fit one geometry" }, `◆ ${hit.inliers}`),
+    links.match && small(links.match, "match", `Matches with ${hit.name}`),
+    links.look && small(links.look, "look", `Look into ${hit.name}`),
+  );
+  return el(
+    "li.card",
+    { "data-id": hit.id, "data-truth": truth },
+    picture,
+    line,
+    cardName(hit.name),
+  );
+}
+
+/** A name whose folder gives way first where there is little room. */
+function cardName(name) {
+  const [file, folder] = name.split("/").reverse();
+  return el(
+    "div.card-name",
+    { title: name },
+    folder && el("span", {}, folder),
+    el("b", {}, folder ? `/${file}` : file),
+  );
+}
+
+export function thumbnail(photo) {
+  const image = el("img", {
+    src: photo.thumbnail,
+    alt: "",
+    loading: "lazy",
+    decoding: "async",
+    draggable: "false",
+  });
+  image.addEventListener("error", () => image.closest(".card")?.classList.add("gone"));
+  return image;
+}
+
+/** "▲ 3" for three ranks up, "▼ 2" for two down, nothing where nothing moved. */
+function moveBadge(moved) {
+  if (!moved) return null;
+  const up = moved > 0;
+  return el(up ? "span.moved.up" : "span.moved.down", {}, `${up ? "▲" : "▼"} ${Math.abs(moved)}`);
+}
+
+function small(href, symbol, text) {
+  return el("a.card-link", { href, title: text, "aria-label": text, tabindex: "-1" }, icon(symbol));
+}

@@ -1,0 +1,22 @@
+// Where a visitor chooses a photo: their own, or one of the collection.
+
+import { browser } from "./browse.js";
+import { el, icon } from "./dom.js";
+import { filePicker } from "./upload.js";
+
+/**
+ * @param {{title: string, text: string, links: function, take: function(File[])}} given
+ */
+export function picker({ title, text, links, take }) {
+  const photos = browser(links);
+  const zone = el(
+    "section.dropzone",
+    { "aria-label": title },
+    icon("photo"),
+    el("h1", {}, title),
+    el("p.soft", {}, text),
+    filePicker("Choose a photo", {}, take),
+    el("p.hint", {}, "or drop one anywhere, or paste it"),
+  );
+  return { element: el("div.picker", {}, zone, photos.element), photos };
+}

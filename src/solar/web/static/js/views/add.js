@@ -1,0 +1,129 @@
+// Add: photos become part of the collection.
+
+import { get, post } from "../api.js";
+import { card } from "../card.js";
+import { el, icon } from "../dom.js";
+import { createGrid } from "../grid.js";
+import { nothing, notify, say } from "../notice.js";
+import { photo } from "../photos.js";
+import * as route from "../route.js";
+import { forgetSearches } from "../searches.js";
+import { filePicker } from "../upload.js";
+import { bytes, count, counted } from "../words.js";
+
+const PIECE = 12;
+const PAUSE = 300;
+
+/** Makes the view in `root`. */
+export function add(root, shared) {
+  const { info } = shared;
+  if (!info.settings.writable) {
+    root.append(nothing("No photos can be added here: the server was started without --writable."));
+    return { title: "Add photos", show() {} };
+  }
+  const bar = el("progress", { max: "1", value: "0", "aria-label": "Progress" });
+  const said = el("p.facts", { role: "status" });
+  const failures = el("ul.failures", { "aria-label": "Not added" });
+  const grid = createGrid("Added photos", (one) =>
+    card(one, {
+      search: route.address("search", [], { q: one.id }),
+      look: route.address("look", [one.id]),
+    }),
+  );
+  const progress = el("section.adding", { hidden: true }, bar, said, failures);
+  root.append(
+    el(
+      "div.add",
+      {},
+      el(
+        "section.dropzone",
+        {},
+        icon("add"),
+        el("h1", {}, "Add photos"),
+        el(
+          "p.soft",
+          {},
+          `They become part of “${info.name}”, for everyone who uses it. At most ${bytes(info.settings.max_upload_bytes)} each.`,
+        ),
+        filePicker("Choose photos", { multiple: true }, take),
+        el("p.hint", {}, "or drop them anywhere, or paste one"),
+      ),
+      progress,
+      grid.element,
+    ),
+  );
+  let left = false;
+  const sum = { total: 0, done: 0, added: 0, failed: 0 };
+  let turn = Promise.resolve();
+
+  function fail(name, error) {
+    sum.failed += 1;
+    failures.append(el("li", {}, el("b", {}, name), " ", error));
+  }
+
+  function show() {
+    progress.hidden = false;
+    bar.value = sum.total ? sum.done / sum.total : 0;
+    const parts = [
+      sum.done < sum.total
+        ? `${count(sum.done)} of ${counted(sum.total, "photo")}`
+        : `${counted(sum.added, "photo")} added`,
+      sum.failed && `${count(sum.failed)} could not be`,
+    ];
+    said.textContent = `${parts.filter(Boolean).join(", ")}.`;
+  }
+
+  function take(files) {
+    sum.total += files.length;
+    const most = info.settings.max_upload_bytes;
+    const fitting = files.filter((file) => file.size <= most);
+    for (const file of files.filter((one) => one.size > most)) {
+      fail(file.name, `It has ${bytes(file.size)}, and at most ${bytes(most)} are taken.`);
+      sum.done += 1;
+    }
+    show();
+    for (let at = 0; at < fitting.length; at += PIECE) {
+      turn = turn.then(() => piece(fitting.slice(at, at + PIECE)));
+    }
+    turn = turn.then(finish);
+  }
+
+  /** Sends some photos and follows them until they are indexed. */
+  async function piece(files) {
+    const before = sum.done;
+    try {
+      const form = new FormData();
+      for (const file of files) form.append("photos", file, file.name || "pasted.png");
+      const { job } = await post("/photos", form);
+      let seen = { failed: 0, added: 0 };
+      for (;;) {
+        const now = await get(`/jobs/${encodeURIComponent(job)}`);
+        for (const { name, error } of now.failed.slice(seen.failed)) fail(name, error);
+        const fresh = now.added.slice(seen.added);
+        sum.added += fresh.length;
+        sum.done = before + now.done;
+        seen = { failed: now.failed.length, added: now.added.length };
+        show();
+        grid.append(await Promise.all(fresh.map(photo)));
+        if (now.state === "done" || left) return;
+        await new Promise((resolve) => setTimeout(resolve, PAUSE));
+      }
+    } catch (error) {
+      for (const file of files) fail(file.name, error.message);
+      sum.done = before + files.length;
+      show();
+    }
+  }
+
+  async function finish() {
+    if (sum.done < sum.total) return;
+    forgetSearches();
+    say(said.textContent);
+    if (sum.added) notify(`${counted(sum.added, "photo")} added.`);
+    const fresh = await get("/info");
+    info.photos = fresh.photos;
+    document.getElementById("collection").textContent = `${fresh.name} · ${count(fresh.photos)}`;
+  }
+
+  return { title: "Add photos", show() {}, takeFiles: take, leave: () => (left = true) };
+}

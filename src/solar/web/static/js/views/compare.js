@@ -1,0 +1,255 @@
+// Compare: two settings on the same query, side by side.
+
+import { isAbort } from "../api.js";
+import * as boxes from "../boxes.js";
+import { card, thumbnail } from "../card.js";
+import { button, el, linkButton } from "../dom.js";
+import { createGrid } from "../grid.js";
+import { nothing, problem, say } from "../notice.js";
+import { searchOptions, searchRequest } from "../options.js";
+import { photo } from "../photos.js";
+import { picker } from "../picker.js";
+import * as route from "../route.js";
+import { searchFor } from "../searches.js";
+import { stageLine } from "../stages.js";
+import { shortName } from "../words.js";
+
+const SIDES = ["a", "b"];
+const TOP = 10;
+
+/** The settings of one side, from parameters like `b.expand`. */
+const settingsOf = (side, params) =>
+  Object.fromEntries(
+    ["model", "expand", "verify"]
+      .map((name) => [name, params[`${side}.${name}`]])
+      .filter(([, value]) => value),
+  );
+
+const to = (params) => route.address("compare", [], params);
+
+/** Where one begins: plain search against what the server can do best. */
+function beginning(info) {
+  if (info.models.length > 1) return { "b.model": info.models[1].name };
+  return info.features.verify ? { "b.verify": "1" } : { "b.expand": info.features.expand[0] };
+}
+
+/** Makes the view in `root`. */
+export function compare(root, shared) {
+  let content = null;
+  return {
+    title: "Compare",
+    show({ params }) {
+      shared.query = params.q ?? shared.query;
+      const stays = content && content.query === (params.q ?? null);
+      if (!stays) {
+        content?.leave();
+        root.replaceChildren();
+        content = params.q ? comparing(root, shared, params) : choose(root, shared);
+      }
+      content.show?.(params);
+      return !stays;
+    },
+    leave: () => content?.leave(),
+    takePhoto: (taken) => route.go(to({ q: taken.id })),
+    get keys() {
+      return content?.keys;
+    },
+  };
+}
+
+function choose(root, shared) {
+  const { element, photos } = picker({
+    title: "Compare two settings",
+    text: "Choose a photo, and see what two models or settings find for it, side by side.",
+    links: (id) => ({ search: to({ q: id }) }),
+    take: shared.receive,
+  });
+  root.append(element);
+  return { query: null, leave: photos.stop, keys: { "/": photos.find, ArrowDown: photos.focus } };
+}
+
+function comparing(root, shared, first) {
+  const query = first.q;
+  let params = first;
+  const columns = Object.fromEntries(SIDES.map((side) => [side, column(side)]));
+  const picture = el("div.compare-query");
+  root.append(
+    el(
+      "div.compare",
+      {},
+      el(
+        "div.view-head",
+        {},
+        picture,
+        el("h1.view-title", {}, "Compare"),
+        button("Swap", { symbol: "swap", on: swap }),
+        linkButton("Search", route.address("search", [], { q: query }), "search"),
+        linkButton("New", "#/compare", "close"),
+      ),
+      el("div.columns", {}, ...SIDES.map((side) => columns[side].element)),
+    ),
+  );
+  photo(query).then(
+    (found) =>
+      picture.append(
+        thumbnail(found),
+        el("span.query-name", { title: found.name }, shortName(found.name)),
+      ),
+    () => {},
+  );
+
+  function column(side) {
+    const options = el("div.options");
+    const verdict = el("p.verdict", { role: "status" });
+    const line = el("div.stage-line");
+    const state = el("div");
+    const grid = createGrid(`Results ${side.toUpperCase()}`, (hit) =>
+      card(
+        hit,
+        {
+          search: route.address("search", [], { q: hit.id }),
+          match: route.address("match", [query, hit.id], { box: params.box }),
+        },
+        { beside: beside(side, hit) },
+      ),
+    );
+    const element = el(
+      "section.column",
+      { "aria-label": `Setting ${side.toUpperCase()}` },
+      el("div.column-head", {}, el("h2", {}, side.toUpperCase()), verdict),
+      options,
+      line,
+      grid.element,
+      state,
+    );
+    grid.element.addEventListener("pointerover", (event) =>
+      point(event.target.closest(".card")?.dataset.id),
+    );
+    grid.element.addEventListener("focusin", (event) =>
+      point(event.target.closest(".card")?.dataset.id),
+    );
+    grid.element.addEventListener("pointerleave", () => point(null));
+    return {
+      element,
+      options,
+      verdict,
+      line,
+      state,
+      grid,
+      running: null,
+      search: null,
+      shown: null,
+    };
+  }
+
+  /** Marks the same photo on both sides. */
+  function point(id) {
+    for (const one of root.querySelectorAll(".card"))
+      one.classList.toggle("same", one.dataset.id === id);
+  }
+
+  /** Where the other side has a photo. */
+  function beside(side, hit) {
+    const other = columns[side === "a" ? "b" : "a"].search;
+    if (!other?.complete) return null;
+    const name = side === "a" ? "B" : "A";
+    const there = other.hits.find((one) => one.id === hit.id);
+    return there ? `${name} ${there.rank}` : `not in ${name}`;
+  }
+
+  function swap() {
+    const swapped = Object.fromEntries(
+      Object.entries(params).map(([name, value]) => [
+        name.replace(/^[ab]\./, (start) => (start === "a." ? "b." : "a.")),
+        value,
+      ]),
+    );
+    route.go(to(swapped), { replace: true });
+  }
+
+  function change(side, patch) {
+    const named = Object.fromEntries(
+      Object.entries(patch).map(([name, value]) => [`${side}.${name}`, value]),
+    );
+    route.go(to({ ...params, set: "1", ...named }), { replace: true });
+  }
+
+  async function find(side) {
+    const part = columns[side];
+    const settings = settingsOf(side, params);
+    const wanted = JSON.stringify(settings);
+    if (wanted === part.shown) return;
+    part.shown = wanted;
+    const typed = part.options.contains(document.activeElement)
+      ? document.activeElement.value
+      : null;
+    part.options.replaceChildren(
+      ...searchOptions(shared.info, settings, (patch) => change(side, patch)),
+    );
+    if (typed !== null) part.options.querySelector(`[value="${CSS.escape(typed)}"]`)?.focus();
+    part.running?.abort();
+    const mine = (part.running = new AbortController());
+    part.search = searchFor({
+      ...searchRequest({ q: query, ...settings }),
+      box: boxes.read(params.box) ?? undefined,
+    });
+    part.state.replaceChildren();
+    try {
+      if (!part.search.complete) {
+        showLine(part);
+        await part.search.run(() => mine === part.running && render(side), mine.signal);
+      } else {
+        render(side);
+      }
+    } catch (error) {
+      if (isAbort(error) || mine !== part.running) return;
+      part.grid.set([]);
+      part.line.replaceChildren();
+      part.shown = null;
+      part.state.replaceChildren(problem(error, () => find(side)));
+    }
+  }
+
+  function showLine(part) {
+    part.line.replaceChildren(stageLine(part.search.answers, part.search.awaited));
+  }
+
+  function render(side) {
+    const part = columns[side];
+    showLine(part);
+    // The notes of one side tell of the other: both change when either does.
+    for (const one of SIDES)
+      if (columns[one].search?.hits.length)
+        columns[one].grid.set(columns[one].search.hits, { glide: one === side });
+    if (!part.search.complete) return;
+    part.verdict.replaceChildren(...verdict(part.search.hits));
+    if (!part.search.hits.length) part.state.replaceChildren(nothing("Nothing was found."));
+    if (SIDES.every((one) => columns[one].search?.complete)) say("Both sides are there.");
+  }
+
+  return {
+    query,
+    show(next) {
+      const chosen = next.set || SIDES.some((side) => Object.keys(settingsOf(side, next)).length);
+      params = chosen ? next : { ...next, ...beginning(shared.info) };
+      SIDES.forEach(find);
+    },
+    leave() {
+      for (const side of SIDES) columns[side].running?.abort();
+    },
+  };
+}
+
+/** How many of the best are right, where somebody knows. */
+function verdict(hits) {
+  const judged = hits.slice(0, TOP).filter((hit) => hit.same_label != null);
+  if (!judged.length) return [];
+  const right = judged.filter((hit) => hit.same_label).length;
+  return [
+    el("b.right", {}, `✓ ${right}`),
+    el("span.long", {}, " right, "),
+    " ",
+    el("b.wrong", {}, `✗ ${judged.length - right}`),
+    el("span.long", {}, ` wrong among the best ${TOP}`),
+  ];
+}

@@ -1,0 +1,154 @@
+// Match: two photos side by side, with a line for each pair of points that fits one geometry.
+
+import { isAbort, post } from "../api.js";
+import { read } from "../boxes.js";
+import { ember } from "../colours.js";
+import { button, el, linkButton, set, style } from "../dom.js";
+import { problem, say } from "../notice.js";
+import { toggle } from "../options.js";
+import * as route from "../route.js";
+import { counted, count, duration } from "../words.js";
+
+/** Makes the view in `root`. */
+export function match(root) {
+  let stop = () => {};
+  return {
+    title: "Match",
+    show({ parts: [a, b], params }) {
+      stop();
+      root.replaceChildren();
+      stop = matching(root, a, b, params);
+      return true;
+    },
+    leave: () => stop(),
+  };
+}
+
+function matching(root, a, b, params) {
+  const control = new AbortController();
+  const box = read(params.box) ?? undefined;
+  const facts = el("p.facts", { role: "status" }, "Comparing the photos point by point…");
+  const pair = el("div.pair", { "aria-busy": "true" });
+  const tools = el("div.row");
+  root.append(
+    el(
+      "div.match",
+      {},
+      el(
+        "div.view-head",
+        {},
+        button("Back", { symbol: "back", on: route.back }),
+        el("h1.view-title", {}, "Matches"),
+      ),
+      pair,
+      el("div.match-foot", {}, facts, tools),
+    ),
+  );
+  let drawing = null;
+
+  post("/matches", { a, b, box }, { signal: control.signal }).then(
+    (found) => {
+      pair.removeAttribute("aria-busy");
+      drawing = draw(pair, found);
+      const some = found.inliers.length;
+      facts.textContent = some
+        ? `${counted(some, "inlier")} of ${counted(found.matches, "match", "matches")}, from ${found.keypoints.map(count).join(" and ")} keypoints, in ${duration(found.seconds)}.`
+        : `Of ${counted(found.matches, "match", "matches")} none fit one geometry: these may well be different places.`;
+      say(facts.textContent);
+      tools.append(
+        ...(some
+          ? [toggle("Lines", null, true, (on) => pair.classList.toggle("points-only", !on))]
+          : []),
+        linkButton("Search with the right one", route.address("search", [], { q: b }), "search"),
+        linkButton("Look into it", route.address("look", [b]), "look"),
+      );
+    },
+    (error) => {
+      if (isAbort(error)) return;
+      facts.textContent = "";
+      pair.replaceChildren(problem(error, () => match(root).show({ parts: [a, b], params })));
+      pair.removeAttribute("aria-busy");
+    },
+  );
+  return () => {
+    control.abort();
+    drawing?.disconnect();
+  };
+}
+
+/** Shows the photos and the lines; gives what keeps the lines in place when sizes change. */
+function draw(pair, found) {
+  const images = [found.a, found.b].map((side, at) =>
+    style(
+      el("img", { src: side.photo, alt: at ? "The result" : "The query", draggable: "false" }),
+      {
+        "--ratio": String(side.width / side.height || 4 / 3),
+      },
+    ),
+  );
+  const lines = found.inliers.map((ends, at) =>
+    line(ends, at / Math.max(1, found.inliers.length - 1)),
+  );
+  const sheet = el(
+    "svg.lines",
+    { role: "img", "aria-label": `${found.inliers.length} lines between the photos` },
+    ...lines,
+  );
+  pair.replaceChildren(el("figure", {}, images[0]), el("figure", {}, images[1]), sheet);
+  pair.addEventListener("pointerover", (event) => {
+    const over = event.target.closest?.("g");
+    pair.classList.toggle("one", Boolean(over));
+    for (const one of sheet.querySelectorAll("g.over")) one.classList.remove("over");
+    over?.classList.add("over");
+    if (over) sheet.append(over);
+  });
+  pair.addEventListener("pointerleave", () => pair.classList.remove("one"));
+  const place = () => {
+    const base = pair.getBoundingClientRect();
+    const [first, second] = images.map((image) => image.getBoundingClientRect());
+    set(sheet, "viewBox", `0 0 ${base.width} ${base.height}`);
+    lines.forEach((one, at) => {
+      const [xa, ya, xb, yb] = found.inliers[at];
+      lay(
+        one,
+        inside(first, base, xa / found.a.width, ya / found.a.height),
+        inside(second, base, xb / found.b.width, yb / found.b.height),
+      );
+    });
+  };
+  const watch = new ResizeObserver(place);
+  [pair, ...images].forEach((node) => watch.observe(node));
+  return watch;
+}
+
+const inside = (bounds, base, x, y) => [
+  bounds.left - base.left + x * bounds.width,
+  bounds.top - base.top + y * bounds.height,
+];
+
+/** A line with its ends, and a wide one that is easy to point at. */
+function line(ends, level) {
+  const colour = ember(0.45 + 0.5 * level);
+  return el(
+    "g",
+    { stroke: colour, fill: colour },
+    el("line.reach"),
+    el("line.seen"),
+    el("circle", { r: 3.5 }),
+    el("circle", { r: 3.5 }),
+  );
+}
+
+function lay(group, [xa, ya], [xb, yb]) {
+  const [reach, seen, first, second] = group.children;
+  for (const one of [reach, seen]) {
+    set(one, "x1", xa);
+    set(one, "y1", ya);
+    set(one, "x2", xb);
+    set(one, "y2", yb);
+  }
+  set(first, "cx", xa);
+  set(first, "cy", ya);
+  set(second, "cx", xb);
+  set(second, "cy", yb);
+}

@@ -1,0 +1,304 @@
+// Search: a photo on the left, a box on it, what is like it on the right.
+
+import { isAbort } from "../api.js";
+import { boxEditor } from "../box_editor.js";
+import * as boxes from "../boxes.js";
+import { card } from "../card.js";
+import { button, el, linkButton } from "../dom.js";
+import { endless } from "../endless.js";
+import { createGrid } from "../grid.js";
+import { nothing, problem, say } from "../notice.js";
+import { field, searchOptions, searchRequest } from "../options.js";
+import { photo } from "../photos.js";
+import { picker } from "../picker.js";
+import * as route from "../route.js";
+import { searchFor } from "../searches.js";
+import { stageLine, summary } from "../stages.js";
+import { shortName } from "../words.js";
+
+const WIDE = matchMedia("(min-width: 861px)");
+
+const to = (params) => route.address("search", [], params);
+
+/** Makes the view in `root`. */
+export function search(root, shared) {
+  let content = null;
+  return {
+    title: "Search",
+    /** Gives whether the page shows another photo than before. */
+    show({ params }) {
+      shared.query = params.q ?? null;
+      shared.box = boxes.read(params.box);
+      const stays = content && content.query === (params.q ?? null);
+      if (!stays) {
+        content?.leave();
+        root.replaceChildren();
+        content = params.q ? results(root, shared, params) : start(root, shared);
+      }
+      content.show?.(params);
+      return !stays;
+    },
+    leave: () => content?.leave(),
+    get keys() {
+      return content?.keys;
+    },
+  };
+}
+
+/** Before there is a query. */
+function start(root, shared) {
+  const { element, photos } = picker({
+    title: "Find it again",
+    text: "Give a photo of a place or a thing, and see where else it appears.",
+    links: (id) => ({ search: to({ q: id }), look: route.address("look", [id]) }),
+    take: shared.receive,
+  });
+  root.append(element);
+  return {
+    query: null,
+    leave: photos.stop,
+    keys: {
+      "/": photos.find,
+      ArrowDown: photos.focus,
+      get l() {
+        const id = photos.current;
+        return id && (() => route.go(route.address("look", [id])));
+      },
+    },
+  };
+}
+
+/** Once there is one. */
+function results(root, shared, first) {
+  const query = first.q;
+  let params = first;
+  let running = null;
+  let current = null;
+  let editor = null;
+  let told = null;
+  const left = new AbortController();
+
+  const grid = createGrid("Results", (hit) => card(hit, links(hit)));
+  const line = el("div.stage-line");
+  const state = el("div");
+  const more = endless(async () => {
+    const mine = current;
+    const hits = await mine.next(running.signal);
+    if (mine === current) grid.append(hits);
+    return mine.more;
+  });
+  const panel = el("aside.panel", { "aria-label": "The query and its options" });
+  const list = el(
+    "section.results",
+    { "aria-label": "Results" },
+    line,
+    grid.element,
+    state,
+    more.element,
+  );
+  root.append(el("div.search", {}, panel, list));
+  // The search itself says what is wrong with a photo that cannot be had.
+  photo(query).then(build, () => panel.append(linkButton("Start again", "#/", "back")));
+
+  function links(hit) {
+    const { box } = params;
+    return {
+      search: to({ ...params, q: hit.id, box: "" }),
+      look: route.address("look", [hit.id]),
+      match:
+        shared.info.features.match !== false && route.address("match", [query, hit.id], { box }),
+    };
+  }
+
+  function change(patch, options) {
+    route.go(to({ ...params, ...patch }), options);
+  }
+
+  const filters = {};
+  const optionList = el("div.options");
+  let optionsShown = null;
+
+  /** Sets the options as the address says, and leaves them alone where they are so already. */
+  function showOptions() {
+    const wanted = JSON.stringify([params.model, params.expand, params.verify]);
+    if (wanted === optionsShown) return;
+    optionsShown = wanted;
+    const changed = (patch) => {
+      const { model, expand, verify } = { ...params, ...patch };
+      optionsShown = JSON.stringify([model || undefined, expand || undefined, verify || undefined]);
+      change(patch);
+    };
+    optionList.replaceChildren(...searchOptions(shared.info, params, changed));
+  }
+
+  function build(found) {
+    editor = boxEditor(found, (box) => {
+      told = boxes.written(box);
+      change({ box: told });
+    });
+    told = boxes.written(shared.box);
+    editor.show(shared.box);
+    const { name } = found;
+    panel.replaceChildren(
+      editor.element,
+      el(
+        "div.query-foot",
+        {},
+        el("span.query-name", { title: name }, shortName(name)),
+        found.label && el("span.tag", {}, found.label),
+      ),
+      el(
+        "div.row",
+        {},
+        button("Box", {
+          symbol: "box",
+          id: "box-button",
+          on: () => (editor.box ? editor.clear() : editor.begin()),
+        }),
+        linkButton("Look", route.address("look", [query]), "look"),
+        linkButton("New", "#/", "close"),
+      ),
+      optionsAndFilters(),
+    );
+    showBoxButton();
+  }
+
+  function filterFields() {
+    filters.name = field("Name contains", { type: "search", value: params.name ?? "" }, (name) =>
+      change({ name }, { replace: true }),
+    );
+    filters.label = shared.info.features.labels
+      ? field(
+          "Label is",
+          { type: "search", list: "labels", value: params.label ?? "" },
+          (label) => change({ label }, { replace: true }),
+          (label) => !label || labels().includes(label),
+        )
+      : null;
+    filters.min = field(
+      "Score at least",
+      {
+        type: "number",
+        min: "-1",
+        max: "1",
+        step: "0.05",
+        value: params.min ?? "",
+        placeholder: "any",
+      },
+      (min) => change({ min }, { replace: true }),
+    );
+    return el(
+      "div.filter-fields",
+      {},
+      filters.name,
+      filters.label,
+      filters.min,
+      el("datalist", { id: "labels" }),
+    );
+  }
+
+  /** Options and filters: folded on a phone, where the results are what one came for. */
+  function optionsAndFilters() {
+    const content = el("div.more", {}, optionList, filterFields());
+    const folded = el(
+      "details",
+      { open: WIDE.matches },
+      el("summary", {}, "Options and filters"),
+      content,
+    );
+    WIDE.addEventListener("change", () => (folded.open = WIDE.matches), { signal: left.signal });
+    return folded;
+  }
+
+  const labels = () => [...new Set(current.hits.map((hit) => hit.label).filter(Boolean))];
+
+  function showBoxButton() {
+    const text = panel.querySelector("#box-button span");
+    if (text) text.textContent = editor.box ? "No box" : "Box";
+  }
+
+  async function find() {
+    running?.abort();
+    running = new AbortController();
+    const mine = running;
+    more.stop();
+    current = searchFor({ ...searchRequest(params), box: shared.box ?? undefined });
+    state.replaceChildren();
+    if (current.complete) {
+      render(false);
+    } else {
+      list.setAttribute("aria-busy", "true");
+      showLine();
+      try {
+        await current.run(
+          () => mine === running && render(current.answers.length > 1),
+          mine.signal,
+        );
+      } catch (error) {
+        if (isAbort(error) || mine !== running) return;
+        grid.set([]);
+        line.replaceChildren();
+        state.replaceChildren(problem(error, find));
+      }
+    }
+    if (mine !== running) return;
+    list.removeAttribute("aria-busy");
+    if (current.complete) say(summary(current.answers));
+    if (current.more) more.start();
+  }
+
+  function showLine() {
+    line.replaceChildren(stageLine(current.answers, current.awaited));
+  }
+
+  function render(glide) {
+    grid.set(current.hits, { glide });
+    showLine();
+    if (current.complete && !current.hits.length) {
+      state.replaceChildren(nothing("No photo passes these filters: ask for less."));
+    }
+    panel
+      .querySelector("#labels")
+      ?.replaceChildren(...labels().map((value) => el("option", { value })));
+  }
+
+  return {
+    query,
+    show(next) {
+      params = next;
+      showOptions();
+      // What the editor itself has told is there already, and may have moved on since.
+      if (editor && told !== boxes.written(shared.box)) {
+        told = boxes.written(shared.box);
+        editor.show(shared.box);
+      }
+      for (const [name, part] of Object.entries(filters)) {
+        const input = part?.querySelector("input");
+        if (input && input !== document.activeElement) input.value = params[name] ?? "";
+      }
+      if (editor) showBoxButton();
+      find();
+    },
+    leave() {
+      left.abort();
+      running?.abort();
+      more.stop();
+    },
+    keys: {
+      "/": () => {
+        panel.querySelector("details").open = true;
+        filters.name.querySelector("input").focus();
+      },
+      b: () => editor?.begin(),
+      ArrowDown: grid.focus,
+      get l() {
+        const id = grid.current;
+        return id && (() => route.go(route.address("look", [id])));
+      },
+      get m() {
+        const id = grid.current;
+        return id && (() => route.go(route.address("match", [query, id], { box: params.box })));
+      },
+    },
+  };
+}

@@ -1,0 +1,166 @@
+"""Where the work is done: one thread for the network, a few for everything else.
+
+The event loop only passes things on. The network's thread takes queries of one size together, so
+that many visitors cost little more than one. Both refuse work rather than let it pile up.
+"""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, ParamSpec, TypeVar
+
+from solar.web.problems import BusyError
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+@dataclass(eq=False)
+class _Task:
+    key: Hashable
+    item: Any
+    run: Callable[[list[Any]], Sequence[Any]]
+    future: "Future[Any]" = field(default_factory=Future)
+    since: float = field(default_factory=time.monotonic)
+
+
+class NetworkThread:
+    """One thread that runs tasks in the order in which they come, equal ones together.
+
+    Args:
+        queue: Tasks that may wait.
+        batch: Tasks run together, at most.
+        gather: Seconds that a task waits for others like it.
+        watch: Called with the number of tasks and the seconds of every run.
+    """
+
+    def __init__(
+        self,
+        queue: int = 64,
+        batch: int = 16,
+        gather: float = 0.004,
+        watch: Callable[[int, float], None] = lambda tasks, seconds: None,
+    ) -> None:
+        self._queue, self._batch, self._gather, self._watch = queue, batch, gather, watch
+        self._tasks: deque[_Task] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._pace = 0.1  # seconds a task, lately
+        self._thread = threading.Thread(target=self._work, name="network", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many tasks wait."""
+        return len(self._tasks)
+
+    async def together(
+        self, key: Hashable, item: Any, run: Callable[[list[Any]], Sequence[Any]]
+    ) -> Any:
+        """Have an item worked on together with others that have the same key.
+
+        Args:
+            key: What `run` and the items it may be given together have in common.
+            item: For `run`.
+            run: From several items to as many results.
+
+        Raises:
+            BusyError: Too many tasks wait.
+        """
+        task = _Task(key, item, run)
+        with self._changed:
+            if len(self._tasks) >= self._queue:
+                raise BusyError(self._pace * len(self._tasks))
+            self._tasks.append(task)
+            self._changed.notify()
+        return await asyncio.wrap_future(task.future)
+
+    async def alone(self, run: Callable[[], T]) -> T:
+        """Have something run by the network's thread; raises as `together` does."""
+        result: T = await self.together(object(), None, lambda _: [run()])
+        return result
+
+    def close(self) -> None:
+        """Finish the task at hand, and drop the others."""
+        with self._changed:
+            self._closed = True
+            for task in self._tasks:
+                task.future.cancel()
+            self._tasks.clear()
+            self._changed.notify()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while tasks := self._next():
+            started = time.monotonic()
+            live = [task for task in tasks if task.future.set_running_or_notify_cancel()]
+            if not live:
+                continue
+            try:
+                results = live[0].run([task.item for task in live])
+                for task, result in zip(live, results, strict=True):
+                    task.future.set_result(result)
+            except BaseException as error:  # a thread that dies would leave everybody waiting
+                for task in live:
+                    if not task.future.done():
+                        task.future.set_exception(error)
+            seconds = time.monotonic() - started
+            self._pace += 0.2 * (seconds / len(live) - self._pace)
+            self._watch(len(live), seconds)
+
+    def _next(self) -> list[_Task]:
+        """The oldest task and others like it; none when the thread is to end."""
+        with self._changed:
+            while not self._tasks and not self._closed:
+                self._changed.wait()
+            while not self._closed and self._tasks:
+                first = self._tasks[0]
+                alike = [task for task in self._tasks if task.key == first.key][: self._batch]
+                left = first.since + self._gather - time.monotonic()
+                if len(alike) >= self._batch or left <= 0:
+                    for task in alike:
+                        self._tasks.remove(task)
+                    return alike
+                self._changed.wait(left)
+            return []
+
+
+class Threads:
+    """A few threads for decoding, searching and matching, and a bounded queue before them."""
+
+    def __init__(self, threads: int, queue: int) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="work")
+        self._threads, self._queue = threads, queue
+        self._pace = 0.05
+        self.waiting = 0
+        """Tasks that wait or run."""
+
+    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function in one of the threads.
+
+        Raises:
+            BusyError: Too many calls wait.
+        """
+        if self.waiting >= self._queue + self._threads:
+            raise BusyError(self._pace * self.waiting / self._threads)
+        self.waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._pool, self._timed, work, args, kwargs)
+        finally:
+            self.waiting -= 1
+
+    def _timed(self, work: Callable[..., T], args: Any, kwargs: Any) -> T:
+        started = time.monotonic()
+        try:
+            return work(*args, **kwargs)
+        finally:
+            self._pace += 0.2 * (time.monotonic() - started - self._pace)
+
+    def close(self) -> None:
+        """Wait for what runs, and drop what waits."""
+        self._pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,56 @@
+import json
+from pathlib import Path
+
+import pytest
+from running import solar
+
+from solar.datasets import toy
+
+pytest.importorskip("cv2", reason="pip install 'solar-retrieval[local]'")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("home")
+    toy.write(home / "photos", landmarks=3, views=3)
+    solar(
+        *("index", "build", home / "photos", "-o", home / "photos.asmk"),
+        *("--method", "asmk", "--words", 128),
+    )
+    return home
+
+
+def test_search_answers_in_the_same_form(home: Path) -> None:
+    photo = home / "photos" / "landmark-001" / "view-000.jpg"
+    box = ("--box", "40,40,280,200")
+    hits = json.loads(solar("search", home / "photos.asmk", photo, *box, "--json").stdout)
+    assert [set(hit) for hit in hits] == [{"path", "score"}] * len(hits)
+    assert hits[0]["path"] == "landmark-001/view-000.jpg"
+    assert hits[1]["path"].startswith("landmark-001/")
+
+
+def test_info_and_verify(home: Path) -> None:
+    facts = json.loads(solar("index", "info", home / "photos.asmk", "--json").stdout)
+    assert (facts["engine"], facts["photos"], facts["words"]) == ("asmk", 9, 128)
+    assert "9 photos, all sound" in solar("index", "verify", home / "photos.asmk").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("search", "@photos.asmk", "landmark-001/view-000.jpg", "--diffuse"), "take vectors"),
+        (("index", "copy", "@photos.asmk", "@copy"), "no vectors"),
+        (("index", "build", "@photos", "-o", "@x", "--words", "9"), "--words goes with --method"),
+        (
+            ("index", "build", "@photos", "-o", "@x", "--method", "asmk", "--model", "m"),
+            "--model goes with one vector",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(
+    home: Path, arguments: tuple[str, ...], complaint: str
+) -> None:
+    done = solar(*(word.replace("@", f"{home}/") for word in arguments), expect=2)
+    assert complaint in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""

@@ -1,0 +1,72 @@
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("fastapi", reason="pip install 'solar-retrieval[web]'")
+pytest.importorskip("httpx", reason="pip install 'solar-retrieval[dev]'")
+
+from fastapi.testclient import TestClient
+from web_visits import DISTRACTORS, LANDMARKS, VIEWS, Home, Open
+
+from solar.datasets import toy
+from solar.models import RetrievalConfig, RetrievalNet, save
+from solar.search import Index
+from solar.search.build import build
+from solar.web import WebSettings, create_app
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A folder with `photos`, two models with drawn weights, and an index of each."""
+    home = tmp_path_factory.mktemp("web")
+    photos = {"landmarks": LANDMARKS, "views": VIEWS, "distractors": DISTRACTORS}
+    toy.write(home / "photos", size=(160, 120), **photos)
+    for seed, name in enumerate(("model", "other")):
+        torch.manual_seed(seed)
+        config = RetrievalConfig("resnet18", attention={4: 4, 5: 2}, size=96, scales=(1.0,))
+        save(RetrievalNet(config), home / f"{name}.safetensors")
+        build(
+            home / "photos", home / f"{name}.solar", model=str(home / f"{name}.safetensors")
+        ).index.close()
+    return home
+
+
+@pytest.fixture
+def open_app(home: Home) -> Iterator[Open]:
+    """Opens an app with some settings; `index=` for another index, `models=` to compare with."""
+    with _opener(home) as opener:
+        yield opener
+
+
+@pytest.fixture(scope="session")
+def client(home: Home) -> Iterator[TestClient]:
+    """An app that no test changes."""
+    with _opener(home) as opener:
+        yield opener()
+
+
+@pytest.fixture
+def photo(home: Home) -> bytes:
+    return (home / "photos" / "landmark-002" / "view-001.jpg").read_bytes()
+
+
+@contextmanager
+def _opener(home: Home) -> Iterator[Open]:
+    with ExitStack() as closing:
+
+        def open_one(
+            *, index: Path | None = None, models: tuple[str, ...] = (), **given: Any
+        ) -> TestClient:
+            main = closing.enter_context(Index.open(index or home / "model.solar"))
+            others = {
+                name: closing.enter_context(Index.open(home / f"{name}.solar")) for name in models
+            }
+            settings = {"name": "toy", "attention_size": 96, "rate": 0.0, **given}
+            app = create_app(main, models=others, settings=WebSettings(**settings))
+            return closing.enter_context(TestClient(app, base_url="http://127.0.0.1:8000"))
+
+        yield open_one

@@ -1,0 +1,60 @@
+"""Requests nobody thought of, from the app's own description: none may end in a 500."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from web_visits import Home, Open, upload
+
+EXAMPLES = {"positive": 20, "negative": 10}
+
+
+def test_no_request_breaks_the_app(
+    open_app: Open, home: Home, tmp_path: Path, photo: bytes
+) -> None:
+    schemathesis = pytest.importorskip("schemathesis", reason="pip install 'solar-retrieval[dev]'")
+    index = shutil.copytree(home / "model.solar", tmp_path / "model.solar")
+    photos = shutil.copytree(home / "photos", tmp_path / "photos")
+    client = open_app(index=index, photos=photos, writable=True, hosts=("testserver",))
+    known = upload(client, photo)
+    description = schemathesis.openapi.from_asgi("/api/v1/openapi.json", client.app)
+    operations = [found.ok() for found in description.get_all_operations()]
+    assert len(operations) >= 14
+    for operation in operations:
+        modes = [schemathesis.GenerationMode.POSITIVE]
+        if operation.body or operation.query or operation.path_parameters:
+            modes.append(schemathesis.GenerationMode.NEGATIVE)  # what the description forbids
+        for mode in modes:
+            try:
+                _send(operation.as_strategy(generation_mode=mode), EXAMPLES[mode.value], known)
+            except Exception as error:
+                error.add_note(f"{operation.method.upper()} {operation.path} ({mode})")
+                raise
+
+
+def _send(cases: Any, examples: int, known: str) -> None:
+    from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+    @seed(0)
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=cases)
+    def one(case: Any) -> None:
+        for name, identity in (("photo", known), ("a", known), ("b", "3")):
+            if (
+                examples == EXAMPLES["positive"]
+                and isinstance(case.body, dict)
+                and name in case.body
+            ):
+                case.body[name] = identity  # there is such a photo, so that more is tried
+        # No 5xx, and what comes back is what the description says. Only what is in the photos is
+        # not in it: valid requests may be refused.
+        case.call_and_validate(excluded_checks=[positive_data_acceptance])
+
+    one()

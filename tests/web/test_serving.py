@@ -1,0 +1,122 @@
+"""The server as a process of its own, over a real socket."""
+
+import contextlib
+import http.client
+import json
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from running import solar
+from web_server import served
+from web_visits import PHOTOS, Home
+
+from solar.errors import SolarError
+from solar.web.serving import check_exposure, comparison
+from solar.web.settings import WebSettings
+
+GIB = 2**30
+
+
+def ask(host: str, port: int, path: str) -> dict[str, object]:
+    connection = http.client.HTTPConnection(host, port, timeout=60)
+    connection.request("GET", path)
+    answer = json.loads(connection.getresponse().read())
+    connection.close()
+    return answer
+
+
+def memory(process: int) -> int:
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS"))
+
+
+def post_endless(host: str, port: int, headers: str) -> tuple[bytes, int]:
+    """Send a gigabyte until the server answers; gives its answer and the bytes that went out."""
+    start = (
+        f"POST /api/v1/queries HTTP/1.1\r\nHost: {host}:{port}\r\n"
+        f"Content-Type: multipart/form-data; boundary=x\r\n{headers}\r\n\r\n"
+    )
+    part = b'--x\r\nContent-Disposition: form-data; name="photo"; filename="a.jpg"\r\n\r\n'
+    piece = bytes(2**16)
+    chunked = "chunked" in headers
+
+    def framed(data: bytes) -> bytes:
+        return b"%x\r\n%b\r\n" % (len(data), data) if chunked else data
+
+    sent = 0
+    with socket.create_connection((host, port), timeout=30) as connection:
+        connection.sendall(start.encode() + framed(part))
+        connection.settimeout(0.0)
+        answer = b""
+        deadline = time.monotonic() + 60
+        rest = framed(piece)
+        while sent < GIB and not answer.endswith(b"}"):
+            assert time.monotonic() < deadline
+            with contextlib.suppress(BlockingIOError):
+                answer += connection.recv(65536)
+            with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
+                done = connection.send(rest)
+                sent += done
+                rest = rest[done:] or framed(piece)
+    return answer, sent
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux to see its memory")
+def test_a_gigabyte_is_cut_off_early_and_not_kept(home: Home) -> None:
+    with served(home / "model.solar", "--rate", 0) as (process, host, port):
+        ask(host, port, "/api/v1/info")  # all is loaded
+        before = memory(process.pid)
+        for headers in (f"Content-Length: {GIB}", "Transfer-Encoding: chunked"):
+            answer, sent = post_endless(host, port, headers)
+            assert answer.startswith(b"HTTP/1.1 413 ")
+            assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"].startswith("This is too")
+            assert sent < GIB / 8
+        assert memory(process.pid) - before < 100 * 2**20
+        assert ask(host, port, "/healthz") == {"status": "ok"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_cleanly(home: Home, number: signal.Signals) -> None:
+    with served(home / "model.solar") as (process, host, port):
+        assert ask(host, port, "/api/v1/info")["photos"] == PHOTOS
+        process.send_signal(number)
+        _, complaints = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert complaints == ""
+
+
+def test_a_port_that_is_taken_is_one_sentence(home: Home) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = solar("serve", home / "model.solar", "--port", port, expect=2)
+    assert "choose another --port" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "is not an index" in solar("serve", home / "photos", expect=2).stderr
+
+
+def test_strangers_may_not_write() -> None:
+    check_exposure("127.0.0.1", WebSettings(writable=True))
+    check_exposure("0.0.0.0", WebSettings())
+    check_exposure("0.0.0.0", WebSettings(writable=True, token="long enough"))
+    with pytest.raises(SolarError, match="--token"):
+        check_exposure("0.0.0.0", WebSettings(writable=True))
+    with pytest.raises(SolarError, match="too short"):
+        check_exposure("127.0.0.1", WebSettings(token="short"))
+
+
+def test_a_model_to_compare_with_describes_the_photos_once(home: Home, tmp_path: Path) -> None:
+    from solar.search import Index
+
+    with Index.open(home / "model.solar") as index, index.copy(tmp_path / "a.solar") as copied:
+        model = str(home / "other.safetensors")
+        for _ in range(2):
+            name, made = comparison(copied, WebSettings(), model)
+            with made:
+                assert (name, len(made)) == ("other", PHOTOS)
+        name, made = comparison(copied, WebSettings(), str(home / "other.solar"))
+        made.close()
+        assert name == "other"
+    assert (tmp_path / "a.other.solar").is_dir()

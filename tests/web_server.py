@@ -1,0 +1,34 @@
+"""The web app as a process of its own."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+
+@contextlib.contextmanager
+def served(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
+    """A running server, its host and its port."""
+    command = [sys.executable, "-c", "from solar.cli import main; main()", "serve", "--port", "0"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
+    process = subprocess.Popen(
+        [*command, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.search(r"http://\S+/", line)
+        assert found, line + process.communicate()[1]
+        address = urlsplit(found[0])
+        yield process, str(address.hostname), int(address.port or 0)
+    finally:
+        process.kill()
+        process.wait()
+        process.communicate()

@@ -1,0 +1,36 @@
+"""What visitors of the web app do, for its tests."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from fastapi.testclient import TestClient
+
+LANDMARKS, VIEWS, DISTRACTORS = 4, 3, 2
+PHOTOS = LANDMARKS * VIEWS + DISTRACTORS
+
+Home: TypeAlias = Path
+Open: TypeAlias = Callable[..., TestClient]
+Answer: TypeAlias = dict[str, Any]
+
+
+def numbers(client: TestClient) -> dict[str, str]:
+    """Ids of all photos by name."""
+    page = client.get("/api/v1/photos", params={"limit": 200}).json()
+    return {one["name"]: one["id"] for one in page["photos"]}
+
+
+def upload(client: TestClient, data: bytes, name: str = "mine.jpg") -> str:
+    answer = client.post("/api/v1/queries", files={"photo": (name, data)})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+def search(client: TestClient, photo: str, **options: object) -> Answer:
+    answer = client.post("/api/v1/search", json={"photo": photo, **options})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def names(answer: Answer) -> list[str]:
+    return [hit["name"] for hit in answer["hits"]]

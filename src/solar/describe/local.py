@@ -43,7 +43,6 @@ DEFAULT: Literal["rootsift"] = "rootsift"
 """What describes keypoints where nobody says: it needs no weights."""
 
 KEYPOINTS, SIZE, PATCH = 2048, 1024, 32
-_BATCH = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,17 +230,12 @@ def _keypoints(
 
 
 def _described(grey: Grey, found: NDArray[np.float64], model: PatchNet, frames: Frames) -> Floats:
-    from solar.models.inference import inference
+    from solar.describe.patch_network import patch_descriptors
 
-    descriptors = np.empty((len(found), model.dim), np.float32)
     if len(found) == 0:
-        return descriptors
+        return np.empty((0, model.dim), np.float32)
     patches = patches_of(grey, found[:, :2], found[:, 2], found[:, 3], frames, device=model.device)
-    with inference(model):
-        for start in range(0, len(patches), _BATCH):
-            part = slice(start, start + _BATCH)
-            descriptors[part] = model(patches[part]).cpu().numpy()
-    return descriptors
+    return patch_descriptors(model, patches)
 
 
 def _rooted(histograms: Floats) -> Floats:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from solar.errors import SolarError
 from solar.images import Box, Source, load
 from solar.images.boxes import pixel_box
+from solar.images.keypoints import REGION, SMALLEST
 from solar.images.opencv import opencv
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def patches_of(
     if frames == "wide":
         from solar.images.patches import GreyPhotos, cut, square_frames
 
-        places = square_frames(points, np.maximum(6 * sizes, 20), turns)
+        places = square_frames(points, np.maximum(REGION * sizes, SMALLEST), turns)
         return cut(GreyPhotos.lay([grey]).to(device), places.to(device), size=PATCH)
     step = 3 * sizes / PATCH
     along, aside = step * np.cos(turns), step * np.sin(turns)

@@ -34,7 +34,9 @@ def moved(matrix: NDArray[Any], points: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(homogeneous[:, :2] / homogeneous[:, 2:])
 
 
-def pair_figures(found: Matches, truth: NDArray[np.float64], shape: tuple[int, int]) -> dict:
+def pair_figures(
+    found: Matches, truth: NDArray[np.float64], shape: tuple[int, int]
+) -> dict[str, Any]:
     """What one pair of photos comes to."""
     height, width = shape
     corners = np.array([[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]])
@@ -53,7 +55,7 @@ def pair_figures(found: Matches, truth: NDArray[np.float64], shape: tuple[int, i
 
 
 def measure(
-    sequences: tuple[PhotoSequence, ...], model: str, frames: Frames, settings: dict[str, int]
+    sequences: tuple[PhotoSequence, ...], model: str, frames: Frames, settings: dict[str, Any]
 ) -> dict[str, Any]:
     """One descriptor on all pairs."""
     describer = local_model(model)

@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -37,3 +39,12 @@ def test_the_network_is_left_as_it_was(golden: dict[str, np.ndarray]) -> None:
     patch_descriptors(net, torch.from_numpy(golden["patches"]))
     assert net.training
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+
+def test_threads_may_share_a_network_in_training(golden: dict[str, np.ndarray]) -> None:
+    net = drawn_network("345").train()
+    patches = torch.from_numpy(golden["patches"])
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: patch_descriptors(net, patches), range(16)))
+    alone = patch_descriptors(net, patches)
+    assert all(np.allclose(rows, alone, atol=1e-5) for rows in found)

@@ -5,7 +5,7 @@ convolution, which sees its whole map at once, is one matrix product, and patche
 small enough for the processor's cache: about twice as fast in all as plain batches of 512.
 """
 
-from typing import Any
+import copy
 
 import numpy as np
 import torch
@@ -33,16 +33,17 @@ class FastPatchNet(nn.Module):
 
     def __init__(self, net: PatchNet) -> None:
         super().__init__()
+        trunk = copy.deepcopy(net.trunk).eval()  # other threads may use the network meanwhile
         parts: list[nn.Module] = []
-        for name, child in net.trunk.named_children():
+        for name, child in trunk.named_children():
             if isinstance(child, SecondOrderAttention):
                 parts.append(FusedAttention(child, clamped=False))
             elif isinstance(child, nn.Sequential) and name != "layer7":
                 parts.append(folded(child, relu=True))
-        self.standardise = net.trunk.standardise
+        self.standardise = trunk.standardise
         self.layers = nn.Sequential(*parts)
         self.layers.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        last = folded(net.trunk.layer7)
+        last = folded(trunk.layer7)
         self.register_buffer("weight", last.weight.permute(0, 2, 3, 1).flatten(1).contiguous())
         self.register_buffer("bias", last.bias)
 
@@ -65,8 +66,8 @@ def patch_descriptors(model: PatchNet, patches: Tensor) -> NDArray[np.float32]:
     """
     rows = np.empty((len(patches), model.dim), np.float32)
     batch = best_batch(model.device)
-    with inference(model):
-        net: Any = FastPatchNet(model) if model.device.type == "cpu" else model
+    net = FastPatchNet(model) if model.device.type == "cpu" else model
+    with inference(net):
         for start in range(0, len(patches), batch):
             part = slice(start, start + batch)
             rows[part] = net(patches[part].to(model.device).float()).cpu().numpy()

@@ -40,6 +40,8 @@ def test_info_and_verify(home: Path) -> None:
     [
         (("search", "@photos.asmk", "landmark-001/view-000.jpg", "--diffuse"), "take vectors"),
         (("index", "copy", "@photos.asmk", "@copy"), "no vectors"),
+        (("index", "map", "@photos.asmk", "-o", "@map.png"), "no vectors"),
+        (("serve", "@photos.asmk", "--port", "0"), "no vectors"),
         (("index", "build", "@photos", "-o", "@x", "--words", "9"), "--words goes with --method"),
         (
             ("index", "build", "@photos", "-o", "@x", "--method", "asmk", "--model", "m"),

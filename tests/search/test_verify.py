@@ -80,6 +80,16 @@ def test_features_are_kept_and_used_again(index: Index, monkeypatch: pytest.Monk
     assert index.verify() == []
 
 
+def test_compacting_forgets_the_features_of_removed_photos(index: Index) -> None:
+    index.search("query.png", verify=True)
+    before = index.info()
+    index.remove("wrong/1.png")
+    index.compact()
+    after = index.info()
+    assert (before["local_features"], after["local_features"]) == (5, 4)
+    assert before["bytes_of_local_features"] > after["bytes_of_local_features"] > 0
+
+
 def test_a_photo_that_is_gone_is_skipped_with_a_warning(index: Index, folder: Path) -> None:
     (folder / "wrong" / "1.png").rename(folder / "elsewhere.png")
     try:

@@ -198,6 +198,7 @@ def draw_map(
     from solar.cli.printing import errors, print_json
     from solar.errors import SolarError
     from solar.search import Index
+    from solar.search.asmk_engine import need_vectors
     from solar.show.collection_map import choose_method, map_index
     from solar.show.map_picture import draw_map
     from solar.show.rankings import photo_finder
@@ -207,6 +208,7 @@ def draw_map(
     check_suffix(output)
     console = errors()
     with Index.open(index) as opened:
+        need_vectors(opened.engine)
         if reason := choose_method(len(opened))[1]:
             console.print(reason, soft_wrap=True, markup=False)
         with console.status("Arranging"):

@@ -65,7 +65,8 @@ def match(
 
         save_image(draw_matches(a, b, found), output)
     if json:
-        others = {"compare": [one.to_dict() for one in found[1:]]} if compare else {}
+        named = [{"descriptor": one.descriptor, **one.to_dict()} for one in found[1:]]
+        others = {"compare": named} if compare else {}
         print_json(found[0].to_dict() | others)
     elif output is None or compare:
         _print(found)

@@ -20,13 +20,8 @@ from solar.datasets.hpatches import IMAGES, NOISES, SIDE, STRIPS, HPatches, Patc
 from solar.datasets.sequences import PhotoSequence, read_sequences
 from solar.errors import SolarError
 from solar.images import read_image
+from solar.images.keypoints import REGION, SMALLEST
 from solar.images.opencv import opencv
-
-MAGNIFICATION = 6.0
-"""Side of a patch in sizes (diameters) of its keypoint: what a SIFT descriptor covers."""
-
-SMALLEST = 20.0
-"""Least side of a patch in the reference, in pixels."""
 
 OVERLAP = 0.5
 """Intersection over union (of the circles in the squares) from which two points are one."""
@@ -190,7 +185,7 @@ def sift_frames(picture: Patches) -> Floats:
     values = np.array(
         [(*point.pt, point.size, point.angle) for point in found], np.float64
     ).reshape(-1, 4)
-    half = np.maximum(MAGNIFICATION * values[:, 2], SMALLEST) / 2
+    half = np.maximum(REGION * values[:, 2], SMALLEST) / 2
     linear = half[:, None, None] * rotations(np.radians(values[:, 3]))
     return np.concatenate([linear, values[:, :2, None]], axis=2)
 

@@ -19,6 +19,7 @@ from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import ImageError, Photos
 from solar.images import load as load_photo
+from solar.images.keypoints import REGION, SMALLEST
 from solar.images.opencv import opencv
 
 Grey = npt.NDArray[np.uint8]
@@ -43,8 +44,8 @@ class PointSettings:
 
     size: int | None = 640
     most: int = 300
-    region: float = 6.0
-    smallest: float = 20.0
+    region: float = REGION
+    smallest: float = SMALLEST
     spacing: float = 0.25
 
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from solar.errors import SolarError
 from solar.images import Box, Source, load
 from solar.images.boxes import pixel_box
+from solar.images.keypoints import REGION, SMALLEST
 from solar.images.opencv import opencv
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ DEFAULT: Literal["rootsift"] = "rootsift"
 """What describes keypoints where nobody says: it needs no weights."""
 
 KEYPOINTS, SIZE, PATCH = 2048, 1024, 32
-_BATCH = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +185,7 @@ def patches_of(
     if frames == "wide":
         from solar.images.patches import GreyPhotos, cut, square_frames
 
-        places = square_frames(points, np.maximum(6 * sizes, 20), turns)
+        places = square_frames(points, np.maximum(REGION * sizes, SMALLEST), turns)
         return cut(GreyPhotos.lay([grey]).to(device), places.to(device), size=PATCH)
     step = 3 * sizes / PATCH
     along, aside = step * np.cos(turns), step * np.sin(turns)
@@ -231,17 +231,12 @@ def _keypoints(
 
 
 def _described(grey: Grey, found: NDArray[np.float64], model: PatchNet, frames: Frames) -> Floats:
-    from solar.models.inference import inference
+    from solar.describe.patch_network import patch_descriptors
 
-    descriptors = np.empty((len(found), model.dim), np.float32)
     if len(found) == 0:
-        return descriptors
+        return np.empty((0, model.dim), np.float32)
     patches = patches_of(grey, found[:, :2], found[:, 2], found[:, 3], frames, device=model.device)
-    with inference(model):
-        for start in range(0, len(patches), _BATCH):
-            part = slice(start, start + _BATCH)
-            descriptors[part] = model(patches[part]).cpu().numpy()
-    return descriptors
+    return patch_descriptors(model, patches)
 
 
 def _rooted(histograms: Floats) -> Floats:

@@ -17,6 +17,7 @@ import hashlib
 import json
 import struct
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,15 +121,35 @@ class LocalCache:
 
     def bytes(self) -> int:
         """How much is kept."""
-        total = 0
-        for file in self.folder.rglob("*.features"):
-            with contextlib.suppress(OSError):
-                total += file.stat().st_size
-        return total
+        return kept(self.folder)[1]
 
     def _file(self, name: str) -> Path:
-        digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        digest = _digest(name)
         return self.folder / digest[:2] / f"{digest}.features"
+
+
+def kept(folder: Path) -> tuple[int, int]:
+    """How many files of features a folder holds, for all models together, and their bytes."""
+    count, total = 0, 0
+    for file in folder.rglob("*.features"):
+        with contextlib.suppress(OSError):
+            total += file.stat().st_size
+            count += 1
+    return count, total
+
+
+def forget_others(folder: Path, names: Iterable[str]) -> None:
+    """Delete the features of all photos but these, for all models."""
+    files = list(folder.rglob("*.features"))
+    wanted = {_digest(name) for name in names} if files else set()
+    for file in files:
+        if file.stem not in wanted:
+            with contextlib.suppress(OSError):
+                file.unlink()
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def _range(values: np.ndarray[Any, np.dtype[np.float32]]) -> tuple[float, float]:

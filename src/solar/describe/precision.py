@@ -197,7 +197,7 @@ class FusedBlock(nn.Module):
         self.first, self.last = nn.Sequential(*first), last
         self.shortcut: FusedConv | None = None
         if isinstance(block.downsample, nn.Sequential):
-            self.shortcut = _folded(block.downsample)
+            self.shortcut = folded(block.downsample)
             # The sum may as well take the shortcut's bias from the last convolution's.
             self.last.bias = nn.Parameter(_bias(self.last) + _bias(self.shortcut))
             self.shortcut.bias = None
@@ -219,8 +219,8 @@ class FusedAttention(nn.Module):
     def __init__(self, block: SecondOrderAttention, *, clamped: bool) -> None:
         super().__init__()
         self.mid = block.mid
-        heads = [_folded(head) for head in (block.query, block.key)]
-        self.query_key = _folded(block.query, relu=True)
+        heads = [folded(head) for head in (block.query, block.key)]
+        self.query_key = folded(block.query, relu=True)
         self.query_key.weight = nn.Parameter(torch.cat([head.weight for head in heads]))
         self.query_key.bias = nn.Parameter(torch.cat([_bias(head) for head in heads]))
         self.value = FusedConv(block.value)
@@ -243,7 +243,7 @@ class FusedAttention(nn.Module):
         return x
 
 
-def _folded(head: nn.Sequential, *, relu: bool = False) -> FusedConv:
+def folded(head: nn.Sequential, *, relu: bool = False) -> FusedConv:
     """The convolution and the batch norm that a row of layers starts with."""
     conv, norm = head[0], head[1]
     assert isinstance(conv, nn.Conv2d)

@@ -46,18 +46,18 @@ def patch_describer(model: "PatchNet | str", *, device: str | None = None) -> De
     return partial(describe_patches, network)
 
 
-def describe_patches(model: "PatchNet", patches: Patches, *, batch: int = 1024) -> Rows:
+def describe_patches(model: "PatchNet", patches: Patches) -> Rows:
     """Describe patches of any side of at least 32 with a network that takes 32×32.
 
     They are shrunk by the mean over the area that each new pixel covers. For the 64×64 patches of
     PhotoTour that is exactly the bilinear resize of the published code, and for the 65×65 ones of
     HPatches it differs from it by less than a grey level in most pixels.
     """
-    rows = np.empty((len(patches), model.dim), np.float32)
-    for start in range(0, len(patches), batch):
-        part = slice(start, start + batch)
-        rows[part] = model.describe(shrunk(patches[part], _INPUT))
-    return rows
+    import torch
+
+    from solar.describe.patch_network import patch_descriptors
+
+    return patch_descriptors(model, torch.from_numpy(shrunk(patches, _INPUT))[:, None])
 
 
 def shrunk(patches: Patches, side: int) -> npt.NDArray[np.float32]:

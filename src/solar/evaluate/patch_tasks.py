@@ -135,21 +135,34 @@ def verification(
     Returns:
         Noise to kind of negatives to AUC and AP, as `verify` gives them.
     """
-    places = {kind: data.places(p.names, p.sequence, p.row, "pairs") for kind, p in pairs.items()}
-    # Neighbours in memory are compared one after the other: fetching rows is what takes the time.
-    orders = {kind: np.argsort(places[kind][:, 0].astype(np.uint32)) for kind, p in pairs.items()}
+    listed = {kind: _listed(data, own) for kind, own in pairs.items()}
     flat = data.rows.reshape(-1, data.rows.shape[2])
     found = {}
     for number, noise in enumerate(NOISES):
-        apart = {}
-        for kind, p in pairs.items():
-            strips = np.where(p.image == 0, 0, p.image + number * len(IMAGES))
-            rows = (strips * data.rows.shape[1] + places[kind])[orders[kind]]
-            apart[kind] = np.empty(len(rows), np.float32)
-            apart[kind][orders[kind]] = pair_distances(flat, rows[:, 0], rows[:, 1])
-        positive = apart.pop("positive")
+        apart = {
+            kind: pair_distances(flat, *(rows + number * step for rows, step in sides))
+            for kind, (sides, _) in listed.items()
+        }
+        positive = np.empty_like(apart["positive"])
+        positive[listed["positive"][1]] = apart.pop("positive")  # the first of the list count
         found[noise] = {kind: verify(positive, d, average) for kind, d in apart.items()}
     return found
+
+
+def _listed(data: Descriptors, pairs: Pairs) -> tuple[list[tuple[Ranks, Ranks]], Ranks]:
+    """Both sides of pairs: rows at the first noise, steps to the next; and the pairs' order.
+
+    Neighbours in memory come one after the other: fetching rows is what takes the time.
+    """
+    places = data.places(pairs.names, pairs.sequence, pairs.row, "pairs")
+    order = np.argsort(places[:, 0].astype(np.uint32))
+    points = data.rows.shape[1]
+    sides = []
+    for side in (0, 1):
+        image = pairs.image[order, side]
+        step = np.where(image == 0, 0, len(IMAGES) * points)  # the reference has no noise
+        sides.append((image * points + places[order, side], step))
+    return sides, order
 
 
 def retrieval(

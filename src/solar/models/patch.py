@@ -51,6 +51,11 @@ class PatchConfig:
         return cls(**{**settings, "attention": attention})
 
 
+def best_batch(device: torch.device) -> int:
+    """Patches a forward pass: as many as fit a processor's cache, or fill a GPU."""
+    return 64 if device.type == "cpu" else 1024
+
+
 class PatchNet(nn.Module):
     """Grey 32×32 patches in, 128 values of unit norm out.
 
@@ -80,13 +85,13 @@ class PatchNet(nn.Module):
         return out
 
     def describe(
-        self, patches: np.ndarray[Any, Any], *, batch: int = 1024
+        self, patches: np.ndarray[Any, Any], *, batch: int | None = None
     ) -> np.ndarray[Any, np.dtype[np.float32]]:
         """Describe grey patches of any number type and brightness range.
 
         Args:
             patches: (n, 32, 32) or (n, 1, 32, 32).
-            batch: Patches a forward pass.
+            batch: Patches a forward pass; what suits the device if not given.
 
         Returns:
             (n, 128) float32, unit rows.
@@ -101,6 +106,7 @@ class PatchNet(nn.Module):
                 f"Patches must be (n, 32, 32), not {patches.shape}: resize them first."
             )
         rows = np.empty((len(patches), self.dim), np.float32)
+        batch = batch or best_batch(self.device)
         with inference(self):
             for start in range(0, len(patches), batch):
                 chunk = np.ascontiguousarray(patches[start : start + batch], np.float32)

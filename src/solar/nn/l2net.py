@@ -91,8 +91,15 @@ class L2Net(nn.Module):
             x = self.layer7(self.dropout(x))
         else:
             x = self.dropout(self.layer7(x))
-        # The published local response norm with its window over all channels is an L2 norm; its
-        # tiny offset keeps an all-zero descriptor finite.
-        x = x.flatten(1) + 1e-10
-        norm: Tensor = torch.linalg.vector_norm(x, dim=1, keepdim=True)
-        return x / norm
+        return unit(x.flatten(1))
+
+
+def unit(x: Tensor) -> Tensor:
+    """The norm that patch descriptors end in: (n, d) to the same.
+
+    The published local response norm with its window over all channels is an L2 norm; its tiny
+    offset keeps an all-zero descriptor finite.
+    """
+    x = x + 1e-10
+    norm: Tensor = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    return x / norm

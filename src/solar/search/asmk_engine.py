@@ -31,7 +31,7 @@ from solar.search.asmk import Kernel, Postings, Signatures, inverse_frequency
 from solar.search.audit import row_problems
 from solar.search.catalogue import Catalogue, Part, Version, View
 from solar.search.codebook import Codebook, Floats
-from solar.search.engine import Hit, Made, Photo, Vectors, Where
+from solar.search.engine import Engine, Hit, Made, Photo, Vectors, Where
 from solar.search.exact import Rows
 from solar.search.faiss_index import make_folder
 from solar.search.writer import check_names, drop_photos, file_sha256
@@ -244,6 +244,12 @@ def no_vectors() -> SolarError:
         "This index compares local features (ASMK) and has no vectors for that: build an index "
         "with --model instead."
     )
+
+
+def need_vectors(engine: Engine) -> None:
+    """Complain early of an index for something that takes vectors."""
+    if isinstance(engine, AsmkEngine):
+        raise no_vectors()
 
 
 class _Writer:

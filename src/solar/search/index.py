@@ -235,6 +235,8 @@ class Index:
 
     def info(self) -> dict[str, Any]:
         """Facts about the index: model, engine, photos, bytes and what the engine adds."""
+        from solar.search.verify import kept_features
+
         made = self.made
         return {
             "model": made.model,
@@ -243,6 +245,7 @@ class Index:
             "dim": made.dim,
             "root": made.root,
             **self.engine.info(),
+            **kept_features(self.engine),
         }
 
     def verify(self) -> list[str]:
@@ -251,7 +254,10 @@ class Index:
 
     def compact(self) -> None:
         """Give back the room of removed photos, and rebuild what speeds searches up."""
+        from solar.search.verify import forget_removed
+
         self.engine.compact()
+        forget_removed(self.engine)
 
     def close(self) -> None:
         """Let go of files and connections."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from solar.describe.local import Frames, LocalFeatures, local_features, local_model
-from solar.describe.local_cache import LocalCache
+from solar.describe.local_cache import LocalCache, forget_others, kept
 from solar.errors import SolarError
 from solar.images import named_photos
 from solar.search.engine import Engine, Hit
@@ -199,12 +199,32 @@ def index_verifier(engine: Engine, settings: VerifySettings) -> Verifier:
             "The index does not know where its photos are, which verification has to look at: say "
             "so with --photos, or photos= in VerifySettings."
         )
-    folder = getattr(engine, "folder", None)
+    folder = own_folder(engine)
     if folder is None:
         from solar.models.zoo import cache_directory
 
         name = hashlib.sha256(str(Path(root).resolve()).encode()).hexdigest()[:16]
         folder = cache_directory() / "local" / name
-    else:
-        folder = folder / "local"
     return Verifier(named_photos(root), folder, settings)
+
+
+def own_folder(engine: Engine) -> Path | None:
+    """Where an index in a folder keeps features; None for an index on a server."""
+    folder: Path | None = getattr(engine, "folder", None)
+    return None if folder is None else folder / "local"
+
+
+def kept_features(engine: Engine) -> dict[str, int]:
+    """Facts about the features that an index keeps, for `solar index info`."""
+    folder = own_folder(engine)
+    if folder is None:
+        return {}
+    count, total = kept(folder)
+    return {"local_features": count, "bytes_of_local_features": total}
+
+
+def forget_removed(engine: Engine) -> None:
+    """Delete the features of photos that an index holds no more."""
+    folder = own_folder(engine)
+    if folder is not None:
+        forget_others(folder, (photo.path for photos in engine.photos() for photo in photos))

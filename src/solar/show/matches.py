@@ -1,6 +1,7 @@
 """Two photos side by side, with lines between what matches."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,8 @@ def draw_matches(
 def caption(matches: Matches) -> tuple[str, str]:
     """What is written above a picture: the descriptor, and what it found."""
     inliers, first, second = int(matches.inliers.sum()), *matches.keypoints
-    return matches.descriptor, (
+    name = Path(matches.descriptor).name.removesuffix(".safetensors")
+    return name, (
         f"{inliers:,} inliers of {len(matches.pairs):,} matches, {matches.geometry}, "
         f"{first:,} and {second:,} keypoints"
     )

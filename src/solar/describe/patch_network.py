@@ -1,0 +1,74 @@
+"""Patches through a patch network, faster: what it computes stays the same.
+
+On a CPU batch norms are folded into their convolutions, feature maps lie channels-last, the last
+convolution, which sees its whole map at once, is one matrix product, and patches come in batches
+small enough for the processor's cache: about twice as fast in all as plain batches of 512.
+"""
+
+import copy
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from solar.describe.precision import FusedAttention, folded
+from solar.models import PatchNet
+from solar.models.inference import inference
+from solar.models.patch import best_batch
+from solar.nn import SecondOrderAttention
+from solar.nn.l2net import unit
+
+
+class FastPatchNet(nn.Module):
+    """A frozen copy of a patch network, for the CPU.
+
+    Args:
+        net: The network; it is left as it is.
+    """
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, net: PatchNet) -> None:
+        super().__init__()
+        trunk = copy.deepcopy(net.trunk).eval()  # other threads may use the network meanwhile
+        parts: list[nn.Module] = []
+        for name, child in trunk.named_children():
+            if isinstance(child, SecondOrderAttention):
+                parts.append(FusedAttention(child, clamped=False))
+            elif isinstance(child, nn.Sequential) and name != "layer7":
+                parts.append(folded(child, relu=True))
+        self.standardise = trunk.standardise
+        self.layers = nn.Sequential(*parts)
+        self.layers.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        last = folded(trunk.layer7)
+        self.register_buffer("weight", last.weight.permute(0, 2, 3, 1).flatten(1).contiguous())
+        self.register_buffer("bias", last.bias)
+
+    def forward(self, patches: Tensor) -> Tensor:
+        """Shape: (n, 1, 32, 32) to (n, 128), unit norm."""
+        x = self.standardise(patches).contiguous(memory_format=torch.channels_last)
+        x = self.layers(x).permute(0, 2, 3, 1).flatten(1)
+        return unit(F.linear(x, self.weight, self.bias))
+
+
+def patch_descriptors(model: PatchNet, patches: Tensor) -> NDArray[np.float32]:
+    """Describe patches of any brightness range, by batches.
+
+    Args:
+        model: The network; patches go where it is.
+        patches: (n, 1, 32, 32).
+
+    Returns:
+        (n, 128), unit rows; on a CPU within rounding of what the network itself returns.
+    """
+    rows = np.empty((len(patches), model.dim), np.float32)
+    batch = best_batch(model.device)
+    net = FastPatchNet(model) if model.device.type == "cpu" else model
+    with inference(net):
+        for start in range(0, len(patches), batch):
+            part = slice(start, start + batch)
+            rows[part] = net(patches[part].to(model.device).float()).cpu().numpy()
+    return rows

@@ -36,6 +36,21 @@ def test_values_defaults_and_overrides_meet(tmp_path: Path) -> None:
     assert got == Recipe("photos", Loss("contrastive", 0.1), (2, 3), {4: 4}, 0.9)
 
 
+@dataclass(frozen=True)
+class Contrasting:
+    loss: Loss = field(default_factory=lambda: Loss("contrastive", 0.7))
+
+
+@pytest.mark.parametrize("text", ["{}", "loss:", "loss: {}"])
+def test_a_section_that_says_nothing_is_the_recipes_default(tmp_path: Path, text: str) -> None:
+    assert read_recipe(Contrasting, written(tmp_path, text)) == Contrasting()
+
+
+def test_a_part_of_a_section_leaves_the_rest_at_the_recipes_default(tmp_path: Path) -> None:
+    got = read_recipe(Contrasting, written(tmp_path, "{}"), ["loss.margin=0.5"])
+    assert got.loss == Loss("contrastive", 0.5)
+
+
 def test_a_recipe_extends_another_key_by_key(tmp_path: Path) -> None:
     written(tmp_path, "data: photos\nloss: {margin: 2, kind: contrastive}\n", "base.yaml")
     path = written(tmp_path, "extends: base.yaml\nloss: {margin: 3}\n")

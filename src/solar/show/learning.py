@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 # One panel each; a panel whose figures a run does not have is left out.
 _PANELS = (
-    ("loss", ("loss", "first_order", "second_order")),
-    ("validation, percent", ("mAP", "recall@1")),
+    ("loss", ("loss", "first_order", "second_order", "first", "second")),
+    ("validation, percent", ("mAP", "recall@1", "matching", "FPR95")),
+    ("cosine distance to the teacher", ("places", "pooled")),
     ("squared distance", ("near", "far")),
+    ("distance", ("positive_distance", "negative_distance")),
     ("variance of descriptors", ("spread", "pool_similarity")),
     ("learning rate", ("rate",)),
 )

@@ -228,13 +228,23 @@ def _dataclass(kind: Any, value: Any, where: str, key: str) -> Any:
     ]
     if missing:
         raise SolarError(f"{where}: the setting {prefix}{missing[0]} is missing.")
+    defaults = {field.name: field.default_factory for field in _fields(kind)}
     settings = {
-        name: _value(hints[name], item, where, f"{prefix}{name}") for name, item in value.items()
+        name: _value(hints[name], _over(defaults[name], item), where, f"{prefix}{name}")
+        for name, item in value.items()
     }
     try:
         return kind(**settings)
     except SolarError as error:
         raise SolarError(f"{where}: {error}") from error
+
+
+def _over(make_default: Any, value: Any) -> Any:
+    """A section's settings laid over its default, which may not be that of its dataclass."""
+    default = None if make_default is dataclasses.MISSING else make_default()
+    if not dataclasses.is_dataclass(default) or not (value is None or isinstance(value, Mapping)):
+        return value
+    return _merged(_plain(default), value or {})
 
 
 def _one_of(kinds: Sequence[Any], value: Any, where: str, key: str) -> Any:

@@ -1,6 +1,5 @@
 """Training a network that finds photos: the paper's loop, which can be stopped anywhere."""
 
-import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from math import isfinite
@@ -10,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from solar.datasets.training import TrainingSet, read_training_set
+from solar.datasets.training import Part, TrainingSet, read_training_set
+from solar.datasets.training_file import read_training_file
 from solar.errors import SolarError
 from solar.models import save
 from solar.train import distributed
@@ -268,8 +268,6 @@ class Trainer:
         self._write("last")
         if self.held is None:
             self._write("best")
-        if self.here.leads:
-            _draw_curves(self.run.folder)
         return {
             "run": str(self.run.folder),
             "steps": self.step,
@@ -331,8 +329,22 @@ class Trainer:
 
 def _open_data(recipe: RetrievalRecipe) -> tuple[TrainingSet, Any]:
     data = recipe.data
-    found = read_training_set(data.source, root=data.root, part=data.part, missing=data.missing)
-    return open_validation(recipe.validation, found, recipe.seed)
+    wanted: list[Part] = [data.part]
+    if data.part == "train" and _holds_out(data.source):
+        wanted.append("val")
+    found = [
+        read_training_set(data.source, root=data.root, part=part, missing=data.missing)
+        for part in wanted
+    ]
+    if data.drop_unverified:
+        found = [one.verified(", ".join(data.source)) for one in found]
+    return open_validation(recipe.validation, found[0], recipe.seed, *found[1:])
+
+
+def _holds_out(sources: Sequence[str]) -> bool:
+    """Whether the data is a file of `solar data build --val-fraction`."""
+    file = Path(sources[0])
+    return len(sources) == 1 and file.suffix == ".json" and read_training_file(file).holds_out
 
 
 def _steps_per_epoch(recipe: RetrievalRecipe, data: TrainingSet, processes: int) -> int:
@@ -355,12 +367,3 @@ def _generator(seed: tuple[int, ...]) -> torch.Generator:
 
     drawn = np.random.SeedSequence(seed).generate_state(1, np.uint64)
     return torch.Generator().manual_seed(int(drawn[0]) >> 1)
-
-
-def _draw_curves(folder: Path) -> None:
-    try:
-        from solar.show.learning import plot_run
-
-        plot_run(folder)
-    except SolarError as error:  # a run of days is not lost for a picture
-        warnings.warn(str(error), stacklevel=2)

@@ -49,12 +49,15 @@ class Data:
         root: What names in a file are relative to.
         part: Of a file with a held-out part: train, val or all.
         missing: "drop" leaves out photos that a file names and that are not there.
+        drop_unverified: Leave out photos that agree with no other of their landmark, where they
+            were compared (`solar data build --verify`); else they are among the negatives.
     """
 
     source: tuple[str, ...]
     root: str | None = None
     part: Literal["train", "val", "all"] = "train"
     missing: Literal["refuse", "drop"] = "refuse"
+    drop_unverified: bool = False
 
 
 @dataclass(frozen=True)
@@ -189,8 +192,9 @@ class Validation:
     """Chooses the best state by mAP.
 
     Attributes:
-        source: Labelled photos: a folder, a tar, a CSV.
-        fraction: Without a source: hold out this part of the training landmarks.
+        source: Labelled photos: a folder, a tar, a CSV; or a .json or published .pkl with a
+            held-out part, which is then used. By default the part that `data.source` holds out.
+        fraction: Where there is neither: hold out this part of the training landmarks.
         every: Epochs from one validation to the next.
         size: Longest side of a photo.
         scales: Scales to average.

@@ -264,6 +264,11 @@ def test_bad_photos_do_not_end_a_run(tmp_path: Path) -> None:
         ("task=painting", "no task 'painting'"),
         ("batch=64", "lower batch"),
         ("data.source=[nowhere]", "nowhere"),
+        ("data.source=[]", "data.source names no photos"),
+        ("mining.negatives=8", "set mining.negatives=7"),
+        ("mining.pool=0", "mining.pool must be 1 or more"),
+        ("steps=0", "steps must be 1 or more"),
+        ("ema=1", "ema must be"),
     ],
 )
 def test_a_mistake_is_one_sentence(
@@ -273,3 +278,4 @@ def test_a_mistake_is_one_sentence(
     done = command("train", path, override, "--run", tmp_path / "run", expect=2)
     assert complaint in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()

@@ -19,7 +19,8 @@ def read_recipe(cls: type[R], path: str | Path, overrides: Sequence[str] = ()) -
         cls: A dataclass whose fields are plain values, tuples, dicts or further dataclasses.
         path: A YAML file. Its `extends: other.yaml` names a recipe beside it to start from. Its
             `task`, which says what kind of recipe it is, needs no field in `cls`.
-        overrides: `loss.margin=0.9` and the like; what follows the sign is read as YAML.
+        overrides: `loss.margin=0.9` and the like; what follows the sign is read as YAML. A list of
+            texts may be given as its only one.
 
     Raises:
         SolarError: There is no such file, it is no YAML, a key is unknown (the sentence names the
@@ -196,6 +197,8 @@ def _value(kind: Any, value: Any, where: str, key: str) -> Any:
             return value
         raise _wrong(where, key, value, "one of " + ", ".join(str(choice) for choice in inner))
     if origin is tuple:
+        if inner == (str, ...) and isinstance(value, str):
+            value = [value]  # data.source=photos means the list of it
         if not isinstance(value, list | tuple):
             raise _wrong(where, key, value, "a list")
         if inner[-1] is not Ellipsis and len(value) != len(inner):

@@ -353,6 +353,12 @@ def _steps_per_epoch(recipe: RetrievalRecipe, data: TrainingSet, processes: int)
             f"A batch of {recipe.batch} tuples cannot be shared by {processes} processes: "
             f"choose a multiple, such as batch={processes}."
         )
+    others, negatives = len(data.labels) - 1, recipe.mining.negatives
+    if others < negatives:  # mining would find out, but only after the run has begun
+        raise SolarError(
+            f"A photo has {others} landmarks other than its own to be told from, but {negatives} "
+            f"negatives are asked for: set mining.negatives={others}, or add landmarks."
+        )
     queries = min(recipe.mining.queries, len(data.queries))
     if queries < recipe.batch:
         raise SolarError(

@@ -59,6 +59,10 @@ class Data:
     missing: Literal["refuse", "drop"] = "refuse"
     drop_unverified: bool = False
 
+    def __post_init__(self) -> None:
+        if not self.source:
+            raise SolarError("data.source names no photos.")
+
 
 @dataclass(frozen=True)
 class Images:
@@ -259,6 +263,9 @@ class RetrievalRecipe:
             "epochs": self.epochs,
             "log_every": self.log_every,
             "keep": self.keep,
+            "steps": 1 if self.steps is None else self.steps,
+            "mining.queries": self.mining.queries,
+            "mining.pool": self.mining.pool,
             "mining.negatives": self.mining.negatives,
             "mining.batch": self.mining.batch,
             "compute.pieces": self.compute.pieces,
@@ -268,6 +275,8 @@ class RetrievalRecipe:
         for name, value in positive.items():
             if value < 1:
                 raise SolarError(f"{name} must be 1 or more, not {value}.")
+        if self.ema is not None and not 0 < self.ema < 1:
+            raise SolarError(f"ema must be above 0 and below 1, not {self.ema:g}.")
         if self.loss.reduction == "sum" and self.loss.kind != "contrastive":
             raise SolarError("loss.reduction sum is for the contrastive loss only.")
         twice = self.compute.pieces > 1 or self.compute.checkpoint

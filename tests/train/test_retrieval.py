@@ -72,6 +72,7 @@ def test_a_run_leaves_a_network_that_loads_and_lines_that_tell(
     lines = read_metrics(tmp_path / "run")
     assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4]
     assert lines[0]["from_attention"] == "identity"
+    assert "starts at random and does not all learn" in lines[1]["warning"]
     assert (tmp_path / "run" / "pictures" / "tuples.png").exists()
 
 

@@ -16,7 +16,13 @@ from solar.models import save
 from solar.train import distributed
 from solar.train.ema import Average
 from solar.train.images import Batch, Reader
-from solar.train.network import COMPUTED, build_network, make_optimiser, set_training
+from solar.train.network import (
+    COMPUTED,
+    build_network,
+    frozen_stages,
+    make_optimiser,
+    set_training,
+)
 from solar.train.objective import Health, Terms, check_finite, objective
 from solar.train.progress import Bar
 from solar.train.recipe import read_recipe
@@ -132,6 +138,11 @@ class Trainer:
         learning = sum(p.numel() for p in self.net.parameters() if p.requires_grad)
         origin = {f"from_{name}": source for name, source in self.origin.items()}
         self.run.log(0, photos=len(self.data), parameters=learning, **origin)
+        if self.origin["trunk"] == "random" and frozen_stages(self.net):
+            self._warn(
+                "The trunk starts at random and does not all learn: name a trained network with "
+                "network.start or network.features, or set optimiser.trunk.all=1."
+            )
         if self.held is not None:
             self._validate()
 
@@ -222,9 +233,7 @@ class Trainer:
     def _report(self, numbers: dict[str, float], length: float) -> None:
         trouble = self.health.look(numbers)
         if trouble is not None and not self.collapsed:
-            self.run.log(self.step, warning=trouble)
-            if self.here.leads:
-                self.bar.warn(trouble)
+            self._warn(trouble)
         self.collapsed = trouble is not None
         if self.step % self.recipe.log_every == 0 or self.step == self.steps:
             self.run.log(
@@ -239,6 +248,11 @@ class Trainer:
         if trouble is not None and self.recipe.stop_on_collapse:
             self.run.save(self.step, self.state())
             raise SolarError(trouble)
+
+    def _warn(self, sentence: str) -> None:
+        self.run.log(self.step, warning=sentence)
+        if self.here.leads:
+            self.bar.warn(sentence)
 
     def _end_epoch(self) -> None:
         last = self.step == self.steps

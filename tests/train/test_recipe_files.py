@@ -21,6 +21,19 @@ def read(name: str) -> RetrievalRecipe:
     return read_recipe(RetrievalRecipe, FOLDER / f"{name}.yaml")
 
 
+def test_recipes_are_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    main = read("solar-r101-gl18")
+    assert read_recipe(RetrievalRecipe, "recipes/solar-r101-gl18.yaml") == main
+
+
+def test_a_recipe_of_ones_own_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/solar-r101-gl18.yaml").write_text("data: {source: mine}")
+    assert read_recipe(RetrievalRecipe, "recipes/solar-r101-gl18.yaml").data.source == ("mine",)
+
+
 @pytest.mark.parametrize("path", RETRIEVAL, ids=lambda path: path.stem)
 def test_every_recipe_builds_a_network_that_learns(path: Path) -> None:
     recipe = read_recipe(RetrievalRecipe, path)

@@ -17,7 +17,7 @@ def read_recipe(cls: type[R], path: str | Path, overrides: Sequence[str] = ()) -
 
     Args:
         cls: A dataclass whose fields are plain values, tuples, dicts or further dataclasses.
-        path: A YAML file. Its `extends: other.yaml` names a recipe beside it to start from. Its
+        path: A YAML file, or `recipes/…` as they come with solar. Its `extends: other.yaml` names a recipe beside it to start from. Its
             `task`, which says what kind of recipe it is, needs no field in `cls`.
         overrides: `loss.margin=0.9` and the like; what follows the sign is read as YAML. A list of
             texts may be given as its only one.
@@ -31,7 +31,7 @@ def read_recipe(cls: type[R], path: str | Path, overrides: Sequence[str] = ()) -
 
 def read_settings(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Read a recipe as nested dicts: what it extends, then itself, then the overrides."""
-    settings = _read_chain(Path(path), ())
+    settings = _read_chain(_found(Path(path)), ())
     for override in overrides:
         key, sign, value = override.partition("=")
         if not sign or not key.strip():
@@ -80,6 +80,15 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 
 
 # Files.
+
+
+def _found(path: Path) -> Path:
+    """The file itself, or what came with solar where `recipes/` is not in this folder."""
+    if path.exists() or path.parent not in (Path("recipes"), Path()):
+        return path
+    package = Path(__file__).parents[1]
+    shipped = [folder / "recipes" / path.name for folder in (package, package.parents[1])]
+    return next((file for file in shipped if file.is_file()), path)
 
 
 def _read_chain(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:

@@ -313,6 +313,7 @@ def test_bad_photos_do_not_end_a_run(tmp_path: Path) -> None:
     (tmp_path / "photos" / "l1" / "1.png").write_bytes(b"no photo")
     summary = trainer(tmp_path / "photos", tmp_path / "run", epochs=1).fit()
     assert summary["unreadable"] == 1
+    assert "1 in all" in read_metrics(tmp_path / "run")[-1]["warning"]
 
 
 @pytest.mark.parametrize(

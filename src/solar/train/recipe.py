@@ -17,8 +17,9 @@ def read_recipe(cls: type[R], path: str | Path, overrides: Sequence[str] = ()) -
 
     Args:
         cls: A dataclass whose fields are plain values, tuples, dicts or further dataclasses.
-        path: A YAML file, or `recipes/…` as they come with solar. Its `extends: other.yaml` names a recipe beside it to start from. Its
-            `task`, which says what kind of recipe it is, needs no field in `cls`.
+        path: A YAML file, or `recipes/…` as they come with solar. Its `extends: other.yaml` names
+            a recipe beside it to start from. Its `task`, which says what kind of recipe it is,
+            needs no field in `cls`.
         overrides: `loss.margin=0.9` and the like; what follows the sign is read as YAML. A list of
             texts may be given as its only one.
 

@@ -282,6 +282,9 @@ class Trainer:
         self._write("last")
         if self.held is None:
             self._write("best")
+        if bad := self.reader.unreadable:
+            first = next(iter(bad.values()))
+            self._warn(f"Photos that could not be read were replaced, {len(bad)} in all: {first}")
         return {
             "run": str(self.run.folder),
             "steps": self.step,

@@ -48,6 +48,7 @@ def test_a_recipe_photos_and_a_teacher_give_a_student_that_describes(
     [
         (("--teacher", "x.ts"), "No photos are given"),
         (("photos",), "No teacher is given"),
+        (("photos", "task=retrieval"), "is a recipe for retrieval: give it to solar train"),
         (("photos", "--teacher", "x.ts", "-o", "x.pth"), "must end in .safetensors"),
         (("photos", "--teacher", "x.ts", "step=3"), "the nearest is 'steps'"),
         (("photos", "--teacher", "none.safetensors"), "There is no file none.safetensors"),

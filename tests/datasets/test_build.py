@@ -108,6 +108,11 @@ def test_options_that_make_no_sense_are_refused_and_nothing_is_written(
     assert not (tmp_path / "set.json").exists()
 
 
+def test_an_output_that_training_would_not_know_is_refused(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(SolarError, match=r"must end in \.json"):
+        build_training_set(photos, tmp_path / "set.txt")
+
+
 def test_what_was_not_compared_cannot_be_chosen_from(photos: Path, tmp_path: Path) -> None:
     build_training_set(photos, tmp_path / "set.json")
     with pytest.raises(SolarError, match="were not compared"):

@@ -139,3 +139,18 @@ def test_a_split_that_cannot_be_made_is_refused(
     found = label_photos(photos(*names), [name[0] for name in names], "x")
     with pytest.raises(SolarError, match=sentence):
         found.split(fraction)
+
+
+def test_unverified_photos_can_be_left_out_and_lone_ones_stay() -> None:
+    """Of tower a and b agree and c is anybody's guess; park has one photo."""
+    names = ("tower/a", "tower/b", "tower/c", "park/d")
+    data = TrainingSet(
+        photos(*names),
+        np.array([0, 0, 0, 1]),
+        ("tower", "park"),
+        np.array([0]),
+        (np.array([1]),),
+    )
+    kept = data.verified("a test")
+    assert kept.photos.names == ("tower/a", "tower/b", "park/d")
+    assert [one.tolist() for one in kept.positives] == [[1]]

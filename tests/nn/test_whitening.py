@@ -32,6 +32,14 @@ def test_the_first_rows_carry_the_most_variance() -> None:
     assert strongest.tolist() == [1, 4, 3, 2, 0]
 
 
+def test_pca_whitening_of_few_leaves_others_out_of_what_it_has_not_seen() -> None:
+    x = torch.randn(20, 32, generator=torch.Generator().manual_seed(0))
+    other = torch.randn(5, 32, generator=torch.Generator().manual_seed(1)).double()
+    described = pca_whitening(x).apply(other)
+    assert described[:, 19:].abs().max() == 0
+    assert described[:, :19].norm(dim=1).min() > 0.99
+
+
 def test_pca_whitening_survives_a_direction_that_never_varies() -> None:
     x = torch.randn(50, 4, generator=torch.Generator().manual_seed(2))
     x[:, 2] = 0.5

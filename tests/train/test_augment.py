@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from solar.errors import SolarError
-from solar.train.augment import Augmentation, augment, jpeg_like, two_views, warp
+from solar.train.augment import Augmentation, augment, jpeg_like, warp
 
 STRONG = Augmentation(
     crop=0.7, stretch=0.3, flip=0.5, rotate=15, homography=0.3, colour=0.5, hue=30, gamma=0.5,
@@ -117,14 +117,6 @@ def test_a_turn_keeps_circles_round_in_a_wide_photo() -> None:
     y, x = divmod(int(turned.argmax()), 81)
     assert abs(y - 20) > 3
     assert ((y - 20) ** 2 + (x - 40) ** 2) ** 0.5 == pytest.approx(15, abs=1.2)
-
-
-def test_two_views_are_two_different_changes_of_the_same_photos(photos: Tensor) -> None:
-    first, second = two_views(photos, STRONG, dice(), size=32)
-    generator = dice()
-    assert torch.equal(first, augment(photos, STRONG, generator, size=32))
-    assert torch.equal(second, augment(photos, STRONG, generator, size=32))
-    assert (first != second).any()
 
 
 def test_jpeg_like_loses_less_when_it_is_less_coarse(photos: Tensor) -> None:

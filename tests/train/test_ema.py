@@ -27,6 +27,14 @@ def test_it_is_lent_to_the_network_and_taken_back() -> None:
     assert model.weight.item() == 1.0
 
 
+def test_counters_are_taken_over_as_they_are() -> None:
+    model = nn.BatchNorm1d(2)
+    average = Average(model, decay=0.5)
+    model(torch.randn(4, 2))
+    average.update(model)
+    assert average.values["num_batches_tracked"].item() == 1
+
+
 def test_frozen_parameters_are_not_copied() -> None:
     model = net(0.0).requires_grad_(False)
     assert Average(model, decay=0.9).values == {}

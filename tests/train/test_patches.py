@@ -56,7 +56,9 @@ def recipe_file(folder: Path, tour: Path, text: str = "") -> Path:
 def test_the_loss_falls() -> None:
     patches = toy_patches(8, 4, 32).reshape(-1, 32, 32)
     source = PatchSet(patches, np.repeat(np.arange(8), 4), points=8, seed=0)
-    recipe = PatchRecipe(Data(()), network=Network("5"), steps=10, optimiser=Optimiser(rate=0.003))
+    recipe = PatchRecipe(
+        Data(("toys",)), network=Network("5"), steps=10, optimiser=Optimiser(rate=0.003)
+    )
     training = Training(recipe, source, torch.device("cpu"))
     losses = [float(training.take().total) for _ in range(10)]
     assert np.mean(losses[-2:]) < 0.7 * losses[0]
@@ -191,3 +193,10 @@ def test_hardnet_has_its_own_settings() -> None:
     assert recipe.optimiser == Optimiser("sgd", 10.0, 1e-4, 0.9, 0.9)
     left = torch.nn.functional.normalize(torch.randn(6, 8), dim=1)
     assert float(recipe.loss(left, left.flip(0)).second) == 0
+
+
+def test_a_warm_up_leaves_the_cosine(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text("data: {source: photos}")
+    recipe = read_recipe(PatchRecipe, path, ["schedule.warmup=5"])
+    assert (recipe.schedule.kind, recipe.schedule.warmup) == ("cosine", 5)

@@ -19,6 +19,7 @@ class Recipe:
     data: str
     loss: Loss = field(default_factory=Loss)
     sizes: tuple[int, ...] = (1024,)
+    sources: tuple[str, ...] = ()
     attention: dict[int, int] = field(default_factory=dict)
     ema: float | None = None
     flip: bool = False
@@ -33,13 +34,34 @@ def written(folder: Path, text: str, name: str = "a.yaml") -> Path:
 def test_values_defaults_and_overrides_meet(tmp_path: Path) -> None:
     path = written(tmp_path, "task: x\ndata: photos\nloss: {margin: 1e-1}\nattention: {4: 4}\n")
     got = read_recipe(Recipe, path, ["loss.kind=contrastive", "sizes=[2, 3]", "ema=0.9"])
-    assert got == Recipe("photos", Loss("contrastive", 0.1), (2, 3), {4: 4}, 0.9)
+    expected = Recipe("photos", Loss("contrastive", 0.1), (2, 3), attention={4: 4}, ema=0.9)
+    assert got == expected
+
+
+@dataclass(frozen=True)
+class Contrasting:
+    loss: Loss = field(default_factory=lambda: Loss("contrastive", 0.7))
+
+
+@pytest.mark.parametrize("text", ["{}", "loss:", "loss: {}"])
+def test_a_section_that_says_nothing_is_the_recipes_default(tmp_path: Path, text: str) -> None:
+    assert read_recipe(Contrasting, written(tmp_path, text)) == Contrasting()
+
+
+def test_a_part_of_a_section_leaves_the_rest_at_the_recipes_default(tmp_path: Path) -> None:
+    got = read_recipe(Contrasting, written(tmp_path, "{}"), ["loss.margin=0.5"])
+    assert got.loss == Loss("contrastive", 0.5)
 
 
 def test_a_recipe_extends_another_key_by_key(tmp_path: Path) -> None:
     written(tmp_path, "data: photos\nloss: {margin: 2, kind: contrastive}\n", "base.yaml")
     path = written(tmp_path, "extends: base.yaml\nloss: {margin: 3}\n")
     assert read_recipe(Recipe, path).loss == Loss("contrastive", 3.0)
+
+
+def test_a_list_of_texts_may_be_its_only_one(tmp_path: Path) -> None:
+    path = written(tmp_path, "data: photos\n")
+    assert read_recipe(Recipe, path, ["sources=a.tar"]).sources == ("a.tar",)
 
 
 def test_a_recipe_that_extends_itself_is_refused(tmp_path: Path) -> None:
@@ -66,6 +88,7 @@ def test_an_unknown_key_names_the_nearest(tmp_path: Path, override: str, nearest
         ("loss.kind=quadruplet", "loss.kind must be one of triplet, contrastive"),
         ("loss=3", "loss must be key: value pairs"),
         ("sizes=3", "sizes must be a list"),
+        ("sizes=big", "sizes must be a list"),
         ("ema=often", "ema must be a number"),
         ("steps", "write key=value"),
         ("sizes=[1", "is not YAML"),
@@ -87,7 +110,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_resolved_recipe_reads_back(tmp_path: Path) -> None:
-    recipe = Recipe("photos", Loss(margin=1e-6), (1, 2), {4: 4, 5: 2})
+    recipe = Recipe("photos", Loss(margin=1e-6), (1, 2), attention={4: 4, 5: 2})
     write_recipe(recipe, tmp_path / "resolved.yaml")
     assert read_recipe(Recipe, tmp_path / "resolved.yaml") == recipe
 

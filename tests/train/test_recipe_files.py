@@ -8,7 +8,7 @@ from solar.models import RetrievalConfig, RetrievalNet
 from solar.models.retrieval import REDUCTIONS, attention_at
 from solar.train.network import parameter_groups
 from solar.train.recipe import read_recipe, read_settings
-from solar.train.retrieval_recipe import Loss, Mining, Optimiser, RetrievalRecipe
+from solar.train.retrieval_recipe import Loss, Mining, Network, Optimiser, RetrievalRecipe
 from solar.train.schedule import Schedule
 
 FOLDER = Path(__file__).parents[2] / "recipes"
@@ -19,6 +19,19 @@ RETRIEVAL = sorted(
 
 def read(name: str) -> RetrievalRecipe:
     return read_recipe(RetrievalRecipe, FOLDER / f"{name}.yaml")
+
+
+def test_recipes_are_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    main = read("solar-r101-gl18")
+    assert read_recipe(RetrievalRecipe, "recipes/solar-r101-gl18.yaml") == main
+
+
+def test_a_recipe_of_ones_own_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/solar-r101-gl18.yaml").write_text("data: {source: mine}")
+    assert read_recipe(RetrievalRecipe, "recipes/solar-r101-gl18.yaml").data.source == ("mine",)
 
 
 @pytest.mark.parametrize("path", RETRIEVAL, ids=lambda path: path.stem)
@@ -44,6 +57,42 @@ def test_the_main_recipe_is_the_published_run() -> None:
         "square",
         None,
     )
+    assert not recipe.images.orient
+    assert recipe.network == Network(
+        backbone="resnet101",
+        attention="45",
+        features="gem-r101-gl18",
+        whitening_from="whiten-r101-gem-sfm120k",
+        p=3.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("attention", "learning"),
+    [
+        ("", ["pool", "whiten"]),
+        ("4", ["soa4", "pool", "whiten"]),
+        ("5", ["soa5", "pool", "whiten"]),
+        ("45", ["soa4", "soa5", "pool", "whiten"]),
+    ],
+)
+def test_attention_pooling_and_whitening_learn(attention: str, learning: list[str]) -> None:
+    with torch.device("meta"):
+        layers = attention_at(attention, REDUCTIONS)
+        net = RetrievalNet(RetrievalConfig("resnet101", attention=layers))
+    groups = parameter_groups(net, read("solar-r101-gl18").optimiser)
+    assert [group["name"] for group in groups] == learning
+
+
+def test_the_comparisons_have_their_own_losses() -> None:
+    main = read("solar-r101-gl18")
+    network = replace(main.network, attention="")
+    contrastive = Loss("contrastive", 0.7, second_order=0, reduction="sum")
+    assert read("contrastive-r101-gl18") == replace(main, network=network, loss=contrastive)
+    listwise = read("ap-r101-gl18")
+    assert listwise.network == network
+    assert (listwise.loss.kind, listwise.loss.second_order) == ("average_precision", 0)
+    assert (listwise.data, listwise.optimiser) == (main.data, main.optimiser)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,13 @@
 import json
 import os
+import pickle
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +16,8 @@ from PIL import Image
 from running import solar as command
 
 import solar
-from solar.datasets import toy
+from solar.datasets import sfm120k, toy
+from solar.datasets.build import build_training_set
 from solar.errors import SolarError
 from solar.models import RetrievalNet
 from solar.train.objective import Health
@@ -67,6 +72,7 @@ def test_a_run_leaves_a_network_that_loads_and_lines_that_tell(
     lines = read_metrics(tmp_path / "run")
     assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4]
     assert lines[0]["from_attention"] == "identity"
+    assert "starts at random and does not all learn" in lines[1]["warning"]
     assert (tmp_path / "run" / "pictures" / "tuples.png").exists()
 
 
@@ -245,6 +251,58 @@ def test_buckets_average_and_augmentation_work_together(landmarks: Path, tmp_pat
     assert not torch.equal(saved["whiten.weight"], work.net.state_dict()["whiten.weight"])
 
 
+def as_shards(photos: Path, folder: Path) -> list[Path]:
+    shards = [folder / "a.tar", folder / "b.tar"]
+    for number, shard in enumerate(shards):
+        with tarfile.open(shard, "w") as file:
+            for landmark in sorted(photos.iterdir())[number::2]:
+                file.add(landmark, landmark.name)
+    return shards
+
+
+def as_built(photos: Path, folder: Path) -> list[Path]:
+    build_training_set(photos, folder / "set.json", val_fraction=0.25)
+    return [folder / "set.json"]
+
+
+def as_published(photos: Path, folder: Path, name: str, place: Callable[[str], str]) -> list[Path]:
+    """A pickle in which every photo asks for the next of its landmark."""
+    files = sorted(photos.rglob("*.jpg"))
+    cids = [f"{number:012d}" for number in range(len(files))]
+    for cid, file in zip(cids, files, strict=True):
+        (folder / place(cid)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, folder / place(cid))
+    positives = [number // 4 * 4 + (number + 1) % 4 for number in range(len(files))]
+    part = {
+        "cids": cids,
+        "cluster": [file.parent.name for file in files],
+        "qidxs": list(range(len(files))),
+        "pidxs": positives if "SfM" in name else [[number] for number in positives],
+    }
+    more = {} if "SfM" in name else {"bbxs": [None] * len(files)}
+    (folder / name).write_bytes(pickle.dumps({"train": part | more, "val": part | more}))
+    return [folder / name]
+
+
+def as_gl18(photos: Path, folder: Path) -> list[Path]:
+    return as_published(photos, folder, "db_gl18.pkl", lambda cid: f"jpg/{cid}.jpg")
+
+
+def as_sfm(photos: Path, folder: Path) -> list[Path]:
+    return as_published(photos, folder, "retrieval-SfM-120k.pkl", sfm120k.photo_path)
+
+
+@pytest.mark.parametrize("made", [as_shards, as_built, as_gl18, as_sfm])
+def test_every_form_of_photos_is_trained_on(
+    landmarks: Path, tmp_path: Path, made: Callable[[Path, Path], list[Path]]
+) -> None:
+    sources = [str(source) for source in made(landmarks, tmp_path)]
+    summary = trainer(landmarks, tmp_path / "run", data={"source": sources}, steps=1).fit()
+    assert summary["steps"] == 1
+    held_out = made is as_built  # which is then what the model is chosen on
+    assert (summary["mAP"] is not None) == held_out
+
+
 def test_bad_photos_do_not_end_a_run(tmp_path: Path) -> None:
     for landmark in range(4):
         for view in range(3):
@@ -255,6 +313,7 @@ def test_bad_photos_do_not_end_a_run(tmp_path: Path) -> None:
     (tmp_path / "photos" / "l1" / "1.png").write_bytes(b"no photo")
     summary = trainer(tmp_path / "photos", tmp_path / "run", epochs=1).fit()
     assert summary["unreadable"] == 1
+    assert "1 in all" in read_metrics(tmp_path / "run")[-1]["warning"]
 
 
 @pytest.mark.parametrize(
@@ -264,6 +323,11 @@ def test_bad_photos_do_not_end_a_run(tmp_path: Path) -> None:
         ("task=painting", "no task 'painting'"),
         ("batch=64", "lower batch"),
         ("data.source=[nowhere]", "nowhere"),
+        ("data.source=[]", "data.source names no photos"),
+        ("mining.negatives=8", "set mining.negatives=7"),
+        ("mining.pool=0", "mining.pool must be 1 or more"),
+        ("steps=0", "steps must be 1 or more"),
+        ("ema=1", "ema must be"),
     ],
 )
 def test_a_mistake_is_one_sentence(
@@ -273,3 +337,4 @@ def test_a_mistake_is_one_sentence(
     done = command("train", path, override, "--run", tmp_path / "run", expect=2)
     assert complaint in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()

@@ -89,6 +89,23 @@ def test_a_picture_is_a_png(tmp_path: Path) -> None:
         assert np.array_equal(np.asarray(picture), pixels)
 
 
+def test_a_run_that_ends_draws_its_curves(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    with Run.open(tmp_path, Recipe(), resume=False) as run:
+        run.log(1, loss=1.0)
+    with Image.open(tmp_path / "curves.png") as picture:
+        assert picture.format == "PNG"
+
+
+def test_tensorboard_gets_the_numbers(tmp_path: Path) -> None:
+    reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    with Run.open(tmp_path, Recipe(), resume=False) as run:
+        run.log(3, loss=0.5, warning="text is not for curves")
+    events = reading.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert events.Tags()["scalars"] == ["loss"]
+    assert [(one.step, one.value) for one in events.Scalars("loss")] == [(3, 0.5)]
+
+
 def test_a_number_that_is_not_finite_stays_readable(tmp_path: Path) -> None:
     with Run.open(tmp_path, Recipe(), resume=False) as run:
         run.log(1, loss=float("nan"))

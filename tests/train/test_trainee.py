@@ -41,7 +41,12 @@ def test_a_plain_trainee_is_the_network() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [Compute(fused="yes"), Compute(checkpoint=True), Compute(fused="yes", checkpoint=True)],
+    [
+        Compute(fused="yes"),
+        Compute(checkpoint=True),
+        Compute(fused="yes", checkpoint=True),
+        Compute(channels_last="yes"),
+    ],
 )
 @pytest.mark.parametrize("trunk", [{}, {"layer4": 1.0}])
 def test_every_way_gives_the_same_gradients(settings: Compute, trunk: dict[str, float]) -> None:

@@ -81,6 +81,8 @@ def build_training_set(
         SolarError: The source has no labels or shows one landmark only, no photo has a positive,
             OpenCV is missing, or the output cannot be written.
     """
+    if Path(output).suffix.lower() != ".json":
+        raise SolarError(f"The output {output} must end in .json, by which training knows it.")
     if least is not None and least < 1:
         raise SolarError(f"At least one point must agree, not {least}.")
     parts = [Path(source)] if isinstance(source, str | Path) else [Path(one) for one in source]

@@ -57,6 +57,13 @@ class Positives(Sequence[Numbers]):
         new = np.cumsum(keep) - 1
         return Positives(new[self.numbers[here]], before[self.starts], before[self.stops])
 
+    def everybody(self) -> Numbers:
+        """The photos that are in any of the lists, some of them several times."""
+        edges = np.zeros(len(self.numbers) + 1, np.int64)
+        np.add.at(edges, self.starts, 1)
+        np.add.at(edges, self.stops, -1)
+        return self.numbers[np.cumsum(edges)[:-1] > 0]
+
     def __len__(self) -> int:
         return len(self.starts)
 
@@ -111,11 +118,30 @@ class TrainingSet:
             raise SolarError(f"There are landmarks 0 to {len(self.labels) - 1} only.")
         return self._of_photos(np.isin(self.landmarks, chosen), "the chosen landmarks")
 
+    def verified(self, source: object) -> TrainingSet:
+        """Without photos that have no positive although their landmark has other photos.
+
+        Where photos were compared, nothing says that these show what their label says.
+
+        Args:
+            source: Where this is from, for the complaint.
+
+        Raises:
+            SolarError: One landmark is left.
+        """
+        keep = np.bincount(self.landmarks)[self.landmarks] == 1
+        keep[self.queries] = True
+        keep[self._positives().everybody()] = True
+        return self._of_photos(keep, source)
+
+    def _positives(self) -> Positives:
+        given = self.positives
+        return given if isinstance(given, Positives) else Positives.of(given)
+
     def _of_photos(self, keep: npt.NDArray[np.bool_], source: object) -> TrainingSet:
         places = np.flatnonzero(keep)
         shown, landmarks = np.unique(self.landmarks[places], return_inverse=True)
-        given = self.positives
-        positives = (given if isinstance(given, Positives) else Positives.of(given)).kept(keep)
+        positives = self._positives().kept(keep)
         asking = keep[self.queries] & (positives.stops > positives.starts)
         return checked(
             TrainingSet(

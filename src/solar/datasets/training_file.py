@@ -60,6 +60,11 @@ class TrainingFile:
     landmarks: tuple[Landmark, ...]
     least: int | None = None
 
+    @property
+    def holds_out(self) -> bool:
+        """Whether some landmarks are there to validate on."""
+        return any(one.part == "val" for one in self.landmarks)
+
     def training_set(self, source: object, part: Part = "all") -> TrainingSet:
         """The photos of a part, with the positives that enough points agree on.
 

@@ -38,15 +38,19 @@ class Whitening:
 def pca_whitening(descriptors: Tensor) -> Whitening:
     """Whiten by principal components: afterwards the covariance is the identity.
 
+    Directions in which the descriptors never vary, as there are where n ≤ d, come out as 0.
+
     Args:
         descriptors: (n, d) rows; computed in float64 whatever their type.
     """
     x = descriptors.double()
     mean = x.mean(dim=0)
     values, vectors = _eigen((x - mean).T @ (x - mean) / len(x))
-    # Directions that never vary would be blown up to noise; they stay as small as they are.
-    floor = values[0].clamp(min=torch.finfo(torch.float64).tiny) * 1e-12
-    return Whitening(mean, vectors.T / values.clamp(min=floor).sqrt()[:, None])
+    # Divided by next to nothing, what other descriptors have in these directions would be all that
+    # is left of them.
+    varies = values > 1e-12 * values[0]
+    scale = torch.where(varies, values.clamp(min=torch.finfo(values.dtype).tiny).rsqrt(), 0)
+    return Whitening(mean, vectors.T * scale[:, None])
 
 
 def learned_whitening(descriptors: Tensor, queries: Tensor, positives: Tensor) -> Whitening:

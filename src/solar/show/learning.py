@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 
 # One panel each; a panel whose figures a run does not have is left out.
 _PANELS = (
-    ("loss", ("loss", "first_order", "second_order")),
-    ("validation, percent", ("mAP", "recall@1")),
+    ("loss", ("loss", "first_order", "second_order", "first", "second")),
+    ("validation, percent", ("mAP", "recall@1", "matching", "FPR95")),
+    ("cosine distance to the teacher", ("places", "pooled")),
     ("squared distance", ("near", "far")),
+    ("distance", ("positive_distance", "negative_distance")),
     ("variance of descriptors", ("spread", "pool_similarity")),
     ("learning rate", ("rate",)),
 )
 _COLOURS = ("#0072B2", "#D55E00", "#009E73")
+_WIDTHS = (3.0, 1.5, 1.5)  # a loss of one part is seen under that part
 
 
 def plot_learning(metrics: Sequence[dict[str, Any]]) -> Figure:
@@ -43,10 +46,17 @@ def plot_learning(metrics: Sequence[dict[str, Any]]) -> Figure:
     figure = figure_class()(figsize=(7, 2.2 * len(panels) + 0.4), layout="constrained")
     axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
     for axis, (title, names) in zip(axes, panels, strict=True):
-        for name, colour in zip(names, _COLOURS, strict=False):
+        for width, name, colour in zip(_WIDTHS, names, _COLOURS, strict=False):
             points = [(line["step"], line[name]) for line in metrics if line.get(name) is not None]
             marker = "o" if len(points) < 60 else ""
-            axis.plot(*zip(*points, strict=True), color=colour, label=name, marker=marker, ms=3)
+            axis.plot(
+                *zip(*points, strict=True),
+                color=colour,
+                label=name,
+                linewidth=width,
+                marker=marker,
+                ms=3,
+            )
         axis.set_title(title, fontsize=10, loc="left")
         axis.grid(axis="y", color="#dddddd", linewidth=0.8)
         axis.spines[["top", "right"]].set_visible(False)

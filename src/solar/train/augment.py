@@ -131,21 +131,6 @@ def augment(
     return _erased(x.clamp(0, 1), chance, settings)
 
 
-def two_views(
-    images: Tensor,
-    settings: Augmentation,
-    generator: torch.Generator,
-    *,
-    size: int | tuple[int, int] | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Change every photo twice, independently: pairs that certainly show the same.
-
-    Arguments and shapes as for `augment`.
-    """
-    first = augment(images, settings, generator, size=size)
-    return first, augment(images, settings, generator, size=size)
-
-
 def warp(images: Tensor, matrices: Tensor, size: tuple[int, int]) -> Tensor:
     """Resample photos through homographies; what lies beyond a border is mirrored.
 

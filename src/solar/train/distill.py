@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from solar.datasets.folders import labelled_photos
 from solar.datasets.packed import Order, Packed, Squares, batches, generator, pack
 from solar.errors import SolarError
 from solar.models import RetrievalNet, save
@@ -27,7 +26,7 @@ from solar.train.run import Run
 from solar.train.schedule import set_learning_rate
 from solar.train.state import capture_random, restore_random, seed_everything
 from solar.train.teacher import Teacher, load_teacher
-from solar.train.validate import Labelled, validate
+from solar.train.validate import Labelled, open_labelled, validate
 
 _WHITENED = 20_000  # photos that PCA looks at
 
@@ -128,7 +127,7 @@ class _Course:
         self.last: dict[str, float] = {}
         self.labelled: Labelled | None = None
         if recipe.validation.source:
-            self.labelled = Labelled(*labelled_photos(recipe.validation.source))
+            self.labelled = open_labelled(recipe.validation.source)
         self._restore(run.latest())
 
     def go(self, deadline: float, bar: Bar) -> None:

@@ -30,6 +30,10 @@ class Data:
     repeat: dict[str, int] = field(default_factory=dict)
     workers: int = 0
 
+    def __post_init__(self) -> None:
+        if not self.source:
+            raise SolarError("data.source names no photos.")
+
 
 @dataclass(frozen=True)
 class Student:
@@ -236,6 +240,9 @@ def command_recipe(
     rest = [one for one in arguments if one not in files]
     overrides = [one for one in rest if "=" in one and not Path(one).exists()]
     settings = read_settings(files[0] if files else os.devnull, overrides)
+    where = files[0] if files else "The command"
+    if (task := settings.get("task", "distill")) != "distill":
+        raise SolarError(f"{where} is a recipe for {task}: give it to solar train.")
     photos = [one for one in rest if one not in overrides]
     given = {name: value for name, value in (options or {}).items() if value is not None}
     for name, value in {**given, **({"data.source": photos} if photos else {})}.items():
@@ -248,4 +255,4 @@ def command_recipe(
         raise SolarError("No photos are given: name folders, lists or tar shards of them.")
     if "teacher" not in settings:
         raise SolarError("No teacher is given: name one with --teacher.")
-    return build(DistillRecipe, settings, files[0] if files else "The command")
+    return build(DistillRecipe, settings, where)

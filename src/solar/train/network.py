@@ -231,6 +231,12 @@ def learns(module: nn.Module) -> bool:
     return any(parameter.requires_grad for parameter in module.parameters())
 
 
+def frozen_stages(net: RetrievalNet) -> list[str]:
+    """Names of the trunk's own stages in which nothing learns."""
+    plain = [(name, part) for name, part in stages(net.backbone) if not name.startswith("soa")]
+    return [name for name, part in plain if not learns(part)]
+
+
 def has_frozen_norms(block: SecondOrderAttention) -> bool:
     """Whether a block's batch norms are in evaluation mode."""
     return not any(m.training for m in block.modules() if isinstance(m, nn.BatchNorm2d))

@@ -62,6 +62,10 @@ class Data:
     per_photo: int = 32
     turn: bool = True
 
+    def __post_init__(self) -> None:
+        if not self.source:
+            raise SolarError("data.source names no photos.")
+
 
 @dataclass(frozen=True)
 class Loss:

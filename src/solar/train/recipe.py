@@ -17,9 +17,11 @@ def read_recipe(cls: type[R], path: str | Path, overrides: Sequence[str] = ()) -
 
     Args:
         cls: A dataclass whose fields are plain values, tuples, dicts or further dataclasses.
-        path: A YAML file. Its `extends: other.yaml` names a recipe beside it to start from. Its
-            `task`, which says what kind of recipe it is, needs no field in `cls`.
-        overrides: `loss.margin=0.9` and the like; what follows the sign is read as YAML.
+        path: A YAML file, or `recipes/…` as they come with solar. Its `extends: other.yaml` names
+            a recipe beside it to start from. Its `task`, which says what kind of recipe it is,
+            needs no field in `cls`.
+        overrides: `loss.margin=0.9` and the like; what follows the sign is read as YAML. A list of
+            texts may be given as its only one.
 
     Raises:
         SolarError: There is no such file, it is no YAML, a key is unknown (the sentence names the
@@ -30,7 +32,7 @@ def read_recipe(cls: type[R], path: str | Path, overrides: Sequence[str] = ()) -
 
 def read_settings(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Read a recipe as nested dicts: what it extends, then itself, then the overrides."""
-    settings = _read_chain(Path(path), ())
+    settings = _read_chain(_found(Path(path)), ())
     for override in overrides:
         key, sign, value = override.partition("=")
         if not sign or not key.strip():
@@ -79,6 +81,15 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 
 
 # Files.
+
+
+def _found(path: Path) -> Path:
+    """The file itself, or what came with solar where `recipes/` is not in this folder."""
+    if path.exists() or path.parent not in (Path("recipes"), Path()):
+        return path
+    package = Path(__file__).parents[1]
+    shipped = [folder / "recipes" / path.name for folder in (package, package.parents[1])]
+    return next((file for file in shipped if file.is_file()), path)
 
 
 def _read_chain(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
@@ -196,6 +207,8 @@ def _value(kind: Any, value: Any, where: str, key: str) -> Any:
             return value
         raise _wrong(where, key, value, "one of " + ", ".join(str(choice) for choice in inner))
     if origin is tuple:
+        if inner == (str, ...) and isinstance(value, str):
+            value = [value]  # data.source=photos means the list of it
         if not isinstance(value, list | tuple):
             raise _wrong(where, key, value, "a list")
         if inner[-1] is not Ellipsis and len(value) != len(inner):
@@ -228,13 +241,23 @@ def _dataclass(kind: Any, value: Any, where: str, key: str) -> Any:
     ]
     if missing:
         raise SolarError(f"{where}: the setting {prefix}{missing[0]} is missing.")
+    defaults = {field.name: field.default_factory for field in _fields(kind)}
     settings = {
-        name: _value(hints[name], item, where, f"{prefix}{name}") for name, item in value.items()
+        name: _value(hints[name], _over(defaults[name], item), where, f"{prefix}{name}")
+        for name, item in value.items()
     }
     try:
         return kind(**settings)
     except SolarError as error:
         raise SolarError(f"{where}: {error}") from error
+
+
+def _over(make_default: Any, value: Any) -> Any:
+    """A section's settings laid over its default, which may not be that of its dataclass."""
+    default = None if make_default is dataclasses.MISSING else make_default()
+    if not dataclasses.is_dataclass(default) or not (value is None or isinstance(value, Mapping)):
+        return value
+    return _merged(_plain(default), value or {})
 
 
 def _one_of(kinds: Sequence[Any], value: Any, where: str, key: str) -> Any:

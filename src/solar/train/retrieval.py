@@ -1,6 +1,5 @@
 """Training a network that finds photos: the paper's loop, which can be stopped anywhere."""
 
-import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from math import isfinite
@@ -10,13 +9,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from solar.datasets.training import TrainingSet, read_training_set
+from solar.datasets.training import Part, TrainingSet, read_training_set
+from solar.datasets.training_file import read_training_file
 from solar.errors import SolarError
 from solar.models import save
 from solar.train import distributed
 from solar.train.ema import Average
 from solar.train.images import Batch, Reader
-from solar.train.network import COMPUTED, build_network, make_optimiser, set_training
+from solar.train.network import (
+    COMPUTED,
+    build_network,
+    frozen_stages,
+    make_optimiser,
+    set_training,
+)
 from solar.train.objective import Health, Terms, check_finite, objective
 from solar.train.progress import Bar
 from solar.train.recipe import read_recipe
@@ -132,6 +138,11 @@ class Trainer:
         learning = sum(p.numel() for p in self.net.parameters() if p.requires_grad)
         origin = {f"from_{name}": source for name, source in self.origin.items()}
         self.run.log(0, photos=len(self.data), parameters=learning, **origin)
+        if self.origin["trunk"] == "random" and frozen_stages(self.net):
+            self._warn(
+                "The trunk starts at random and does not all learn: name a trained network with "
+                "network.start or network.features, or set optimiser.trunk.all=1."
+            )
         if self.held is not None:
             self._validate()
 
@@ -222,9 +233,7 @@ class Trainer:
     def _report(self, numbers: dict[str, float], length: float) -> None:
         trouble = self.health.look(numbers)
         if trouble is not None and not self.collapsed:
-            self.run.log(self.step, warning=trouble)
-            if self.here.leads:
-                self.bar.warn(trouble)
+            self._warn(trouble)
         self.collapsed = trouble is not None
         if self.step % self.recipe.log_every == 0 or self.step == self.steps:
             self.run.log(
@@ -239,6 +248,11 @@ class Trainer:
         if trouble is not None and self.recipe.stop_on_collapse:
             self.run.save(self.step, self.state())
             raise SolarError(trouble)
+
+    def _warn(self, sentence: str) -> None:
+        self.run.log(self.step, warning=sentence)
+        if self.here.leads:
+            self.bar.warn(sentence)
 
     def _end_epoch(self) -> None:
         last = self.step == self.steps
@@ -268,8 +282,9 @@ class Trainer:
         self._write("last")
         if self.held is None:
             self._write("best")
-        if self.here.leads:
-            _draw_curves(self.run.folder)
+        if bad := self.reader.unreadable:
+            first = next(iter(bad.values()))
+            self._warn(f"Photos that could not be read were replaced, {len(bad)} in all: {first}")
         return {
             "run": str(self.run.folder),
             "steps": self.step,
@@ -331,8 +346,22 @@ class Trainer:
 
 def _open_data(recipe: RetrievalRecipe) -> tuple[TrainingSet, Any]:
     data = recipe.data
-    found = read_training_set(data.source, root=data.root, part=data.part, missing=data.missing)
-    return open_validation(recipe.validation, found, recipe.seed)
+    wanted: list[Part] = [data.part]
+    if data.part == "train" and _holds_out(data.source):
+        wanted.append("val")
+    found = [
+        read_training_set(data.source, root=data.root, part=part, missing=data.missing)
+        for part in wanted
+    ]
+    if data.drop_unverified:
+        found = [one.verified(", ".join(data.source)) for one in found]
+    return open_validation(recipe.validation, found[0], recipe.seed, *found[1:])
+
+
+def _holds_out(sources: Sequence[str]) -> bool:
+    """Whether the data is a file of `solar data build --val-fraction`."""
+    file = Path(sources[0])
+    return len(sources) == 1 and file.suffix == ".json" and read_training_file(file).holds_out
 
 
 def _steps_per_epoch(recipe: RetrievalRecipe, data: TrainingSet, processes: int) -> int:
@@ -340,6 +369,12 @@ def _steps_per_epoch(recipe: RetrievalRecipe, data: TrainingSet, processes: int)
         raise SolarError(
             f"A batch of {recipe.batch} tuples cannot be shared by {processes} processes: "
             f"choose a multiple, such as batch={processes}."
+        )
+    others, negatives = len(data.labels) - 1, recipe.mining.negatives
+    if others < negatives:  # mining would find out, but only after the run has begun
+        raise SolarError(
+            f"A photo has {others} landmarks other than its own to be told from, but {negatives} "
+            f"negatives are asked for: set mining.negatives={others}, or add landmarks."
         )
     queries = min(recipe.mining.queries, len(data.queries))
     if queries < recipe.batch:
@@ -355,12 +390,3 @@ def _generator(seed: tuple[int, ...]) -> torch.Generator:
 
     drawn = np.random.SeedSequence(seed).generate_state(1, np.uint64)
     return torch.Generator().manual_seed(int(drawn[0]) >> 1)
-
-
-def _draw_curves(folder: Path) -> None:
-    try:
-        from solar.show.learning import plot_run
-
-        plot_run(folder)
-    except SolarError as error:  # a run of days is not lost for a picture
-        warnings.warn(str(error), stacklevel=2)

@@ -49,12 +49,19 @@ class Data:
         root: What names in a file are relative to.
         part: Of a file with a held-out part: train, val or all.
         missing: "drop" leaves out photos that a file names and that are not there.
+        drop_unverified: Leave out photos that agree with no other of their landmark, where they
+            were compared (`solar data build --verify`); else they are among the negatives.
     """
 
     source: tuple[str, ...]
     root: str | None = None
     part: Literal["train", "val", "all"] = "train"
     missing: Literal["refuse", "drop"] = "refuse"
+    drop_unverified: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.source:
+            raise SolarError("data.source names no photos.")
 
 
 @dataclass(frozen=True)
@@ -189,8 +196,9 @@ class Validation:
     """Chooses the best state by mAP.
 
     Attributes:
-        source: Labelled photos: a folder, a tar, a CSV.
-        fraction: Without a source: hold out this part of the training landmarks.
+        source: Labelled photos: a folder, a tar, a CSV; or a .json or published .pkl with a
+            held-out part, which is then used. By default the part that `data.source` holds out.
+        fraction: Where there is neither: hold out this part of the training landmarks.
         every: Epochs from one validation to the next.
         size: Longest side of a photo.
         scales: Scales to average.
@@ -255,6 +263,9 @@ class RetrievalRecipe:
             "epochs": self.epochs,
             "log_every": self.log_every,
             "keep": self.keep,
+            "steps": 1 if self.steps is None else self.steps,
+            "mining.queries": self.mining.queries,
+            "mining.pool": self.mining.pool,
             "mining.negatives": self.mining.negatives,
             "mining.batch": self.mining.batch,
             "compute.pieces": self.compute.pieces,
@@ -264,6 +275,8 @@ class RetrievalRecipe:
         for name, value in positive.items():
             if value < 1:
                 raise SolarError(f"{name} must be 1 or more, not {value}.")
+        if self.ema is not None and not 0 < self.ema < 1:
+            raise SolarError(f"ema must be above 0 and below 1, not {self.ema:g}.")
         if self.loss.reduction == "sum" and self.loss.kind != "contrastive":
             raise SolarError("loss.reduction sum is for the contrastive loss only.")
         twice = self.compute.pieces > 1 or self.compute.checkpoint

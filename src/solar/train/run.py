@@ -6,6 +6,7 @@ environment.json    a list: Python, torch and devices of each start
 metrics.jsonl       a line for each call of `log`
 checkpoints/        step-00000250.pt and so on, the last few; best.pt
 pictures/           what `image` was given
+curves.png          the figures as curves, where matplotlib is installed
 tensorboard/        the same figures, where TensorBoard is installed
 ```
 """
@@ -17,6 +18,7 @@ import re
 import shutil
 import sys
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
@@ -164,9 +166,10 @@ class Run:
         return _read_checkpoint(path)["state"] if path.exists() else None
 
     def close(self) -> None:
-        """Write out what is still held back."""
+        """Write out what is still held back, and draw the learning curves."""
         if self._metrics is not None:
             self._metrics.close()
+            self._draw_curves()
         if self._tensorboard is not None:
             self._tensorboard.close()
 
@@ -175,6 +178,13 @@ class Run:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _draw_curves(self) -> None:
+        from solar.show.learning import plot_run
+
+        # A run that could not begin has nothing to draw, and no run is lost for a picture.
+        with suppress(SolarError, OSError):
+            plot_run(self.folder)
 
     def _checkpoints(self) -> list[Path]:
         found = (self.folder / "checkpoints").glob("step-*.pt")

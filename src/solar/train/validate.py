@@ -1,11 +1,12 @@
 """How well the network in training finds photos that it does not learn from."""
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from solar.datasets.folders import labelled_photos
-from solar.datasets.training import TrainingSet
+from solar.datasets.training import TrainingSet, read_training_set
 from solar.describe import extract
 from solar.errors import SolarError
 from solar.evaluate import evaluate_labels
@@ -27,20 +28,40 @@ class Labelled:
     labels: list[str]
 
 
+def open_labelled(sources: Sequence[str | Path]) -> Labelled:
+    """Labelled photos, or what a .json or published .pkl holds out.
+
+    Raises:
+        SolarError: There is no such thing, or it says not what a photo shows.
+    """
+    if Path(sources[0]).suffix.lower() in (".json", ".pkl"):
+        return _labelled(read_training_set(sources, part="val"))
+    return Labelled(*labelled_photos(sources))
+
+
 def open_validation(
-    settings: Validation, data: TrainingSet, seed: int
+    settings: Validation, data: TrainingSet, seed: int, held: TrainingSet | None = None
 ) -> tuple[TrainingSet, Labelled | None]:
-    """Find what to validate on; landmarks held out are taken from the training set.
+    """Find what to validate on.
+
+    Args:
+        settings: Their source goes before `held`, and that before their fraction.
+        data: To train on; a fraction is taken from its landmarks.
+        seed: Decides which.
+        held: What the training data itself holds out.
 
     Returns:
         What is left to train on, and the photos to validate on, if any.
     """
     if settings.source is not None:
-        return data, Labelled(*labelled_photos([Path(settings.source)]))
-    if settings.fraction is None:
-        return data, None
-    data, held = data.split(settings.fraction, seed=seed)
-    return data, Labelled(held.photos, [held.labels[n] for n in held.landmarks.tolist()])
+        return data, open_labelled([settings.source])
+    if held is None and settings.fraction is not None:
+        data, held = data.split(settings.fraction, seed=seed)
+    return data, None if held is None else _labelled(held)
+
+
+def _labelled(held: TrainingSet) -> Labelled:
+    return Labelled(held.photos, [held.labels[n] for n in held.landmarks.tolist()])
 
 
 def validate(net: RetrievalNet, held: Labelled, settings: Validation) -> dict[str, float]:

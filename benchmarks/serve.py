@@ -36,6 +36,7 @@ from memory import own_memory
 
 DISTINCT = 200
 BOUNDARY = "----photo"
+SAMPLE = 1.0  # seconds between two looks at the memory
 
 
 def make_index(root: Path, photos: int) -> tuple[Path, list[bytes]]:
@@ -175,9 +176,9 @@ def measure(index: Path, photos: list[bytes], clients: int, seconds: float, queu
         for visitor in visitors:
             visitor.start()
         memory = []
-        for moment in np.linspace(seconds / 6, seconds, 6):
-            time.sleep(max(0.0, started + moment - time.perf_counter()))
+        while (elapsed := time.perf_counter() - started) < seconds:
             memory.append(own_memory(process))
+            time.sleep(min(SAMPLE, seconds - elapsed))
         for visitor in visitors:
             visitor.done.set()
         for visitor in visitors:
@@ -209,10 +210,18 @@ def measure(index: Path, photos: list[bytes], clients: int, seconds: float, queu
         "queries_a_forward_pass": round(
             numbers["solar_batch_size_sum"] / numbers["solar_batch_size_count"], 2
         ),
-        "memory_MiB": {
-            "before": round(before / 2**20),
-            "during": [round(one / 2**20) for one in memory],
-        },
+        "memory_MiB": {"before": round(before / 2**20), **flatness(memory)},
+    }
+
+
+def flatness(memory: list[int]) -> dict[str, Any]:
+    """Memory while visitors are there: medians of three thirds, the first of which is warm-up."""
+    thirds = [float(np.median(third)) / 2**20 for third in np.array_split(memory, 3)]
+    return {
+        "medians_of_thirds": [round(third) for third in thirds],
+        "last_third_over_middle": round(thirds[2] / thirds[1], 3),
+        "most": round(max(memory) / 2**20),
+        "every_second": [round(one / 2**20) for one in memory],
     }
 
 

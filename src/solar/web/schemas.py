@@ -270,8 +270,19 @@ class Health(BaseModel):
     status: Literal["ok", "starting"]
 
 
+_WAIT = {
+    "Retry-After": {
+        "description": "Seconds to wait.",
+        "required": True,
+        "schema": {"type": "integer", "minimum": 1},
+    }
+}
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Error, "description": text}
+    status: {
+        "model": Error,
+        "description": text,
+        **({"headers": _WAIT} if "Retry-After" in text else {}),
+    }
     for status, text in {
         400: "The request is not understood.",
         401: "A token is missing.",

@@ -198,11 +198,16 @@ def test_matches_join_the_same_points(client: TestClient, photo: bytes) -> None:
 def test_the_map_comes_when_it_is_made(client: TestClient) -> None:
     deadline = time.monotonic() + 60
     while (answer := client.get("/api/v1/map")).status_code == 202:
-        assert 0 <= answer.json()["progress"] <= 1
+        assert answer.json()["seconds"] >= 0
         assert time.monotonic() < deadline
     found = answer.json()
     assert sorted(point["id"] for point in found["points"]) == sorted(map(str, range(PHOTOS)))
     assert all(0 <= point["x"] <= 1 and 0 <= point["y"] <= 1 for point in found["points"])
+    for point in found["points"]:
+        known = client.get(f"/api/v1/photos/{point['id']}").json()
+        assert {name: point[name] for name in ("name", "label", "thumbnail")} == {
+            name: known[name] for name in ("name", "label", "thumbnail")
+        }
 
 
 def test_health_readiness_and_metrics(client: TestClient, photo: bytes) -> None:

@@ -120,12 +120,13 @@ def create_router(service: Service) -> APIRouter:
         (found, seconds), cached = await service.matching.match(a, b, _box(asked.box))
         return _matched(service, (a, b), found, seconds, cached)
 
-    @router.get("/map", responses={202: {"model": schemas.Progress}})
+    @router.get("/map", responses={202: {"model": schemas.Unfinished}})
     async def collection_map() -> schemas.MapAnswer:
         """Give every photo a place, alike ones close together; 202 while that is worked out."""
         found = service.explorer.ask(len(service.collection))
         if found is None:
-            return JSONResponse({"progress": 0.0}, 202)  # type: ignore[return-value]
+            since = round(service.explorer.seconds, 1)
+            return JSONResponse({"seconds": since}, 202)  # type: ignore[return-value]
         answer = await service.threads.run(service.map_page, found)
         return Response(answer, media_type="application/json")  # type: ignore[return-value]
 

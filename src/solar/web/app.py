@@ -52,7 +52,7 @@ def create_app(
         An ASGI app; `app.state.service` is what it works with.
 
     Raises:
-        SolarError: Photos are to be added, and there is no folder for them.
+        SolarError: An index has no vectors, or photos are to be added and there is no folder.
     """
     settings = settings or WebSettings()
     service = Service(index, models, settings)

@@ -224,8 +224,11 @@ class MapPoint(BaseModel):
     """A photo's place on the map."""
 
     id: str
-    x: float = Field(ge=0, le=1)
-    y: float = Field(ge=0, le=1)
+    name: str
+    label: str | None = None
+    thumbnail: str
+    x: float = Field(ge=0, le=1, description="From left to right.")
+    y: float = Field(ge=0, le=1, description="From top to bottom.")
 
 
 class MapAnswer(BaseModel):
@@ -235,10 +238,10 @@ class MapAnswer(BaseModel):
     method: str
 
 
-class Progress(BaseModel):
+class Unfinished(BaseModel):
     """Not done yet: ask again."""
 
-    progress: float = Field(ge=0, le=1)
+    seconds: float = Field(ge=0, description="For how long it has been worked on.")
 
 
 class JobStarted(BaseModel):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from solar.errors import SolarError
 from solar.search import Index
 from solar.search.engine import NoIndexError
+from solar.search.index import MILVUS
 from solar.web.settings import WebSettings
 
 if TYPE_CHECKING:
@@ -57,14 +58,14 @@ def serve(
 
     from solar.web.app import create_app
 
-    wanted = WebSettings(name=Path(address).stem, **settings)
+    wanted = WebSettings(name=collection_name(address), **settings)
     check_exposure(host, wanted)
     with Index.open(address, model=model) as index:
         models = dict(comparison(index, wanted, other) for other in compare)
         app = create_app(index, models=models, settings=wanted)
         with _listening(host, port) as listening:
             shown = _shown(listening, host)
-            sys.stdout.write(f"{index.made.root or address}: {len(index):,} photos at {shown}\n")
+            sys.stdout.write(f"{index.made.root or wanted.name}: {len(index):,} photos at {shown}\n")
             sys.stdout.flush()
             if open_browser and not webbrowser.open(shown):
                 sys.stderr.write("No browser could be opened.\n")
@@ -80,6 +81,15 @@ def serve(
             server = uvicorn.Server(config)
             server.capture_signals = partial(_until_signalled, server)  # type: ignore[method-assign]
             server.run([listening])
+
+
+def collection_name(address: str) -> str:
+    """What to call the collection at an address, without the password that may be in that."""
+    if not address.startswith(MILVUS):
+        return Path(address).stem
+    from solar.search.milvus_address import parse_address
+
+    return parse_address(address).collection
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from running import solar
-from web_server import served
+from web_server import running, served
 from web_visits import PHOTOS, Home
 
 from solar.errors import SolarError
@@ -125,6 +125,12 @@ def test_a_collection_of_milvus_is_served_like_a_folder(home: Home, tmp_path: Pa
         best = found["hits"][1]["id"]
         matched = ask(host, port, "/api/v1/matches", {"a": "3", "b": best})
         assert matched["keypoints"][0] > 0
+
+
+def test_the_demo_serves_its_sample_where_that_is_wanted(tmp_path: Path) -> None:
+    sample = ("--landmarks", 2, "--views", 2, "-o", tmp_path)
+    with running("demo", "--serve", *sample) as (_, host, port):
+        assert ask(host, port, "/api/v1/info")["photos"] == 4
 
 
 def test_an_address_gives_the_name_and_no_password() -> None:

@@ -65,10 +65,12 @@ def serve(
         app = create_app(index, models=models, settings=wanted)
         with _listening(host, port) as listening:
             shown = _shown(listening, host)
-            sys.stdout.write(f"{index.made.root or wanted.name}: {len(index):,} photos at {shown}\n")
+            sys.stdout.write(
+                f"{index.made.root or wanted.name}: {len(index):,} photos at {shown}\n"
+            )
             sys.stdout.flush()
-            if open_browser and not webbrowser.open(shown):
-                sys.stderr.write("No browser could be opened.\n")
+            if open_browser:
+                _open_page(shown)
             config = uvicorn.Config(
                 app,
                 http="h11",
@@ -81,6 +83,16 @@ def serve(
             server = uvicorn.Server(config)
             server.capture_signals = partial(_until_signalled, server)  # type: ignore[method-assign]
             server.run([listening])
+
+
+def _open_page(address: str) -> None:
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return
+    # One that is no graphical one would take the terminal, and wait for what has not begun.
+    if type(browser) is not webbrowser.GenericBrowser:
+        browser.open(address)
 
 
 def collection_name(address: str) -> str:

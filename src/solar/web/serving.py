@@ -88,11 +88,12 @@ def serve(
 def _open_page(address: str) -> None:
     try:
         browser = webbrowser.get()
+        # A text browser would take the terminal, and wait for a server that does not answer yet.
+        opened = type(browser) is not webbrowser.GenericBrowser and browser.open(address)
     except webbrowser.Error:
-        return
-    # One that is no graphical one would take the terminal, and wait for what has not begun.
-    if type(browser) is not webbrowser.GenericBrowser:
-        browser.open(address)
+        opened = False
+    if not opened:
+        sys.stderr.write("No browser could be opened.\n")
 
 
 def collection_name(address: str) -> str:

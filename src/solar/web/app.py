@@ -22,6 +22,7 @@ from solar.web.problems import WebError
 from solar.web.schemas import Health
 from solar.web.service import Service
 from solar.web.settings import WebSettings
+from solar.web.work import keep_tidy
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -59,9 +60,10 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        loading = asyncio.create_task(service.open())
+        tasks = [asyncio.create_task(work) for work in (service.open(), keep_tidy())]
         yield
-        loading.cancel()
+        for task in tasks:
+            task.cancel()
         await service.adder.close()
         await asyncio.to_thread(service.close)
 

@@ -116,7 +116,6 @@ class SearchRequest(Asked):
     verify: bool = Field(False, description="Geometric verification of the best fifty.")
     model: str | None = Field(None, max_length=500, description="One of `info`'s; the first.")
     filter: Filter | None = None
-    min_score: float | None = Field(None, allow_inf_nan=False)
 
 
 class HitInfo(BaseModel):

@@ -122,7 +122,7 @@ def test_a_failure_is_the_servers_sentence_and_a_way_on(site: str, visit: Visit)
     page = visit(f"{site}#/?q=99999", expected=("404",))
     page.locator(".results .problem").wait_for()
     assert page.locator(".results .problem p").text_content().endswith(".")
-    assert page.get_by_role("button", name="Try again").is_visible()
+    assert page.get_by_role("button", name="Try again").count() == 0  # it would not help
     page.shoot("no-such-photo")
     page.get_by_role("link", name="Start again").click()
     page.locator(".browse .card").first.wait_for()

@@ -1,5 +1,6 @@
 # Two commands do everything on a fresh machine with Python 3.11 or newer:
-#   make demo   installs solar into .venv/demo and runs its main job
+#   make demo   installs solar into .venv/demo and runs its main job; on a terminal it then opens
+#               the web app (SERVE=0 make demo does not, SERVE=1 does so anywhere)
 #   make test   installs what the tests need into .venv/test, then lints, type-checks and tests
 PYTHON ?= python3
 PYTEST_ARGS ?= -n 2
@@ -11,8 +12,10 @@ TEST_EXTRAS := dev,heic,dask,export,milvus,show,train,local,web
 
 .PHONY: demo test lint format clean
 
+# Where nobody sits at a terminal a server would never end: only the command for it is printed.
 demo: $(DEMO)/.ready
-	$(DEMO)/bin/solar demo
+	@if [ "$${SERVE:-}" = 1 ] || { [ -z "$${SERVE:-}$${CI:-}" ] && [ -t 0 ] && [ -t 1 ]; }; then \
+	  $(DEMO)/bin/solar demo --serve; else $(DEMO)/bin/solar demo; fi
 
 test: lint
 	$(TEST)/bin/python -m pytest $(PYTEST_ARGS)
@@ -27,7 +30,7 @@ format: $(TEST)/.ready
 	$(TEST)/bin/ruff format .
 
 $(DEMO)/.ready: pyproject.toml constraints.txt
-	$(call install,$(DEMO),.)
+	$(call install,$(DEMO),.[web])
 
 $(TEST)/.ready: pyproject.toml constraints.txt
 	$(call install,$(TEST),.[$(TEST_EXTRAS)])

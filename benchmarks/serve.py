@@ -8,8 +8,12 @@ pixels, one scale.
 
 Every visitor uploads a photo, searches with it and with a part of it, scrolls on, looks at eight
 thumbnails, and searches with one of the photos found; then again. A 503 is waited out as
-`Retry-After` says. Visitors and server share the machine. Memory is the server's own, without
-mapped files.
+`Retry-After` says. Visitors and server share the machine.
+
+Memory is the server's own, without mapped files, looked at every second or so. What the server
+keeps on purpose (uploaded queries, pictures, rankings: each within a budget, as its own metrics
+tell) grows until it fills its budgets, so flat is what memory less that should be. The first third
+of the time is warm-up; the last third over the middle one says whether anything else grows.
 """
 
 import argparse
@@ -36,6 +40,7 @@ from memory import own_memory
 
 DISTINCT = 200
 BOUNDARY = "----photo"
+SAMPLE = 1.0  # seconds between two looks at the memory
 
 
 def make_index(root: Path, photos: int) -> tuple[Path, list[bytes]]:
@@ -175,9 +180,9 @@ def measure(index: Path, photos: list[bytes], clients: int, seconds: float, queu
         for visitor in visitors:
             visitor.start()
         memory = []
-        for moment in np.linspace(seconds / 6, seconds, 6):
-            time.sleep(max(0.0, started + moment - time.perf_counter()))
-            memory.append(own_memory(process))
+        while (elapsed := time.perf_counter() - started) < seconds:
+            memory.append((own_memory(process), kept(metrics(host, port))))
+            time.sleep(min(SAMPLE, seconds - elapsed))
         for visitor in visitors:
             visitor.done.set()
         for visitor in visitors:
@@ -209,10 +214,25 @@ def measure(index: Path, photos: list[bytes], clients: int, seconds: float, queu
         "queries_a_forward_pass": round(
             numbers["solar_batch_size_sum"] / numbers["solar_batch_size_count"], 2
         ),
-        "memory_MiB": {
-            "before": round(before / 2**20),
-            "during": [round(one / 2**20) for one in memory],
-        },
+        "memory_MiB": {"before": round(before / 2**20), **flatness(np.array(memory) / 2**20)},
+    }
+
+
+def kept(numbers: dict[str, float]) -> float:
+    """Bytes that the server says it keeps."""
+    return sum(value for name, value in numbers.items() if name.endswith("_bytes"))
+
+
+def flatness(looks: "np.ndarray[Any, Any]") -> dict[str, Any]:
+    """What looks (n, 2) at the memory and at what is kept of it, in MiB, say together."""
+    rest = looks[:, 0] - looks[:, 1]
+    thirds = [float(np.median(third)) for third in np.array_split(rest, 3)]
+    return {
+        "most": round(looks[:, 0].max()),
+        "kept_at_the_end": round(looks[-1, 1]),
+        "without_kept_medians_of_thirds": [round(third) for third in thirds],
+        "last_third_over_middle": round(thirds[2] / thirds[1], 3),
+        "during": looks[:, 0].round().astype(int).tolist(),
     }
 
 

@@ -11,8 +11,15 @@ from urllib.parse import urlsplit
 
 @contextlib.contextmanager
 def served(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
-    """A running server, its host and its port."""
-    command = [sys.executable, "-c", "from solar.cli import main; main()", "serve", "--port", "0"]
+    """A running `solar serve`, its host and its port."""
+    with running("serve", "--port", 0, *arguments) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def running(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
+    """A running `solar …` that serves, its host and its port."""
+    command = [sys.executable, "-c", "from solar.cli import main; main()"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
     process = subprocess.Popen(
         [*command, *map(str, arguments)],
@@ -23,9 +30,11 @@ def served(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str, int
     )
     try:
         assert process.stdout is not None
-        line = process.stdout.readline()
-        found = re.search(r"http://\S+/", line)
-        assert found, line + process.communicate()[1]
+        found = None
+        for line in process.stdout:
+            if found := re.search(r"http://\S+/", line):
+                break
+        assert found, process.communicate()[1]
         address = urlsplit(found[0])
         yield process, str(address.hostname), int(address.port or 0)
     finally:

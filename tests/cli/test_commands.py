@@ -106,10 +106,12 @@ def test_models_can_be_read_by_a_program() -> None:
     assert {"name", "dim", "parameters", "trained_on", "reported", "here"} <= set(entries[0])
 
 
-def test_demo_describes_generated_photos() -> None:
-    out = solar("demo", "--landmarks", 2, "--views", 2).stdout
-    assert "4 generated photos of 2 buildings" in out
-    assert out.count("100.0") == 4  # every photo is most similar to itself
+def test_demo_describes_generated_photos_and_says_how_to_see_them(tmp_path: Path) -> None:
+    for _ in range(2):  # what is there already is not made again
+        out = solar("demo", "--landmarks", 2, "--views", 2, "-o", tmp_path).stdout
+        assert "4 generated photos of 2 buildings" in out
+        assert out.count("100.0") == 4  # every photo is most similar to itself
+        assert f"solar serve {tmp_path / '2x2' / 'sample.solar'} --open" in out
 
 
 @pytest.mark.parametrize(

@@ -117,8 +117,8 @@ def test_filters_leave_out_photos(client: TestClient, photo: bytes) -> None:
     by_name = search(client, identity, filter={"name_contains": "VIEW-002"})
     assert names(by_name) == [n for n in names(everything) if "view-002" in n]
     least = everything["hits"][3]["score"] - 1e-6
-    for options in ({"min_score": least}, {"filter": {"min_score": least}}):
-        assert names(search(client, identity, **options)) == names(everything)[:4]
+    by_score = search(client, identity, filter={"min_score": least})
+    assert names(by_score) == names(everything)[:4]
 
 
 def test_expansion_tells_who_moved(client: TestClient, photo: bytes) -> None:
@@ -198,11 +198,16 @@ def test_matches_join_the_same_points(client: TestClient, photo: bytes) -> None:
 def test_the_map_comes_when_it_is_made(client: TestClient) -> None:
     deadline = time.monotonic() + 60
     while (answer := client.get("/api/v1/map")).status_code == 202:
-        assert 0 <= answer.json()["progress"] <= 1
+        assert answer.json()["seconds"] >= 0
         assert time.monotonic() < deadline
     found = answer.json()
     assert sorted(point["id"] for point in found["points"]) == sorted(map(str, range(PHOTOS)))
     assert all(0 <= point["x"] <= 1 and 0 <= point["y"] <= 1 for point in found["points"])
+    for point in found["points"]:
+        known = client.get(f"/api/v1/photos/{point['id']}").json()
+        assert {name: point[name] for name in ("name", "label", "thumbnail")} == {
+            name: known[name] for name in ("name", "label", "thumbnail")
+        }
 
 
 def test_health_readiness_and_metrics(client: TestClient, photo: bytes) -> None:

@@ -7,22 +7,27 @@ import signal
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from running import solar
-from web_server import served
+from web_server import running, served
 from web_visits import PHOTOS, Home
 
 from solar.errors import SolarError
-from solar.web.serving import check_exposure, comparison
+from solar.web.serving import check_exposure, collection_name, comparison
 from solar.web.settings import WebSettings
 
 GIB = 2**30
 
 
-def ask(host: str, port: int, path: str) -> dict[str, object]:
+def ask(host: str, port: int, path: str, sent: dict[str, Any] | None = None) -> dict[str, Any]:
     connection = http.client.HTTPConnection(host, port, timeout=60)
-    connection.request("GET", path)
+    if sent is None:
+        connection.request("GET", path)
+    else:
+        headers = {"Content-Type": "application/json"}
+        connection.request("POST", path, json.dumps(sent), headers)
     answer = json.loads(connection.getresponse().read())
     connection.close()
     return answer
@@ -95,6 +100,42 @@ def test_a_port_that_is_taken_is_one_sentence(home: Home) -> None:
     assert "choose another --port" in done.stderr
     assert done.stderr.count("\n") == 1
     assert "is not an index" in solar("serve", home / "photos", expect=2).stderr
+
+
+def test_an_index_of_local_features_is_refused_in_one_sentence(home: Home, tmp_path: Path) -> None:
+    pytest.importorskip("cv2", reason="pip install 'solar-retrieval[local]'")
+    built = ("--method", "asmk", "--words", 16, "-o", tmp_path / "photos.asmk")
+    solar("index", "build", home / "photos", *built)
+    done = solar("serve", tmp_path / "photos.asmk", "--port", 0, expect=2)
+    assert "takes one vector a photo" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_collection_of_milvus_is_served_like_a_folder(home: Home, tmp_path: Path) -> None:
+    pytest.importorskip("milvus_lite", reason="pip install 'solar-retrieval[milvus]'")
+    from solar.search import Index
+
+    address = f"milvus://{tmp_path}/photos.db?collection=holidays"
+    with Index.open(home / "model.solar") as index:
+        index.copy(address).close()
+    with served(address, "--rate", 0) as (_, host, port):
+        assert ask(host, port, "/api/v1/info")["name"] == "holidays"
+        found = ask(host, port, "/api/v1/search", {"photo": "3", "k": 5})
+        assert found["hits"][0]["id"] == "3"
+        best = found["hits"][1]["id"]
+        matched = ask(host, port, "/api/v1/matches", {"a": "3", "b": best})
+        assert matched["keypoints"][0] > 0
+
+
+def test_the_demo_serves_its_sample_where_that_is_wanted(tmp_path: Path) -> None:
+    sample = ("--landmarks", 2, "--views", 2, "-o", tmp_path)
+    with running("demo", "--serve", *sample) as (_, host, port):
+        assert ask(host, port, "/api/v1/info")["photos"] == 4
+
+
+def test_an_address_gives_the_name_and_no_password() -> None:
+    assert collection_name("rome/photos.solar") == "photos"
+    assert collection_name("milvus://me:secret@host:19530/photos?index=HNSW") == "photos"
 
 
 def test_strangers_may_not_write() -> None:

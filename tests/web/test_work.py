@@ -1,12 +1,15 @@
 import asyncio
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 from fastapi.testclient import TestClient
 from web_visits import Open, upload
 
+from solar.web import work
 from solar.web.eyes import Eye
 from solar.web.problems import BusyError
 from solar.web.work import NetworkThread, Threads
@@ -161,3 +164,26 @@ def test_a_full_queue_says_when_to_come_back(
         assert client.get("/healthz").status_code == 200  # the event loop is free
         gate.opened.set()
         assert [answer.result().status_code for answer in answers] == [200] * 6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems take memory back themselves")
+def test_memory_is_given_back_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    twice = asyncio.Event()
+
+    async def tidy() -> None:
+        task = asyncio.create_task(work.keep_tidy())
+        await asyncio.wait_for(twice.wait(), 30)
+        task.cancel()
+
+    def trim(pad: int) -> None:
+        calls.append(pad)
+        if len(calls) == 2:
+            loop.call_soon_threadsafe(twice.set)
+
+    monkeypatch.setattr(work.ctypes, "CDLL", lambda _: SimpleNamespace(malloc_trim=trim))
+    monkeypatch.setattr(work, "_TIDY", 0.0)
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(tidy())
+    loop.close()
+    assert calls[:2] == [0, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from enum import IntEnum
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -120,12 +121,13 @@ def create_router(service: Service) -> APIRouter:
         (found, seconds), cached = await service.matching.match(a, b, _box(asked.box))
         return _matched(service, (a, b), found, seconds, cached)
 
-    @router.get("/map", responses={202: {"model": schemas.Progress}})
+    @router.get("/map", responses={202: {"model": schemas.Unfinished}})
     async def collection_map() -> schemas.MapAnswer:
         """Give every photo a place, alike ones close together; 202 while that is worked out."""
         found = service.explorer.ask(len(service.collection))
         if found is None:
-            return JSONResponse({"progress": 0.0}, 202)  # type: ignore[return-value]
+            since = round(service.explorer.seconds, 1)
+            return JSONResponse({"seconds": since}, 202)  # type: ignore[return-value]
         answer = await service.threads.run(service.map_page, found)
         return Response(answer, media_type="application/json")  # type: ignore[return-value]
 
@@ -190,7 +192,6 @@ def _matched(
 
 def _wanted(service: Service, asked: schemas.SearchRequest, seen: Seen) -> Wanted:
     only = asked.filter or schemas.Filter.model_construct()
-    scores = [s for s in (asked.min_score, only.min_score) if s is not None]
     return Wanted(
         seen,
         service.eye(asked.model),
@@ -199,7 +200,7 @@ def _wanted(service: Service, asked: schemas.SearchRequest, seen: Seen) -> Wante
         asked.verify,
         only.label,
         only.name_contains or None,
-        max(scores, default=None),
+        only.min_score,
         depth_for(asked.offset + asked.k + 1),
     )
 
@@ -231,30 +232,22 @@ def _jpeg(data: bytes) -> Response:
     )
 
 
-class _form:  # noqa: N801 - used like a function
+@asynccontextmanager
+async def _form(request: Request, field: str, most: int) -> AsyncIterator[list[UploadFile]]:
     """The files of one field of a multipart body; closed, and so deleted, at the end."""
-
-    def __init__(self, request: Request, field: str, most: int) -> None:
-        self._request, self._field, self._most = request, field, most
-
-    async def __aenter__(self) -> list[UploadFile]:
-        kind = self._request.headers.get("content-type", "")
-        if not kind.startswith("multipart/form-data"):
-            raise WebError(415, f"Send photos as multipart/form-data in the field {self._field!r}.")
-        try:
-            self._data = await self._request.form(max_files=self._most, max_fields=10)
-        except (MultiPartException, KeyError, ValueError) as error:
-            raise WebError(400, f"The form cannot be read: {_sentence(error)}") from error
-        files = [
-            value for value in self._data.getlist(self._field) if isinstance(value, UploadFile)
-        ]
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise WebError(415, f"Send photos as multipart/form-data in the field {field!r}.")
+    try:
+        data = await request.form(max_files=most, max_fields=10)
+    except (MultiPartException, KeyError, ValueError) as error:
+        raise WebError(400, f"The form cannot be read: {_sentence(error)}") from error
+    try:
+        files = [value for value in data.getlist(field) if isinstance(value, UploadFile)]
         if not files:
-            await self._data.close()
-            raise WebError(422, f"There is no photo in the field {self._field!r}: send one.")
-        return files
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._data.close()
+            raise WebError(422, f"There is no photo in the field {field!r}: send one.")
+        yield files
+    finally:
+        await data.close()
 
 
 def _sentence(error: Exception) -> str:

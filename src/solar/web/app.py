@@ -22,6 +22,7 @@ from solar.web.problems import WebError
 from solar.web.schemas import Health
 from solar.web.service import Service
 from solar.web.settings import WebSettings
+from solar.web.work import keep_tidy
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -52,16 +53,17 @@ def create_app(
         An ASGI app; `app.state.service` is what it works with.
 
     Raises:
-        SolarError: Photos are to be added, and there is no folder for them.
+        SolarError: An index has no vectors, or photos are to be added and there is no folder.
     """
     settings = settings or WebSettings()
     service = Service(index, models, settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        loading = asyncio.create_task(service.open())
+        tasks = [asyncio.create_task(work) for work in (service.open(), keep_tidy())]
         yield
-        loading.cancel()
+        for task in tasks:
+            task.cancel()
         await service.adder.close()
         await asyncio.to_thread(service.close)
 

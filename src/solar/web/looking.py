@@ -135,6 +135,12 @@ class Explorer:
         self._index = index
         self._task: asyncio.Task[CollectionMap] | None = None
         self._photos = -1
+        self._since = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """For how long the map has been made."""
+        return perf_counter() - self._since
 
     def ask(self, photos: int) -> CollectionMap | None:
         """The map, or None while it is being made; made anew when the number of photos changed.
@@ -145,7 +151,7 @@ class Explorer:
         from solar.show.collection_map import map_index
 
         if self._task is None or (self._task.done() and self._photos != photos):
-            self._photos = photos
+            self._photos, self._since = photos, perf_counter()
             self._task = asyncio.create_task(asyncio.to_thread(map_index, self._index))
         if not self._task.done():
             return None

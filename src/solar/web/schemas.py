@@ -116,7 +116,6 @@ class SearchRequest(Asked):
     verify: bool = Field(False, description="Geometric verification of the best fifty.")
     model: str | None = Field(None, max_length=500, description="One of `info`'s; the first.")
     filter: Filter | None = None
-    min_score: float | None = Field(None, allow_inf_nan=False)
 
 
 class HitInfo(BaseModel):
@@ -224,8 +223,11 @@ class MapPoint(BaseModel):
     """A photo's place on the map."""
 
     id: str
-    x: float = Field(ge=0, le=1)
-    y: float = Field(ge=0, le=1)
+    name: str
+    label: str | None = None
+    thumbnail: str
+    x: float = Field(ge=0, le=1, description="From left to right.")
+    y: float = Field(ge=0, le=1, description="From top to bottom.")
 
 
 class MapAnswer(BaseModel):
@@ -235,10 +237,10 @@ class MapAnswer(BaseModel):
     method: str
 
 
-class Progress(BaseModel):
+class Unfinished(BaseModel):
     """Not done yet: ask again."""
 
-    progress: float = Field(ge=0, le=1)
+    seconds: float = Field(ge=0, description="For how long it has been worked on.")
 
 
 class JobStarted(BaseModel):
@@ -270,8 +272,19 @@ class Health(BaseModel):
     status: Literal["ok", "starting"]
 
 
+_WAIT = {
+    "Retry-After": {
+        "description": "Seconds to wait.",
+        "required": True,
+        "schema": {"type": "integer", "minimum": 1},
+    }
+}
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Error, "description": text}
+    status: {
+        "model": Error,
+        "description": text,
+        **({"headers": _WAIT} if "Retry-After" in text else {}),
+    }
     for status, text in {
         400: "The request is not understood.",
         401: "A token is missing.",

@@ -49,11 +49,16 @@ class Service:
         index: The collection.
         models: More indexes of the same photos, by the names of the models that made them.
         settings: How to behave.
+
+    Raises:
+        SolarError: An index has no vectors, or photos are to be added and there is no folder.
     """
 
     def __init__(
         self, index: Index, models: Mapping[str, Index] | None, settings: WebSettings
     ) -> None:
+        for one in (index, *(models or {}).values()):
+            _check_vectors(one)
         self.settings = settings
         self.keys = Keys(settings.token)
         self.metrics = Metrics()
@@ -254,8 +259,17 @@ class Service:
         step = max(1, -(-len(found.paths) // _POINTS))
         numbers = self.collection.numbers(found.paths[::step])
         points = [
-            {"id": str(number), "x": round(float(x), 5), "y": round(float(y), 5)}
-            for number, (x, y) in zip(numbers, found.points[::step], strict=True)
+            {
+                "id": str(number),
+                "name": path,
+                "label": self.collection.label(path),
+                "thumbnail": self.addresses(str(number), version_of(path))["thumbnail"],
+                "x": round(float(x), 5),
+                "y": round(float(y), 5),
+            }
+            for number, path, (x, y) in zip(
+                numbers, found.paths[::step], found.points[::step], strict=True
+            )
             if number is not None
         ]
         return json.dumps({"points": points, "method": found.method})
@@ -292,6 +306,15 @@ class Service:
         show("solar_attention_bytes", "Memory of attention kept.", lambda: self.attention.nbytes)
         show("solar_match_bytes", "Memory of matches kept.", lambda: self.matching.nbytes)
         show("solar_ranking_bytes", "Memory of rankings kept.", lambda: self.searcher.bytes)
+
+
+def _check_vectors(index: Index) -> None:
+    """Refuse an index that is searched otherwise: maps, expansion and adding take vectors."""
+    if getattr(index.engine, "compress", "") == "asmk":
+        raise SolarError(
+            "This index compares local features (ASMK), and the web app takes one vector a photo: "
+            "search it with `solar search`, or build an index with --model for the web app."
+        )
 
 
 def _has_cv2() -> bool:

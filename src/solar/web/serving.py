@@ -17,6 +17,7 @@ from solar.errors import SolarError
 from solar.search import Index
 from solar.search.asmk_engine import need_vectors
 from solar.search.engine import NoIndexError
+from solar.search.index import MILVUS
 from solar.web.settings import WebSettings
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def serve(
 
     from solar.web.app import create_app
 
-    wanted = WebSettings(name=Path(address).stem, **settings)
+    wanted = WebSettings(name=collection_name(address), **settings)
     check_exposure(host, wanted)
     with Index.open(address, model=model) as index:
         need_vectors(index.engine)
@@ -66,10 +67,12 @@ def serve(
         app = create_app(index, models=models, settings=wanted)
         with _listening(host, port) as listening:
             shown = _shown(listening, host)
-            sys.stdout.write(f"{index.made.root or address}: {len(index):,} photos at {shown}\n")
+            sys.stdout.write(
+                f"{index.made.root or wanted.name}: {len(index):,} photos at {shown}\n"
+            )
             sys.stdout.flush()
-            if open_browser and not webbrowser.open(shown):
-                sys.stderr.write("No browser could be opened.\n")
+            if open_browser:
+                _open_page(shown)
             config = uvicorn.Config(
                 app,
                 http="h11",
@@ -82,6 +85,26 @@ def serve(
             server = uvicorn.Server(config)
             server.capture_signals = partial(_until_signalled, server)  # type: ignore[method-assign]
             server.run([listening])
+
+
+def _open_page(address: str) -> None:
+    try:
+        browser = webbrowser.get()
+        # A text browser would take the terminal, and wait for a server that does not answer yet.
+        opened = type(browser) is not webbrowser.GenericBrowser and browser.open(address)
+    except webbrowser.Error:
+        opened = False
+    if not opened:
+        sys.stderr.write("No browser could be opened.\n")
+
+
+def collection_name(address: str) -> str:
+    """What to call the collection at an address, without the password that may be in that."""
+    if not address.startswith(MILVUS):
+        return Path(address).stem
+    from solar.search.milvus_address import parse_address
+
+    return parse_address(address).collection
 
 
 @contextmanager

@@ -28,7 +28,8 @@ export function boxEditor(photo, changed) {
   let settling = 0;
 
   function show(next) {
-    box = next;
+    // An address may name a box that the photo ends in.
+    box = next && boxes.between(next.slice(0, 2), next.slice(2), photo);
     frame.hidden = !box;
     stage.classList.toggle("boxed", Boolean(box));
     if (!box) return;

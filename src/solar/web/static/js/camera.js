@@ -2,14 +2,15 @@
 
 const FARTHEST = 0.6;
 const CLOSEST = 400;
-const MARGIN = 48;
+// Half a photo of the map, which the outermost ones need around them.
+const MARGIN = 64;
 
 /** How all points fill a window of this size; only what is near what has a meaning, so it may be stretched. */
 export function fitted(points, width, height) {
   const spread = (values, room) => {
     const low = values.reduce((a, b) => Math.min(a, b), Infinity);
     const range = values.reduce((a, b) => Math.max(a, b), -Infinity) - low;
-    const size = range ? Math.max(80, room - 2 * MARGIN) / range : 1;
+    const size = range ? (room - 2 * Math.min(MARGIN, 0.12 * room)) / range : 1;
     return { size, from: (room - range * size) / 2 - low * size };
   };
   const across = spread(

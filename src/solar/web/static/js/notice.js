@@ -16,14 +16,14 @@ export function say(sentence) {
   document.getElementById("spoken").textContent = sentence;
 }
 
-/** A failure in place of what could not be shown. */
+/** A failure in place of what could not be shown; what is gone is not worth trying again. */
 export function problem(error, again = null) {
   return el(
     "div.problem",
     { role: "alert" },
     icon("photo"),
     el("p", {}, error.message),
-    again && button("Try again", { on: again }),
+    again && error.status !== 404 && button("Try again", { on: again }),
   );
 }
 

@@ -1,7 +1,5 @@
 // Pictures for a canvas: asked for a few at a time, those wanted last first.
 
-import { photo } from "./photos.js";
-
 const AT_ONCE = 6;
 const KEPT = 600;
 
@@ -11,12 +9,12 @@ export function thumbnails(arrived) {
   let wanted = [];
   let loading = 0;
 
-  async function load(id) {
+  async function load({ id, thumbnail }) {
     loading += 1;
     const image = new Image();
     pictures.set(id, { image, ready: false });
     try {
-      image.src = (await photo(id)).thumbnail;
+      image.src = thumbnail;
       await image.decode();
       pictures.get(id).ready = true;
       arrived();
@@ -29,8 +27,8 @@ export function thumbnails(arrived) {
 
   function next() {
     while (loading < AT_ONCE && wanted.length) {
-      const id = wanted.shift();
-      if (!pictures.has(id)) load(id);
+      const point = wanted.shift();
+      if (!pictures.has(point.id)) load(point);
     }
     for (const id of pictures.keys()) {
       if (pictures.size <= KEPT) break;
@@ -42,8 +40,8 @@ export function thumbnails(arrived) {
     /** The picture of a photo, or null while it is not there. */
     get: (id) => (pictures.get(id)?.ready ? pictures.get(id).image : null),
     /** Says which ones would be drawn now. */
-    want(ids) {
-      wanted = ids.filter((id) => !pictures.has(id));
+    want(points) {
+      wanted = points.filter(({ id }) => !pictures.has(id));
       next();
     },
   };

@@ -16,7 +16,7 @@ export function duration(seconds) {
 }
 
 export function bytes(size) {
-  return size < 2 ** 20 ? `${Math.ceil(size / 2 ** 10)} KiB` : `${(size / 2 ** 20).toFixed(1)} MiB`;
+  return size < 2 ** 20 ? `${Math.ceil(size / 2 ** 10)} KiB` : `${+(size / 2 ** 20).toFixed(1)} MiB`;
 }
 
 /** The last part of a path. */

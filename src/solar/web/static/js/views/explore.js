@@ -6,7 +6,6 @@ import { thumbnail } from "../card.js";
 import { button, el, style } from "../dom.js";
 import { drawMap, pictureSize, visible } from "../map_canvas.js";
 import { nothing, problem, say } from "../notice.js";
-import { photo } from "../photos.js";
 import * as route from "../route.js";
 import { thumbnails } from "../thumbnails.js";
 import { counted, shortName } from "../words.js";
@@ -39,7 +38,7 @@ export function explore(root) {
     try {
       let answer = await get("/map", { signal: control.signal });
       while (answer.unfinished) {
-        note.textContent = "Arranging the photos: alike ones come close together…";
+        note.textContent = `Arranging the photos, alike ones close together: ${Math.round(answer.seconds)} s so far…`;
         await new Promise((resolve) => setTimeout(resolve, AGAIN));
         answer = await get("/map", { signal: control.signal });
       }
@@ -116,7 +115,7 @@ function chart(holder, points) {
       due = 0;
       const seen = visible(camera, points, size.width, size.height);
       const wide = pictureSize(seen.length, size.width, size.height);
-      if (wide) pictures.want(seen.map((point) => point.id));
+      if (wide) pictures.want(seen);
       drawMap(canvas, { camera, points: seen, size: wide, picture: pictures.get, chosen, colours });
       canvas.dataset.pictures = wide ? seen.filter((point) => pictures.get(point.id)).length : 0;
       remembered = { camera, points: points.length };
@@ -168,19 +167,17 @@ function chart(holder, points) {
     move(cameras.zoomed(camera, factor, at));
 
   /** Shows a photo's card beside its place. */
-  async function choose(point) {
+  function choose(point) {
     if (chosen === point) return;
     chosen = point;
     card.hidden = true;
     canvas.classList.toggle("over", Boolean(point));
     draw();
     if (!point) return;
-    const found = await photo(point.id).catch(() => null);
-    if (chosen !== point || !found) return;
     card.replaceChildren(
-      thumbnail(found),
-      el("span", {}, shortName(found.name)),
-      ...(found.label ? [el("small", {}, found.label)] : []),
+      thumbnail(point),
+      el("span", {}, shortName(point.name)),
+      ...(point.label ? [el("small", {}, point.label)] : []),
     );
     const [x, y] = cameras.toScreen(camera, point);
     card.hidden = false;
@@ -188,7 +185,7 @@ function chart(holder, points) {
       left: `${Math.min(Math.max(x + 18, 8), size.width - card.offsetWidth - 8)}px`,
       top: `${Math.min(Math.max(y + 18, 8), size.height - card.offsetHeight - 8)}px`,
     });
-    say(found.name);
+    say(point.name);
   }
 
   const open = (point) => point && route.go(route.address("search", [], { q: point.id }));

@@ -107,7 +107,10 @@ function looking(root, shared, id, first) {
     ),
   );
 
-  photo(id).then(build, (error) => trouble.append(problem(error)));
+  photo(id).then(build, (error) => {
+    for (const part of [stage, controls, facts]) part.remove();
+    trouble.replaceChildren(problem(error));
+  });
 
   function build(found) {
     shown = found;

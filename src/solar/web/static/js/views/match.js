@@ -59,8 +59,8 @@ function matching(root, a, b, params) {
         ...(some
           ? [toggle("Lines", null, true, (on) => pair.classList.toggle("points-only", !on))]
           : []),
-        linkButton("Search with the right one", route.address("search", [], { q: b }), "search"),
-        linkButton("Look into it", route.address("look", [b]), "look"),
+        linkButton("Search with the result", route.address("search", [], { q: b }), "search"),
+        linkButton("Look into the result", route.address("look", [b]), "look"),
       );
     },
     (error) => {

@@ -175,7 +175,7 @@ def test_a_token_lets_in_and_photos_can_be_added(
     page.locator(".facts", has_text="2 photos added, 1 could not be.").wait_for()
     assert page.locator(".failures li b").all_text_contents() == ["letter.jpg"]
     page.locator(".card").nth(1).wait_for()
-    page.get_by_text(f"{PHOTOS + 2}").wait_for()
+    page.locator("#collection", has_text=f"{PHOTOS + 2}").wait_for()
     page.wait_for_load_state("networkidle")
     page.shoot("added")
     page.locator(".card-main").first.click()

@@ -107,7 +107,7 @@ def test_an_index_of_local_features_is_refused_in_one_sentence(home: Home, tmp_p
     built = ("--method", "asmk", "--words", 16, "-o", tmp_path / "photos.asmk")
     solar("index", "build", home / "photos", *built)
     done = solar("serve", tmp_path / "photos.asmk", "--port", 0, expect=2)
-    assert "takes one vector a photo" in done.stderr
+    assert "has no vectors for that" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

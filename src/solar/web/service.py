@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from solar.errors import SolarError
 from solar.search import Hit, Index
+from solar.search.asmk_engine import need_vectors
 from solar.web import schemas
 from solar.web.access import Keys
 from solar.web.adding import Adder
@@ -58,7 +59,7 @@ class Service:
         self, index: Index, models: Mapping[str, Index] | None, settings: WebSettings
     ) -> None:
         for one in (index, *(models or {}).values()):
-            _check_vectors(one)
+            need_vectors(one.engine)
         self.settings = settings
         self.keys = Keys(settings.token)
         self.metrics = Metrics()
@@ -306,15 +307,6 @@ class Service:
         show("solar_attention_bytes", "Memory of attention kept.", lambda: self.attention.nbytes)
         show("solar_match_bytes", "Memory of matches kept.", lambda: self.matching.nbytes)
         show("solar_ranking_bytes", "Memory of rankings kept.", lambda: self.searcher.bytes)
-
-
-def _check_vectors(index: Index) -> None:
-    """Refuse an index that is searched otherwise: maps, expansion and adding take vectors."""
-    if getattr(index.engine, "compress", "") == "asmk":
-        raise SolarError(
-            "This index compares local features (ASMK), and the web app takes one vector a photo: "
-            "search it with `solar search`, or build an index with --model for the web app."
-        )
 
 
 def _has_cv2() -> bool:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from solar.errors import SolarError
 from solar.search import Index
-from solar.search.asmk_engine import need_vectors
 from solar.search.engine import NoIndexError
 from solar.search.index import MILVUS
 from solar.web.settings import WebSettings
@@ -62,7 +61,6 @@ def serve(
     wanted = WebSettings(name=collection_name(address), **settings)
     check_exposure(host, wanted)
     with Index.open(address, model=model) as index:
-        need_vectors(index.engine)
         models = dict(comparison(index, wanted, other) for other in compare)
         app = create_app(index, models=models, settings=wanted)
         with _listening(host, port) as listening:
@@ -143,7 +141,6 @@ def comparison(index: Index, settings: WebSettings, other: str) -> tuple[str, In
 
     try:
         found = Index.open(other)
-        need_vectors(found.engine)
     except NoIndexError:
         found = _described(index, settings, other)
     return model_name(found), found

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.models import published, zoo
+from solar.models.inference import best_device
 from solar.models.patch import PatchConfig, PatchNet
 from solar.models.published import Layout
 from solar.models.retrieval import RetrievalConfig, RetrievalNet
@@ -37,7 +38,7 @@ def load(source: str | Path, *, device: str | torch.device | None = None) -> Mod
     path = _file(source)
     model = _read_ours(path) if path.suffix == ".safetensors" else _read_published(path)
     model.source = str(path.resolve()) if Path(source).exists() else str(source)
-    return model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
+    return model.to(device or best_device()).eval()
 
 
 def save(model: Model, path: str | Path) -> Path:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from solar.datasets.packed import Order, Packed, Squares, batches, generator, pack
 from solar.errors import SolarError
 from solar.models import RetrievalNet, save
+from solar.models.inference import best_device
 from solar.nn import pca_whitening
 from solar.train.augment import Augmentation, augment
 from solar.train.distill_recipe import DistillRecipe
@@ -72,7 +73,7 @@ def distill(
         SolarError: Recipe, photos or teacher are wrong, or the loss is no number any more.
     """
     deadline = monotonic() + (recipe.compute.max_seconds or float("inf"))
-    device = torch.device(recipe.compute.device or _best_device())
+    device = torch.device(recipe.compute.device or best_device())
     seed_everything(recipe.seed)
     teacher = load_teacher(recipe.teacher, device=device, sizes=recipe.sizes)
     imitator = Imitator(recipe.student, teacher).to(device)
@@ -295,10 +296,6 @@ def _warn_of_failures(packs: Sequence[Packed], bar: Bar) -> None:
     if failures:
         name, reason = failures[0]
         bar.warn(f"{len(failures)} photos cannot be read and are left out, {name} first: {reason}")
-
-
-def _best_device() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _optimiser(

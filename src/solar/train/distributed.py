@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from solar.errors import SolarError
+from solar.models.inference import best_device
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def start(device: str | None = None, *, minutes: float = 60) -> World:
             f"WORLD_SIZE is {size} without {' and '.join(missing)}: start the processes with"
             " torchrun."
         )
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = device or best_device()
     if device.startswith("cuda"):
         gpu = _own_gpu()
         torch.cuda.set_device(gpu)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from solar.errors import SolarError
 from solar.losses import PatchLoss
 from solar.models import PatchNet, save
+from solar.models.inference import best_device
 from solar.train.ema import Average
 from solar.train.patch_data import Validate, open_source, open_validation
 from solar.train.patch_recipe import Compute, Optimiser, PatchRecipe
@@ -40,7 +41,7 @@ def train(
     with Run.open(
         run, recipe, resume=resume, keep=recipe.keep, may_change=recipe.may_change()
     ) as opened:
-        device = torch.device(recipe.compute.device or ("cuda" if _has_cuda() else "cpu"))
+        device = torch.device(recipe.compute.device or best_device())
         source = open_source(recipe, device, cache=opened.folder / "keypoints.npz")
         training = Training(recipe, source, device)
         return _Loop(training, opened, open_validation(recipe.validation), progress).fit()
@@ -259,7 +260,3 @@ def _tensor_core_layout(net: nn.Module) -> None:
         if isinstance(module, nn.Conv2d):
             data = module.weight.data
             module.weight.data = data.contiguous(memory_format=torch.channels_last)
-
-
-def _has_cuda() -> bool:
-    return torch.cuda.is_available()

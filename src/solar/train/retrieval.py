@@ -13,6 +13,7 @@ from solar.datasets.training import Part, TrainingSet, read_training_set
 from solar.datasets.training_file import read_training_file
 from solar.errors import SolarError
 from solar.models import save
+from solar.models.inference import best_device
 from solar.train import distributed
 from solar.train.ema import Average
 from solar.train.images import Batch, Reader
@@ -50,7 +51,7 @@ def train(
 ) -> dict[str, Any]:
     """Train as a recipe says; arguments and result as for `solar.train`."""
     recipe = read_recipe(RetrievalRecipe, path, overrides)
-    device = recipe.compute.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = recipe.compute.device or best_device()
     here = distributed.start(device)
     try:
         place = torch.device(device, here.local_rank) if device == "cuda" else torch.device(device)

@@ -213,3 +213,73 @@ def test_solar_train_knows_distillation(photos: Path, teacher: Path, tmp_path: P
     path.write_text(f"task: distill\nteacher: {teacher}\ndata: {{source: [{photos}]}}\n")
     summary = solar.train.train(path, (*SMALL, "steps=1"), run=tmp_path / "run")
     assert summary["steps"] == 1
+
+
+def contrasting(photos: Path, teacher: Path, *settings: str) -> DistillRecipe:
+    """The folder's own name is not part of its photos' names: an empty start takes them all."""
+    landmarks = ("landmarks.photos=8", "landmarks.each=4", "loss.alike=0.5")
+    return recipe(photos, teacher, *landmarks, *settings)
+
+
+def test_photos_of_one_landmark_become_alike(photos: Path, teacher: Path, tmp_path: Path) -> None:
+    settings = (
+        "steps=25",
+        "save_every=25",
+        "loss.places=0",
+        "loss.pooled=0",
+        "loss.second_order=1",
+    )
+    distill(contrasting(photos, teacher, *settings), run=tmp_path)
+    lines = read_metrics(tmp_path)
+    first, last = (sum(line["alike"] for line in part) / 5 for part in (lines[:5], lines[-5:]))
+    assert last < 0.8 * first
+    assert all(line["second_order"] > 0 for line in lines)
+
+
+def test_a_contrasting_run_that_is_interrupted_ends_the_same(
+    photos: Path, teacher: Path, tmp_path: Path
+) -> None:
+    start = distill(recipe(photos, teacher, "steps=1"), run=tmp_path / "start")["model"]
+    settings = (f"student.start={start}", "settle=2", "steps=4", "save_every=2")
+    whole = distill(contrasting(photos, teacher, *settings), run=tmp_path / "whole")
+    hurried = contrasting(photos, teacher, *settings, "compute.max_seconds=0.001")
+    for _ in range(4):
+        parts = distill(hurried, run=tmp_path / "parts", resume=True)
+    assert parts["finished"]
+    first, second = weights(whole["model"]), weights(parts["model"])
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_while_projections_settle_the_student_does_not_move(
+    photos: Path, teacher: Path, tmp_path: Path
+) -> None:
+    start = distill(recipe(photos, teacher, "steps=1"), run=tmp_path / "start")["model"]
+    settings = (f"student.start={start}", "settle=3", "ema=0", "compute.max_seconds=0.001")
+    summary = distill(contrasting(photos, teacher, *settings), run=tmp_path / "run")
+    before, after = weights(start), weights(summary["model"])
+    learnt = [name for name in before if name.endswith("weight")]
+    assert all(torch.equal(before[name], after[name]) for name in learnt)
+
+
+def test_what_a_step_sees_has_the_landmarks_that_were_asked_for(
+    photos: Path, teacher: Path
+) -> None:
+    from solar.datasets.packed import Order, pack
+
+    wanted = contrasting(photos, teacher)
+    packs = pack([photos], 96, cache="none")
+    draw = work.Draw(Order(packs, {}, wanted.batch, 0), packs, wanted)
+    numbers, shown = draw(5), draw.shown(5)
+    assert len(numbers) == 16
+    assert numbers.tolist() == sorted(numbers.tolist()) == draw(5).tolist()
+    names = packs[0].photos.names
+    folders = [names[n].rpartition("/")[0] for n in numbers.tolist()]
+    together = {(a, b) for a, b in zip(folders, shown.tolist(), strict=True)}
+    assert len(together) == len(set(folders)) == len(set(shown.tolist()))
+
+
+def test_landmarks_that_no_photo_has_are_refused(
+    photos: Path, teacher: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(SolarError, match=r"landmarks\.start is 'nowhere/'"):
+        distill(contrasting(photos, teacher, "landmarks.start=nowhere/"), run=tmp_path)

@@ -241,9 +241,13 @@ class Order:
         ]
 
 
-def generator(seed: int, key: int) -> torch.Generator:
-    """Chance of its own for each step, and for each epoch (negative keys)."""
-    return torch.Generator().manual_seed(((seed & 0x7FFFFFFF) << 32) + (key & 0xFFFFFFFF))
+def generator(*key: int) -> torch.Generator:
+    """Chance of its own for each key, such as a seed and a step.
+
+    The key is mixed first: of a long number torch's generator would take the last 32 bits alone.
+    """
+    mixed = np.random.SeedSequence([number & 0xFFFFFFFF for number in key])
+    return torch.Generator().manual_seed(int(mixed.generate_state(1, np.uint64)[0]) >> 1)
 
 
 def batches(

@@ -2,6 +2,7 @@
 
 from solar.losses.average_precision import average_precision
 from solar.losses.contrastive import contrastive
+from solar.losses.info_nce import info_nce
 from solar.losses.patch import PatchLoss, hardnet, sosnet
 from solar.losses.sos import second_order
 from solar.losses.triplet import triplet
@@ -11,6 +12,7 @@ __all__ = [
     "average_precision",
     "contrastive",
     "hardnet",
+    "info_nce",
     "second_order",
     "sosnet",
     "triplet",

@@ -35,13 +35,15 @@ class Whitening:
         return layer
 
 
-def pca_whitening(descriptors: Tensor) -> Whitening:
+def pca_whitening(descriptors: Tensor, power: float = 1.0) -> Whitening:
     """Whiten by principal components: afterwards the covariance is the identity.
 
     Directions in which the descriptors never vary, as there are where n ≤ d, come out as 0.
 
     Args:
         descriptors: (n, d) rows; computed in float64 whatever their type.
+        power: Less than 1 whitens in part: standard deviations are taken to 1 − `power`, so that
+            what varies much still counts for more, and 0 only turns.
     """
     x = descriptors.double()
     mean = x.mean(dim=0)
@@ -49,7 +51,7 @@ def pca_whitening(descriptors: Tensor) -> Whitening:
     # Divided by next to nothing, what other descriptors have in these directions would be all that
     # is left of them.
     varies = values > 1e-12 * values[0]
-    scale = torch.where(varies, values.clamp(min=torch.finfo(values.dtype).tiny).rsqrt(), 0)
+    scale = torch.where(varies, values.clamp(min=torch.finfo(values.dtype).tiny).pow(-power / 2), 0)
     return Whitening(mean, vectors.T * scale[:, None])
 
 

@@ -124,29 +124,41 @@ class _Course:
         self.optimiser = _optimiser(recipe, imitator, device)
         self.average = Average(imitator, recipe.ema)
         self.order = Order(packs, recipe.data.repeat, recipe.batch, recipe.seed)
+        self.draw = Draw(self.order, packs, recipe)
         self.step, self.best = 0, float("-inf")
         self.last: dict[str, float] = {}
         self.labelled: Labelled | None = None
         if recipe.validation.source:
             self.labelled = open_labelled(recipe.validation.source)
-        self._restore(run.latest())
+        state = run.latest()
+        if state is not None:
+            self._restore(state)
+        elif recipe.student.start is not None and recipe.loss.views > 1:
+            whiten = pca_whitening(self._described(_WHITENED)).linear()
+            imitator.contrast.load_state_dict(whiten.state_dict())
 
     def go(self, deadline: float, bar: Bar) -> None:
         """Take the steps that are left, or as many as there is time for."""
         recipe = self.recipe
         self.imitator.train()
         began, first = monotonic(), self.step
-        for parts in batches(self.packs, self.order, self.step, recipe.steps):
+        for parts in batches(self.packs, self.draw, self.step, recipe.steps):
             chance = generator(recipe.seed, self.step)
-            images = views(parts, recipe.augment, recipe.sizes, chance)
-            set_learning_rate(self.optimiser, recipe.schedule, self.step, steps=recipe.steps)
+            images = views(parts, recipe.augment, recipe.sizes, chance, recipe.loss.views)
+            self._set_rate()
+            shown = None
+            if recipe.loss.views > 1:
+                shown = self.draw.shown(self.step).repeat(2).to(self.device, non_blocking=True)
             with self._autocast():
-                found = distances(self.imitator, self.teacher, images)
+                found = distances(self.imitator, self.teacher, images, recipe.loss, shown)
             self.optimiser.zero_grad(set_to_none=True)
             total = found.total(recipe.loss)
             total.backward()  # type: ignore[no-untyped-call]
             if recipe.optimiser.clip is not None:
                 nn.utils.clip_grad_norm_(self.imitator.parameters(), recipe.optimiser.clip)
+            if self.step < recipe.settle:
+                for parameter in self.imitator.student.parameters():
+                    parameter.grad = None
             self.optimiser.step()
             self.average.update(self.imitator)
             self.step += 1
@@ -154,13 +166,23 @@ class _Course:
             late = monotonic() > deadline
             saves = late or self._due(recipe.save_every)
             if saves or self._due(recipe.log_every):
-                rate = (self.step - first) * recipe.batch / (monotonic() - began)
+                rate = (self.step - first) * len(images) / (monotonic() - began)
                 self._log(found, total, images.shape[-1], rate)
             best = self._due(recipe.validation.every) and self._validate()
             if saves or best:
                 self.run.save(self.step, self._state(), best=best)
             if late:
                 return
+
+    def _set_rate(self) -> None:
+        """Projections that settle learn at full speed; then the schedule begins."""
+        recipe, step = self.recipe, self.step - self.recipe.settle
+        if step < 0:
+            for group in self.optimiser.param_groups:
+                group["lr"] = recipe.optimiser.rate
+        else:
+            steps = recipe.steps - recipe.settle
+            set_learning_rate(self.optimiser, recipe.schedule, step, steps=steps)
 
     def _due(self, every: int) -> bool:
         return self.step % every == 0 or self.step == self.recipe.steps
@@ -178,9 +200,7 @@ class _Course:
                 f"The loss is {loss} at step {self.step}: lower optimiser.rate, "
                 f"and go on from the last checkpoint in {self.run.folder} or start again."
             )
-        self.last = {
-            name: float(getattr(found, name).detach()) for name in ("places", "pooled", "relation")
-        }
+        self.last = found.numbers()
         self.run.log(
             self.step,
             loss=loss,
@@ -216,9 +236,7 @@ class _Course:
             "last": self.last,
         }
 
-    def _restore(self, state: dict[str, Any] | None) -> None:
-        if state is None:
-            return
+    def _restore(self, state: dict[str, Any]) -> None:
         self.imitator.load_state_dict(state["imitator"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.average.load_state_dict(state["average"])
@@ -241,7 +259,7 @@ class _Course:
         elif wanted.whitening == "teacher":
             layer = self.imitator.projection.pooled
         else:
-            layer = pca_whitening(self._described(_WHITENED)).linear(wanted.dim)
+            layer = pca_whitening(self._described(_WHITENED), wanted.power).linear(wanted.dim)
         dim = None if layer is None else layer.out_features
         config = replace(plain.config, whitening=layer is not None, dim=dim)
         student = RetrievalNet(config)
@@ -282,13 +300,64 @@ def views(
     changes: Augmentation,
     sizes: Sequence[int],
     chance: torch.Generator,
+    times: int = 1,
 ) -> Tensor:
-    """Photos changed, all at one of the sizes: (batch, 3, size, size)."""
+    """Photos changed, all at one of the sizes: (times · batch, 3, size, size)."""
     size = sizes[int(torch.randint(len(sizes), (1,), generator=chance))]
     changed = [
-        augment(part.pixels, changes, chance, size=size, aspects=part.aspects) for part in parts
+        augment(part.pixels, changes, chance, size=size, aspects=part.aspects)
+        for _ in range(times)
+        for part in parts
     ]
     return torch.cat(changed)
+
+
+class Draw:
+    """Which photos a step sees, and what they show.
+
+    Args:
+        order: Of the photos whose turn it is.
+        packs: All photos.
+        recipe: Says which of them are known, and how many of those come with every step.
+
+    Raises:
+        SolarError: Landmarks are asked for, but no photo's name starts as they do.
+    """
+
+    def __init__(self, order: Order, packs: Sequence[Packed], recipe: DistillRecipe) -> None:
+        self.order, self.wanted, self.seed = order, recipe.landmarks, recipe.seed
+        names = [name for one in packs for name in one.photos.names]
+        # A photo that nobody knows shows nothing that another does.
+        self.labels = torch.arange(len(names))
+        self.groups: list[Tensor] = []
+        if not self.wanted.photos:
+            return
+        by_folder: dict[str, list[int]] = {}
+        for number, name in enumerate(names):
+            if name.startswith(self.wanted.start):
+                by_folder.setdefault(name.rpartition("/")[0], []).append(number)
+        if len(by_folder) < 2:
+            raise SolarError(
+                f"landmarks.start is {self.wanted.start!r}, but photos whose names start so lie "
+                f"in {len(by_folder)} folders: contrast needs two landmarks or more."
+            )
+        self.groups = [torch.tensor(group) for group in by_folder.values()]
+        for group in self.groups:
+            self.labels[group] = int(group[0])
+
+    def __call__(self, step: int) -> Tensor:
+        """Numbers of the photos, rising."""
+        chance = generator(self.seed, step, 1)
+        chosen = torch.randperm(len(self.groups), generator=chance)
+        drawn = [
+            group[torch.randint(len(group), (self.wanted.each,), generator=chance)]
+            for group in (self.groups[n] for n in chosen[: self.wanted.photos // self.wanted.each])
+        ]
+        return torch.cat([self.order(step), *drawn]).sort().values
+
+    def shown(self, step: int) -> Tensor:
+        """What the photos show, as a number: alike where they show the same."""
+        return self.labels[self(step)]
 
 
 def _warn_of_failures(packs: Sequence[Packed], bar: Bar) -> None:

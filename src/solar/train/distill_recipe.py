@@ -47,6 +47,7 @@ class Student:
             photos look like at the end; "teacher" keeps the layer that was trained to give the
             teacher's descriptor, so that the two can be compared.
         dim: Length of a descriptor after "pca"; default: the trunk's channels.
+        power: How far "pca" whitens, from 0 (not at all) to 1 (`solar.nn.pca_whitening`).
         p: The exponent of GeM, which stays.
     """
 
@@ -55,11 +56,33 @@ class Student:
     start: str | None = None
     whitening: Literal["none", "pca", "teacher"] = "none"
     dim: int | None = None
+    power: float = 1.0
     p: float = 3.0
 
     def __post_init__(self) -> None:
         if self.dim is not None and self.whitening != "pca":
             raise SolarError("student.dim is for student.whitening pca only.")
+        if not 0 <= self.power <= 1:
+            raise SolarError(f"student.power must be from 0 to 1, not {self.power:g}.")
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """Photos of which it is known what they show, for `loss.alike`.
+
+    Attributes:
+        start: Those whose names start so; the folder in a name is the landmark.
+        photos: Of them in every step, beside those whose turn it is.
+        each: Of one landmark in a step.
+    """
+
+    start: str = ""
+    photos: int = 0
+    each: int = 8
+
+    def __post_init__(self) -> None:
+        if self.photos < 0 or self.each < 2 or self.photos % self.each:
+            raise SolarError("landmarks.photos must be a multiple of landmarks.each, 2 or more.")
 
 
 @dataclass(frozen=True)
@@ -89,11 +112,24 @@ class Loss:
         pooled: Cosine distance to the teacher's descriptor.
         relation: Squared difference between the student's and the teacher's own similarities of
             all pairs in a batch: second order, and without a projection in between.
+        alike: Contrast of two views of each photo, and of photos of one landmark, with all others
+            in the batch (`solar.losses.info_nce`), behind a projection of its own.
+        second_order: The paper's second-order similarity loss on the same descriptors; negatives
+            are the nearest in the batch.
+        temperature: Of the contrast.
     """
 
     places: float = 1.0
     pooled: float = 1.0
     relation: float = 0.0
+    alike: float = 0.0
+    second_order: float = 0.0
+    temperature: float = 0.07
+
+    @property
+    def views(self) -> int:
+        """How often a photo is shown in a step."""
+        return 2 if self.alike or self.second_order else 1
 
 
 @dataclass(frozen=True)
@@ -157,13 +193,16 @@ class DistillRecipe:
         student: What learns.
         augment: How photos are changed; teacher and student see the same.
         loss: What is minimised.
+        landmarks: What is known of the photos, if anything.
         optimiser: How weights move.
         schedule: How the learning rate falls.
         validation: How it is judged.
         compute: How to compute.
         task: Always "distill".
         sizes: Sides of the squares shown, one drawn for each step.
-        batch: Photos a step.
+        batch: Photos a step, without those of `landmarks`.
+        settle: Steps at the beginning in which nothing but projections learns: for a student that
+            starts from another.
         steps: Of the whole run, however often it is interrupted.
         ema: Decay of the running average of the weights that is validated and saved; 0: none.
         seed: Of everything random.
@@ -177,6 +216,7 @@ class DistillRecipe:
     student: Student = field(default_factory=Student)
     augment: Changes = field(default_factory=Changes)
     loss: Loss = field(default_factory=Loss)
+    landmarks: Landmarks = field(default_factory=Landmarks)
     optimiser: Optimiser = field(default_factory=Optimiser)
     schedule: Fall = field(default_factory=Fall)
     validation: Validation = field(default_factory=Validation)
@@ -185,6 +225,7 @@ class DistillRecipe:
     sizes: tuple[int, ...] = (128, 160, 192, 224)
     batch: int = 256
     steps: int = 5000
+    settle: int = 0
     ema: float = 0.999
     seed: int = 0
     save_every: int = 1000
@@ -209,6 +250,8 @@ class DistillRecipe:
             raise SolarError("batch must be 2 or more: batch norm cannot learn from one photo.")
         if not self.sizes or min(self.sizes) < 32:
             raise SolarError(f"sizes must be 32 or more each, not {list(self.sizes)}.")
+        if not 0 <= self.settle < self.steps:
+            raise SolarError(f"settle must be 0 or more and below steps, not {self.settle}.")
         if not 0 <= self.ema < 1:
             raise SolarError(f"ema must be from 0 to below 1, not {self.ema}.")
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from solar.datasets.packed import generator
 from solar.datasets.training import Part, TrainingSet, read_training_set
 from solar.datasets.training_file import read_training_file
 from solar.errors import SolarError
@@ -205,14 +206,14 @@ class Trainer:
         everybody = distributed.collect(landmarks)
         order, pieces = batch.order.to(self.device), self.recipe.compute.pieces
         if pieces == 1:
-            rows = self.model(batch.groups, _generator(seed))
+            rows = self.model(batch.groups, generator(*seed))
             terms = self._terms(rows[order], everybody)
             torch.autograd.backward(terms.total)
             return terms
         parts = [part for group in batch.groups for part in torch.chunk(group, pieces)]
         with torch.no_grad():
             rows = torch.cat(
-                [self.trainee([part], _generator((*seed, n))) for n, part in enumerate(parts)]
+                [self.trainee([part], generator(*seed, n)) for n, part in enumerate(parts)]
             )
         rows.requires_grad_()
         terms = self._terms(rows[order], everybody)
@@ -220,7 +221,7 @@ class Trainer:
         of_parts = torch.split(gradient, [len(part) for part in parts])
         for n, (part, mine) in enumerate(zip(parts, of_parts, strict=True)):
             with self._unless(last=n + 1 == len(parts)):
-                torch.autograd.backward(self.model([part], _generator((*seed, n))), mine)
+                torch.autograd.backward(self.model([part], generator(*seed, n)), mine)
         return terms
 
     def _unless(self, *, last: bool) -> Any:
@@ -384,10 +385,3 @@ def _steps_per_epoch(recipe: RetrievalRecipe, data: TrainingSet, processes: int)
             "lower batch, or raise mining.queries."
         )
     return queries // recipe.batch
-
-
-def _generator(seed: tuple[int, ...]) -> torch.Generator:
-    import numpy as np
-
-    drawn = np.random.SeedSequence(seed).generate_state(1, np.uint64)
-    return torch.Generator().manual_seed(int(drawn[0]) >> 1)

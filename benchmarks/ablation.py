@@ -1,0 +1,426 @@
+"""What attention and the second-order loss add, from one start: the paper's Table 2 on real photos.
+
+    PYTHONPATH=src python benchmarks/ablation.py --start gem-r18.safetensors --data DATA --out OUT
+
+Six networks (GeM; GeM + SOS; attention after conv4, conv5, both; both + SOS), each from the same
+trunk and three seeds. What lies below conv4's output is frozen, as the paper freezes the trunk, so
+it is computed once for a few changed views of every training photo and for every test photo at
+three scales; attention, the last stage, the exponent and the whitening learn. Results are written
+after every run. DATA is a folder with `landmarks/{train,val,distractors}-*.tar` and
+`buildings/val-*.tar`; `--unlabelled` adds shards of other photos, each its own landmark. Test
+photos are drawn into the nearest of five shapes, so that a GPU sees few: `solar evaluate` shows
+them as they are, and its figures differ a little.
+"""
+
+import argparse
+import json
+import math
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from machine import machine
+from PIL import Image
+from torch import Tensor, nn
+
+from solar.datasets.folders import folder_labels, labelled_photos
+from solar.datasets.packed import Packed, generator, pack
+from solar.evaluate import evaluate_labels
+from solar.evaluate.result import Evaluation
+from solar.evaluate.significance import compare
+from solar.images import Photos, find_photos, load
+from solar.losses import info_nce, second_order, triplet
+from solar.models import REDUCTIONS, RetrievalNet, attention_at, save
+from solar.models import load as load_model
+from solar.models.inference import best_device
+from solar.nn import pca_whitening
+from solar.train.augment import Augmentation, augment
+
+NETWORKS = {  # attention, and whether the second-order loss is on
+    "GeM": ("", False),
+    "GeM + SOS": ("", True),
+    "SOA4": ("4", False),
+    "SOA5": ("5", False),
+    "SOA45": ("45", False),
+    "SOLAR": ("45", True),
+}
+VIEWS = Augmentation(
+    crop=0.6, stretch=0.3, flip=0.5, rotate=8, homography=0.15, colour=0.3, hue=10, gamma=0.3,
+    grey=0.05, blur=0.1, noise=0.02, blocks=0.1, erase=0.1,
+)  # fmt: skip
+SHAPES = ((288, 384), (384, 288), (256, 384), (384, 256), (384, 384))
+SCALES = (1.0, 2**0.5, 0.5**0.5)
+SECOND_ORDER = 10.0  # the paper's lambda
+FLOOR = 0.3  # squared distance below which a negative is probably a wrong label
+START = time.perf_counter()
+
+
+def say(text: str) -> None:
+    """Print at once, with the time."""
+    print(f"[{time.perf_counter() - START:7.1f} s] {text}", flush=True)
+
+
+@dataclass(frozen=True)
+class Views:
+    """Maps of training photos below the first attention.
+
+    Attributes:
+        maps: (photos, views, c, h, w) half precision.
+        labels: (photos,) landmark, or a number that no other photo has.
+        groups: Rows of each landmark.
+        others: Rows of photos that nobody labelled.
+    """
+
+    maps: Tensor
+    labels: Tensor
+    groups: list[Tensor]
+    others: Tensor
+
+
+@dataclass(frozen=True)
+class Test:
+    """Maps of test photos.
+
+    Attributes:
+        parts: Photos of one shape: their rows, and their maps at each scale.
+        names: Of all photos.
+        labels: What they show.
+    """
+
+    parts: list[tuple[Tensor, list[Tensor]]]
+    names: tuple[str, ...]
+    labels: list[str]
+
+
+class Bench:
+    """One start, and everything that all networks share.
+
+    Args:
+        start: The network to start from; its attention, if any, is left out.
+        device: Where to compute.
+    """
+
+    def __init__(self, start: str, device: torch.device) -> None:
+        self.device = device
+        known = load_model(start, device="cpu")
+        assert isinstance(known, RetrievalNet), "a network for photos is needed"
+        self.config = replace(known.config, attention={}, whitening=True, dim=None)
+        self.trunk = {
+            name: value
+            for name, value in known.backbone.state_dict().items()
+            if not name.startswith("soa")
+        }
+        self.below = self.network("").to(device).eval()
+
+    def network(self, attention: str) -> RetrievalNet:
+        """A network with the shared trunk; attention starts as the identity."""
+        layers = attention_at(attention, REDUCTIONS)
+        net = RetrievalNet(replace(self.config, attention=layers))
+        net.backbone.load_state_dict({**net.backbone.state_dict(), **self.trunk})
+        return net
+
+    @torch.no_grad()
+    def front(self, images: Tensor) -> Tensor:
+        """What conv4 gives for images in 0..1."""
+        net = self.below
+        with half(self.device):
+            x = (images - net.mean) / net.std
+            trunk = net.backbone
+            x = trunk.maxpool(trunk.relu(trunk.bn1(trunk.conv1(x))))  # type: ignore[operator]
+            for stage in (trunk.layer1, trunk.layer2, trunk.layer3):
+                x = stage(x)  # type: ignore[operator]
+        found: Tensor = x.half()
+        return found
+
+    def views(self, landmarks: Packed, others: Packed | None, count: int, size: int) -> Views:
+        """Look at every training photo several times."""
+        maps = []
+        packs = [landmarks] if others is None else [landmarks, others]
+        for part in packs:
+            for first in range(0, len(part), 128):
+                squares = part.take(torch.arange(first, min(first + 128, len(part))))
+                seen = [
+                    self.front(
+                        augment(
+                            squares.pixels,
+                            VIEWS,
+                            generator(view, first),
+                            size=size,
+                            aspects=squares.aspects,
+                        )
+                    )
+                    for view in range(count)
+                ]
+                maps.append(torch.stack(seen, 1))
+        folders = folder_labels(landmarks.photos.names, "the landmarks")
+        known = {name: number for number, name in enumerate(sorted(set(folders)))}
+        labels = torch.tensor([known[name] for name in folders])
+        more = 0 if others is None else len(others)
+        groups = [torch.nonzero(labels == n)[:, 0] for n in range(len(known))]
+        alone = torch.arange(more) + len(labels)
+        return Views(torch.cat(maps), torch.cat([labels, alone + len(known)]), groups, alone)
+
+    def test(self, photos: Photos, labels: list[str]) -> Test:
+        """Look at test photos at every scale."""
+        by_shape: dict[tuple[int, int], list[tuple[int, Tensor]]] = {}
+        for number in range(len(photos)):
+            pixels = load(photos.read(number), 384).pixels
+            aspect = pixels.shape[1] / pixels.shape[0]
+            shape = min(SHAPES, key=lambda s: abs(math.log(s[1] / s[0] / aspect)))
+            drawn = Image.fromarray(pixels).resize(shape[::-1], Image.Resampling.BICUBIC)
+            by_shape.setdefault(shape, []).append((number, torch.from_numpy(np.array(drawn))))
+        parts = []
+        for shape, members in by_shape.items():
+            for first in range(0, len(members), 64):
+                some = members[first : first + 64]
+                batch = torch.stack([one for _, one in some]).to(self.device)
+                images = batch.movedim(-1, 1).float() / 255
+                seen = []
+                for scale in SCALES:
+                    side = [round(length * scale / 32) * 32 for length in shape]
+                    scaled = F.interpolate(images, side, mode="bilinear", align_corners=False)
+                    seen.append(self.front(scaled))
+                parts.append((torch.tensor([number for number, _ in some]), seen))
+        return Test(parts, photos.names, labels)
+
+
+def half(device: torch.device) -> Any:
+    """Half precision on a GPU alone."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+
+
+def above(net: RetrievalNet, maps: Tensor) -> Tensor:
+    """The rest of a network: maps of conv4 to unit descriptors."""
+    return net.head(last_maps(net, maps))
+
+
+def last_maps(net: RetrievalNet, maps: Tensor) -> Tensor:
+    """Maps of conv4 to maps of conv5, through attention where there is some."""
+    trunk, device = net.backbone, maps.device
+    with half(device):
+        x = maps if device.type == "cuda" else maps.float()
+        for name in ("soa4", "layer4", "soa5"):
+            if name in trunk._modules:
+                x = trunk.get_submodule(name)(x)
+    return x
+
+
+@torch.no_grad()
+def describe(net: RetrievalNet, test: Test) -> np.ndarray[Any, Any]:
+    """Unit rows of test photos, averaged over the scales."""
+    rows = np.zeros((len(test.names), net.dim), np.float32)
+    for numbers, scales in test.parts:
+        rows[numbers.numpy()] = net.average([above(net, maps) for maps in scales]).cpu().numpy()
+    return rows
+
+
+def draw(data: Views, chance: torch.Generator, labelled: int, each: int, other: int) -> Tensor:
+    """Rows of a step: some photos of some landmarks, and some of no landmark."""
+    chosen = torch.randperm(len(data.groups), generator=chance)[: labelled // each]
+    rows = [
+        group[torch.randint(len(group), (each,), generator=chance)]
+        for group in (data.groups[n] for n in chosen)
+    ]
+    if len(data.others):
+        rows.append(data.others[torch.randint(len(data.others), (other,), generator=chance)])
+    return torch.cat(rows)
+
+
+def objective(rows: Tensor, shown: Tensor, loss: str, sos: bool) -> Tensor:
+    """The loss of a batch whose second half are other views of its first half."""
+    numbers = torch.arange(len(rows), device=rows.device)
+    kin = shown[:, None] == shown
+    itself = numbers[:, None] == numbers
+    with torch.no_grad():
+        apart = 2 - 2 * rows @ rows.T
+        wrong = kin | (apart < FLOOR)
+        nearest = apart.masked_fill(wrong, torch.inf).topk(5, dim=1, largest=False).indices
+        # A photo of the same landmark for half of the anchors, the same photo for the others.
+        partner = torch.multinomial((kin & ~itself).float(), 1)[:, 0]
+        partner = torch.where(numbers % 2 == 0, partner, numbers.roll(len(rows) // 2))
+    if loss == "alike":
+        total = info_nce(rows, kin)
+    else:
+        total = triplet(rows, rows[partner], rows[nearest], margin=0.5)
+    if sos:
+        total = total + SECOND_ORDER * second_order(rows, rows[partner], rows[nearest])
+    return total
+
+
+def train(
+    bench: Bench, data: Views, name: str, seed: int, arguments: argparse.Namespace
+) -> tuple[RetrievalNet, list[float]]:
+    """Train one network; returns it and its losses."""
+    attention, sos = NETWORKS[name]
+    torch.manual_seed(seed)
+    net = bench.network(attention).to(bench.device)
+    assert net.whiten is not None
+    with torch.no_grad():
+        firsts = data.maps[torch.randperm(len(data.maps))[:6000], 0].split(256)  # type: ignore[no-untyped-call]
+        plain = [net.pool(last_maps(net, part.to(bench.device)).float()) for part in firsts]
+        pooled = F.normalize(torch.cat(plain), dim=1)
+        net.whiten.load_state_dict(pca_whitening(pooled).linear().state_dict())
+    for parameter_name, parameter in net.backbone.named_parameters():
+        parameter.requires_grad_(parameter_name.startswith(("soa", "layer4")))
+    net.train()
+    rate = arguments.rate
+    named = list(net.backbone.named_parameters())
+    groups: list[dict[str, Any]] = [
+        {"params": [p for n, p in named if n.startswith("soa")], "f": 2.0},
+        {"params": [p for n, p in named if n.startswith("layer4")], "f": arguments.last_stage},
+        {"params": list(net.whiten.parameters()), "f": 1.0},
+    ]
+    optimiser = torch.optim.AdamW([g for g in groups if g["params"]], rate, weight_decay=0.01)
+    average = {key: value.detach().clone() for key, value in net.state_dict().items()}
+    losses = []
+    for step in range(arguments.steps):
+        factor = min(1, (step + 1) / 40) * (1 + math.cos(math.pi * step / arguments.steps)) / 2
+        for group in optimiser.param_groups:
+            group["lr"] = rate * factor * group["f"]
+        chance = generator(seed, step)
+        rows = draw(data, chance, arguments.labelled, 8, arguments.other)
+        pick = torch.rand(len(rows), data.maps.shape[1], generator=chance).argsort(1)[:, :2]
+        maps = torch.cat([data.maps[rows, pick[:, 0]], data.maps[rows, pick[:, 1]]])
+        shown = data.labels[rows].repeat(2).to(bench.device)
+        loss = objective(above(net, maps.to(bench.device)), shown, arguments.loss, sos)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_([p for g in optimiser.param_groups for p in g["params"]], 1.0)
+        optimiser.step()
+        with torch.no_grad():
+            for key, value in net.state_dict().items():
+                if value.is_floating_point():
+                    average[key].lerp_(value, max(0.02, 1 / (step + 2)))
+        if step % 50 == 0 or step == arguments.steps - 1:
+            losses.append(round(float(loss.detach()), 4))
+    net.load_state_dict(average)
+    return net.eval(), losses
+
+
+def measure(net: RetrievalNet, tests: dict[str, Test]) -> dict[str, Evaluation]:
+    """Every set, landmarks also among the distractors."""
+    rows = {name: describe(net, test) for name, test in tests.items()}
+    found = {}
+    for name in ("landmarks", "buildings"):
+        for beyond in (None, "distractors"):
+            found[name if beyond is None else f"{name} + distractors"] = evaluate_labels(
+                rows[name],
+                tests[name].labels,
+                photos=tests[name].names,
+                distractors=None if beyond is None else rows[beyond],
+            )
+    return found
+
+
+def joined(many: Sequence[Evaluation]) -> Evaluation:
+    """Mean over seeds, query by query."""
+    values = np.mean([one.protocols["all"]["AP"] for one in many], axis=0)
+    return Evaluation(many[0].queries, {"all": {"AP": values}})
+
+
+def summary(found: dict[str, list[dict[str, Evaluation]]]) -> Iterator[dict[str, Any]]:
+    """A row a network: mean and deviation over the seeds, and its distance from GeM."""
+    for name, runs in found.items():
+        row: dict[str, Any] = {"network": name, "seeds": len(runs)}
+        for what in runs[0]:
+            scores = [100 * run[what].mean("AP", "all") for run in runs]
+            row[what] = {
+                "mAP": round(statistics.mean(scores), 2),
+                "each": np.round(scores, 2).tolist(),
+            }
+            row[what]["std"] = round(statistics.stdev(scores), 2) if len(scores) > 1 else None
+            if name != "GeM" and "GeM" in found:
+                base = joined([run[what] for run in found["GeM"]])
+                test = compare(base, joined([run[what] for run in runs]))
+                row[what]["against GeM"] = {
+                    "difference": round(100 * test.difference, 2),
+                    "low": round(100 * test.low, 2),
+                    "high": round(100 * test.high, 2),
+                    "p": round(test.p, 4),
+                }
+        yield row
+
+
+def shards(folder: Path, name: str) -> list[Path]:
+    """The tar shards of a part, in order."""
+    found = sorted(folder.glob(f"{name}-*.tar"))
+    if not found:
+        raise SystemExit(f"There is no {name}-*.tar in {folder}.")
+    return found
+
+
+def main() -> None:
+    """Train and measure all networks."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--start", required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--unlabelled", type=Path, nargs="*", default=[])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--networks", nargs="*", default=list(NETWORKS), choices=list(NETWORKS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--loss", choices=["alike", "triplet"], default="alike")
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--rate", type=float, default=3e-4)
+    parser.add_argument("--last-stage", type=float, default=1.0, help="0 freezes layer4")
+    parser.add_argument("--labelled", type=int, default=96)
+    parser.add_argument("--other", type=int, default=64)
+    parser.add_argument("--views", type=int, default=6)
+    parser.add_argument("--size", type=int, default=256)
+    parser.add_argument("--most", type=int, help="photos of each set, for a try")
+    parser.add_argument("--name", default="ablation")
+    arguments = parser.parse_args()
+    paths = ("data", "out", "start", "unlabelled")
+    settings = {name: value for name, value in vars(arguments).items() if name not in paths}
+    device = torch.device(best_device())
+    bench = Bench(arguments.start, device)
+    tests = {}
+    for name, folder, part in (
+        ("landmarks", "landmarks", "val"),
+        ("buildings", "buildings", "val"),
+        ("distractors", "landmarks", "distractors"),
+    ):
+        files = shards(arguments.data / folder, part)
+        if part == "val":
+            photos, labels = labelled_photos(files)
+        else:
+            photos = find_photos(files)
+            labels = [""] * len(photos)
+        if arguments.most:
+            photos = Photos(photos.names[: arguments.most], photos.places[: arguments.most])
+        tests[name] = bench.test(photos, labels[: len(photos)])
+        say(f"{len(photos)} photos of {name} looked at")
+    landmarks = pack(shards(arguments.data / "landmarks", "train"), 352, device=device)[0]
+    others = pack(arguments.unlabelled, 352, device=device)[0] if arguments.unlabelled else None
+    data = bench.views(landmarks, others, arguments.views, arguments.size)
+    say(f"{len(data.maps)} training photos looked at {arguments.views} times")
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, list[dict[str, Evaluation]]] = {}
+    losses: dict[str, list[list[float]]] = {}
+    for seed in range(arguments.seeds):
+        for name in arguments.networks:
+            net, curve = train(bench, data, name, seed, arguments)
+            found.setdefault(name, []).append(measure(net, tests))
+            losses.setdefault(name, []).append(curve)
+            scores = {k: round(100 * v.mean("AP", "all"), 2) for k, v in found[name][-1].items()}
+            say(f"{name}, seed {seed}: {scores}; loss {curve[0]} to {curve[-1]}")
+            report = {
+                "machine": machine(),
+                "settings": {name: str(value) for name, value in settings.items()},
+                "rows": list(summary(found)),
+                "losses": losses,
+            }
+            (arguments.out / f"{arguments.name}.json").write_text(
+                json.dumps(report, indent=1) + "\n"
+            )
+            if seed == 0 and name in ("GeM", "SOLAR"):
+                save(net.cpu(), arguments.out / f"{arguments.name}-{name.lower()}.safetensors")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""The softmax contrast: a descriptor's kin against everything else in the batch."""
+
+import torch
+from torch import Tensor
+
+from solar.errors import SolarError
+from solar.losses.tuples import full_precision
+
+
+def info_nce(descriptors: Tensor, positive: Tensor, *, temperature: float = 0.07) -> Tensor:
+    """Mean of −log of how likely a softmax takes a positive rather than any negative.
+
+    Every positive competes with the negatives alone and not with other positives, so that photos
+    of one landmark need not all look alike. With two views of every photo as the only positives
+    this is InfoNCE (van den Oord et al. 2018); with labels, the supervised contrast (Khosla et
+    al. 2020). Computed in float32 even under autocast.
+
+    Example:
+        >>> kin = torch.tensor([[0, 1], [1, 0]]).bool()
+        >>> info_nce(torch.eye(2), kin)  # without a negative there is nothing to lose
+        tensor(0.)
+
+    Args:
+        descriptors: Unit rows.
+        positive: Which rows are kin; a row is neither its own positive nor its own negative. Rows
+            without any kin are negatives of others and count for nothing themselves.
+        temperature: Similarities are divided by this: the lower, the more the hardest count.
+
+    Shape:
+        descriptors (n, d), positive (n, n), the loss ().
+
+    Raises:
+        SolarError: The shapes do not fit each other, or the temperature is not positive.
+    """
+    count = len(descriptors)
+    if positive.shape != (count, count) or positive.dtype != torch.bool:
+        raise SolarError(
+            f"The contrast of {count} descriptors needs {count} × {count} truth values, but got"
+            f" {positive.dtype} of shape {tuple(positive.shape)}."
+        )
+    if not temperature > 0:
+        raise SolarError(f"The temperature must be above 0, not {temperature:g}.")
+    with torch.autocast(descriptors.device.type, enabled=False):
+        rows = full_precision(descriptors)
+        similarity = rows @ rows.T / temperature
+        itself = torch.eye(count, dtype=torch.bool, device=rows.device)
+        kin = positive & ~itself
+        others = similarity.masked_fill(kin | itself, -torch.inf).logsumexp(1, keepdim=True)
+        each = torch.nn.functional.softplus(others - similarity)
+        known = kin.sum(1)
+        found = each.masked_fill(~kin, 0).sum(1) / known.clamp(min=1)
+        return found.sum() / (known > 0).sum().clamp(min=1)

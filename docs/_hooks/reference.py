@@ -1,0 +1,66 @@
+"""The Python reference: which docstrings stand on which page. Nothing is imported."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src" / "solar"
+
+
+@cache
+def public_names() -> tuple[str, ...]:
+    """What `import solar` gives: functions first, which most people come for, then classes."""
+    [names] = [
+        ast.literal_eval(node.value)
+        for node in _tree(SOURCE / "__init__.py").body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
+    ]
+    return tuple(sorted((name for name in names if not name.startswith("_")), key=str.swapcase))
+
+
+def public() -> str:
+    """The docstrings of what `import solar` gives."""
+    return "\n\n".join(_docstrings(f"solar.{name}") for name in public_names())
+
+
+@cache
+def packages() -> dict[str, str]:
+    """The packages below `solar`, with the first line that each says of itself."""
+    return {
+        path.parent.name: _said(path).partition("\n")[0]
+        for path in sorted(SOURCE.glob("*/__init__.py"))
+    }
+
+
+@cache
+def pages() -> dict[str, str]:
+    """A page for each package, with what its modules say."""
+    return {f"api/{package}.md": _page(package) for package in packages()}
+
+
+def _page(package: str) -> str:
+    folder = SOURCE / package
+    modules = sorted(
+        ".".join(("solar", *path.relative_to(SOURCE).with_suffix("").parts))
+        for path in folder.rglob("*.py")
+        if not path.name.startswith("_")
+    )
+    # What stands on the front page of the reference is not said a second time.
+    filters = ["!^_", *(f"!^{name}$" for name in public_names())]
+    parts = [f"# solar.{package}", _said(folder / "__init__.py")]
+    return "\n\n".join(parts + [_docstrings(module, f"filters: {filters}") for module in modules])
+
+
+def _docstrings(name: str, *options: str) -> str:
+    lines = [f"::: {name}", "    options:", "      heading_level: 2"]
+    return "\n".join(lines + [f"      {option}" for option in options])
+
+
+def _said(path: Path) -> str:
+    return ast.get_docstring(_tree(path)) or ""
+
+
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))

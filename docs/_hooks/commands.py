@@ -16,29 +16,26 @@ def all_commands() -> str:
     from solar.cli import app
 
     root: Any = typer.main.get_command(app)
-    return "\n\n".join(
-        section for name in root.commands for section in _sections(root.commands[name], name, None)
-    )
+    return "\n\n".join(_below(root, root.context_class(root, info_name="solar"), level=2))
 
 
-def _sections(command: Any, name: str, parent: Any) -> Iterator[str]:
-    """A command, then the commands below it."""
-    above = parent or command.context_class(command, info_name="solar")
-    context = command.context_class(command, info_name=name, parent=above)
-    yield _section(command, context, level=2 if parent is None else 3)
-    for below in getattr(command, "commands", {}):
-        yield from _sections(command.commands[below], below, context)
+def _below(group: Any, context: Any, level: int) -> Iterator[str]:
+    """The commands of a group, each followed by those below it."""
+    for name, command in group.commands.items():
+        inside = command.context_class(command, info_name=name, parent=context)
+        yield _section(command, inside, level)
+        if hasattr(command, "commands"):
+            yield from _below(command, inside, level + 1)
 
 
 def _section(command: Any, context: Any, level: int) -> str:
-    title = context.command_path
-    parts = [f"{'#' * level} {title}", _prose(command.help or "")]
+    parts = [f"{'#' * level} {context.command_path}", _prose(command.help or "")]
     usage = command.get_usage(context).removeprefix("Usage: ")
     if not hasattr(command, "commands"):
         parts.append(f"```text\n{' '.join(usage.split())}\n```")
     if command.epilog:
         parts.append(f"```sh\n{command.epilog.removeprefix('Example: ')}\n```")
-    for kind, heading in (("argument", "argument"), ("option", "option")):
+    for kind in ("argument", "option"):
         rows = [
             _row(*record)
             for parameter in command.get_params(context)
@@ -46,7 +43,7 @@ def _section(command: Any, context: Any, level: int) -> str:
             if (record := parameter.get_help_record(context))
         ]
         if rows:
-            parts.append("\n".join([f"| {heading} | | |", "|---|---|---|", *rows]))
+            parts.append("\n".join([f"| {kind} | | |", "|---|---|---|", *rows]))
     return "\n\n".join(part for part in parts if part)
 
 

@@ -14,7 +14,7 @@ def public_names() -> tuple[str, ...]:
     """What `import solar` gives: functions first, which most people come for, then classes."""
     [names] = [
         ast.literal_eval(node.value)
-        for node in _tree(SOURCE / "__init__.py").body
+        for node in tree(SOURCE / "__init__.py").body
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
     ]
     return tuple(sorted((name for name in names if not name.startswith("_")), key=str.swapcase))
@@ -28,10 +28,7 @@ def public() -> str:
 @cache
 def packages() -> dict[str, str]:
     """The packages below `solar`, with the first line that each says of itself."""
-    return {
-        path.parent.name: _said(path).partition("\n")[0]
-        for path in sorted(SOURCE.glob("*/__init__.py"))
-    }
+    return {path.parent.name: first_line(path) for path in sorted(SOURCE.glob("*/__init__.py"))}
 
 
 @cache
@@ -49,7 +46,7 @@ def _page(package: str) -> str:
     )
     # What stands on the front page of the reference is not said a second time.
     filters = ["!^_", *(f"!^{name}$" for name in public_names())]
-    parts = [f"# solar.{package}", _said(folder / "__init__.py")]
+    parts = [f"# solar.{package}", said(folder / "__init__.py")]
     return "\n\n".join(parts + [_docstrings(module, f"filters: {filters}") for module in modules])
 
 
@@ -58,9 +55,16 @@ def _docstrings(name: str, *options: str) -> str:
     return "\n".join(lines + [f"      {option}" for option in options])
 
 
-def _said(path: Path) -> str:
-    return ast.get_docstring(_tree(path)) or ""
+def first_line(path: Path) -> str:
+    """What a module says of itself in one line."""
+    return said(path).partition("\n")[0]
 
 
-def _tree(path: Path) -> ast.Module:
+def said(path: Path) -> str:
+    """The docstring of a module."""
+    return ast.get_docstring(tree(path)) or ""
+
+
+def tree(path: Path) -> ast.Module:
+    """A module's source, parsed."""
     return ast.parse(path.read_text(encoding="utf-8"))

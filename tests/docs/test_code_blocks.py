@@ -1,0 +1,205 @@
+"""What README and documentation show must run: see `code_blocks` and `block_server` for how."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import yaml
+from block_server import ASK
+from code_blocks import (
+    REPOSITORY,
+    RUN,
+    SHELLS,
+    SHOWN,
+    Block,
+    blocks,
+    inline_commands,
+    pages,
+    unknown_words,
+)
+from docs_workspace import fill
+
+PAGES = pages()
+SECONDS = 120
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(REPOSITORY).as_posix()
+
+
+def runnable(page: Path) -> list[Block]:
+    return [block for block in blocks(page) if block.language in RUN and block.reason is None]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("workspace")
+    fill(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Path]:
+    """A process to run pages with: the socket at which it is reached."""
+    # Sockets have short names, which pytest's folders are too long for.
+    with tempfile.TemporaryDirectory(prefix="solar-") as folder:
+        place = Path(folder) / "server"
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(REPOSITORY / "src"),
+            "OMP_NUM_THREADS": "1",
+            "NO_COLOR": "1",
+            "COLUMNS": "120",
+        }
+        program = [sys.executable, REPOSITORY / "tests" / "block_server.py", place]
+        process = subprocess.Popen(program, env=environment, start_new_session=True)
+        try:
+            until_there(place, process)
+            yield place
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def until_there(place: Path, process: subprocess.Popen[bytes]) -> None:
+    ends = time.monotonic() + 60
+    while not place.exists():
+        assert process.poll() is None, "The server of pages did not start."
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=name_of)
+def test_the_blocks_of_a_page_run(
+    page: Path, workspace: Path, server: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    folder = tmp_path / "here"
+    shutil.copytree(workspace, folder)
+    programs(tmp_path / "bin", server)
+    port = str(free_port())
+    steps = [
+        {**asdict(block), "code": block.code.replace("127.0.0.1:8000", f"127.0.0.1:{port}")}
+        for block in runnable(page)
+    ]
+    plan = tmp_path / "blocks.json"
+    plan.write_text(json.dumps(steps))
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "SOLAR_CACHE": str(folder / "cache"),
+        "SOLAR_OFFLINE": "1",
+        "PAGE_PORT": port,
+        "NO_COLOR": "1",
+        "COLUMNS": "120",
+    }
+    code, said = run_page(server, plan, folder, environment)
+    assert code == 0, f"{name_of(page)} does not run:\n{said[-6000:]}"
+
+
+def run_page(
+    server: Path, plan: Path, folder: Path, environment: dict[str, str]
+) -> tuple[int, str]:
+    """Let the server run a page; end what it leaves running. Its exit code, and all it printed."""
+    job = {
+        "kind": "page",
+        "arguments": [str(plan)],
+        "folder": str(folder),
+        "environment": environment,
+    }
+    output = folder.with_name("output")
+    with output.open("w") as log, socket.socket(socket.AF_UNIX) as asked:
+        asked.settimeout(SECONDS)
+        asked.connect(str(server))
+        asked.sendall(json.dumps(job).encode() + b"\n")
+        with open(os.devnull) as nothing:
+            socket.send_fds(asked, [b"!"], [nothing.fileno(), log.fileno(), log.fileno()])
+        answers = asked.makefile()
+        group = int(answers.readline())
+        try:
+            code = int(answers.readline() or 139)
+        except TimeoutError:
+            code = 124
+        finally:
+            try:
+                os.killpg(group, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+    return code, output.read_text(encoding="utf-8", errors="replace")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def programs(folder: Path, server: Path) -> None:
+    """What the shell finds instead of the real programs."""
+    folder.mkdir()
+    stand_ins = {
+        **{
+            kind: ASK.format(python=sys.executable, socket=str(server), kind=kind)
+            for kind in ("solar", "python")
+        },
+        # Whether there is such a target, without making it.
+        "make": f'#!/bin/sh\nexec "{shutil.which("make")}" -C "{REPOSITORY}" -n "$@" >/dev/null\n',
+        "pip": f'#!/bin/sh\nexec "{sys.executable}" "{REPOSITORY}/tests/pip_stand_in.py" "$@"\n',
+    }
+    for name, text in stand_ins.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+
+
+NOT_RUN = [block for page in PAGES for block in blocks(page) if block.reason is not None]
+
+
+@pytest.mark.parametrize("block", NOT_RUN, ids=lambda block: block.place)
+def test_what_is_not_run_says_why(block: Block) -> None:
+    """Skipped, so that every test run lists the reasons."""
+    assert block.language in RUN, "Only programs need a reason."
+    assert len(str(block.reason)) > 10
+    pytest.skip(f"{block.place} is not run: {block.reason}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_block_says_what_it_is(page: Path) -> None:
+    allowed = (*RUN, *SHOWN)
+    assert [block.place for block in blocks(page) if block.language not in allowed] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_and_options_exist_also_where_nothing_is_run(page: Path) -> None:
+    shown = [block for block in blocks(page) if block.language in SHELLS] + inline_commands(page)
+    wrong = [(block.place, word) for block in shown for word in unknown_words(block.code)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_data_that_is_shown_can_be_read(page: Path) -> None:
+    readers = {"json": json.loads, "yaml": yaml.safe_load}
+    for block in blocks(page):
+        if block.language in readers:
+            readers[block.language](block.code)
+
+
+def test_outputs_are_not_pasted() -> None:
+    """A console shows commands: what they print is seen by whoever runs them."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for console in text.split("```console\n")[1:]:
+            lines = console.split("```")[0].replace("\\\n", " ").splitlines()
+            assert [line for line in lines if line and not line.startswith("$ ")] == [], page
+
+
+def test_the_readme_is_short() -> None:
+    assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) < 150

@@ -142,7 +142,7 @@ def _page(arguments: list[str]) -> None:
             code = "\n" * (block["line"] - 1) + block["code"]
             exec(compile(code, block["page"], "exec"), names)
             continue
-        shell = ["bash", "-euo", "pipefail", "-c", block["code"]]
+        shell = ["bash", "-euxo", "pipefail", "-c", block["code"]]
         done = subprocess.run(shell, stdin=subprocess.DEVNULL, check=False)
         if done.returncode:
             print(f"{place} ended with exit code {done.returncode}")

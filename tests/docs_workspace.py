@@ -5,7 +5,7 @@
 | `photos/`, `photos-by-landmark/` | six generated landmarks, two views each: `landmark-000/00.jpg` |
 | `new-photos/`, `more/`, `others/`, `other-photos/` | two more landmarks each |
 | `shards/*.tar` | photos in shards |
-| `a.jpg`, `b.jpg`, `query.jpg` | photos of one landmark, 480 × 360 |
+| `a.jpg`, `b.jpg`, `query.jpg` | photos of one landmark, 336 × 252 |
 | `sequences/` | two scenes seen from six places, with homographies |
 | `ref.png`, `h1.png` | strips of patches |
 | `data/roxford5k/`, `data/rparis6k/` | small sets in the published form |
@@ -34,7 +34,7 @@ from PIL import Image
 from solar.datasets import toy
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, zoo
 
-SIZE = (288, 216)
+SIZE = (240, 180)
 REPOSITORY = Path(__file__).parents[1]
 # Published names whose weights are drawn: small networks instead of downloads.
 DRAWN = ("solar-r101", "gem-r101-gl18", "gem-r50-gl18")
@@ -57,7 +57,7 @@ def _photos(folder: Path) -> None:
     for number, name in enumerate(("new-photos", "more", "others", "other-photos")):
         toy.write(folder / name, landmarks=2, views=2, size=SIZE, first=20 + 2 * number)
     for view, name in enumerate(("a.jpg", "b.jpg", "query.jpg")):
-        toy.landmark(0, view, size=(480, 360)).save(folder / name)
+        toy.landmark(0, view, size=(336, 252)).save(folder / name)
     (folder / "shards").mkdir()
     for name in ("more", "others"):
         with tarfile.open(folder / "shards" / f"{name}.tar", "w") as shard:
@@ -66,7 +66,7 @@ def _photos(folder: Path) -> None:
 
 def _patches(folder: Path) -> None:
     for number in range(2):
-        write_sequence(folder / "sequences" / f"v_{number}", seed=number)
+        write_sequence(folder / "sequences" / f"v_{number}", seed=number, side=144)
     drawn = strips(sequences=1, points=16)
     for kind in ("ref", "h1"):
         Image.fromarray(drawn.strip("v_0", kind).reshape(-1, 65)).save(folder / f"{kind}.png")
@@ -88,7 +88,7 @@ def _ground_truths(folder: Path) -> None:
             toy.landmark(number % 7, 0, size=(40, 40)).save(home / "jpg" / f"{photo}.jpg")
     photos = sorted(path.relative_to(folder / "photos") for path in folder.glob("photos/*/*.jpg"))
     names = [photo.as_posix() for photo in photos]
-    query = {"photo": names[0], "box": [41, 30, 280, 201], "easy": [names[1]], "hard": [2]}
+    query = {"photo": names[0], "box": [31, 25, 190, 150], "easy": [names[1]], "hard": [2]}
     (folder / "own.json").write_text(json.dumps({"database": names[1:], "queries": [query]}))
 
 

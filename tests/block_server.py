@@ -33,11 +33,10 @@ sys.exit(int(answers.readline() or 139))
 
 # Settings that end a training run before it has learnt anything.
 SHORT = {
-    "retrieval": ["epochs=1", "steps=1", "batch=2", "images.size=64", "validation.size=64"]
-    + ["mining.queries=8", "mining.pool=12", "mining.negatives=1", "mining.size=64"],
-    "patches": ["steps=1", "batch=8", "data.per_photo=4", "schedule.warmup=0"],
-    "distill": ["steps=1", "batch=2", "sizes=[64]", "data.size=64", "data.cache=host"]
-    + ["student.whitening=none", "validation.every=1"],
+    "retrieval": "epochs=1 steps=1 batch=2 images.size=64 validation.size=64 mining.queries=8 "
+    "mining.pool=12 mining.negatives=1 mining.size=64",
+    "patches": "steps=1 batch=8 data.per_photo=4 schedule.warmup=0",
+    "distill": "steps=1 batch=2 sizes=[64] data.size=64 data.cache=host student.whitening=none",
 }
 
 
@@ -123,10 +122,10 @@ def _train_shortly() -> None:
 
     def short_train(recipe: Any, overrides: Any = (), **options: Any) -> Any:
         task = "patches" if "local" in str(recipe) else "retrieval"
-        return train(recipe, [*overrides, *SHORT[task]], **options)
+        return train(recipe, [*overrides, *SHORT[task].split()], **options)
 
     def short_recipe(arguments: Any, options: Any) -> Any:
-        return read([*arguments, *SHORT["distill"]], options)
+        return read([*arguments, *SHORT["distill"].split()], options)
 
     solar.train.train, distill_recipe.command_recipe = short_train, short_recipe
 
@@ -136,7 +135,8 @@ def _page(arguments: list[str]) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in json.loads(Path(arguments[0]).read_bytes()):
         place = f"{block['page']}:{block['line']}"
-        print(f"--- {place}", flush=True)
+        sys.stdout.write(f"--- {place}\n")
+        sys.stdout.flush()
         if block["language"] == "python":
             # Empty lines before it give a traceback the lines of the page.
             code = "\n" * (block["line"] - 1) + block["code"]
@@ -145,7 +145,7 @@ def _page(arguments: list[str]) -> None:
         shell = ["bash", "-euxo", "pipefail", "-c", block["code"]]
         done = subprocess.run(shell, stdin=subprocess.DEVNULL, check=False)
         if done.returncode:
-            print(f"{place} ended with exit code {done.returncode}")
+            sys.stdout.write(f"{place} ended with exit code {done.returncode}\n")
             sys.exit(1)
 
 

@@ -3,8 +3,8 @@
 Fenced blocks of `python`, `sh`, `bash` and `console` are run, in the order of their page. Two
 comments are meant for this:
 
-    <!-- not run: downloads 1.9 GB -->     right before a block: the reason why it cannot be run here
-    <!-- first: solar index build … -->    commands to run at this place that no reader needs to see
+    <!-- not run: downloads 1.9 GB -->     right before a block: why it cannot be run here
+    <!-- first: solar index build … -->    commands to run here that no reader needs to see
 """
 
 import re
@@ -23,7 +23,8 @@ SHOWN = ("text", "json", "yaml", "toml", "csv", "bibtex")
 
 _TOKEN = re.compile(
     r"<!--\s*(?P<comment>not run|first):\s*(?P<said>.*?)\s*-->"
-    r"|^(?P<indent>[ ]*)(?P<fence>`{3,})(?P<language>[^\n`]*)\n(?P<code>.*?)^(?P=indent)(?P=fence)[ ]*$",
+    r"|^(?P<indent>[ ]*)(?P<fence>`{3,})(?P<language>[^\n`]*)\n"
+    r"(?P<code>.*?)^(?P=indent)(?P=fence)[ ]*$",
     re.DOTALL | re.MULTILINE,
 )
 _INLINE = re.compile(r"(?<!`)`(solar [^`\n]+)`(?!`)")

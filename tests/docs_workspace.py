@@ -1,21 +1,19 @@
 """The folder in which the code of README and documentation is run: what readers are told to have.
 
-| name | what |
-|---|---|
-| `photos/`, `photos-by-landmark/` | six generated landmarks, two views each: `landmark-000/00.jpg` |
-| `new-photos/`, `more/`, `others/`, `other-photos/` | two more landmarks each |
-| `shards/*.tar` | photos in shards |
-| `a.jpg`, `b.jpg`, `query.jpg` | photos of one landmark, 336 × 252 |
-| `sequences/` | two scenes seen from six places, with homographies |
-| `ref.png`, `h1.png` | strips of patches |
-| `data/roxford5k/`, `data/rparis6k/` | small sets in the published form |
-| `gnd_roxford5k.pkl`, `db.npy` and `queries.npy`, `a.npy` and `aq.npy`, `b.npy` and `bq.npy`, `r1m.npy` | a \
-ground truth, and descriptors that go with it |
-| `photos.npy`, `queries.npy` | descriptors |
-| `own.json` | a ground truth of one's own, of photos below `photos/` |
-| `teacher.pt2` | a program to imitate |
-| `published.pth` | a published checkpoint; `cache/` holds one for every name in `DRAWN` |
-| `recipes/`, `benchmarks/` | as in the repository |
+photos/, photos-by-landmark/    six generated landmarks, two views each: landmark-000/view-000.jpg
+new-photos/, more/, others/, other-photos/    two more landmarks each
+shards/*.tar                    photos in shards
+a.jpg, b.jpg, query.jpg         three views of one landmark, 336 × 252
+sequences/                      two scenes seen from six places, with homographies
+ref.png, h1.png                 strips of patches
+data/roxford5k/, data/rparis6k/ small sets in the published form
+gnd_roxford5k.pkl               a ground truth; db.npy and queries.npy, a.npy and aq.npy, b.npy and
+                                bq.npy are descriptors that go with it, r1m.npy distractors
+photos.npy                      descriptors
+own.json                        a ground truth of one's own, of photos below photos/
+teacher.pt2                     a program to imitate
+published.pth                   a published checkpoint; cache/ holds one for every name in DRAWN
+recipes/, benchmarks/           as in the repository
 """
 
 import json

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def until_there(place: Path, process: subprocess.Popen[bytes]) -> None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=name_of)
 def test_the_blocks_of_a_page_run(
-    page: Path, workspace: Path, server: Path, tmp_path: Path, request: pytest.FixtureRequest
+    page: Path, workspace: Path, server: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "here"
     shutil.copytree(workspace, folder)
@@ -121,7 +122,7 @@ def run_page(
         asked.settimeout(SECONDS)
         asked.connect(str(server))
         asked.sendall(json.dumps(job).encode() + b"\n")
-        with open(os.devnull) as nothing:
+        with Path(os.devnull).open() as nothing:
             socket.send_fds(asked, [b"!"], [nothing.fileno(), log.fileno(), log.fileno()])
         answers = asked.makefile()
         group = int(answers.readline())
@@ -130,10 +131,8 @@ def run_page(
         except TimeoutError:
             code = 124
         finally:
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
     return code, output.read_text(encoding="utf-8", errors="replace")
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from solar.models import RetrievalNet
-    from solar.show.attention import AttentionMaps
+    from solar.show.attention_figure import AttentionMaps
     from solar.show.attention_source import Location
 
 EXAMPLE = "Example: solar attention a.jpg --at 320,200 --model solar-r101 -o looks.png"
@@ -87,7 +87,7 @@ def attention(
         run["size"] = size
         network = _photo_network(model, device, images, locations)
         if figure:
-            from solar.show.attention_figure import draw_photos
+            from solar.show.attention import draw_photos
 
             picture = draw_photos(network, images, locations or None, **run, **style)
         else:

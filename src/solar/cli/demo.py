@@ -45,7 +45,7 @@ def demo(
     if serve:
         from solar.web.serving import serve as run
 
-        run(str(index), port=0, open_browser=sys.stdout.isatty())
+        run(str(index), port=0, open_browser=sys.stdout.isatty(), say=typer.echo)
     else:
         started = Path(sys.argv[0])
         command = started if started.name == "solar" else "solar"

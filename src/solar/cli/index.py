@@ -94,7 +94,7 @@ def build(
 def add(index: Address, source: Source, store: KeptStore = None, metadata: Metadata = None) -> None:
     """Add photos, or replace those of the same path."""
     from solar.cli.printing import photo_progress
-    from solar.search.build import add
+    from solar.search.add import add
 
     with photo_progress() as shown:
         built = add(source, index, store=store, metadata=metadata, progress=shown.advance)

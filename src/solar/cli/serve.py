@@ -59,6 +59,7 @@ def serve(
         host=host,
         port=port,
         open_browser=open_browser,
+        say=typer.echo,
         photos=photos,
         labels=labels,
         writable=writable,

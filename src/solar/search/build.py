@@ -64,39 +64,16 @@ def build(
         SolarError: There is an index already, or there are no photos, or no model for them.
     """
     refuse_taken(address)
-    with _described(source, address, model, store, progress) as (described, photos):
+    with described_source(source, address, model, store, progress) as (described, photos):
         if not len(described):
             why = next(iter(described.failures.values()), "there is none")
             raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
-        known = _details(described, photos, metadata)
+        known = details(described, photos, metadata)
         made = made_of(described)
         if made is not None and photos is not None:
             made = replace(made, root=str(Path(source).resolve()))
         index = Index.create(address, described, known, made=made, **options)
         return Built(index, len(described), described.failures)
-
-
-def add(
-    source: str | Path,
-    address: Address,
-    *,
-    store: str | Path | None = None,
-    metadata: str | Path | None = None,
-    progress: "Progress | None" = None,
-    **options: Any,
-) -> Built:
-    """Add photos to an index, or replace those of the same path, as `build` makes one."""
-    index = Index.open(address, **options)
-    from solar.search.asmk_index import AsmkIndex
-
-    if isinstance(index, AsmkIndex):
-        from solar.search import asmk_build
-
-        return asmk_build.add(source, index, store=store, metadata=metadata, progress=progress)
-    model = index.made.model or None
-    with _described(source, address, model, store, progress) as (described, photos):
-        count = index.add(described, _details(described, photos, metadata))
-        return Built(index, count, described.failures)
 
 
 def taken_at(photo: str | Path | bytes) -> str | None:
@@ -139,7 +116,7 @@ def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def _described(
+def described_source(
     source: str | Path,
     address: Address,
     model: str | None,
@@ -163,7 +140,7 @@ def _described(
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _details(store: Store, photos: Photos | None, metadata: str | Path | None) -> list[Photo]:
+def details(store: Store, photos: Photos | None, metadata: str | Path | None) -> list[Photo]:
     """What is known of the photos of a store, row by row."""
     extra = read_metadata(metadata) if metadata else {}
     places = {name: number for number, name in enumerate(photos.names)} if photos else {}

@@ -13,6 +13,7 @@ from solar.cli import (
     demo,
     describe,
     distill,
+    doctor,
     evaluate,
     export,
     extract,
@@ -65,6 +66,7 @@ app.command("attention", epilog=attention.EXAMPLE)(attention.attention)
 app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
 app.command("match", epilog=match.EXAMPLE)(match.match)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
+app.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 
 
 def main() -> None:

@@ -18,10 +18,14 @@ def convert(
             metavar="OUT", help="A .safetensors (ours) or a .pth (the published format)."
         ),
     ],
+    half: Annotated[
+        bool,
+        typer.Option("--half", help="Write float16, half the size; only to a .safetensors."),
+    ] = False,
 ) -> None:
     """Rewrite a network's file in another format."""
     from solar import models
     from solar.cli.printing import errors
 
-    path = models.convert(source, destination)
+    path = models.convert(source, destination, half=half)
     errors().print(f"{source} → {path}")

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from solar.weights import DEFAULT
+
 if TYPE_CHECKING:
     from solar.search.build import Built
 
@@ -50,12 +52,13 @@ TrainOn = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="For a program to read.")]
 
 
-@app.command(epilog="Example: solar index build photos/ -o photos.solar --model solar-r101")
+@app.command(epilog="Example: solar index build photos/ -o photos.solar")
 def build(
     source: Source,
     output: Annotated[str, typer.Option("--output", "-o", metavar="INDEX", help="The new index.")],
     model: Annotated[
-        str | None, typer.Option(help="What describes the photos; not needed for a store.")
+        str | None,
+        typer.Option(help=f"What describes the photos; {DEFAULT} if not given."),
     ] = None,
     compress: Compress = None,
     store: KeptStore = None,

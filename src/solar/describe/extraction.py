@@ -13,13 +13,14 @@ from solar.errors import SolarError
 from solar.images import Box, Photos, find_photos
 from solar.models import RetrievalNet, fingerprint
 from solar.models import load as load_model
+from solar.weights import DEFAULT
 
 
 def extract(
     source: str | Path | Sequence[str | Path] | Photos,
     destination: str | Path,
     *,
-    model: RetrievalNet | str | Path,
+    model: RetrievalNet | str | Path = DEFAULT,
     size: int | None = None,
     scales: Sequence[float] | None = None,
     boxes: Mapping[str, Box] | None = None,
@@ -40,7 +41,7 @@ def extract(
         source: What `solar.images.find_photos` takes, or what it gave.
         destination: The store's folder. One that is there is continued, and refused if it was made
             with another model, other settings or other photos.
-        model: A retrieval network, or what `solar.load` takes.
+        model: A retrieval network, or what `solar.load` takes; default: solar-r18.
         size: Longest side; default: the model's.
         scales: Default: the model's.
         boxes: For some photos by name, the part to describe, in pixels of the upright photo.

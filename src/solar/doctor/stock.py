@@ -9,14 +9,16 @@ from typing import Literal
 from solar.doctor.privacy import shareable
 from solar.models import zoo
 
+ModelState = Literal["in the box", "lacking", "downloaded", "can be downloaded"]
+
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model that can be loaded by name, and where its file is."""
+    """A model with a name, and where its file is; "lacking" should be in the box, and is not."""
 
     name: str
     task: str
-    state: Literal["in the box", "downloaded", "can be downloaded"]
+    state: ModelState
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,10 @@ def models() -> list[StoredModel]:
     return [StoredModel(entry.name, entry.task, _state(entry)) for entry in zoo.models()]
 
 
-def _state(entry: zoo.Published) -> Literal["in the box", "downloaded", "can be downloaded"]:
-    if not zoo.is_here(entry):
-        return "can be downloaded"
-    package = Path(__file__).resolve().parents[1]
-    return "in the box" if package in zoo.path_of(entry).resolve().parents else "downloaded"
+def _state(entry: zoo.Published) -> ModelState:
+    if zoo.is_here(entry):
+        return "in the box" if entry.bundled else "downloaded"
+    return "lacking" if entry.bundled else "can be downloaded"
 
 
 def cache_folder() -> CacheFolder:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from solar.search import asmk_build
 from solar.search.asmk_index import AsmkIndex
-from solar.search.build import Built, described_source, details
+from solar.search.build import Built, describing, details
 from solar.search.index import Address, Index
 
 if TYPE_CHECKING:
@@ -28,6 +28,6 @@ def add(
     if isinstance(index, AsmkIndex):
         return asmk_build.add(source, index, store=store, metadata=metadata, progress=progress)
     model = index.made.model or None
-    with described_source(source, address, model, store, progress) as (described, photos):
+    with describing(source, address, model, store, progress) as (described, photos):
         count = index.add(described, details(described, photos, metadata))
         return Built(index, count, described.failures)

@@ -19,6 +19,7 @@ from solar.images import Photos, find_photos
 from solar.search.engine import NoIndexError, Photo
 from solar.search.filling import made_of
 from solar.search.index import Address, Index
+from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from solar.describe.extractor import Progress
@@ -54,17 +55,20 @@ def build(
     Args:
         source: A folder, a list or a tar shard of photos, or a finished store of descriptors.
         address: The new index: a folder, or `milvus://host:port/collection`.
-        model: What describes the photos; a store was described already.
+        model: What describes the photos, solar-r18 if not given; a store was described already.
         store: Keep the descriptors there; otherwise they are deleted when the index is done.
         metadata: A file of tags and times, see `read_metadata`.
         progress: Called while photos are described.
         **options: For the engine, such as `compress="pq"`.
 
     Raises:
-        SolarError: There is an index already, or there are no photos, or no model for them.
+        SolarError: There is an index already, or there are no photos, or no such model.
     """
     refuse_taken(address)
-    with described_source(source, address, model, store, progress) as (described, photos):
+    with describing(source, address, model or DEFAULT, store, progress) as (
+        described,
+        photos,
+    ):
         if not len(described):
             why = next(iter(described.failures.values()), "there is none")
             raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
@@ -116,7 +120,7 @@ def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def described_source(
+def describing(
     source: str | Path,
     address: Address,
     model: str | None,
@@ -129,7 +133,10 @@ def described_source(
         return
     photos = find_photos(source)
     if model is None:
-        raise SolarError(f"{source} has to be described first: name a model with --model.")
+        raise SolarError(
+            f"{address} does not name its model, so {source} cannot be described like the photos "
+            "in it: describe them with that model, and add the store."
+        )
     if Path(model).is_file():
         model = str(Path(model).resolve())  # searches may start elsewhere
     place = Path(keep) if keep else Path(f"{str(address).removeprefix('milvus://')}.extracting")

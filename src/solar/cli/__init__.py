@@ -72,7 +72,7 @@ app.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 def main() -> None:
     """Run the command line: a user's mistake is one sentence on stderr and exit code 2."""
     try:
-        app()
+        app(prog_name="solar")
     except SolarError as error:
         errors().print(f"solar: {error}", style="red", markup=False, soft_wrap=True)
         sys.exit(2)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from solar.cli.completion import any_models
 from solar.weights import DEFAULT, DEFAULT_LOCAL
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def attention(
         str | None,
         typer.Option(
             help=f"A name from `solar models`, a .safetensors or a published .pth; {DEFAULT} if "
-            f"not given, {DEFAULT_LOCAL} with --patch."
+            f"not given, {DEFAULT_LOCAL} with --patch.",
+            autocompletion=any_models,
         ),
     ] = None,
     at: Annotated[

@@ -5,12 +5,19 @@ from typing import Annotated
 
 import typer
 
+from solar.cli.completion import any_models
+
 EXAMPLE = "Example: solar convert resnet101-solar-best.pth solar-r101.safetensors"
 
 
 def convert(
     source: Annotated[
-        str, typer.Argument(metavar="IN", help="A .pth, a .safetensors or a model's name.")
+        str,
+        typer.Argument(
+            metavar="IN",
+            help="A .pth, a .safetensors or a model's name.",
+            autocompletion=any_models,
+        ),
     ],
     destination: Annotated[
         Path,

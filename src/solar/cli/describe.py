@@ -5,12 +5,17 @@ from typing import Annotated
 
 import typer
 
+from solar.cli.completion import photo_models
 from solar.weights import DEFAULT
 
 EXAMPLE = "Example: solar describe a.jpg b.jpg -o ab.npy"
 
 Model = Annotated[
-    str, typer.Option(help="A name from `solar models`, a .safetensors or a published .pth.")
+    str,
+    typer.Option(
+        help="A name from `solar models`, a .safetensors or a published .pth.",
+        autocompletion=photo_models,
+    ),
 ]
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from solar.cli.completion import any_models
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def evaluate(
         list[str] | None,
         typer.Option(
             help="A name from `solar models`, a .safetensors or a published .pth; NAME=MODEL "
-            f"calls it so. {DEFAULT} if not given. Several only with --table and for patches."
+            f"calls it so. {DEFAULT} if not given. Several only with --table and for patches.",
+            autocompletion=any_models,
         ),
     ] = None,
     root: Annotated[

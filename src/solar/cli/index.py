@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from solar.cli.completion import keypoint_models, photo_models
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ Method = Annotated[
     typer.Option(help="One vector a photo, or its local features (see docs/asmk.md)."),
 ]
 Local = Annotated[
-    str | None, typer.Option(help="For asmk: a patch model, sift or rootsift (default).")
+    str | None,
+    typer.Option(
+        help="For asmk: a patch model, sift or rootsift (default).", autocompletion=keypoint_models
+    ),
 ]
 VisualWords = Annotated[
     int | None, typer.Option(min=1, help="For asmk: how many visual words to learn.")
@@ -58,7 +62,9 @@ def build(
     output: Annotated[str, typer.Option("--output", "-o", metavar="INDEX", help="The new index.")],
     model: Annotated[
         str | None,
-        typer.Option(help=f"What describes the photos; {DEFAULT} if not given."),
+        typer.Option(
+            help=f"What describes the photos; {DEFAULT} if not given.", autocompletion=photo_models
+        ),
     ] = None,
     compress: Compress = None,
     store: KeptStore = None,

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from solar.cli.completion import any_models
+
 if TYPE_CHECKING:
     from solar.models.zoo import Published
 
@@ -14,7 +16,10 @@ _HEADINGS = ("name", "task", "dim", "parameters", "trained on", "ROxf M/H", "RPa
 
 def models(
     name: Annotated[
-        str | None, typer.Argument(help="Tell more of this one: the card of a model in the box.")
+        str | None,
+        typer.Argument(
+            help="Tell more of this one: the card of a model in the box.", autocompletion=any_models
+        ),
     ] = None,
     task: Annotated[
         str | None, typer.Option(help="Only retrieval, patches, backbone or whitening.")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import solar
+from solar import __version__
 from solar.doctor import machine
 from solar.doctor.parts import EXTRAS, PARTS, Found, found, install_line, is_installed
 from solar.doctor.privacy import shareable
@@ -79,7 +79,7 @@ class Report:
         return {
             "works": not self.problems,
             "problems": self.problems,
-            "solar": solar.__version__,
+            "solar": __version__,
             "python": platform.python_version(),
             "machine": self.machine,
             "settings": self.settings,
@@ -98,7 +98,7 @@ class Report:
     def to_text(self) -> str:
         """All of it for a person, to be pasted where help is asked for."""
         sections: list[tuple[str, Sequence[Row]]] = [
-            (f"solar {solar.__version__}", self._machine_rows()),
+            (f"solar {__version__}", self._machine_rows()),
             ("Computes on", self._device_rows()),
             ("Needs", [_part_row(part) for part in self.parts if not part.extra]),
             ("Can use", [_part_row(p) for p in self.parts if p.extra and p.state != "missing"]),
@@ -151,9 +151,7 @@ class Report:
             if names:
                 rows.append((state, names))
         others = sum(model.state == "can be downloaded" for model in self.models)
-        rows.append(
-            ("to be had", f"{_count(others, 'model')} to download: `solar models`")
-        )
+        rows.append(("to be had", f"{_count(others, 'model')} to download: `solar models`"))
         holds = f"{_count(cache.files, 'file')}, {_size(cache.size)}, {_size(cache.free)} free"
         state = f"cannot be written ({cache.problem})" if cache.problem else "writable"
         return [*rows, ("cache", f"{cache.path}: {holds}, {state}")]

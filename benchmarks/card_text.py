@@ -1,6 +1,5 @@
 """What is measured, as the Markdown between the marks of a model's card."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,12 +35,12 @@ def render(card: str, name: str, every: Mapping[str, Facts]) -> str:
         ValueError: A mark is missing.
     """
     for mark, text in (("facts", facts(every[name])), ("figures", figures(name, every))):
-        pattern = rf"(<!-- {mark} -->\n).*?(<!-- /{mark} -->)"
-        card, count = re.subn(
-            pattern, lambda found, text=text: found[1] + text + found[2], card, flags=re.DOTALL
-        )
-        if count != 1:
-            raise ValueError(f"The card of {name} has {count} places for its {mark}.")
+        start, end = f"<!-- {mark} -->\n", f"<!-- /{mark} -->"
+        before, opened, rest = card.partition(start)
+        _, closed, after = rest.partition(end)
+        if not (opened and closed):
+            raise ValueError(f"The card of {name} has no place for its {mark}.")
+        card = before + start + text + end + after
     return card
 
 

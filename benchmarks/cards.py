@@ -29,7 +29,8 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ from numpy.typing import NDArray
 from solar import weights
 from solar.datasets import toy
 from solar.datasets.folders import labelled_photos
+from solar.datasets.hpatches import HPatches
 from solar.datasets.hpatches_cut import make_hpatches
 from solar.errors import SolarError
 from solar.evaluate import evaluate, evaluate_labels
@@ -78,8 +80,10 @@ def measure_photos(model: RetrievalNet, data: Path | None, device: str) -> Figur
     """How well a network finds photos again, in percent."""
     found = {"toy": toy_photos(model)}
     say(f"  toy: {_shown(found['toy'])}")
-    with tempfile.TemporaryDirectory(prefix="solar-cards-") as cache:
-        for name, shard in SETS.items() if data else ():
+    if data is None:
+        return found
+    with tempfile.TemporaryDirectory(prefix="solar-cards-") as folder:
+        for name, shard in SETS.items():
             for extra in (False, True):
                 label = f"{name} + distractors" if extra else name
                 found[label] = _of(
@@ -89,7 +93,7 @@ def measure_photos(model: RetrievalNet, data: Path | None, device: str) -> Figur
                         size=SIZE,
                         scales=SCALES,
                         distractors=data / DISTRACTORS if extra else None,
-                        cache=cache,
+                        cache=folder,
                         device=device,
                     )
                 )
@@ -138,10 +142,10 @@ def taught(teacher: torch.nn.Module, photos: Photos, *, device: str, batch: int 
             part = rows[start : start + batch]
             images = torch.from_numpy(np.stack([pixels[row] for row in part])).to(device)
             images = images.movedim(-1, 1).float() / 255
-            own = torch.stack([teacher(_wide(rescale(images, s)))[1] for s in SCALES]).mean(0)
+            mean = torch.stack([teacher(_wide(rescale(images, s)))[1] for s in SCALES]).mean(0)
             if not vectors.size:
-                vectors = np.empty((len(photos), own.shape[1]), np.float32)
-            vectors[part] = torch.nn.functional.normalize(own).cpu().numpy()
+                vectors = np.empty((len(photos), mean.shape[1]), np.float32)
+            vectors[part] = torch.nn.functional.normalize(mean).cpu().numpy()
     return vectors
 
 
@@ -163,10 +167,16 @@ def measure_patches(describe: Describe, data: Path | None) -> Figures:
     found = {"toy": toy_patches(describe)}
     say(f"  toy: {_shown(found['toy'])}")
     if data:
-        told = evaluate_hpatches(make_hpatches(data / "affine", keypoints=500), describe).to_dict()
+        told = evaluate_hpatches(_sequences(data / "affine"), describe).to_dict()
         found["affine"] = {task: round(told[task]["mAP"], 2) for task in TASKS}
         say(f"  affine: {_shown(found['affine'])}")
     return found
+
+
+@cache
+def _sequences(folder: Path) -> HPatches:
+    """Patches, cut once for everything that is measured on them."""
+    return make_hpatches(folder, keypoints=500)
 
 
 def toy_patches(describe: Describe) -> dict[str, float]:
@@ -175,7 +185,9 @@ def toy_patches(describe: Describe) -> dict[str, float]:
         for identity in (FIRST_TOY, FIRST_TOY + 1):
             draw_sequence(Path(folder) / f"v_toy{identity}", identity)
         cut = make_hpatches(folder, keypoints=60)
-        return {"matching": round(100 * evaluate_hpatches(cut, describe, tasks=TASKS[:1]).mean(), 2)}
+        return {
+            "matching": round(100 * evaluate_hpatches(cut, describe, tasks=TASKS[:1]).mean(), 2)
+        }
 
 
 def rootsift(patches: NDArray[np.uint8]) -> Vectors:
@@ -243,7 +255,7 @@ def measure(names: Sequence[str], folder: Path, data: Path | None, device: str) 
 def _named(arguments: Sequence[str]) -> list[str]:
     """The command line with the names of places in place of their paths."""
     shown = [Path(arguments[0]).name]
-    for before, argument in zip(arguments, arguments[1:], strict=False):
+    for before, argument in pairwise(arguments):
         place = {"--data": "DIR", "--weights": "FOLDER", "--out": "FILE"}.get(before)
         shown.append(place or argument)
     return shown

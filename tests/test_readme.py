@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from drawn import drawn_checkpoint, drawn_state
+from boxed import needs_weights
+from drawn import drawn_checkpoint
 
 from solar.cli import app
 from solar.datasets import toy
-from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, zoo
+from solar.models import RetrievalConfig, RetrievalNet, zoo
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -32,11 +33,10 @@ def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     net = RetrievalNet(RetrievalConfig("resnet18", attention={4: 4, 5: 2}))
     torch.save(drawn_checkpoint(net), zoo.path_of(zoo.find("solar-r101")))
     torch.save(drawn_checkpoint(net), tmp_path / "published.pth")
-    local = PatchNet(PatchConfig({3: 4, 4: 4, 5: 2}))
-    torch.save(drawn_state(local, "local"), zoo.path_of(zoo.find("solar-local-345")))
     return tmp_path
 
 
+@needs_weights
 def test_the_python_of_the_readme_runs(somewhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [code] = blocks("python")
     exec(compile(code, "README.md", "exec"), {})

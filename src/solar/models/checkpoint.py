@@ -25,7 +25,9 @@ from solar.nn import Whitening
 Model = RetrievalNet | PatchNet
 
 
-def load(source: str | Path = weights.DEFAULT, *, device: str | torch.device | None = None) -> Model:
+def load(
+    source: str | Path = weights.DEFAULT, *, device: str | torch.device | None = None
+) -> Model:
     """Load a network, ready to describe.
 
     Args:

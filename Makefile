@@ -1,6 +1,7 @@
 # Two commands do everything on a fresh machine with Python 3.11 or newer:
-#   make demo   installs solar into .venv/demo and runs its main job; on a terminal it then opens
-#               the web app (SERVE=0 make demo does not, SERVE=1 does so anywhere)
+#   make demo   installs solar into .venv/demo and runs its main job, on generated photos and on
+#               those of a folder (make demo PHOTOS=~/Pictures); on a terminal it then opens the web
+#               app (SERVE=0 make demo does not, SERVE=1 does so anywhere)
 #   make test   installs what the tests need into .venv/test, then lints, type-checks and tests
 # And two for the documentation:
 #   make docs         installs what it takes into .venv/docs and builds the site into site/
@@ -19,7 +20,8 @@ TEST_EXTRAS := dev,heic,dask,export,milvus,show,train,local,web,docs
 # Where nobody sits at a terminal a server would never end: only the command for it is printed.
 demo: $(DEMO)/.ready
 	@if [ "$${SERVE:-}" = 1 ] || { [ -z "$${SERVE:-}$${CI:-}" ] && [ -t 0 ] && [ -t 1 ]; }; then \
-	  $(DEMO)/bin/solar demo --serve; else $(DEMO)/bin/solar demo; fi
+	  set -- --serve; else set --; fi; \
+	$(DEMO)/bin/solar demo "$$@" $${PHOTOS:+"$$PHOTOS"}
 
 test: lint
 	$(TEST)/bin/python -m pytest $(PYTEST_ARGS)

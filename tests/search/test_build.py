@@ -9,7 +9,8 @@ from solar.datasets import toy
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.search import Index, Photo
-from solar.search.build import add, build, read_metadata, taken_at
+from solar.search.add import add
+from solar.search.build import build, read_metadata, taken_at
 
 
 @pytest.fixture(scope="module")

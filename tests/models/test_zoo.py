@@ -173,7 +173,9 @@ class TestFind:
         assert [entry.name for entry in zoo.models()][:4] == names
 
     def test_misspelt_name_suggests_the_right_one(self) -> None:
-        with pytest.raises(SolarError, match=r'called "solr-r101" \(perhaps solar-r101\?\); "sol'):
+        with pytest.raises(
+            SolarError, match=r'called "solr-r101" \(perhaps solar-r101 or solar-r18\?\)'
+        ):
             zoo.find("solr-r101")
 
     def test_strange_name_suggests_none(self) -> None:

@@ -18,6 +18,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from solar import weights
+
 # A program on the PATH of the pages: passes its arguments, folder, environment and streams on.
 ASK = """#!{python} -IS
 import json, os, socket, sys
@@ -77,6 +79,7 @@ def _work(asked: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(job["folder"])
+    weights.FOLDER = Path(environment["PAGE_BOX"])
     asked.sendall(f"{os.getpid()}\n".encode())
     if job["kind"] == "solar" and job["arguments"][:1] == ["serve"]:
         _serve_behind(job["arguments"], asked)

@@ -55,8 +55,7 @@ class Block:
 
 def pages() -> list[Path]:
     """Every page whose code is run."""
-    found = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-    return found + sorted((REPOSITORY / "src/solar/weights").glob("*.md"))
+    return [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 
 
 def blocks(page: Path) -> list[Block]:

@@ -13,6 +13,7 @@ photos.npy                      descriptors
 own.json                        a ground truth of one's own, of photos below photos/
 teacher.pt2                     a program to imitate
 published.pth                   a published checkpoint; cache/ holds one for every name in DRAWN
+box/                            the models in the box with drawn weights, where they lack theirs
 recipes/, benchmarks/           as in the repository
 """
 
@@ -29,14 +30,16 @@ from drawn import drawn_checkpoint, drawn_state
 from patch_sets import strips, write_sequence
 from PIL import Image
 
+from solar import weights
 from solar.datasets import toy
-from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, zoo
+from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, save, zoo
 
 SIZE = (240, 180)
 REPOSITORY = Path(__file__).parents[1]
 # Published names whose weights are drawn: small networks instead of downloads.
 DRAWN = ("solar-r101", "gem-r101-gl18", "gem-r50-gl18")
 DRAWN_LOCAL = ("solar-local-345-liberty",)
+BOX = "box"
 
 
 def fill(folder: Path) -> None:
@@ -94,9 +97,19 @@ def _weights(folder: Path) -> None:
     (folder / "cache").mkdir()
     net = RetrievalNet(RetrievalConfig("resnet18", attention={4: 4, 5: 2}))
     torch.save(drawn_checkpoint(net), folder / "published.pth")
+    _box(folder / BOX, net)
     for name in DRAWN:
         shutil.copy(folder / "published.pth", folder / "cache" / zoo.find(name).file)
     local = PatchNet(PatchConfig({3: 4, 4: 4, 5: 2}))
     for name in DRAWN_LOCAL:
         torch.save(drawn_state(local, "local"), folder / "cache" / zoo.find(name).file)
     teachers.exported(folder / "teacher.pt2")
+
+
+def _box(folder: Path, net: RetrievalNet) -> None:
+    """Copy what is in the box, with drawn weights where there are none."""
+    shutil.copytree(weights.FOLDER, folder, ignore=shutil.ignore_patterns("__*"))
+    for name in weights.NAMES:
+        path = folder / f"{name}.safetensors"
+        if not path.exists():
+            save(PatchNet(PatchConfig({3: 4})) if "local" in name else net, path)

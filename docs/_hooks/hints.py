@@ -7,6 +7,7 @@ A hint stands below every sentence that holds its key, written as the page shows
 TOPICS = {
     "images": "Photos and boxes",
     "models": "Models and their files",
+    "weights": "The models in the box",
     "": "Downloads and writing files",
     "describe": "Describing photos",
     "search": "Indices and searching",
@@ -16,6 +17,7 @@ TOPICS = {
     "show": "Pictures",
     "train": "Training",
     "losses": "Losses",
+    "doctor": "The doctor",
     "cli": "Options that do not go together",
 }
 

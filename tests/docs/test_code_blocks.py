@@ -28,7 +28,7 @@ from code_blocks import (
     pages,
     unknown_words,
 )
-from docs_workspace import fill
+from docs_workspace import BOX, fill
 
 PAGES = pages()
 SECONDS = 120
@@ -99,6 +99,7 @@ def test_the_blocks_of_a_page_run(
         "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "SOLAR_CACHE": str(folder / "cache"),
         "SOLAR_OFFLINE": "1",
+        "PAGE_BOX": str(folder / BOX),
         "PAGE_PORT": port,
         "NO_COLOR": "1",
         "COLUMNS": "120",

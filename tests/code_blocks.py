@@ -22,7 +22,7 @@ RUN = ("python", *SHELLS)
 SHOWN = ("text", "json", "yaml", "toml", "csv", "bibtex")
 
 _TOKEN = re.compile(
-    r"<!--\s*(?P<comment>not run|first):\s*(?P<said>.*?)\s*-->"
+    r"^[ ]*<!--\s*(?P<comment>not run|first):\s*(?P<said>.*?)\s*-->"
     r"|^(?P<indent>[ ]*)(?P<fence>`{3,})(?P<language>[^\n`]*)\n"
     r"(?P<code>.*?)^(?P=indent)(?P=fence)[ ]*$",
     re.DOTALL | re.MULTILINE,

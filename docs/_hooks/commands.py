@@ -53,7 +53,8 @@ def _row(names: str, text: str) -> str:
     said = text[: notes.start()] if notes else text
     rest = notes["notes"] if notes else ""
     rest = "" if rest.startswith("default: no-") else rest
-    return f"| {_code(names)} | {_cell(said)} | {_cell(rest)} |"
+    kind = re.sub(r"<(?:list\[)?(\w+)[^>]*>", lambda found: f"<{found[1].lower()}>", names)
+    return f"| {_code(kind)} | {_cell(said)} | {_cell(rest)} |"
 
 
 def _code(text: str) -> str:

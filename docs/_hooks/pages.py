@@ -1,7 +1,8 @@
 """The pages of the site that are not files of docs/, and the parts that are not written by hand.
 
-MkDocs calls the functions named `on_…`. A page may hold `<!-- generated: commands -->`, in place of
-which the site shows what `GENERATED` names; on the code host the rest of the page stands alone.
+MkDocs calls the functions named `on_…`. From `<!-- generated: NAME -->` to `<!-- /generated -->` a
+page of docs/ says something for readers on the code host; the site shows what `GENERATED` makes of
+the name instead.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ GENERATED: dict[str, Callable[[], str]] = {
     "errors": sentences.page,
     "recipes": lambda: recipes(),
 }
-_MARKER = re.compile(r"<!-- generated: ([\w-]+) -->")
+_GENERATED = re.compile(
+    r"^<!-- generated: (?P<name>[\w-]+) -->$.*?^<!-- /generated -->$", re.MULTILINE | re.DOTALL
+)
 
 
 def origins() -> dict[str, str]:
@@ -80,20 +83,25 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Fill the generated parts in, and lead links to where things are on the site."""
     markdown = links.on_the_site(markdown, page.file.src_uri, origins())
-    return _MARKER.sub(lambda marker: generated(marker[1]), markdown)
+    return _GENERATED.sub(lambda part: generated(part["name"]), markdown)
 
 
 @cache
 def generated(name: str) -> str:
-    """The Markdown that stands for `<!-- generated: NAME -->`."""
+    """The Markdown for the part of that name."""
     return GENERATED[name]()
 
 
 def cards_list() -> str:
-    """A list of the model cards, or a sentence where there are none."""
-    cards = [page for page in origins() if page.startswith("models/")]
-    lines = [f"- [{Path(card).stem}]({card})" for card in cards]
+    """The model cards with what each says first, or a sentence where there are none."""
+    texts = {page: text for page, text in virtual_pages().items() if page.startswith("models/")}
+    lines = [f"- [{Path(page).stem}]({page}): {_opening(text)}" for page, text in texts.items()]
     return "\n".join(lines) or "No models travel with this version."
+
+
+def _opening(text: str) -> str:
+    """The first paragraph below the title."""
+    return next(part for part in text.split("\n\n") if not part.startswith("#")).strip()
 
 
 def recipes() -> str:

@@ -10,19 +10,24 @@ SOURCE = Path(__file__).parents[2] / "src" / "solar"
 
 
 @cache
-def public_names() -> tuple[str, ...]:
-    """What `import solar` gives: functions first, which most people come for, then classes."""
-    [names] = [
+def public_names() -> dict[str, str]:
+    """What `import solar` gives, with the package that each name is from; functions first."""
+    [homes] = [
         ast.literal_eval(node.value)
         for node in tree(SOURCE / "__init__.py").body
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_HOMES"
     ]
-    return tuple(sorted((name for name in names if not name.startswith("_")), key=str.swapcase))
+    return dict(sorted(homes.items(), key=lambda item: item[0].swapcase()))
 
 
 def public() -> str:
     """The docstrings of what `import solar` gives."""
-    return "\n\n".join(_docstrings(f"solar.{name}") for name in public_names())
+    return "\n\n".join(_docstrings(public_path(name)) for name in public_names())
+
+
+def public_path(name: str) -> str:
+    """What a public name is called where a package of the same name is not meant."""
+    return f"solar.{name}.{name}" if name in packages() else f"solar.{name}"
 
 
 @cache
@@ -44,10 +49,14 @@ def _page(package: str) -> str:
         for path in folder.rglob("*.py")
         if not path.name.startswith("_")
     )
-    # What stands on the front page of the reference is not said a second time.
-    filters = ["!^_", *(f"!^{name}$" for name in public_names())]
     parts = [f"# solar.{package}", said(folder / "__init__.py")]
-    return "\n\n".join(parts + [_docstrings(module, f"filters: {filters}") for module in modules])
+    return "\n\n".join(parts + [_docstrings(module, _filters(module)) for module in modules])
+
+
+def _filters(module: str) -> str:
+    """Leaves out what is private, and what stands on the front page of the reference already."""
+    public = (name for name, home in public_names().items() if f"{module}.".startswith(f"{home}."))
+    return f"filters: {['!^_', *(f'!^{name}$' for name in public)]}"
 
 
 def _docstrings(name: str, *options: str) -> str:

@@ -82,7 +82,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Fill the generated parts in, and lead links to where things are on the site."""
-    markdown = links.on_the_site(markdown, page.file.src_uri, origins())
+    name = page.file.src_uri
+    if name in reference.pages():  # who searches for a word wants the guide first
+        page.meta.setdefault("search", {"boost": 0.3})
+    markdown = links.on_the_site(markdown, name, origins())
     return _GENERATED.sub(lambda part: generated(part["name"]), markdown)
 
 

@@ -1,5 +1,6 @@
 """The site as a reader gets it: built strictly, complete, and sufficient unto itself."""
 
+import json
 import os
 import re
 import subprocess
@@ -147,6 +148,16 @@ def test_every_sentence_of_the_program_is_on_the_troubleshooting_page(
     said = [sentence for found in sentences.sentences().values() for sentence in found]
     assert len(said) > 400
     assert [sentence for sentence in said if " ".join(sentence.split()) not in text] == []
+
+
+def test_every_sentence_can_be_searched_for(site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    found = Read()
+    for entry in index["docs"]:
+        if entry["location"].startswith("troubleshooting.html#"):
+            found.feed(entry["text"])
+    said = [sentence for module in sentences.sentences().values() for sentence in module]
+    assert [sentence for sentence in said if " ".join(sentence.split()) not in found.text] == []
 
 
 def test_no_sentence_is_overlooked(read: Mapping[str, Read]) -> None:

@@ -207,7 +207,7 @@ def describe_file(path: Path, model: Model) -> dict[str, Any]:
         "attention": "".join(map(str, sorted(config.attention))),
         "dim": model.dim,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "file": {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()},
+        "file": {"bytes": len(content), "sha256": _hash(content)},
     }
     if not isinstance(model, RetrievalNet):
         return {"task": "patches", "architecture": "l2net", **told}
@@ -219,6 +219,10 @@ def describe_file(path: Path, model: Model) -> dict[str, Any]:
         "size": model.config.size,
         **told,
     }
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def measure(names: Sequence[str], folder: Path, data: Path | None, device: str) -> dict[str, Any]:
@@ -272,6 +276,9 @@ def write_cards(found: dict[str, Any], cards: Path) -> None:
                 f"The card of {name} would lose {', '.join(sorted(lost))}: say where the photos "
                 "are with --data, or write elsewhere with --out."
             )
+        here = cards / f"{name}.safetensors"
+        if here.exists() and _hash(here.read_bytes()) != facts["file"]["sha256"]:
+            raise SolarError(f"{here} is not the file that was measured: measure it again.")
         told = {"trained_on": "see its card", "licence": "MIT"}
         told = {key: known.get(key, otherwise) for key, otherwise in told.items()}
         written = {"name": name, **told, **facts}

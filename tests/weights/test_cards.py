@@ -118,3 +118,11 @@ def test_what_people_wrote_into_the_facts_stays(cards: Any, home: Path) -> None:
     path.write_text(json.dumps({**told, "trained_on": "drawings"}))
     cards.write_cards(cards.measure(["gem-r18"], files, None, "cpu"), files)
     assert json.loads(path.read_text()) == {**told, "trained_on": "drawings"}
+
+
+def test_figures_of_another_file_are_refused(cards: Any, home: Path) -> None:
+    files = home / "weights"
+    found = cards.measure(["gem-r18"], files, None, "cpu")
+    save(drawn_retrieval(RetrievalConfig("resnet18")), files / "gem-r18.safetensors")
+    with pytest.raises(SolarError, match="not the file that was measured"):
+        cards.write_cards(found, files)

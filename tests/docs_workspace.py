@@ -99,7 +99,7 @@ def _weights(folder: Path) -> None:
     torch.save(drawn_checkpoint(net), folder / "published.pth")
     _box(folder / BOX, net)
     for name in DRAWN:
-        shutil.copy(folder / "published.pth", folder / "cache" / zoo.find(name).file)
+        (folder / "cache" / zoo.find(name).file).hardlink_to(folder / "published.pth")
     local = PatchNet(PatchConfig({3: 4, 4: 4, 5: 2}))
     for name in DRAWN_LOCAL:
         torch.save(drawn_state(local, "local"), folder / "cache" / zoo.find(name).file)
@@ -112,4 +112,4 @@ def _box(folder: Path, net: RetrievalNet) -> None:
     for name in weights.NAMES:
         path = folder / f"{name}.safetensors"
         if not path.exists():
-            save(PatchNet(PatchConfig({3: 4})) if "local" in name else net, path)
+            save(PatchNet(PatchConfig({3: 4})) if "local" in name else net, path, half=True)

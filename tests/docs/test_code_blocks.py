@@ -84,19 +84,47 @@ def until_there(place: Path, process: subprocess.Popen[bytes]) -> None:
 def test_the_blocks_of_a_page_run(
     page: Path, workspace: Path, server: Path, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "here"
-    shutil.copytree(workspace, folder)
-    programs(tmp_path / "bin", server)
-    port = str(free_port())
-    steps = [
-        {**asdict(block), "code": block.code.replace("127.0.0.1:8000", f"127.0.0.1:{port}")}
-        for block in runnable(page)
+    code, said = run(runnable(page), workspace, server, tmp_path)
+    assert code == 0, f"{name_of(page)} does not run:\n{said[-6000:]}"
+
+
+@pytest.mark.parametrize(
+    ("language", "wrong", "told"),
+    [
+        ("sh", "solar search nowhere.solar a.jpg", "page.md:7 ended with exit code 2"),
+        ("sh", "pip install 'solar-retrieval[nothing]'", "There is no extra nothing."),
+        ("python", "nothing_of_the_kind()", 'File "page.md", line 7'),
+    ],
+)
+def test_a_block_that_fails_is_noticed(
+    language: str, wrong: str, told: str, workspace: Path, server: Path, tmp_path: Path
+) -> None:
+    shown = [
+        Block("page.md", 3, "sh", "test -f a.jpg"),
+        Block("page.md", 7, language, wrong),
+        Block("page.md", 9, "sh", "echo went on"),
     ]
-    plan = tmp_path / "blocks.json"
-    plan.write_text(json.dumps(steps))
+    code, said = run(shown, workspace, server, tmp_path)
+    assert code == 1
+    assert told in said
+    assert "went on" not in said
+
+
+def run(shown: list[Block], workspace: Path, server: Path, scratch: Path) -> tuple[int, str]:
+    """Run the blocks of a page one after the other: its exit code, and all that it printed."""
+    folder = scratch / "here"
+    # Links, not copies: what a reader has is not for programs to change.
+    shutil.copytree(workspace, folder, copy_function=os.link)
+    programs(scratch / "bin", server)
+    port = str(free_port())
+    blocks = [asdict(block) for block in shown]
+    for block in blocks:
+        block["code"] = block["code"].replace("127.0.0.1:8000", f"127.0.0.1:{port}")
+    plan = scratch / "blocks.json"
+    plan.write_text(json.dumps(blocks))
     environment = {
         **os.environ,
-        "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{scratch / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "SOLAR_CACHE": str(folder / "cache"),
         "SOLAR_OFFLINE": "1",
         "PAGE_BOX": str(folder / BOX),
@@ -104,21 +132,17 @@ def test_the_blocks_of_a_page_run(
         "NO_COLOR": "1",
         "COLUMNS": "120",
     }
-    code, said = run_page(server, plan, folder, environment)
-    assert code == 0, f"{name_of(page)} does not run:\n{said[-6000:]}"
-
-
-def run_page(
-    server: Path, plan: Path, folder: Path, environment: dict[str, str]
-) -> tuple[int, str]:
-    """Let the server run a page; end what it leaves running. Its exit code, and all it printed."""
     job = {
         "kind": "page",
         "arguments": [str(plan)],
         "folder": str(folder),
         "environment": environment,
     }
-    output = folder.with_name("output")
+    return ask(server, job, scratch / "output")
+
+
+def ask(server: Path, job: dict[str, object], output: Path) -> tuple[int, str]:
+    """Let the server do a job, and end what that leaves running."""
     with output.open("w") as log, socket.socket(socket.AF_UNIX) as asked:
         asked.settimeout(SECONDS)
         asked.connect(str(server))
@@ -182,6 +206,32 @@ def test_commands_and_options_exist_also_where_nothing_is_run(page: Path) -> Non
     shown = [block for block in blocks(page) if block.language in SHELLS] + inline_commands(page)
     wrong = [(block.place, word) for block in shown for word in unknown_words(block.code)]
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("code", "wrong"),
+    [
+        ("solar search photos.solar a.jpg --boxx 1,2,3,4", ["--boxx (no such option of search)"]),
+        ("solar seek photos.solar", ["seek (no such command)"]),
+        ("cd here && solar index grow photos.solar", ["grow (no such command)"]),
+        ("torchrun -m solar train r.yaml --go-on", ["--go-on (no such option of train)"]),
+        ("solar index add|remove|info", []),
+        ("solar search photos.solar - -k 5 --no-verify --json < a.jpg", []),
+    ],
+)
+def test_words_that_solar_does_not_know_are_found(code: str, wrong: list[str]) -> None:
+    assert list(unknown_words(code)) == wrong
+
+
+def test_a_reason_belongs_to_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("code_blocks.REPOSITORY", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("<!-- not run: no photos here -->\n\n```sh\nsolar models\n```\n")
+    [block] = blocks(page)
+    assert (block.line, block.code, block.reason) == (4, "solar models\n", "no photos here")
+    page.write_text("<!-- not run: no photos here -->\n\nText.\n\n```sh\nsolar models\n```\n")
+    with pytest.raises(ValueError, match="no block follows"):
+        blocks(page)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -80,14 +80,6 @@ def until_there(place: Path, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=name_of)
-def test_the_blocks_of_a_page_run(
-    page: Path, workspace: Path, server: Path, tmp_path: Path
-) -> None:
-    code, said = run(runnable(page), workspace, server, tmp_path)
-    assert code == 0, f"{name_of(page)} does not run:\n{said[-6000:]}"
-
-
 @pytest.mark.parametrize(
     ("language", "wrong", "told"),
     [
@@ -253,3 +245,12 @@ def test_outputs_are_not_pasted() -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) < 150
+
+
+# Last, so that several processes share them evenly.
+@pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=name_of)
+def test_the_blocks_of_a_page_run(
+    page: Path, workspace: Path, server: Path, tmp_path: Path
+) -> None:
+    code, said = run(runnable(page), workspace, server, tmp_path)
+    assert code == 0, f"{name_of(page)} does not run:\n{said[-6000:]}"

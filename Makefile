@@ -1,21 +1,27 @@
 # Two commands do everything on a fresh machine with Python 3.11 or newer:
-#   make demo   installs solar into .venv/demo and runs its main job; on a terminal it then opens
-#               the web app (SERVE=0 make demo does not, SERVE=1 does so anywhere)
+#   make demo   installs solar into .venv/demo and runs its main job, on generated photos and on
+#               those of a folder (make demo PHOTOS=~/Pictures); on a terminal it then opens the web
+#               app (SERVE=0 make demo does not, SERVE=1 does so anywhere)
 #   make test   installs what the tests need into .venv/test, then lints, type-checks and tests
+# And two for the documentation:
+#   make docs         installs what it takes into .venv/docs and builds the site into site/
+#   make docs-serve   shows it at http://127.0.0.1:8000/ and builds it again at every change
 PYTHON ?= python3
 PYTEST_ARGS ?= -n 2
 
 DEMO := .venv/demo
 TEST := .venv/test
+DOCS := .venv/docs
 # What the tests use beyond the base install.
-TEST_EXTRAS := dev,heic,dask,export,milvus,show,train,local,web
+TEST_EXTRAS := dev,heic,dask,export,milvus,show,train,local,web,docs
 
-.PHONY: demo test lint format clean
+.PHONY: demo test lint format docs docs-serve clean
 
 # Where nobody sits at a terminal a server would never end: only the command for it is printed.
 demo: $(DEMO)/.ready
 	@if [ "$${SERVE:-}" = 1 ] || { [ -z "$${SERVE:-}$${CI:-}" ] && [ -t 0 ] && [ -t 1 ]; }; then \
-	  $(DEMO)/bin/solar demo --serve; else $(DEMO)/bin/solar demo; fi
+	  set -- --serve; else set --; fi; \
+	$(DEMO)/bin/solar demo "$$@" $${PHOTOS:+"$$PHOTOS"}
 
 test: lint
 	$(TEST)/bin/python -m pytest $(PYTEST_ARGS)
@@ -29,11 +35,22 @@ format: $(TEST)/.ready
 	$(TEST)/bin/ruff check --fix .
 	$(TEST)/bin/ruff format .
 
+# The variable silences an advertisement of mkdocs-material's successor.
+docs: $(DOCS)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+	@echo "Open site/index.html, or see it served (search needs that): make docs-serve"
+
+docs-serve: $(DOCS)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs serve
+
 $(DEMO)/.ready: pyproject.toml constraints.txt
 	$(call install,$(DEMO),.[web])
 
 $(TEST)/.ready: pyproject.toml constraints.txt
 	$(call install,$(TEST),.[$(TEST_EXTRAS)])
+
+$(DOCS)/.ready: pyproject.toml constraints.txt
+	$(call install,$(DOCS),.[docs])
 
 # $(call install,ENVIRONMENT,REQUIREMENT)
 define install
@@ -45,4 +62,4 @@ define install
 endef
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

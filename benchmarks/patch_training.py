@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from drawn_sequences import draw_sequence
 from machine import machine
 
 from solar.datasets.hpatches import STRIPS, HPatches, Rows
@@ -189,25 +190,10 @@ def table(results: dict[str, Any]) -> str:
 
 def draw_data(folder: Path) -> tuple[list[str], str]:
     """A few toy photos, and a sequence of one seen through homographies."""
-    from PIL import Image
-
     from solar.datasets import toy
 
     toy.write(folder / "photos", landmarks=2, views=2, size=(160, 120))
-    scene = folder / "sequences" / "toy"
-    scene.mkdir(parents=True)
-    whole = toy.landmark(7, 0, size=(320, 240)).convert("L")
-    for number in range(6):
-        matrix = np.array([[1, 0.01 * number, 0], [-0.01 * number, 1, 3], [0, 0, 1]])
-        back = np.linalg.inv(matrix)
-        coefficients = tuple((back / back[2, 2]).ravel()[:8])
-        Image.Image.transform(
-            whole, whole.size, Image.Transform.PERSPECTIVE, coefficients, Image.Resampling.BILINEAR
-        ).save(scene / f"{number + 1}.png")
-        if number:
-            first = np.array([[1, 0, 0], [0, 1, -3], [0, 0, 1]])
-            lines = [" ".join(map(str, row)) for row in matrix @ first]
-            (scene / f"H_1_{number + 1}").write_text("\n".join(lines))
+    draw_sequence(folder / "sequences" / "toy", 7)
     return [str(folder / "photos")], str(folder / "sequences")
 
 

@@ -4,11 +4,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from boxed import needs_weights
 from drawn import drawn_checkpoint, drawn_state, relative_error
 from PIL import Image
 from running import solar
 
+from solar import weights
+from solar.datasets import toy
 from solar.models import PatchNet, RetrievalConfig, RetrievalNet
+
+DIM = weights.facts(weights.DEFAULT)["dim"]
 
 
 def complaint(*arguments: object) -> str:
@@ -106,12 +111,52 @@ def test_models_can_be_read_by_a_program() -> None:
     assert {"name", "dim", "parameters", "trained_on", "reported", "here"} <= set(entries[0])
 
 
-def test_demo_describes_generated_photos_and_says_how_to_see_them(tmp_path: Path) -> None:
-    for _ in range(2):  # what is there already is not made again
-        out = solar("demo", "--landmarks", 2, "--views", 2, "-o", tmp_path).stdout
-        assert "4 generated photos of 2 buildings" in out
-        assert out.count("100.0") == 4  # every photo is most similar to itself
-        assert f"solar serve {tmp_path / '2x2' / 'sample.solar'} --open" in out
+def test_models_in_the_box_come_first_and_show_their_card() -> None:
+    first = solar("models").stdout.splitlines()[1]
+    assert first.startswith("solar-r18 ")
+    assert first.rstrip().endswith("in the box")
+    card = solar("models", "solar-r18").stdout
+    assert "What it is bad at" in card
+    assert "<!--" not in card
+    assert "not downloaded yet" in solar("models", "solar-r101").stdout
+
+
+@needs_weights
+def test_demo_finds_generated_photos_and_those_of_a_folder(tmp_path: Path) -> None:
+    toy.write(tmp_path / "mine", landmarks=1, views=3, size=(96, 72), first=40)
+    out = solar("demo", tmp_path / "mine", "--landmarks", 2, "--views", 2, "-o", tmp_path).stdout
+    assert "4 generated photos of 2 buildings" in out
+    assert out.count("✓ right") == 2
+    assert out.count("✗ wrong") == 2
+    assert "mAP" in out
+    assert f"3 photos in {tmp_path / 'mine'}" in out
+    [index] = tmp_path.glob("mine-*/photos.solar")
+    assert f"solar serve {index} --open" in out
+    assert str(index.parent / "ranking.html") in out
+
+
+def test_demo_refuses_a_folder_that_is_not_there_at_once(tmp_path: Path) -> None:
+    assert "There is no file or folder" in complaint("demo", tmp_path / "typo", "-o", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@needs_weights
+def test_every_command_that_describes_photos_does_without_a_models_name(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    toy.write(photos, landmarks=2, views=2, size=(96, 72))
+    one = photos / "landmark-000" / "view-000.jpg"
+    solar("describe", one, "-o", tmp_path / "out.npy")
+    assert np.load(tmp_path / "out.npy").shape == (1, DIM)
+    solar("index", "build", photos, "-o", tmp_path / "photos.solar")
+    assert (
+        json.loads(solar("index", "info", tmp_path / "photos.solar", "--json").stdout)["model"]
+        == "solar-r18"
+    )
+    solar("extract", photos, "-o", tmp_path / "photos.store")
+    assert json.loads(solar("evaluate", photos, "--json").stdout)["mAP"] > 0
+    solar("attention", one, "--at", "20,20", "--size", 96, "-o", tmp_path / "a.png")
+    solar("attention", one, "--patch", "--box", "10,10,74,74", "-o", tmp_path / "p.png")
+    assert {"a.png", "p.png", "photos.store"} <= {path.name for path in tmp_path.iterdir()}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solar.datasets.training import Positives, TrainingSet, label_photos, read_training_set
+from solar.datasets.training import read_training_set
+from solar.datasets.training_set import Positives, TrainingSet, label_photos
 from solar.errors import SolarError
 from solar.images import Photos
 

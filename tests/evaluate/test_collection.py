@@ -159,8 +159,6 @@ def test_features_may_be_arrays_files_and_stores(tmp_path: Path) -> None:
 def test_what_is_missing_is_told_in_a_sentence(photos: Path, own: Path, tmp_path: Path) -> None:
     patch = PatchNet(PatchConfig())
     for arguments, sentence in (
-        ({"what": tmp_path}, "takes a --model"),
-        ({"what": own}, r"own\.json takes a --model, or --features"),
         ({"what": "roxford5k"}, "Say where roxford5k is"),
         ({"what": photos, "features": (own, own)}, "needs the ground truth"),
         ({"what": photos, "model": patch}, "describes patches"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from drawn import drawn_checkpoint, drawn_state, relative_error
+from drawn import drawn_checkpoint, drawn_retrieval, drawn_state, relative_error
 
 from solar.errors import SolarError
 from solar.models import (
@@ -48,6 +48,31 @@ def test_a_published_solar_file_loads(golden: dict[str, np.ndarray], published: 
     with torch.inference_mode():
         ours = net(torch.from_numpy(golden["net_image"]))
     assert relative_error(ours, golden["resnet18_soa45_single"]) < 2e-4
+
+
+def test_half_the_size_gives_nearly_the_same_descriptors(tmp_path: Path) -> None:
+    net = drawn_retrieval(SMALL)
+    # Statistics that float16 would turn to zero or to infinity stay as they are.
+    net.backbone.bn1.running_var[:2] = torch.tensor([1e-9, 1e6])
+    full, half = (save(net, tmp_path / f"{h}.safetensors", half=h) for h in (False, True))
+    assert half.stat().st_size < 0.51 * full.stat().st_size
+    again = load(half, device="cpu")
+    assert {tensor.dtype for tensor in again.parameters()} == {torch.float32}
+    assert torch.equal(again.backbone.bn1.running_var, net.backbone.bn1.running_var)
+    images = torch.rand(2, 3, 96, 128)
+    with torch.inference_mode():
+        assert ((net(images) * again(images)).sum(dim=1) > 1 - 1e-3).all()
+
+
+def test_what_half_cannot_hold_is_refused(tmp_path: Path) -> None:
+    net = RetrievalNet(SMALL)
+    net.backbone.conv1.weight.data[0] = 1e6
+    with pytest.raises(SolarError, match=r"conv1\.weight holds numbers beyond"):
+        save(net, tmp_path / "out.safetensors", half=True)
+    full = save(net, tmp_path / "full.safetensors")
+    with pytest.raises(SolarError, match=r"must end in \.safetensors to be written in half"):
+        convert(full, tmp_path / "out.pth", half=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["full.safetensors"]
 
 
 @pytest.mark.parametrize("layout", ["gem", "solar"])

@@ -108,7 +108,7 @@ PARAMETERS = {
 class TestEntries:
     def test_every_family_is_complete(self) -> None:
         counts = Counter(entry.task for entry in zoo.models())
-        assert counts == {"retrieval": 9, "patches": 1, "backbone": 4, "whitening": 19}
+        assert counts == {"retrieval": 11, "patches": 3, "backbone": 4, "whitening": 19}
 
     @pytest.mark.parametrize(("name", "url"), PUBLISHED_URLS.items(), ids=list(PUBLISHED_URLS))
     def test_published_address_is_among_the_urls(self, name: str, url: str) -> None:
@@ -120,7 +120,7 @@ class TestEntries:
 
     def test_cirtorch_files_are_checked_by_the_hash_in_their_name(self) -> None:
         for entry in zoo.models():
-            if "cvut.cz" in entry.urls[0]:
+            if entry.urls and "cvut.cz" in entry.urls[0]:
                 assert re.search(r"-([0-9a-f]{7})\.pth$", entry.file)[1] == entry.sha256  # type: ignore[index]
 
     def test_solar_reports_what_its_readme_says(self) -> None:
@@ -157,7 +157,8 @@ class TestFind:
             ("SOLAR-R101", "solar-r101"),
             ("resnet101-solar-best.pth", "solar-r101"),
             ("resnet101-solar-best", "solar-r101"),
-            ("solar-local-345", "solar-local-345-liberty"),
+            ("solar-local-345", "solar-local-345"),
+            ("local-solar-345-liberty.pth", "solar-local-345-liberty"),
             ("gl18-tl-resnet101-gem-w", "gem-r101-gl18"),
             ("gl18-tl-resnet101-gem-w-a4d43db", "gem-r101-gl18"),
             ("gem-vgg16-sfm120k", "gem-vgg16-sfm120k-lw"),
@@ -166,8 +167,15 @@ class TestFind:
     def test_accepted_names(self, asked: str, name: str) -> None:
         assert zoo.find(asked).name == name
 
+    def test_the_models_in_the_box_come_first(self) -> None:
+        names = [entry.name for entry in zoo.models() if entry.bundled]
+        assert names == ["solar-r18", "gem-r18", "solar-local-345", "solar-local-none"]
+        assert [entry.name for entry in zoo.models()][:4] == names
+
     def test_misspelt_name_suggests_the_right_one(self) -> None:
-        with pytest.raises(SolarError, match=r'called "solr-r101" \(perhaps solar-r101\?\); "sol'):
+        with pytest.raises(
+            SolarError, match=r'called "solr-r101" \(perhaps solar-r101 or solar-r18\?\)'
+        ):
             zoo.find("solr-r101")
 
     def test_strange_name_suggests_none(self) -> None:
@@ -251,6 +259,7 @@ def test_parameters_and_dimensions_are_those_of_the_network_we_build(entry: zoo.
                     attention=attention_at(entry.attention, REDUCTIONS),
                     pooling=entry.pooling,
                     whitening=entry.whitening == "end-to-end",
+                    dim=entry.dim if entry.bundled else None,
                 )
             )
     assert sum(p.numel() for p in net.parameters()) == entry.parameters

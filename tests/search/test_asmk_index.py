@@ -11,8 +11,8 @@ from solar.errors import SolarError
 from solar.evaluate.metrics import average_precision
 from solar.models import PatchConfig, PatchNet, save
 from solar.search import Index, asmk_build
+from solar.search.add import add
 from solar.search.asmk_build import build
-from solar.search.build import add
 
 pytest.importorskip("cv2", reason="pip install 'solar-retrieval[local]'")
 

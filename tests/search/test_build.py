@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -9,7 +10,8 @@ from solar.datasets import toy
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.search import Index, Photo
-from solar.search.build import add, build, read_metadata, taken_at
+from solar.search.add import add
+from solar.search.build import build, read_metadata, taken_at
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +83,10 @@ def test_photos_that_all_fail_make_no_index(model: str, tmp_path: Path) -> None:
     assert not (tmp_path / "i.solar").exists()
 
 
-def test_photos_without_a_model_are_refused(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match="--model"):
-        build(photos, tmp_path / "i.solar")
+def test_photos_are_not_added_to_an_index_that_names_no_model(photos: Path, tmp_path: Path) -> None:
+    Index.create(tmp_path / "i.solar", np.eye(4), ["a", "b", "c", "d"]).close()
+    with pytest.raises(SolarError, match=r"i\.solar does not name its model"):
+        add(photos, tmp_path / "i.solar")
 
 
 def test_a_time_that_makes_no_sense_is_not_known(tmp_path: Path) -> None:

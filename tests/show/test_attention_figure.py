@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from solar.show.attention import AttentionMaps
-from solar.show.attention_figure import STARS, draw_figure, draw_overlay, draw_star
+from solar.show.attention_figure import STARS, AttentionMaps, draw_figure, draw_overlay, draw_star
 from solar.show.colours import COLOURS, colour
 
 

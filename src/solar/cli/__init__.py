@@ -13,6 +13,7 @@ from solar.cli import (
     demo,
     describe,
     distill,
+    doctor,
     evaluate,
     export,
     extract,
@@ -65,12 +66,13 @@ app.command("attention", epilog=attention.EXAMPLE)(attention.attention)
 app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
 app.command("match", epilog=match.EXAMPLE)(match.match)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
+app.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 
 
 def main() -> None:
     """Run the command line: a user's mistake is one sentence on stderr and exit code 2."""
     try:
-        app()
+        app(prog_name="solar")
     except SolarError as error:
         errors().print(f"solar: {error}", style="red", markup=False, soft_wrap=True)
         sys.exit(2)

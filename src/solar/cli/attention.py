@@ -5,14 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from solar.cli.completion import any_models
+from solar.weights import DEFAULT, DEFAULT_LOCAL
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     from solar.models import RetrievalNet
-    from solar.show.attention import AttentionMaps
+    from solar.show.attention_figure import AttentionMaps
     from solar.show.attention_source import Location
 
-EXAMPLE = "Example: solar attention a.jpg --at 320,200 --model solar-r101 -o looks.png"
+EXAMPLE = "Example: solar attention a.jpg --at 320,200 -o looks.png"
 
 
 def attention(
@@ -24,8 +27,13 @@ def attention(
         typer.Option("--output", "-o", help="A .png, .jpg or .webp; or .npy for the maps alone."),
     ],
     model: Annotated[
-        str, typer.Option(help="A name from `solar models`, a .safetensors or a published .pth.")
-    ],
+        str | None,
+        typer.Option(
+            help=f"A name from `solar models`, a .safetensors or a published .pth; {DEFAULT} if "
+            f"not given, {DEFAULT_LOCAL} with --patch.",
+            autocompletion=any_models,
+        ),
+    ] = None,
     at: Annotated[
         list[str] | None, typer.Option(help="x,y in pixels of the photo; may be repeated.")
     ] = None,
@@ -81,13 +89,14 @@ def attention(
     locations = [_parse(text) for text in at or ()]
     run: dict[str, Any] = {"layer": layer, "drawn": not descriptor}
     style: dict[str, Any] = {"opacity": opacity, "colours": colours}
+    name = model or (DEFAULT_LOCAL if patch else DEFAULT)
     if patch:
-        picture = _draw_patches(images, locations, number, box, (model, device), **run, **style)
+        picture = _draw_patches(images, locations, number, box, (name, device), **run, **style)
     else:
         run["size"] = size
-        network = _photo_network(model, device, images, locations)
+        network = _photo_network(name, device, images, locations)
         if figure:
-            from solar.show.attention_figure import draw_photos
+            from solar.show.attention import draw_photos
 
             picture = draw_photos(network, images, locations or None, **run, **style)
         else:

@@ -5,12 +5,19 @@ from typing import Annotated
 
 import typer
 
+from solar.cli.completion import any_models
+
 EXAMPLE = "Example: solar convert resnet101-solar-best.pth solar-r101.safetensors"
 
 
 def convert(
     source: Annotated[
-        str, typer.Argument(metavar="IN", help="A .pth, a .safetensors or a model's name.")
+        str,
+        typer.Argument(
+            metavar="IN",
+            help="A .pth, a .safetensors or a model's name.",
+            autocompletion=any_models,
+        ),
     ],
     destination: Annotated[
         Path,
@@ -18,10 +25,14 @@ def convert(
             metavar="OUT", help="A .safetensors (ours) or a .pth (the published format)."
         ),
     ],
+    half: Annotated[
+        bool,
+        typer.Option("--half", help="Write float16, half the size; only to a .safetensors."),
+    ] = False,
 ) -> None:
     """Rewrite a network's file in another format."""
     from solar import models
     from solar.cli.printing import errors
 
-    path = models.convert(source, destination)
+    path = models.convert(source, destination, half=half)
     errors().print(f"{source} → {path}")

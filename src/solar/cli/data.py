@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from solar.cli.completion import keypoint_models
+
 if TYPE_CHECKING:
     from solar.datasets.build import Built
     from solar.datasets.check import Report
@@ -153,7 +155,9 @@ def build(
     local: Annotated[
         str,
         typer.Option(
-            metavar="MODEL", help="What describes keypoints: rootsift, sift, or a patch model."
+            metavar="MODEL",
+            help="What describes keypoints: rootsift, sift, or a patch model.",
+            autocompletion=keypoint_models,
         ),
     ] = "rootsift",
     val_fraction: Annotated[

@@ -1,77 +1,111 @@
-"""`solar demo`: the main job on generated photos, offline."""
+"""`solar demo`: the main job on generated photos and on one's own, offline."""
 
 import sys
-from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-EXAMPLE = "Example: solar demo --serve"
+if TYPE_CHECKING:
+    from solar.models import RetrievalNet
+    from solar.web.sample import Sample
 
-_SHOWN = 3  # buildings, and views of each, in the table: more columns are hard to read
+EXAMPLE = "Example: solar demo ~/Pictures --serve"
 
 
 def demo(
-    landmarks: Annotated[int, typer.Option(min=1, max=20, help="Buildings to generate.")] = 6,
-    views: Annotated[int, typer.Option(min=1, max=20, help="Photos of each.")] = 4,
+    photos: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FOLDER", help="Photos of yours, searched after the generated ones."
+        ),
+    ] = None,
+    landmarks: Annotated[int, typer.Option(min=2, max=20, help="Buildings to generate.")] = 6,
+    views: Annotated[int, typer.Option(min=2, max=20, help="Photos of each.")] = 4,
     folder: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Where the sample goes; the cache if not given."),
+        typer.Option("--output", "-o", help="Where everything goes; the cache if not given."),
     ] = None,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Then open the web app on the sample.")
+        bool, typer.Option("--serve", help="Then open the web app on what was indexed last.")
     ] = False,
 ) -> None:
-    """Index generated photos of a few buildings, and print how similar they are."""
+    """Index generated photos of a few buildings, and a folder of yours; find one photo's like."""
     from solar.cli.printing import output, photo_progress
+    from solar.images import find_photos
+    from solar.models import RetrievalNet, load
     from solar.models.zoo import cache_directory
-    from solar.web.sample import sample_index
+    from solar.web import sample
 
+    mine = photos and photos.expanduser()
+    if mine is not None:
+        find_photos(mine)  # a mistyped name is told at once
+    model = load()
+    assert isinstance(model, RetrievalNet)
     place = folder or cache_directory() / "demo"
     with photo_progress() as shown:
-        index = sample_index(place, landmarks=landmarks, views=views, progress=shown.advance)
+        toy = sample.toy_sample(
+            place, model, landmarks=landmarks, views=views, progress=shown.advance
+        )
     console = output()
     console.print(
-        f"{landmarks * views} generated photos of {landmarks} buildings, and how alike some are:\n"
-    )
-    _print_similarities(index)
-    console.print(
-        "\nThe network here is ResNet-18 with second-order attention and weights drawn at random: "
-        "enough to show that everything runs.\nFor useful similarities load trained weights, "
-        "for example `solar describe photo.jpg --model solar-r101 -o photo.npy`.",
+        f"{toy.photos} generated photos of {landmarks} buildings. Like one more photo of the first "
+        f"building, which {views} of them show:\n",
         soft_wrap=True,
     )
+    _print_answer(toy, model)
+    told = sample.score(toy)
+    console.print(
+        f"Every photo asked for the others of its building: mAP {told['mAP']:.1f} %, the first "
+        f"answer is right for {told['recall@1']:.1f} %.",
+        soft_wrap=True,
+    )
+    last = toy
+    if mine is not None:
+        with photo_progress() as shown:
+            last = sample.folder_sample(mine, place, model, progress=shown.advance)
+        some = "" if last.photos == last.found else f" of the {last.found:,}"
+        name = last.query.removeprefix("name:")
+        console.print(
+            f"\n{last.photos}{some} photos in {mine}. Like {name}:\n", soft_wrap=True, markup=False
+        )
+        _print_answer(last, model)
+        if last.photos < last.found:
+            console.print(
+                f"For all of them: {_command()} index build {mine} -o photos.solar",
+                soft_wrap=True,
+                markup=False,
+            )
     if serve:
         from solar.web.serving import serve as run
 
-        run(str(index), port=0, open_browser=sys.stdout.isatty())
+        run(str(last.index), port=0, open_browser=sys.stdout.isatty(), say=typer.echo)
     else:
-        started = Path(sys.argv[0])
-        command = started if started.name == "solar" else "solar"
-        console.print(f"\nIn a browser: {command} serve {index} --open", soft_wrap=True)
+        console.print(f"\nIn a browser: {_command()} serve {last.index} --open", soft_wrap=True)
 
 
-def _print_similarities(index: Path) -> None:
-    """A table of some of the photos in percent."""
+def _print_answer(sample: "Sample", model: "RetrievalNet") -> None:
+    """A table of what was found, and where its page is."""
     from rich.table import Table
+    from rich.text import Text
 
     from solar.cli.printing import output
-    from solar.search import Index
+    from solar.web.sample import ask
 
-    with Index.open(index) as opened:
-        photos = list(product(range(_SHOWN), range(_SHOWN)))
-        paths = [f"landmark-{landmark:03}/view-{view:03}.jpg" for landmark, view in photos]
-        found = opened.engine.lookup(paths)
-    rows = {
-        f"{landmark}.{view}": found[path][1]
-        for (landmark, view), path in zip(photos, paths, strict=True)
-        if path in found
-    }
+    answer = ask(sample, model)
     table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("percent")
-    for name in rows:
-        table.add_column(name, justify="right")
-    for name, row in rows.items():
-        table.add_row(name, *(f"{100 * float(row @ other):.1f}" for other in rows.values()))
-    output().print(table)
+    table.add_column()
+    table.add_column("similarity", justify="right")
+    table.add_column("photo")
+    for number, hit in enumerate(answer.hits, 1):
+        mark = Text("✓ right", "green") if sample.is_right(hit.path) else Text("✗ wrong", "red")
+        row = (str(number), f"{hit.score:.3f}", Text(hit.path))
+        table.add_row(*row, *([mark] if sample.label else []))
+    console = output()
+    console.print(table)
+    console.print(f"\nWith pictures, and where the network looks: {answer.page}", soft_wrap=True)
+
+
+def _command() -> Path | str:
+    started = Path(sys.argv[0])
+    return started if started.name == "solar" else "solar"

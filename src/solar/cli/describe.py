@@ -5,7 +5,18 @@ from typing import Annotated
 
 import typer
 
-EXAMPLE = "Example: solar describe a.jpg b.jpg --model solar-r101 -o ab.npy"
+from solar.cli.completion import photo_models
+from solar.weights import DEFAULT
+
+EXAMPLE = "Example: solar describe a.jpg b.jpg -o ab.npy"
+
+Model = Annotated[
+    str,
+    typer.Option(
+        help="A name from `solar models`, a .safetensors or a published .pth.",
+        autocompletion=photo_models,
+    ),
+]
 
 
 def describe(
@@ -13,9 +24,7 @@ def describe(
         list[Path], typer.Argument(help="Photos, one descriptor each, in this order.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="A .npy file: float32 (n, dim).")],
-    model: Annotated[
-        str, typer.Option(help="A name from `solar models`, a .safetensors or a published .pth.")
-    ],
+    model: Model = DEFAULT,
     size: Annotated[
         int | None,
         typer.Option(min=1, help="Longest side in pixels; the model's own if not given."),

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from solar.cli.completion import photo_models
+
 EXAMPLE = (
     "Example: solar distill photos/ --teacher solar-r101 --student resnet18 --attention 45 "
     "-o student.safetensors steps=20000"
@@ -23,7 +25,8 @@ def distill(
         str | None,
         typer.Option(
             help="A name from `solar models`, a .safetensors or .pth; or a TorchScript or "
-            "torch.export (.pt2) file, which is run like any program."
+            "torch.export (.pt2) file, which is run like any program.",
+            autocompletion=photo_models,
         ),
     ] = None,
     student: Annotated[str | None, typer.Option(help="Its trunk, such as resnet18.")] = None,

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from solar.cli.completion import any_models
+from solar.weights import DEFAULT
+
 if TYPE_CHECKING:
     from solar.evaluate import Evaluation
 
-EXAMPLE = "Example: solar evaluate photos/ --model solar-r101 --distractors other-photos/"
+EXAMPLE = "Example: solar evaluate photos/ --distractors other-photos/"
 
 _FILES, _HOW, _MORE = "Photos and descriptors", "How to measure", "Tables, figures, comparisons"
 _PATCHES = "Patches"
@@ -28,7 +31,8 @@ def evaluate(
         list[str] | None,
         typer.Option(
             help="A name from `solar models`, a .safetensors or a published .pth; NAME=MODEL "
-            "calls it so. Several only with --table and for patches."
+            f"calls it so. {DEFAULT} if not given. Several only with --table and for patches.",
+            autocompletion=any_models,
         ),
     ] = None,
     root: Annotated[
@@ -232,6 +236,7 @@ def evaluate(
     from solar.cli import figures
     from solar.cli.describe import parse_scales
     from solar.errors import SolarError
+    from solar.evaluate.collection import needs_model
     from solar.evaluate.report import FORMATS
 
     style = "json" if json else style
@@ -251,6 +256,8 @@ def evaluate(
         return
     if output is not None and not (sweep_p or rankings or query):
         raise SolarError("--output saves a picture: it goes with --rankings or --sweep-p.")
+    if not model and table is None and needs_model(what, features):
+        model = [DEFAULT]
     models = figures.name_models([*([against] if against else []), *(model or [])])
     measuring: dict[str, Any] = {
         "root": root,

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from solar.cli.completion import any_models
+
 app = typer.Typer(
     help="Write a network for other programs: ONNX, or a torch.export program.",
     no_args_is_help=True,
@@ -14,7 +16,10 @@ EXAMPLE = "Example: solar export onnx solar-r101 solar-r101.onnx"
 
 _Model = Annotated[
     str,
-    typer.Argument(help="A name from `solar models`, a .safetensors or a published .pth."),
+    typer.Argument(
+        help="A name from `solar models`, a .safetensors or a published .pth.",
+        autocompletion=any_models,
+    ),
 ]
 
 

@@ -5,7 +5,10 @@ from typing import Annotated
 
 import typer
 
-EXAMPLE = "Example: solar extract photos/ --model solar-r101 -o photos.store"
+from solar.cli.describe import Model
+from solar.weights import DEFAULT
+
+EXAMPLE = "Example: solar extract photos/ -o photos.store"
 
 
 def extract(
@@ -13,9 +16,7 @@ def extract(
         list[Path], typer.Argument(help="Folders, .txt lists of paths, .tar shards, or photos.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The store's folder.")],
-    model: Annotated[
-        str, typer.Option(help="A name from `solar models`, a .safetensors or a published .pth.")
-    ],
+    model: Model = DEFAULT,
     size: Annotated[
         int | None, typer.Option(min=1, help="Longest side in pixels; default: the model's.")
     ] = None,

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from solar.cli.completion import keypoint_models, photo_models
+from solar.weights import DEFAULT
+
 if TYPE_CHECKING:
     from solar.search.build import Built
 
@@ -35,7 +38,10 @@ Method = Annotated[
     typer.Option(help="One vector a photo, or its local features (see docs/asmk.md)."),
 ]
 Local = Annotated[
-    str | None, typer.Option(help="For asmk: a patch model, sift or rootsift (default).")
+    str | None,
+    typer.Option(
+        help="For asmk: a patch model, sift or rootsift (default).", autocompletion=keypoint_models
+    ),
 ]
 VisualWords = Annotated[
     int | None, typer.Option(min=1, help="For asmk: how many visual words to learn.")
@@ -50,12 +56,15 @@ TrainOn = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="For a program to read.")]
 
 
-@app.command(epilog="Example: solar index build photos/ -o photos.solar --model solar-r101")
+@app.command(epilog="Example: solar index build photos/ -o photos.solar")
 def build(
     source: Source,
     output: Annotated[str, typer.Option("--output", "-o", metavar="INDEX", help="The new index.")],
     model: Annotated[
-        str | None, typer.Option(help="What describes the photos; not needed for a store.")
+        str | None,
+        typer.Option(
+            help=f"What describes the photos; {DEFAULT} if not given.", autocompletion=photo_models
+        ),
     ] = None,
     compress: Compress = None,
     store: KeptStore = None,
@@ -94,7 +103,7 @@ def build(
 def add(index: Address, source: Source, store: KeptStore = None, metadata: Metadata = None) -> None:
     """Add photos, or replace those of the same path."""
     from solar.cli.printing import photo_progress
-    from solar.search.build import add
+    from solar.search.add import add
 
     with photo_progress() as shown:
         built = add(source, index, store=store, metadata=metadata, progress=shown.advance)

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from solar.cli.completion import keypoint_models
+
 if TYPE_CHECKING:
     from solar.search.match import Matches
 
@@ -16,7 +18,10 @@ def match(
     b: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
     model: Annotated[
         str | None,
-        typer.Option(help="What describes keypoints: a patch model, sift or rootsift (default)."),
+        typer.Option(
+            help="What describes keypoints: a patch model, sift or rootsift (default).",
+            autocompletion=keypoint_models,
+        ),
     ] = None,
     geometry: Annotated[
         str, typer.Option(help="homography (flat scene, turned camera) or fundamental (any).")

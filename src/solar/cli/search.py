@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from solar.cli.completion import keypoint_models, photo_models
+
 if TYPE_CHECKING:
     from solar.search import Hit
 
@@ -35,7 +37,10 @@ def search(
     ] = 50,
     local: Annotated[
         str | None,
-        typer.Option(help="What describes keypoints: a patch model, sift or rootsift (default)."),
+        typer.Option(
+            help="What describes keypoints: a patch model, sift or rootsift (default).",
+            autocompletion=keypoint_models,
+        ),
     ] = None,
     where: Annotated[
         list[str] | None,
@@ -44,7 +49,10 @@ def search(
     after: Annotated[str | None, typer.Option(help="Taken then or later: 2019-07-14.")] = None,
     before: Annotated[str | None, typer.Option(help="Taken earlier: 2020.")] = None,
     model: Annotated[
-        str | None, typer.Option(help="The model, where the index names none at hand.")
+        str | None,
+        typer.Option(
+            help="The model, where the index names none at hand.", autocompletion=photo_models
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
     html: Annotated[

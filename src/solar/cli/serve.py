@@ -5,13 +5,18 @@ from typing import Annotated
 
 import typer
 
+from solar.cli.completion import photo_models
+
 EXAMPLE = "Example: solar serve photos.solar --port 8000"
 
 
 def serve(
     index: Annotated[str, typer.Argument(metavar="INDEX", help="A folder, or milvus://…")],
     model: Annotated[
-        str | None, typer.Option(help="The model, where the index names none at hand.")
+        str | None,
+        typer.Option(
+            help="The model, where the index names none at hand.", autocompletion=photo_models
+        ),
     ] = None,
     compare_model: Annotated[
         list[str] | None,
@@ -19,6 +24,7 @@ def serve(
             metavar="MODEL",
             help="Another model to compare with, or an index of the same photos made with one. "
             "A model describes all photos once, before the first start.",
+            autocompletion=photo_models,
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
@@ -59,6 +65,7 @@ def serve(
         host=host,
         port=port,
         open_browser=open_browser,
+        say=typer.echo,
         photos=photos,
         labels=labels,
         writable=writable,

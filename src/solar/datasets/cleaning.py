@@ -18,7 +18,7 @@ from multiprocessing import get_context
 import numpy as np
 import numpy.typing as npt
 
-from solar.datasets.training import TrainingSet
+from solar.datasets.training_set import TrainingSet
 from solar.describe.local import DEFAULT, Floats, LocalFeatures, local_features, local_model
 from solar.images import Photos
 from solar.images.opencv import opencv

@@ -16,7 +16,7 @@ import numpy as np
 
 from solar.datasets.folders import read_rows
 from solar.datasets.plain_pickle import read_plain_pickle
-from solar.datasets.training import Positives, TrainingSet, checked
+from solar.datasets.training_set import Positives, TrainingSet, checked
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import Photos

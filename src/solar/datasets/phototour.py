@@ -16,7 +16,6 @@ from PIL import Image
 
 from solar.errors import SolarError
 
-SUBSETS = ("liberty", "notredame", "yosemite")
 SIDE = 64
 """Pixels of a side of a patch."""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from solar.datasets.gl18 import database_set, read_database
 from solar.datasets.plain_pickle import read_plain_pickle
-from solar.datasets.training import Numbers, TrainingSet
+from solar.datasets.training_set import Numbers, TrainingSet
 from solar.errors import SolarError
 from solar.images import Photos
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from solar.datasets.training import Part, Positives, TrainingSet, checked, label_photos
+from solar.datasets.training_set import Part, Positives, TrainingSet, checked, label_photos
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import Photos, find_photos

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 from solar.describe.store import Store
 
 if TYPE_CHECKING:
-    from solar.describe.extractor import Pace, Settings, extract
+    from solar.describe.extraction import extract
+    from solar.describe.extractor import Pace, Settings
 
 __all__ = ["Pace", "Settings", "Store", "extract"]
 
@@ -13,7 +14,7 @@ __all__ = ["Pace", "Settings", "Store", "extract"]
 def __getattr__(name: str) -> Any:
     # Reading a store takes numpy alone; torch comes with the rest.
     if name in __all__:
-        from solar.describe import extractor
+        from solar.describe import extraction
 
-        return getattr(extractor, name)
+        return getattr(extraction, name)
     raise AttributeError(f"module 'solar.describe' has no attribute {name!r}")

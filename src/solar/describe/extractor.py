@@ -1,4 +1,4 @@
-"""A folder, a list or tar shards become a store of descriptors.
+"""How photos become the shards of a store.
 
 Reader → decoder → batcher → network → writer. Photos are decoded in other threads (Pillow lets go
 of Python's lock while it decodes and resizes) and arrive in order; those of one size share a
@@ -7,11 +7,10 @@ any run that finishes a store finishes the same one.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -19,12 +18,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from solar.describe.store import Store, lock
 from solar.errors import SolarError
-from solar.images import Box, Photos, find_photos, load
+from solar.images import Box, Photos, load
 from solar.images.batches import Batch, Batcher
-from solar.models import RetrievalNet, fingerprint
-from solar.models import load as load_model
+from solar.models import RetrievalNet
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -83,97 +80,6 @@ class Describer(Protocol):
 
     def __call__(self, pixels: Tensor) -> Tensor:
         """Shape: (b, h, w, 3) bytes to (b, dim) float32."""
-
-
-def extract(
-    source: str | Path | Sequence[str | Path] | Photos,
-    destination: str | Path,
-    *,
-    model: RetrievalNet | str | Path,
-    size: int | None = None,
-    scales: Sequence[float] | None = None,
-    boxes: Mapping[str, Box] | None = None,
-    orient: bool = True,
-    mode: Literal["exact", "fast"] = "exact",
-    dtype: Literal["float32", "float16"] = "float32",
-    shard_size: int = 1024,
-    device: str | None = None,
-    backend: str = "torch",
-    pace: Pace | None = None,
-    scheduler: str | None = None,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> Store:
-    """Describe every photo of a source; go on where an earlier run stopped.
-
-    Args:
-        source: What `solar.images.find_photos` takes, or what it gave.
-        destination: The store's folder. One that is there is continued, and refused if it was made
-            with another model, other settings or other photos.
-        model: A retrieval network, or what `solar.load` takes.
-        size: Longest side; default: the model's.
-        scales: Default: the model's.
-        boxes: For some photos by name, the part to describe, in pixels of the upright photo.
-        orient: Obey EXIF orientation.
-        mode: "fast" decodes large JPEGs at a fraction of their size.
-        dtype: Of the stored vectors.
-        shard_size: Photos a shard: what a kill can cost.
-        device: Where the network runs, "cpu" or "cuda"; default: where it is.
-        backend: Another engine for a CPU, "openvino" for example; used only where it is seen to
-            work, and recorded in the store as what it came to be. int8 takes its ranges from the
-            source's first photos.
-        pace: How to work.
-        scheduler: Address of a Dask scheduler whose workers do it, `tcp://host:8786`.
-        workers: Without a scheduler: start this many local Dask workers. Default: none, describe
-            in this process.
-        progress: Called after every shard or batch.
-
-    Returns:
-        The finished store. Photos that could not be read are in its `failures`.
-
-    Raises:
-        SolarError: Nothing to describe, a store that does not fit, a full disk.
-    """
-    photos = source if isinstance(source, Photos) else find_photos(source)
-    net = model if isinstance(model, RetrievalNet) else load_model(model)
-    if not isinstance(net, RetrievalNet):
-        raise SolarError(f"{model} describes patches, not photos: choose a retrieval model.")
-    settings = Settings(
-        size or net.config.size,
-        net.config.scales if scales is None else tuple(scales),
-        orient,
-        mode,
-        torch.device(device or net.device).type,
-        backend,
-    )
-    job = Job(photos, settings, dict(boxes or {}), pace or Pace())
-    here = scheduler is None and workers is None
-    if not here and backend != "torch":
-        raise SolarError("A cluster describes with torch: leave --backend out.")
-    describe = describer(net, settings, photos) if here else None
-    if describe is not None:  # what runs may not be what was asked for
-        job = replace(job, settings=replace(settings, backend=describe.backend))
-    with lock(destination):
-        store = Store.create(
-            destination,
-            photos.names,
-            model=net.source or "a network in memory",
-            model_hash=fingerprint(net),
-            settings={
-                **asdict(job.settings),
-                "boxes": {k: list(v) for k, v in (boxes or {}).items()},
-            },
-            dim=net.dim,
-            dtype=dtype,
-            shard_size=shard_size,
-        )
-        if describe is not None:
-            job.run(store, describe, progress)
-        else:
-            from solar.describe.cluster import run_on_cluster
-
-            run_on_cluster(job, store, net, scheduler, workers, progress)
-        return Store.open(destination)
 
 
 def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = None) -> Describer:

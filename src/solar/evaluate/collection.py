@@ -33,6 +33,7 @@ from solar.evaluate.ranks import Database
 from solar.evaluate.result import Evaluation
 from solar.evaluate.revisited import evaluate_ground_truth
 from solar.images import Box, Photos, find_photos
+from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from solar.models import RetrievalNet
@@ -72,7 +73,7 @@ def evaluate(
             (`.json`, or `.pkl` in the published form); or labelled photos, each asking for the
             others like it: a folder or tar of `landmark/photo.jpg`, a store made of one, or a CSV
             of `name,label`.
-        model: Describes the photos: a network, or what `solar.load` takes.
+        model: Describes the photos: a network, or what `solar.load` takes; solar-r18 if not given.
         root: The folder of the photos. For a named set, one that holds `jpg/` and the ground truth,
             or a folder of its name that does.
         ground_truth: The file, if it is not found in `root`.
@@ -91,6 +92,8 @@ def evaluate(
     Raises:
         SolarError: Something is missing, unreadable, or does not belong together.
     """
+    if model is None and needs_model(what, features):
+        model = DEFAULT
     describe = describing(model, size, scales, device=device, progress=progress)
     with kept(cache) as folder:
         opened = open_collection(
@@ -286,6 +289,11 @@ def _open(what: Features, describe: Describing | None, folder: Path, option: str
     if describe is None:
         raise SolarError(f"{option} {path} is no store, .npy, .pt or .mat file of descriptors.")
     return describe(find_photos(path), folder)
+
+
+def needs_model(what: str | Path | None, features: tuple[Features, Features] | None) -> bool:
+    """Whether there are photos to describe, and not descriptors by a model that nobody names."""
+    return features is None and (what is None or not is_store(what))
 
 
 def is_store(what: str | Path) -> bool:

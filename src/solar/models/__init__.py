@@ -1,16 +1,47 @@
-"""Whole networks, their names and their files."""
+"""Whole networks, their names and their files.
 
-from solar.models.checkpoint import (
-    Model,
-    convert,
-    fingerprint,
-    load,
-    load_whitening,
-    save,
-    to_published,
-)
-from solar.models.patch import PATCH_REDUCTIONS, PatchConfig, PatchNet
-from solar.models.retrieval import REDUCTIONS, SCALES, RetrievalConfig, RetrievalNet, attention_at
+Everything named here is imported when it is first used: `zoo` alone needs no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from solar.models.checkpoint import (
+        Model,
+        convert,
+        fingerprint,
+        load,
+        load_whitening,
+        save,
+        to_published,
+    )
+    from solar.models.patch import PATCH_REDUCTIONS, PatchConfig, PatchNet
+    from solar.models.retrieval import (
+        REDUCTIONS,
+        SCALES,
+        RetrievalConfig,
+        RetrievalNet,
+        attention_at,
+    )
+
+_HOMES = {
+    "Model": "solar.models.checkpoint",
+    "PATCH_REDUCTIONS": "solar.models.patch",
+    "PatchConfig": "solar.models.patch",
+    "PatchNet": "solar.models.patch",
+    "REDUCTIONS": "solar.models.retrieval",
+    "RetrievalConfig": "solar.models.retrieval",
+    "RetrievalNet": "solar.models.retrieval",
+    "SCALES": "solar.models.retrieval",
+    "attention_at": "solar.models.retrieval",
+    "convert": "solar.models.checkpoint",
+    "fingerprint": "solar.models.checkpoint",
+    "load": "solar.models.checkpoint",
+    "load_whitening": "solar.models.checkpoint",
+    "save": "solar.models.checkpoint",
+    "to_published": "solar.models.checkpoint",
+}
 
 __all__ = [
     "PATCH_REDUCTIONS",
@@ -29,3 +60,9 @@ __all__ = [
     "save",
     "to_published",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'solar.models' has no attribute {name!r}")

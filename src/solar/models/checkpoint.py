@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from solar import weights
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.models import published, zoo
@@ -24,12 +25,15 @@ from solar.nn import Whitening
 Model = RetrievalNet | PatchNet
 
 
-def load(source: str | Path, *, device: str | torch.device | None = None) -> Model:
+def load(
+    source: str | Path = weights.DEFAULT, *, device: str | torch.device | None = None
+) -> Model:
     """Load a network, ready to describe.
 
     Args:
-        source: A name that `solar models` lists (downloaded once), a `.safetensors` of ours, or a
-            published `.pth`. Nothing in a file is ever executed.
+        source: A name that `solar models` lists (in the box, or downloaded once), a `.safetensors`
+            of ours, or a published `.pth`. Nothing in a file is ever executed. Default: solar-r18,
+            which is in the box.
         device: Default: the first CUDA device where there is one, otherwise the CPU.
 
     Raises:
@@ -37,12 +41,22 @@ def load(source: str | Path, *, device: str | torch.device | None = None) -> Mod
     """
     path = _file(source)
     model = _read_ours(path) if path.suffix == ".safetensors" else _read_published(path)
-    model.source = str(path.resolve()) if Path(source).exists() else str(source)
+    model.source = str(path.resolve()) if Path(source).is_file() else str(source)
     return model.to(device or best_device()).eval()
 
 
-def save(model: Model, path: str | Path) -> Path:
-    """Write a network as safetensors with its settings inside, all or nothing."""
+def save(model: Model, path: str | Path, *, half: bool = False) -> Path:
+    """Write a network as safetensors with its settings inside, all or nothing.
+
+    Args:
+        model: The network.
+        path: Where to.
+        half: Kernels and matrices as float16, half the size; loaded, they are float32 again. The
+            vectors (norms, statistics, biases), which are few, stay float32.
+
+    Raises:
+        SolarError: The file cannot be written, or a number is too large for float16.
+    """
     task = "retrieval" if isinstance(model, RetrievalNet) else "patches"
     header = {
         "format": "solar",
@@ -53,17 +67,39 @@ def save(model: Model, path: str | Path) -> Path:
     state = {
         name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()
     }
+    if half:
+        state = {name: _halved(name, tensor) for name, tensor in state.items()}
     with replacing(path) as temporary:
         save_file(state, temporary, metadata=header)
     return Path(path)
 
 
-def convert(source: str | Path, destination: str | Path) -> Path:
-    """Rewrite a network: to `.safetensors` in our format, to `.pth` in the published one."""
+def _halved(name: str, tensor: Tensor) -> Tensor:
+    if tensor.dim() < 2 or not tensor.is_floating_point():
+        return tensor
+    half = tensor.half()
+    if not torch.isfinite(half).all():
+        raise SolarError(f"{name} holds numbers beyond what float16 can: save it in full.")
+    return half
+
+
+def convert(source: str | Path, destination: str | Path, *, half: bool = False) -> Path:
+    """Rewrite a network: to `.safetensors` in our format, to `.pth` in the published one.
+
+    Args:
+        source: What `load` takes.
+        destination: Its ending decides the format.
+        half: Half the size, as for `save`; in our format only.
+
+    Raises:
+        SolarError: The network cannot be read, written, or written so.
+    """
     destination = Path(destination)
+    if half and destination.suffix != ".safetensors":
+        raise SolarError(f"{destination} must end in .safetensors to be written in half the size.")
     model = load(source, device="cpu")
     if destination.suffix == ".safetensors":
-        return save(model, destination)
+        return save(model, destination, half=half)
     if destination.suffix == ".pth":
         content = to_published(model)
         with replacing(destination) as temporary:
@@ -127,12 +163,12 @@ def load_whitening(source: str | Path) -> nn.Linear:
 
 def _file(source: str | Path) -> Path:
     path = Path(source)
-    if path.is_dir():
+    if path.is_file():
+        return path
+    if path.is_dir() and str(source) not in weights.NAMES:  # a folder may be called like a model
         raise SolarError(
             f"{path} is a folder: name a .safetensors or .pth file, or a model from `solar models`."
         )
-    if path.exists():
-        return path
     if (
         isinstance(source, Path)
         or path.suffix in (".pth", ".pt", ".safetensors")

@@ -1,9 +1,14 @@
-"""The published files: what they are, where they come from, what they are said to reach.
+"""The models that have a name: what they are, where their files are, what they reach.
 
-Names follow one pattern, and the published file name (with or without ``.pth``, and for cirtorch
-also without the hash) is accepted as well:
+Those in the box come with the package, in ``solar/weights``: ``NAME.safetensors``, its card
+``NAME.md``, and ``NAME.json`` with its facts and figures (``benchmarks/cards.py`` measures them).
+They work offline; ``solar-r18`` is the one that nobody has to name.
 
-* ``solar-r101``, ``solar-local-345-liberty``: this method's own networks;
+The others are downloaded when they are first asked for. Their names follow one pattern, and the
+published file name (with or without ``.pth``, and for cirtorch also without the hash) is accepted
+as well:
+
+* ``solar-r101``, ``solar-local-345-liberty``: the networks of the paper's authors;
 * ``gem-<trunk>-<training set>``: GeM networks with whitening trained end to end;
   ``-lw`` at the end: older networks, whose whitening was learnt afterwards and is stored beside
   the weights;
@@ -25,6 +30,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from solar import weights
 from solar.errors import SolarError
 
 Task = Literal["retrieval", "patches", "backbone", "whitening"]
@@ -32,14 +38,14 @@ Task = Literal["retrieval", "patches", "backbone", "whitening"]
 
 @dataclass(frozen=True)
 class Published:
-    """One file that somebody has published.
+    """One file with a name: in the box, or published by somebody.
 
     Attributes:
         name: what users call it.
         task: "retrieval" (describes photos), "patches" (describes 32 by 32 patches), "backbone"
             (a trunk alone) or "whitening" (one linear layer).
         file: the published file name.
-        urls: where it can be had, the preferred address first.
+        urls: where it can be had, the preferred address first; none for a model in the box.
         sha256: hex digest or its first digits; None when the publisher gives none.
         architecture: the trunk, by its usual name.
         dim: numbers in a descriptor; for a backbone, channels of the last map.
@@ -54,6 +60,7 @@ class Published:
         source: where those results were published, and how they were measured.
         licence: what the publisher says.
         aliases: further names, beside the file name.
+        bundled: whether it is in the box.
     """
 
     name: str
@@ -72,22 +79,31 @@ class Published:
     source: str = ""
     licence: str = "see publisher"
     aliases: tuple[str, ...] = ()
+    bundled: bool = False
 
 
+@cache
 def models() -> tuple[Published, ...]:
-    """Every published file, the recommended ones first."""
-    return _MODELS
+    """Every model with a name: those in the box, then the published ones, recommended ones first.
+
+    An installation that lacks the facts of a model in the box does not list it.
+    """
+    here = [name for name in weights.NAMES if (weights.FOLDER / f"{name}.json").is_file()]
+    return (*map(_bundled, here), *_MODELS)
 
 
 def find(name: str) -> Published:
     """The entry with this name, alias or published file name, in upper or lower case.
 
     Raises:
-        SolarError: there is none; the sentence suggests names that look similar.
+        SolarError: there is none, or this installation lacks a model that should be in the box; the
+            sentence suggests names that look similar.
     """
     names = _names()
     if (entry := names.get(name.casefold())) is not None:
         return entry
+    if name.casefold() in weights.NAMES:
+        raise weights.lacking(name.casefold())
     close = difflib.get_close_matches(name.casefold(), names, n=5, cutoff=0.5)
     similar = list(dict.fromkeys(names[match].name for match in close))[:3]
     perhaps = f" (perhaps {' or '.join(similar)}?)" if similar else ""
@@ -105,16 +121,16 @@ def cache_directory() -> Path:
 
 def path_of(entry: Published) -> Path:
     """Where the file is, or would be after a download."""
-    return cache_directory() / entry.file
+    return (weights.FOLDER if entry.bundled else cache_directory()) / entry.file
 
 
 def is_here(entry: Published) -> bool:
-    """Whether the file has been downloaded (or put there by hand)."""
+    """Whether the file is in the box, or has been downloaded (or put there by hand)."""
     return path_of(entry).is_file()
 
 
 def obtain(name: str, *, progress: bool = True) -> Path:
-    """The path of a published file, downloaded and checked unless it is already here.
+    """The path of a model's file, downloaded and checked unless it is already here.
 
     A file that is here is returned as it is: its hash was checked when it was downloaded.
 
@@ -128,9 +144,29 @@ def obtain(name: str, *, progress: bool = True) -> Path:
     entry = find(name)
     if is_here(entry):
         return path_of(entry)
+    if entry.bundled:
+        raise weights.lacking(entry.name)
     from solar.download import fetch  # brings in http and ssl, which listing does not need
 
     return fetch(entry.urls, path_of(entry), entry.sha256, progress=progress)
+
+
+def _bundled(name: str) -> Published:
+    """The entry of a model in the box, from its facts."""
+    known = weights.facts(name)
+    kept = ("task", "architecture", "dim", "parameters", "trained_on", "attention", "licence")
+    return Published(
+        name=name,
+        file=f"{name}.safetensors",
+        urls=(),
+        sha256=known["file"]["sha256"],
+        pooling=known.get("pooling", ""),
+        whitening=known.get("whitening", ""),
+        reported=known["figures"],
+        source=f"measured by {known['command']}",
+        bundled=True,
+        **{field: known[field] for field in kept},
+    )
 
 
 # Parameters. Trunks are counted without their classifier.
@@ -304,7 +340,6 @@ _MODELS = (
         source="SOLAR paper, FPR@95 on UBC, SOSNet+ with SOA 3,4,5: mean of three runs, of which "
         "this file can be only one",
         licence=_LICENCE,
-        aliases=("solar-local-345",),
     ),
     _gem("gem-r50-gl18", "gl18-tl-resnet50-gem-w-83fdc30", 63.6, 78.0, 40.9, 57.5),
     _gem("gem-r101-gl18", "gl18-tl-resnet101-gem-w-a4d43db", 67.3, 80.6, 44.3, 61.5),
@@ -350,6 +385,6 @@ def _names() -> dict[str, Published]:
     """Every accepted name in lower case, with its entry."""
     return {
         accepted.casefold(): entry
-        for entry in _MODELS
+        for entry in models()
         for accepted in (entry.name, entry.file, Path(entry.file).stem, *entry.aliases)
     }

@@ -33,8 +33,7 @@ from solar.search.catalogue import Catalogue, Part, Version, View
 from solar.search.codebook import Codebook, Floats
 from solar.search.engine import Engine, Hit, Made, Photo, Vectors, Where
 from solar.search.exact import Rows
-from solar.search.faiss_index import make_folder
-from solar.search.writer import check_names, drop_photos, file_sha256
+from solar.search.writer import check_names, drop_photos, file_sha256, make_folder
 
 CODEBOOK = "codebook.safetensors"
 KIND = "asmk"

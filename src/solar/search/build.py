@@ -19,6 +19,7 @@ from solar.images import Photos, find_photos
 from solar.search.engine import NoIndexError, Photo
 from solar.search.filling import made_of
 from solar.search.index import Address, Index
+from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from solar.describe.extractor import Progress
@@ -54,49 +55,29 @@ def build(
     Args:
         source: A folder, a list or a tar shard of photos, or a finished store of descriptors.
         address: The new index: a folder, or `milvus://host:port/collection`.
-        model: What describes the photos; a store was described already.
+        model: What describes the photos, solar-r18 if not given; a store was described already.
         store: Keep the descriptors there; otherwise they are deleted when the index is done.
         metadata: A file of tags and times, see `read_metadata`.
         progress: Called while photos are described.
         **options: For the engine, such as `compress="pq"`.
 
     Raises:
-        SolarError: There is an index already, or there are no photos, or no model for them.
+        SolarError: There is an index already, or there are no photos, or no such model.
     """
     refuse_taken(address)
-    with _described(source, address, model, store, progress) as (described, photos):
+    with describing(source, address, model or DEFAULT, store, progress) as (
+        described,
+        photos,
+    ):
         if not len(described):
             why = next(iter(described.failures.values()), "there is none")
             raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
-        known = _details(described, photos, metadata)
+        known = details(described, photos, metadata)
         made = made_of(described)
         if made is not None and photos is not None:
             made = replace(made, root=str(Path(source).resolve()))
         index = Index.create(address, described, known, made=made, **options)
         return Built(index, len(described), described.failures)
-
-
-def add(
-    source: str | Path,
-    address: Address,
-    *,
-    store: str | Path | None = None,
-    metadata: str | Path | None = None,
-    progress: "Progress | None" = None,
-    **options: Any,
-) -> Built:
-    """Add photos to an index, or replace those of the same path, as `build` makes one."""
-    index = Index.open(address, **options)
-    from solar.search.asmk_index import AsmkIndex
-
-    if isinstance(index, AsmkIndex):
-        from solar.search import asmk_build
-
-        return asmk_build.add(source, index, store=store, metadata=metadata, progress=progress)
-    model = index.made.model or None
-    with _described(source, address, model, store, progress) as (described, photos):
-        count = index.add(described, _details(described, photos, metadata))
-        return Built(index, count, described.failures)
 
 
 def taken_at(photo: str | Path | bytes) -> str | None:
@@ -139,7 +120,7 @@ def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def _described(
+def describing(
     source: str | Path,
     address: Address,
     model: str | None,
@@ -152,7 +133,10 @@ def _described(
         return
     photos = find_photos(source)
     if model is None:
-        raise SolarError(f"{source} has to be described first: name a model with --model.")
+        raise SolarError(
+            f"{address} does not name its model, so {source} cannot be described like the photos "
+            "in it: describe them with that model, and add the store."
+        )
     if Path(model).is_file():
         model = str(Path(model).resolve())  # searches may start elsewhere
     place = Path(keep) if keep else Path(f"{str(address).removeprefix('milvus://')}.extracting")
@@ -163,7 +147,7 @@ def _described(
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _details(store: Store, photos: Photos | None, metadata: str | Path | None) -> list[Photo]:
+def details(store: Store, photos: Photos | None, metadata: str | Path | None) -> list[Photo]:
     """What is known of the photos of a store, row by row."""
     extra = read_metadata(metadata) if metadata else {}
     places = {name: number for number, name in enumerate(photos.names)} if photos else {}

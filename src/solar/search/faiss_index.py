@@ -27,11 +27,11 @@ import numpy as np
 
 from solar.errors import SolarError
 from solar.search import exact
-from solar.search.catalogue import FILE, FORMAT, LOCK, Catalogue, Part, Version, View
+from solar.search.catalogue import FILE, FORMAT, Catalogue, Part, Version, View
 from solar.search.engine import Engine, Hit, Made, NoIndexError, Photo, Vectors, Where
 from solar.search.exact import Rows, Stored
 from solar.search.sketch import Sketch, read_part
-from solar.search.writer import COMPRESSIONS, Writer, first_version, mapped
+from solar.search.writer import COMPRESSIONS, Writer, first_version, make_folder, mapped
 
 # Candidates that are ranked exactly: this many, or ten for every hit.
 _CANDIDATES = 400
@@ -285,14 +285,3 @@ def _from_sketch(state: _State, sketch: Sketch, queries: Vectors, wanted: int) -
 def _between(rows: Rows, first: int, last: int) -> Rows:
     """Those of ascending rows that lie in first..last."""
     return rows[slice(*np.searchsorted(rows, (first, last)))]
-
-
-def make_folder(folder: Path) -> None:
-    """Make the folder of an index, refusing one that holds anything else."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        others = {file.name for file in folder.iterdir()} - {LOCK}
-    except OSError as error:
-        raise SolarError(f"{folder} cannot be written: {error.strerror or error}.") from error
-    if others and FILE not in others:
-        raise SolarError(f"{folder} holds other files: choose a new or empty folder.")

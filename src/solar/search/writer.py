@@ -14,7 +14,7 @@ import numpy as np
 from solar.errors import SolarError
 from solar.files import sync_folder
 from solar.search import sketch
-from solar.search.catalogue import Block, Part, Version, View, is_text
+from solar.search.catalogue import FILE, LOCK, Block, Part, Version, View, is_text
 from solar.search.engine import Photo, Vectors, fitting
 from solar.search.exact import Stored
 
@@ -24,6 +24,17 @@ _DTYPES: dict[str, np.dtype[np.floating[Any]]] = {".f32": np.dtype("<f4"), ".f16
 _PIECE = 8192
 # So many rows, or an eighth of the others, are searched exactly before the sketch takes them in.
 _TAIL = 8192
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of an index, refusing one that holds anything else."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        others = {file.name for file in folder.iterdir()} - {LOCK}
+    except OSError as error:
+        raise SolarError(f"{folder} cannot be written: {error.strerror or error}.") from error
+    if others and FILE not in others:
+        raise SolarError(f"{folder} holds other files: choose a new or empty folder.")
 
 
 def first_version(compress: str) -> Version:

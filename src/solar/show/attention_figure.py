@@ -2,25 +2,91 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import cos, pi, sin
-from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from PIL import Image, ImageDraw
 
-from solar.images import Source, read_image
-from solar.show.attention import AttentionMaps, see_layers
-from solar.show.attention_source import AttentionSource, Location
+from solar.show.attention_source import Location, Maps
 from solar.show.colours import colour
 from solar.show.lettering import INK, PAPER, SOFT, Colour, wide, write
-
-if TYPE_CHECKING:
-    from solar.models import RetrievalNet
 
 # Apart from each other and from the colours of a map; the letters do without any colour.
 STARS: tuple[Colour, ...] = ((255, 70, 165), (40, 190, 255), (90, 215, 90), (160, 125, 255))
 
 _FINE = 4  # stars are drawn larger and reduced, which smooths them
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionMaps:
+    """Where some locations of a photo look. A notebook shows it as a picture.
+
+    Attributes:
+        photo: Upright.
+        at: The locations, in its pixels.
+        layer: After which layer.
+        maps: (n, h, w) over the cells of the layer, each map with the sum one.
+        extent: How many cells the photo is wide and high; the last may be cut.
+    """
+
+    photo: Image.Image
+    at: tuple[Location, ...]
+    layer: int
+    maps: Maps
+    extent: tuple[float, float]
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+    def enlarged(self, size: tuple[int, int] | None = None) -> Maps:
+        """The maps at the size of the photo, or at another (width, height), bilinearly.
+
+        Returns:
+            (n, height, width).
+        """
+        box = (0.0, 0.0, *self.extent)
+        enlarged = [
+            np.asarray(
+                Image.fromarray(one).resize(
+                    size or self.photo.size, Image.Resampling.BILINEAR, box=box
+                )
+            )
+            for one in self.maps
+        ]
+        return np.stack(enlarged)
+
+    def overlay(
+        self, number: int = 0, *, opacity: float = 0.65, colours: str = "ember", star: bool = True
+    ) -> Image.Image:
+        """The map of one location over the photo, the location marked with a star.
+
+        Args:
+            number: Which of the locations.
+            opacity: Of the map, 0 to 1.
+            colours: One of `solar.show.colours.COLOURS`.
+            star: Mark the location.
+        """
+        return draw_overlay(self, number, opacity=opacity, colours=colours, star=star)
+
+    def figure(
+        self, *, opacity: float = 0.65, colours: str = "ember", cell: int = 320
+    ) -> Image.Image:
+        """The photo with every location, and beside it the map of each; as in the paper's Fig. 3.
+
+        Args:
+            opacity: Of the maps, 0 to 1.
+            colours: One of `solar.show.colours.COLOURS`.
+            cell: Width of each in pixels.
+        """
+        return draw_figure([[self]], opacity=opacity, colours=colours, cell=cell)
+
+    def _repr_png_(self) -> bytes:
+        encoded = io.BytesIO()
+        self.figure().save(encoded, "PNG")
+        return encoded.getvalue()
 
 
 def draw_overlay(
@@ -83,38 +149,6 @@ def draw_figure(
             x += block.width + 3 * gap
         y += max(block.height for block in line) + 2 * gap
     return figure
-
-
-def draw_photos(
-    model: RetrievalNet,
-    images: Sequence[Source],
-    at: Sequence[Location] | None = None,
-    *,
-    layer: int | None = None,
-    size: int = 1024,
-    drawn: bool = True,
-    **style: Any,
-) -> Image.Image:
-    """Draw the paper's figure: photos, four locations in each, and where these look.
-
-    Args:
-        model: A retrieval network with attention.
-        images: Photos, one below the other.
-        at: Locations in pixels of every photo; if not given, `AttentionSource.notable` finds four.
-        layer: Only this one; all that have attention if not given.
-        size: The shorter side is brought to this, as published.
-        drawn: The flatter attention of the paper's pictures; off, that of descriptors.
-        **style: For `draw_figure`.
-
-    Raises:
-        SolarError: A photo cannot be read, a location is not in it, or there is no attention.
-    """
-    blocks = []
-    for image in images:
-        photo = read_image(image)
-        source = AttentionSource.of(model, photo, size=size, drawn=drawn, orient=False)
-        blocks.append(see_layers(source, photo, at or source.notable(), layer))
-    return draw_figure(blocks, **style)
 
 
 def draw_star(

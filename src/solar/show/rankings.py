@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,10 @@ from solar.search.index import BY_NAME, Index
 
 _SIDE = 480
 _QUALITY = 82
+_MARKS = {
+    True: '<span class="right">✓ right</span>',
+    False: '<span class="wrong">✗ wrong</span>',
+}
 
 _STYLE = """
 :root { color-scheme: light dark; --paper: #fbfaf8; --ink: #1d1c1a; --soft: #77736c;
@@ -48,6 +52,10 @@ figcaption { padding: .55rem .8rem .7rem; font-size: .9rem; overflow-wrap: anywh
 .rank { color: var(--soft); min-width: 1.6rem; }
 .bar { flex: 1; height: .35rem; border-radius: 1rem; background: var(--line); overflow: hidden; }
 .bar span { display: block; height: 100%; background: var(--accent); }
+.right { color: #2b8a3e; }
+.wrong { color: #c92a2a; }
+@media (prefers-color-scheme: dark) { .right { color: #69db7c; } .wrong { color: #ff8787; } }
+.looks img { display: block; width: 100%; height: auto; }
 """
 
 
@@ -58,6 +66,8 @@ def ranking_page(
     *,
     box: Box | None = None,
     photos: str | Path | None = None,
+    marks: Mapping[str, bool] | None = None,
+    looks: Image.Image | None = None,
 ) -> str:
     """Write a page of one file: the query with its box, and the photos found with their scores.
 
@@ -67,13 +77,17 @@ def ranking_page(
         hits: What it answered.
         box: The box of the query, in its pixels.
         photos: Where the indexed photos are; the place that the index remembers if not given.
+        marks: By path, which of the photos found are right, where somebody knows.
+        looks: A picture of where the network looks in the query, for a part of its own.
 
     Returns:
         HTML that loads nothing from elsewhere. A photo that is not there any more is left blank.
     """
     find = photo_finder(photos or index.made.root)
     shown = "".join(_query(query, find, box) for query in queries)
-    found = "".join(_hit(number, hit, find) for number, hit in enumerate(hits, 1))
+    found = "".join(
+        _hit(number, hit, find, (marks or {}).get(hit.path)) for number, hit in enumerate(hits, 1)
+    )
     heading = f"{len(hits)} of {len(index):,} photos"
     made = f"Described by {index.made.model}" if index.made.model else "Best first"
     return (
@@ -84,7 +98,7 @@ def ranking_page(
         f"<title>{escape(heading)}</title>\n<style>{_STYLE}</style>\n"
         f"<h1>{escape(heading)}</h1>\n<p>{escape(made)}</p>\n"
         f'<h2>Query</h2>\n<div class="queries">{shown}</div>\n'
-        f"<h2>Found</h2>\n<ol>{found}</ol>\n</html>\n"
+        f"<h2>Found</h2>\n<ol>{found}</ol>\n{_looks(looks)}</html>\n"
     )
 
 
@@ -101,14 +115,17 @@ def _query(query: Any, find: Callable[[str], Source | None], box: Box | None) ->
     return f"<figure>{_photo(source, name, box)}<figcaption>{escape(name)}</figcaption></figure>\n"
 
 
-def _hit(number: int, hit: Hit, find: Callable[[str], Source | None]) -> str:
+def _hit(
+    number: int, hit: Hit, find: Callable[[str], Source | None], right: bool | None = None
+) -> str:
     width = 100 * min(max(hit.score, 0.0), 1.0)
     inliers = "" if hit.inliers is None else f' <span class="rank">{hit.inliers} inliers</span>'
+    mark = "" if right is None else _MARKS[right]
     return (
         f"<li><figure>{_photo(find(hit.path), hit.path)}<figcaption>"
         f'<div class="score"><span class="rank">{number}</span>'
         f'<div class="bar"><span style="width:{width:.1f}%"></span></div>'
-        f"<b>{hit.score:.3f}</b></div>{escape(hit.path)}{inliers}</figcaption></figure></li>\n"
+        f"<b>{hit.score:.3f}</b>{mark}</div>{escape(hit.path)}{inliers}</figcaption></figure></li>\n"
     )
 
 
@@ -123,14 +140,30 @@ def _photo(source: Source | None, name: str, box: Box | None = None) -> str:
     width, height = image.size
     small = image.copy()
     small.thumbnail((_SIDE, _SIDE))
-    buffer = io.BytesIO()
-    small.save(buffer, "JPEG", quality=_QUALITY)
-    data = base64.b64encode(buffer.getvalue()).decode()
     frame = "" if box is None else _frame(box, width, height)
     return (
-        f'<div class="photo"><img src="data:image/jpeg;base64,{data}" alt="{escape(name)}" '
+        f'<div class="photo"><img src="{_data(small)}" alt="{escape(name)}" '
         f'width="{small.width}" height="{small.height}">{frame}</div>'
     )
+
+
+def _looks(picture: Image.Image | None) -> str:
+    if picture is None:
+        return ""
+    return (
+        "<h2>Where the network looks in the query</h2>\n"
+        "<p>Left the query with four locations; then, for each location and layer of attention, "
+        "how much of every other place goes into it.</p>\n"
+        f'<figure class="looks"><img src="{_data(picture)}" width="{picture.width}" '
+        f'height="{picture.height}" alt="Attention maps of four locations"></figure>\n'
+    )
+
+
+def _data(picture: Image.Image) -> str:
+    """A picture as an address that holds it."""
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", quality=_QUALITY)
+    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
 def _frame(box: Box, width: int, height: int) -> str:

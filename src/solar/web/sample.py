@@ -1,54 +1,223 @@
-"""A small index to try things on: generated photos, and a network with drawn weights."""
+"""Small indexes to try things on: of generated photos, or of some photos of one's own."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from solar.errors import SolarError
+
 if TYPE_CHECKING:
     from solar.describe.extractor import Progress
+    from solar.images import Photos
+    from solar.models import RetrievalNet
+    from solar.search import Hit
 
-_PHOTO = (640, 480)
-_SEEN = 480  # what the network sees of it
+MOST = 120
+"""Photos of a folder that a sample takes: a minute or two on a laptop."""
+
+_PHOTO = (480, 360)
+_ATTENTION = 480  # the shorter side for the picture of where the network looks: quick, fine enough
+_SAME = 0.98  # from here on two photos are copies, which finding proves nothing
 
 
-def sample_index(
-    folder: Path, *, landmarks: int = 6, views: int = 4, progress: Progress | None = None
-) -> Path:
-    """Make a sample, unless it was made before.
+@dataclass(frozen=True)
+class Sample:
+    """A small index, and something to ask it.
+
+    Attributes:
+        index: Its folder.
+        query: What `Index.search` takes: a file, or an indexed photo by its name.
+        label: What right answers have before the slash of their path; empty where nobody knows.
+        photos: How many are indexed.
+        found: How many there were to index.
+    """
+
+    index: Path
+    query: str
+    label: str
+    photos: int
+    found: int
+
+    def is_right(self, path: str) -> bool:
+        """Whether a photo shows what the query shows."""
+        return path.startswith(f"{self.label}/")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of asking.
+
+    Attributes:
+        hits: Best first, without the query itself.
+        page: The HTML file that shows them, and where the network looks in the query.
+    """
+
+    hits: list[Hit]
+    page: Path
+
+
+def toy_sample(
+    folder: Path,
+    model: RetrievalNet,
+    *,
+    landmarks: int = 6,
+    views: int = 4,
+    progress: Progress | None = None,
+) -> Sample:
+    """Index generated photos, unless that was done before; the query is one more view.
 
     Args:
-        folder: Where its photos, model and index are; each number of photos has its own inside.
+        folder: Where photos and index go, below a name of their own.
+        model: What describes them.
         landmarks: Buildings to generate.
         views: Photos of each.
         progress: Called while photos are described.
 
-    Returns:
-        The index.
-
     Raises:
         SolarError: The folder cannot be written.
     """
-    import torch
-
     from solar.datasets import toy
-    from solar.models import RetrievalConfig, RetrievalNet, save
-    from solar.search import Index
-    from solar.search.build import build
-    from solar.search.engine import NoIndexError
+    from solar.images import find_photos
+    from solar.models import fingerprint
 
-    place = (folder / f"{landmarks}x{views}").resolve()
-    index, model = place / "sample.solar", place / "drawn-weights.safetensors"
+    place = (folder / f"{landmarks}x{views}-{fingerprint(model)[:8]}").resolve()
+    photos = place / "photos"
+    toy.write(photos, landmarks=landmarks, views=views, size=_PHOTO)
+    query = place / "query.jpg"
+    toy.landmark(0, views, size=_PHOTO).save(query, quality=90)
+    index = place / "sample.solar"
+    count = _index(photos, find_photos(photos), index, model, progress)
+    return Sample(index, str(query), "landmark-000", count, count)
+
+
+def folder_sample(
+    photos: Path, folder: Path, model: RetrievalNet, *, progress: Progress | None = None
+) -> Sample:
+    """Index the first photos of a folder, unless that was done before.
+
+    The query is the one of them that looks most like another, without being a copy of it.
+
+    Args:
+        photos: The folder; a list or a tar shard will do as well.
+        folder: Where the index goes, below a name of its own.
+        model: What describes them.
+        progress: Called while photos are described.
+
+    Raises:
+        SolarError: There are fewer than two photos, or the folder cannot be written.
+    """
+    from solar.images import find_photos
+    from solar.images.sources import Photos
+
+    every = find_photos(photos)
+    some = Photos(every.names[:MOST], every.places[:MOST])
+    place = folder.resolve() / f"{photos.resolve().stem}-{_key(some, model)}"
+    index = place / "photos.solar"
+    count = _index(photos, some, index, model, progress)
+    if count < 2:
+        raise SolarError(f"{photos} holds only {count} photo that can be read: take a larger one.")
+    return Sample(index, f"name:{_surest(index, some.names)}", "", count, len(every))
+
+
+def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> Answer:
+    """Search a sample, and write a page of what was found and where the network looks.
+
+    Args:
+        sample: Of this model.
+        model: What describes the query.
+        k: How many photos to find.
+
+    Raises:
+        SolarError: The page cannot be written.
+    """
+    from solar.files import replacing
+    from solar.search import Index
+    from solar.show.attention import draw_photos
+    from solar.show.rankings import photo_finder, ranking_page
+
+    name = sample.query.removeprefix("name:")
+    page = sample.index.parent / "ranking.html"
+    with Index.open(sample.index, model=model) as index:
+        hits = [hit for hit in index.search(sample.query, k + 1) if hit.path != name][:k]
+        photo = sample.query if name == sample.query else photo_finder(index.made.root)(name)
+        looks = None
+        if model.config.attention and photo is not None:
+            looks = draw_photos(model, [photo], size=_ATTENTION, cell=240)
+        marks = {hit.path: sample.is_right(hit.path) for hit in hits} if sample.label else None
+        html = ranking_page(index, [sample.query], hits, marks=marks, looks=looks)
+    with replacing(page) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+    return Answer(hits, page)
+
+
+def score(sample: Sample) -> dict[str, float | None]:
+    """Ask for every photo of a labelled sample among the others: mAP and the rest, in percent."""
+    import numpy as np
+
+    from solar.evaluate import evaluate_labels
+    from solar.images import find_photos
+    from solar.search import Index
+
+    with Index.open(sample.index) as index:
+        found = index.engine.lookup(find_photos(index.made.root or "").names)
+    labels = [path.partition("/")[0] for path in found]
+    rows = np.stack([vector for _, vector in found.values()])
+    return evaluate_labels(rows, labels).to_dict()
+
+
+def _index(
+    root: Path, photos: Photos, place: Path, model: RetrievalNet, progress: Progress | None
+) -> int:
+    """Make an index unless it is there; how many photos it holds."""
+    import shutil
+
+    from solar.describe import extract
+    from solar.search import Index
+    from solar.search.engine import NoIndexError
+    from solar.search.filling import made_of
+
     try:
-        Index.open(index).close()
-        return index
+        with Index.open(place) as opened:
+            return len(opened)
     except NoIndexError:
-        pass
-    toy.write(place / "photos", landmarks=landmarks, views=views, size=_PHOTO)
-    torch.manual_seed(0)
-    config = RetrievalConfig(
-        "resnet18", attention={4: 4, 5: 2}, whitening=False, size=_SEEN, scales=(1.0,)
-    )
-    save(RetrievalNet(config), model)
-    build(place / "photos", index, model=str(model), progress=progress).index.close()
-    return index
+        place.parent.mkdir(parents=True, exist_ok=True)
+    described = place.with_suffix(".store")
+    store = extract(photos, described, model=model, progress=progress)
+    if not len(store):
+        why = next(iter(store.failures.values()))
+        raise SolarError(f"No photo of {root} could be described: {why}")
+    made = made_of(store)
+    assert made is not None  # a store knows
+    Index.create(place, store, made=replace(made, root=str(root.resolve()))).close()
+    shutil.rmtree(described, ignore_errors=True)
+    return len(store)
+
+
+def _key(photos: Photos, model: RetrievalNet) -> str:
+    """Other photos, changed photos or another model give another index."""
+    from solar.models import fingerprint
+
+    files = [place if isinstance(place, Path) else place[0] for place in photos.places]
+    times = [file.stat().st_mtime_ns for file in files if file.exists()]
+    key = json.dumps([fingerprint(model), photos.names, list(map(str, files)), times])
+    return hashlib.sha256(key.encode()).hexdigest()[:8]
+
+
+def _surest(index: Path, names: tuple[str, ...]) -> str:
+    """The photo that another one is most like, copies aside."""
+    import numpy as np
+
+    from solar.search import Index
+
+    with Index.open(index) as opened:
+        found = opened.engine.lookup(names)
+    paths = list(found)
+    rows = np.stack([found[path][1] for path in paths])
+    alike = rows @ rows.T
+    np.fill_diagonal(alike, -1)
+    best = np.where(alike < _SAME, alike, -1).max(axis=1)
+    return paths[int(best.argmax())]

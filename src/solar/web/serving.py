@@ -4,9 +4,8 @@ import ipaddress
 import re
 import signal
 import socket
-import sys
 import webbrowser
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -22,6 +21,9 @@ from solar.web.settings import WebSettings
 if TYPE_CHECKING:
     from uvicorn import Server
 
+Say = Callable[[str], None]
+"""Called with a sentence for whoever started the server."""
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # A person's browsers hold a few connections each; beyond this somebody is up to no good.
 _CONNECTIONS = 1000
@@ -35,6 +37,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     open_browser: bool = False,
+    say: Say = lambda sentence: None,
     **settings: Any,
 ) -> None:
     """Open an index and answer visitors until SIGINT or SIGTERM.
@@ -46,6 +49,7 @@ def serve(
         host: The address to listen on.
         port: 0 takes a free one.
         open_browser: Show the page.
+        say: Told the address of the page, once visitors can come.
         **settings: For `WebSettings`.
 
     Raises:
@@ -61,16 +65,13 @@ def serve(
     wanted = WebSettings(name=collection_name(address), **settings)
     check_exposure(host, wanted)
     with Index.open(address, model=model) as index:
-        models = dict(comparison(index, wanted, other) for other in compare)
+        models = dict(comparison(index, wanted, other, say) for other in compare)
         app = create_app(index, models=models, settings=wanted)
         with _listening(host, port) as listening:
             shown = _shown(listening, host)
-            sys.stdout.write(
-                f"{index.made.root or wanted.name}: {len(index):,} photos at {shown}\n"
-            )
-            sys.stdout.flush()
-            if open_browser:
-                _open_page(shown)
+            say(f"{index.made.root or wanted.name}: {len(index):,} photos at {shown}")
+            if open_browser and not _open_page(shown):
+                say("No browser could be opened.")
             config = uvicorn.Config(
                 app,
                 http="h11",
@@ -85,15 +86,13 @@ def serve(
             server.run([listening])
 
 
-def _open_page(address: str) -> None:
+def _open_page(address: str) -> bool:
     try:
         browser = webbrowser.get()
         # A text browser would take the terminal, and wait for a server that does not answer yet.
-        opened = type(browser) is not webbrowser.GenericBrowser and browser.open(address)
+        return type(browser) is not webbrowser.GenericBrowser and browser.open(address)
     except webbrowser.Error:
-        opened = False
-    if not opened:
-        sys.stderr.write("No browser could be opened.\n")
+        return False
 
 
 def collection_name(address: str) -> str:
@@ -126,13 +125,16 @@ def check_exposure(host: str, settings: WebSettings) -> None:
         )
 
 
-def comparison(index: Index, settings: WebSettings, other: str) -> tuple[str, Index]:
+def comparison(
+    index: Index, settings: WebSettings, other: str, say: Say = lambda sentence: None
+) -> tuple[str, Index]:
     """The index of the same photos made with another model; described now if there is none yet.
 
     Args:
         index: The collection.
         settings: Where its photos are.
         other: An index, or a model.
+        say: Told before photos are described, which takes time.
 
     Returns:
         The model's name, and the index.
@@ -142,11 +144,11 @@ def comparison(index: Index, settings: WebSettings, other: str) -> tuple[str, In
     try:
         found = Index.open(other)
     except NoIndexError:
-        found = _described(index, settings, other)
+        found = _described(index, settings, other, say)
     return model_name(found), found
 
 
-def _described(index: Index, settings: WebSettings, model: str) -> Index:
+def _described(index: Index, settings: WebSettings, model: str, say: Say) -> Index:
     from solar.search.build import build
     from solar.search.faiss_index import FaissEngine
 
@@ -162,7 +164,7 @@ def _described(index: Index, settings: WebSettings, model: str) -> Index:
     try:
         return Index.open(place, model=model)
     except NoIndexError:
-        sys.stderr.write(f"Describing {len(index):,} photos with {model} → {place}\n")
+        say(f"Describing {len(index):,} photos with {model} → {place}")
         return build(root, place, model=model).index
 
 

@@ -1,0 +1,93 @@
+"""What is measured, as the Markdown between the marks of a model's card."""
+
+from collections.abc import Mapping
+from typing import Any
+
+TWINS = {
+    "solar-r18": "gem-r18",
+    "gem-r18": "solar-r18",
+    "solar-local-345": "solar-local-none",
+    "solar-local-none": "solar-local-345",
+}
+BESIDE = {"teacher": "teacher + GeM", "rootsift": "RootSIFT"}
+# How the card calls what was measured, in its order.
+ROWS = {
+    "landmarks": "landmarks val",
+    "landmarks + distractors": "landmarks val + distractors",
+    "buildings": "buildings val",
+    "buildings + distractors": "buildings val + distractors",
+    "affine": "affine sequences",
+    "toy": "toy (drawn, no data needed)",
+}
+
+Facts = Mapping[str, Any]
+
+
+def render(card: str, name: str, every: Mapping[str, Facts]) -> str:
+    """Fill a card's marks.
+
+    Args:
+        card: With `<!-- facts -->` … `<!-- /facts -->` and the same for `figures`.
+        name: Whose it is.
+        every: By name, the facts of all models in the box: twins stand side by side.
+
+    Raises:
+        ValueError: A mark is missing.
+    """
+    for mark, text in (("facts", facts(every[name])), ("figures", figures(name, every))):
+        start, end = f"<!-- {mark} -->\n", f"<!-- /{mark} -->"
+        before, opened, rest = card.partition(start)
+        _, closed, after = rest.partition(end)
+        if not (opened and closed):
+            raise ValueError(f"The card of {name} has no place for its {mark}.")
+        card = before + start + text + end + after
+    return card
+
+
+def facts(of: Facts) -> str:
+    """What the file is."""
+    attention = ", ".join(of["attention"])
+    layers = f"second-order attention after layers {attention}" if attention else "no attention"
+    if of["task"] == "retrieval":
+        what = f"photos of any size to {of['dim']} values; by default up to {of['size']} px"
+    else:
+        what = f"grey 32×32 patches to {of['dim']} values"
+    return (
+        f"- {what}\n"
+        f"- {of['architecture']}, {layers}, {of['parameters'] / 1e6:.2f} M parameters\n"
+        f"- {of['file']['bytes'] / 1e6:.1f} MB: kernels and matrices in float16, "
+        "computed in float32\n"
+        f"- sha256 `{of['file']['sha256']}`\n"
+        f"- licence: {of['licence']}\n"
+    )
+
+
+def figures(name: str, every: Mapping[str, Facts]) -> str:
+    """A table: what was measured down, models across; and where, when, how."""
+    of = every[name]
+    columns: dict[str, Mapping[str, Any]] = {name: of["figures"]}
+    twin = TWINS.get(name, "")
+    if twin in every:
+        columns[twin] = every[twin]["figures"]
+    columns |= {BESIDE[key]: own for key, own in of["beside"].items()}
+    lines = [
+        "| " + " | ".join(["percent", *columns]) + " |",
+        "|---|" + "---:|" * len(columns),
+    ]
+    for key, title in ROWS.items():
+        for measure in of["figures"].get(key, ()):
+            cells = [own.get(key, {}).get(measure) for own in columns.values()]
+            shown = ["" if value is None else f"{value:.1f}" for value in cells]
+            lines.append("| " + " | ".join([f"{title}, {_named(measure)}", *shown]) + " |")
+    machine = of["machine"]
+    where = machine["accelerator"] or f"{machine['processor']}, {machine['cores']} cores"
+    return (
+        "\n".join(lines) + "\n\n"
+        f"On the toy set a test holds it to at least **{of['toy_floor']:g}**. Measured on "
+        f"{machine['date']} ({where}, torch {machine['torch']}, {of['numbers']}) with "
+        f"`{of['command']}`.\n"
+    )
+
+
+def _named(measure: str) -> str:
+    return measure if measure.startswith(("mAP", "recall")) else f"{measure} mAP"

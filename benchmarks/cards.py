@@ -1,0 +1,325 @@
+"""Measure the models in the box and write what came out into their cards.
+
+    python benchmarks/cards.py --data DIR                     # every model: figures, cards
+    python benchmarks/cards.py --data DIR --only solar-r18    # one of them
+    python benchmarks/cards.py                                # without data: the toy figures alone
+
+DIR (or SOLAR_DATA) holds landmarks/val-0.tar, landmarks/distractors-0.tar, buildings/val-0.tar,
+teacher/mobilenetv2_imagenet.ts and affine/. Photos: every photo is a query against all others, up
+to 384 px, three scales; mAP and recall@1 over all queries, without and with the distractors. Beside
+them the teacher that the networks were distilled from, with GeM (p = 3) on its map, the same size
+and scales. Patches: matching, verification and retrieval on patches cut from the affine sequences,
+beside RootSIFT. Toy figures are of drawn photos and take no data; a test measures them again, and
+fails below the floor on the card.
+
+Results go into NAME.json and, between its marks, into NAME.md. To measure on one machine and write
+the cards on another:
+
+    python benchmarks/cards.py --data DIR --weights FOLDER --out measured.json    # writes no card
+    python benchmarks/cards.py --from measured.json                               # measures nothing
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from card_text import render
+from drawn_sequences import draw_sequence
+from machine import machine
+from numpy.typing import NDArray
+
+from solar import weights
+from solar.datasets import toy
+from solar.datasets.folders import labelled_photos
+from solar.datasets.hpatches import HPatches
+from solar.datasets.hpatches_cut import make_hpatches
+from solar.errors import SolarError
+from solar.evaluate import evaluate, evaluate_labels
+from solar.evaluate.hpatches import TASKS, evaluate_hpatches
+from solar.evaluate.patch_describers import Describe, describe_sift, patch_describer
+from solar.images import Photos, find_photos, load
+from solar.models import SCALES, Model, RetrievalNet
+from solar.models import load as load_model
+from solar.models.retrieval import rescale
+
+SIZE = 384
+DISTRACTORS = "landmarks/distractors-0.tar"
+SETS = {"landmarks": "landmarks/val-0.tar", "buildings": "buildings/val-0.tar"}
+TEACHER = "teacher/mobilenetv2_imagenet.ts"
+NARROW = 64  # a panorama's shorter side is enlarged to this for the teacher's last layers
+FIRST_TOY = 500  # buildings that the demo and the other tests do not draw
+SLACK = 2.0  # points by which the floor of a toy figure is below what was measured
+START = time.perf_counter()
+
+Figures = dict[str, dict[str, float]]
+Vectors = NDArray[np.float32]
+
+
+def say(text: str) -> None:
+    """Print at once, with the time."""
+    print(f"[{time.perf_counter() - START:6.1f} s] {text}", flush=True)
+
+
+# --- photos -----------------------------------------------------------------------------------
+
+
+def measure_photos(model: RetrievalNet, data: Path | None, device: str) -> Figures:
+    """How well a network finds photos again, in percent."""
+    found = {"toy": toy_photos(model)}
+    say(f"  toy: {_shown(found['toy'])}")
+    if data is None:
+        return found
+    with tempfile.TemporaryDirectory(prefix="solar-cards-") as folder:
+        for name, shard in SETS.items():
+            for extra in (False, True):
+                label = f"{name} + distractors" if extra else name
+                found[label] = _of(
+                    evaluate(
+                        data / shard,
+                        model=model,
+                        size=SIZE,
+                        scales=SCALES,
+                        distractors=data / DISTRACTORS if extra else None,
+                        cache=folder,
+                        device=device,
+                    )
+                )
+                say(f"  {label}: {_shown(found[label])}")
+    return found
+
+
+def toy_photos(model: RetrievalNet) -> dict[str, float]:
+    """The same for drawn photos, which everybody has."""
+    with tempfile.TemporaryDirectory(prefix="solar-toy-") as folder:
+        toy.write(Path(folder), landmarks=8, views=5, size=(240, 180), first=FIRST_TOY)
+        return _of(evaluate(folder, model=model))
+
+
+def measure_teacher(data: Path, device: str) -> Figures:
+    """The same for GeM on the teacher's map."""
+    describe = partial(taught, _teacher(data / TEACHER, device), device=device)
+    others = describe(find_photos(data / DISTRACTORS))
+    found = {}
+    for name, shard in SETS.items():
+        photos, labels = labelled_photos(data / shard)
+        vectors = describe(photos)
+        for label, more in ((name, None), (f"{name} + distractors", others)):
+            found[label] = _of(evaluate_labels(vectors, labels, distractors=more))
+            say(f"  {label}: {_shown(found[label])}")
+    return found
+
+
+def _teacher(path: Path, device: str) -> torch.nn.Module:
+    from solar.train.teacher import load_teacher
+
+    return load_teacher(path, device=device)
+
+
+def taught(teacher: torch.nn.Module, photos: Photos, *, device: str, batch: int = 32) -> Vectors:
+    """Unit rows: the mean of three scales' unit descriptors; photos of one shape go together."""
+    with ThreadPoolExecutor() as pool:
+        loaded = pool.map(lambda row: load(photos.read(row), SIZE).pixels, range(len(photos)))
+        pixels = list(loaded)
+    by_shape: dict[tuple[int, ...], list[int]] = {}
+    for row, own in enumerate(pixels):
+        by_shape.setdefault(own.shape, []).append(row)
+    vectors = np.empty((len(photos), 0), np.float32)
+    for rows in by_shape.values():
+        for start in range(0, len(rows), batch):
+            part = rows[start : start + batch]
+            images = torch.from_numpy(np.stack([pixels[row] for row in part])).to(device)
+            images = images.movedim(-1, 1).float() / 255
+            mean = torch.stack([teacher(_wide(rescale(images, s)))[1] for s in SCALES]).mean(0)
+            if not vectors.size:
+                vectors = np.empty((len(photos), mean.shape[1]), np.float32)
+            vectors[part] = torch.nn.functional.normalize(mean).cpu().numpy()
+    return vectors
+
+
+def _wide(images: torch.Tensor) -> torch.Tensor:
+    short = min(images.shape[2:])
+    return images if short >= NARROW else rescale(images, NARROW / short)
+
+
+def _of(evaluation: Any) -> dict[str, float]:
+    told = evaluation.to_dict()
+    return {name: round(told[name], 2) for name in ("mAP", "recall@1")}
+
+
+# --- patches ----------------------------------------------------------------------------------
+
+
+def measure_patches(describe: Describe, data: Path | None) -> Figures:
+    """How well patches are matched, verified and retrieved, in percent."""
+    found = {"toy": toy_patches(describe)}
+    say(f"  toy: {_shown(found['toy'])}")
+    if data:
+        told = evaluate_hpatches(_sequences(data / "affine"), describe).to_dict()
+        found["affine"] = {task: round(told[task]["mAP"], 2) for task in TASKS}
+        say(f"  affine: {_shown(found['affine'])}")
+    return found
+
+
+@cache
+def _sequences(folder: Path) -> HPatches:
+    """Patches, cut once for everything that is measured on them."""
+    return make_hpatches(folder, keypoints=500)
+
+
+def toy_patches(describe: Describe) -> dict[str, float]:
+    """Matching on drawn sequences."""
+    with tempfile.TemporaryDirectory(prefix="solar-toy-") as folder:
+        for identity in (FIRST_TOY, FIRST_TOY + 1):
+            draw_sequence(Path(folder) / f"v_toy{identity}", identity)
+        cut = make_hpatches(folder, keypoints=60)
+        return {
+            "matching": round(100 * evaluate_hpatches(cut, describe, tasks=TASKS[:1]).mean(), 2)
+        }
+
+
+def rootsift(patches: NDArray[np.uint8]) -> Vectors:
+    """RootSIFT on all cores."""
+    parts = np.array_split(patches, min(len(patches), os.cpu_count() or 1))
+    with ThreadPoolExecutor() as pool:
+        return np.concatenate(list(pool.map(partial(describe_sift, root=True), parts)))
+
+
+# --- cards ------------------------------------------------------------------------------------
+
+
+def describe_file(path: Path, model: Model) -> dict[str, Any]:
+    """What a file is, apart from how well it does."""
+    content, config = path.read_bytes(), model.config
+    told: dict[str, Any] = {
+        "attention": "".join(map(str, sorted(config.attention))),
+        "dim": model.dim,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "file": {"bytes": len(content), "sha256": _hash(content)},
+    }
+    if not isinstance(model, RetrievalNet):
+        return {"task": "patches", "architecture": "l2net", **told}
+    return {
+        "task": "retrieval",
+        "architecture": model.config.backbone,
+        "pooling": model.config.pooling,
+        "whitening": "end-to-end" if model.config.whitening else "",
+        "size": model.config.size,
+        **told,
+    }
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def measure(names: Sequence[str], folder: Path, data: Path | None, device: str) -> dict[str, Any]:
+    """Everything of these models: name to what goes into its NAME.json."""
+    command = "python benchmarks/" + shlex.join(_named(sys.argv))
+    numbers = "bfloat16" if device == "cuda" else "float32"
+    how = {"machine": machine(), "numbers": numbers, "command": command}
+    found: dict[str, Any] = {}
+    beside: dict[str, Figures] = {}
+    for name in names:
+        path = folder / f"{name}.safetensors"
+        say(name)
+        model = load_model(path, device=device)
+        facts = describe_file(path, model)
+        if isinstance(model, RetrievalNet):
+            facts["figures"] = measure_photos(model, data, device)
+            if data and "teacher" not in beside:
+                say("teacher")
+                beside["teacher"] = measure_teacher(data, device)
+            compared = "teacher"
+        else:
+            facts["figures"] = measure_patches(patch_describer(model), data)
+            if "rootsift" not in beside:
+                say("rootsift")
+                beside["rootsift"] = measure_patches(rootsift, data)
+            compared = "rootsift"
+        toy_figure = next(iter(facts["figures"]["toy"].values()))
+        facts["toy_floor"] = float(int(toy_figure - SLACK))
+        facts["beside"] = {key: own for key, own in beside.items() if key == compared}
+        found[name] = {"name": name, **facts, **how}
+    return found
+
+
+def _named(arguments: Sequence[str]) -> list[str]:
+    """The command line with the names of places in place of their paths."""
+    shown = [Path(arguments[0]).name]
+    for before, argument in pairwise(arguments):
+        place = {"--data": "DIR", "--weights": "FOLDER", "--out": "FILE"}.get(before)
+        shown.append(place or argument)
+    return shown
+
+
+def write_cards(found: dict[str, Any], cards: Path) -> None:
+    """Put figures into NAME.json, which keeps what people have written there, and into cards."""
+    for name, facts in found.items():
+        path = cards / f"{name}.json"
+        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        lost = set(known.get("figures", {})) - set(facts["figures"])
+        if lost and known["file"] == facts["file"]:
+            raise SolarError(
+                f"The card of {name} would lose {', '.join(sorted(lost))}: say where the photos "
+                "are with --data, or write elsewhere with --out."
+            )
+        here = cards / f"{name}.safetensors"
+        if here.exists() and _hash(here.read_bytes()) != facts["file"]["sha256"]:
+            raise SolarError(f"{here} is not the file that was measured: measure it again.")
+        told = {"trained_on": "see its card", "licence": "MIT"}
+        told = {key: known.get(key, otherwise) for key, otherwise in told.items()}
+        written = {"name": name, **told, **facts}
+        path.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    every = {
+        path.stem: json.loads(path.read_text(encoding="utf-8")) for path in cards.glob("*.json")
+    }
+    for name in every:
+        card = cards / f"{name}.md"
+        card.write_text(render(card.read_text(encoding="utf-8"), name, every), encoding="utf-8")
+        say(f"→ {card}")
+
+
+def _shown(figures: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.2f}" for name, value in figures.items())
+
+
+def main() -> None:
+    """Measure, or take what was measured, and write the cards."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
+    parser.add_argument("--only", nargs="+", choices=weights.NAMES, default=weights.NAMES)
+    parser.add_argument("--weights", type=Path, default=weights.FOLDER, help="NAME.safetensors")
+    parser.add_argument("--cards", type=Path, default=weights.FOLDER, help="NAME.json, NAME.md")
+    parser.add_argument("--out", type=Path, help="write what was measured here, and no card")
+    parser.add_argument("--from", type=Path, dest="measured", help="write the cards from such")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options = parser.parse_args()
+    try:
+        if options.measured:
+            found = json.loads(options.measured.read_text(encoding="utf-8"))
+        else:
+            found = measure(options.only, options.weights, options.data, options.device)
+        if options.out:
+            options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            say(f"→ {options.out}")
+        else:
+            write_cards(found, options.cards)
+    except SolarError as error:
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    main()

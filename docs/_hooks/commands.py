@@ -1,0 +1,71 @@
+"""The command reference, from the command line itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_NOTES = re.compile(r"\s*\[(?P<notes>[^\[\]]*)\]$")
+
+
+def all_commands() -> str:
+    """Every command with its usage, example, arguments and options, as Markdown."""
+    import typer
+
+    from solar.cli import app
+
+    root: Any = typer.main.get_command(app)
+    return "\n\n".join(_below(root, root.context_class(root, info_name="solar"), level=2))
+
+
+def _below(group: Any, context: Any, level: int) -> Iterator[str]:
+    """The commands of a group, each followed by those below it."""
+    for name, command in group.commands.items():
+        inside = command.context_class(command, info_name=name, parent=context)
+        yield _section(command, inside, level)
+        if hasattr(command, "commands"):
+            yield from _below(command, inside, level + 1)
+
+
+def _section(command: Any, context: Any, level: int) -> str:
+    parts = [f"{'#' * level} {context.command_path}", _prose(command.help or "")]
+    usage = command.get_usage(context).removeprefix("Usage: ")
+    if not hasattr(command, "commands"):
+        parts.append(f"```text\n{' '.join(usage.split())}\n```")
+    if command.epilog:
+        parts.append(f"```sh\n{command.epilog.removeprefix('Example: ')}\n```")
+    for kind in ("argument", "option"):
+        rows = [
+            _row(*record)
+            for parameter in command.get_params(context)
+            if parameter.param_type_name == kind and parameter.name != "help"
+            if (record := parameter.get_help_record(context))
+        ]
+        if rows:
+            parts.append("\n".join([f"| {kind} | | |", "|---|---|---|", *rows]))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _row(names: str, text: str) -> str:
+    """A row of a table: how it is written, what it means, its default or range."""
+    notes = _NOTES.search(text)
+    said = text[: notes.start()] if notes else text
+    rest = notes["notes"] if notes else ""
+    rest = "" if rest.startswith("default: no-") else rest
+    kind = re.sub(r"<(?:list\[)?(\w+)[^>]*>", lambda found: f"<{found[1].lower()}>", names)
+    return f"| {_code(kind)} | {_cell(said)} | {_cell(rest)} |"
+
+
+def _code(text: str) -> str:
+    return "<code>" + _cell(text).replace(" / ", "</code> / <code>") + "</code>"
+
+
+def _cell(text: str) -> str:
+    """Text that neither ends a cell nor starts anything of Markdown's or HTML's."""
+    text = " ".join(text.split())
+    return "".join(f"&#{ord(letter)};" if letter in "&<|*_" else letter for letter in text)
+
+
+def _prose(help_text: str) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in help_text.split("\n\n"))

@@ -1,0 +1,64 @@
+"""What the troubleshooting page says by hand: the names of the topics, and hints.
+
+A hint stands below every sentence that holds its key, written as the page shows the sentence.
+"""
+
+# Packages in the order in which a newcomer meets them; "" is what lies beside the packages.
+TOPICS = {
+    "images": "Photos and boxes",
+    "models": "Models and their files",
+    "weights": "The models in the box",
+    "": "Downloads and writing files",
+    "describe": "Describing photos",
+    "search": "Indices and searching",
+    "web": "The web app",
+    "evaluate": "Evaluation",
+    "datasets": "Data sets and labels",
+    "show": "Pictures",
+    "train": "Training",
+    "losses": "Losses",
+    "doctor": "The doctor",
+    "cli": "Options that do not go together",
+}
+
+HINTS = {
+    "is damaged or cut short (": "A download or a copy broke off. `solar extract` and `solar index "
+    "build` go on without such photos and list them at the end.",
+    "is HEIC: pip install": "iPhones write it. `pip install 'solar-retrieval[heic]'` is the same.",
+    "claims … x … pixels": "A small file may claim a huge picture to fill the memory of whoever "
+    "opens it. In Python: `solar.images.read_image(path, max_pixels=…)`.",
+    "There is no photo …: check": "Paths are relative to where the command runs. A query may also "
+    "be the path of an indexed photo, as `solar search` prints it.",
+    "lies outside the photo": "Boxes are in pixels of the upright photo, as viewers show it.",
+    "Could not download": "Fetch the file on another machine and put it where the sentence says, "
+    "or name a mirror: `SOLAR_MIRRORS=https://host/folder`. `SOLAR_OFFLINE=1` forbids downloads.",
+    "delete it to download it again": "The file is not the published one. If a proxy answers with "
+    "a page of its own, its size says so.",
+    "There is no model called": "Or give a file: `./mine.safetensors`.",
+    "which no checkpoint needs": "A checkpoint can carry a program. This one does, or was saved "
+    "together with objects; save its `state_dict` alone.",
+    "was made with another model": "Descriptors of two models cannot be compared. `solar index "
+    "info INDEX` says which model made it.",
+    "is an index already": "`solar index add` adds photos to it. To begin anew, delete the folder.",
+    "was never finished": "What was described before the stop is kept and used.",
+    "Another process is writing to": "Searching goes on meanwhile. A process that was killed holds "
+    "nothing back.",
+    "Another run is writing": "A process that was killed holds nothing back.",
+    "this index compares local features": "See [aggregated local features](asmk.md).",
+    "No Milvus server answers": "See [searching with Milvus](cluster-search.md).",
+    "Cannot listen on": "Another program has the port; often it is an older `solar serve`.",
+    "anybody could add photos": "See [the web app](web.md).",
+    "is in no folder that would say what it shows": "See [evaluation](evaluation.md).",
+    "is not plain data and was not loaded": "Pickles can run programs. Only numbers, texts, lists "
+    "and dicts are read from them.",
+    "the ground truth is for another database": "`gnd_roxford5k.pkl` and `gnd_rparis6k.pkl` were "
+    "mixed up, or photos are missing from a list of one's own.",
+    "not 1: divide every row": "Descriptors are compared by their dot product, which is a "
+    "similarity for rows of length one only.",
+    "Process … of this machine needs a GPU": "See [training](training.md).",
+    "already holds a run": "`--resume` also works where a run has not begun.",
+    "so training has stopped": "See [small collections](training.md#small-collections).",
+    "there is no setting": "Every setting is in `recipe.yaml` of any run's folder.",
+    "This machine has no CUDA device": "`python -c 'import torch; print(torch.version.cuda)'` "
+    "prints None where torch was installed without CUDA.",
+}

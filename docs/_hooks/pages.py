@@ -1,0 +1,136 @@
+"""The pages of the site that are not files of docs/, and the parts that are not written by hand.
+
+MkDocs calls the functions named `on_…`. From `<!-- generated: NAME -->` to `<!-- /generated -->` a
+page of docs/ says something for readers on the code host; the site shows what `GENERATED` makes of
+the name instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import commands
+import links
+import reference
+import sentences
+from mkdocs.structure.files import File, Files
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.pages import Page
+
+REPOSITORY = Path(__file__).parents[2]
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "api": reference.public,
+    "cards": lambda: cards_list(),
+    "commands": commands.all_commands,
+    "errors": sentences.page,
+    "recipes": lambda: recipes(),
+}
+_GENERATED = re.compile(
+    r"^<!-- generated: (?P<name>[\w-]+) -->$.*?^<!-- /generated -->$", re.MULTILINE | re.DOTALL
+)
+
+
+def origins() -> dict[str, str]:
+    """Where each page that is no file of docs/ comes from, below the repository."""
+    cards = sorted((REPOSITORY / "src/solar/weights").glob("*.md"))
+    return {
+        "index.md": "README.md",
+        "contributing.md": "CONTRIBUTING.md",
+        "changelog.md": "CHANGELOG.md",
+        **{f"models/{card.name}": f"src/solar/weights/{card.name}" for card in cards},
+    }
+
+
+def virtual_pages() -> dict[str, str]:
+    """The text of every page that is no file of docs/."""
+    copied = {
+        page: (REPOSITORY / origin).read_text(encoding="utf-8")
+        for page, origin in origins().items()
+    }
+    return {**copied, **reference.pages()}
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the pages that are only known now into the navigation: `models/*` and `api/*`."""
+    there = {path.name for path in (REPOSITORY / "docs").glob("*.md")} | set(virtual_pages())
+    config.nav = _expanded(config.nav or [], there)
+    config.watch += [str(REPOSITORY / name) for name in ("README.md", "CHANGELOG.md", "src")]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are no files of docs/, and whatever files pages link to."""
+    for page, text in virtual_pages().items():
+        files.append(File.generated(config, page, content=text))
+    linked = {
+        asset
+        for file in files.documentation_pages()
+        for asset in links.assets(file.content_string, file.src_uri, origins())
+    }
+    for asset in sorted(linked):
+        path = str(REPOSITORY / asset)
+        files.append(File.generated(config, f"files/{asset}", abs_src_path=path))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Fill the generated parts in, and lead links to where things are on the site."""
+    name = page.file.src_uri
+    if name in reference.pages():  # who searches for a word wants the guide first
+        page.meta.setdefault("search", {"boost": 0.3})
+    markdown = links.on_the_site(markdown, name, origins())
+    return _GENERATED.sub(lambda part: generated(part["name"]), markdown)
+
+
+@cache
+def generated(name: str) -> str:
+    """The Markdown for the part of that name."""
+    return GENERATED[name]()
+
+
+def cards_list() -> str:
+    """The model cards with what each says first, or a sentence where there are none."""
+    texts = {page: text for page, text in virtual_pages().items() if page.startswith("models/")}
+    lines = [f"- [{Path(page).stem}]({page}): {_opening(text)}" for page, text in texts.items()]
+    return "\n".join(lines) or "No models travel with this version."
+
+
+def _opening(text: str) -> str:
+    """The first paragraph below the title."""
+    return next(part for part in text.split("\n\n") if not part.startswith("#")).strip()
+
+
+def recipes() -> str:
+    """Every recipe as it is, under its name."""
+    paths = sorted((REPOSITORY / "recipes").glob("*.yaml"))
+    return "\n\n".join(
+        f"## {path.stem}\n\n```yaml\n{path.read_text(encoding='utf-8').strip()}\n```"
+        for path in paths
+    )
+
+
+def _expanded(items: list[Any], there: set[str]) -> list[Any]:
+    """The navigation with patterns replaced by pages, and without pages that do not exist."""
+    return [new for item in items for new in _entries(item, there)]
+
+
+def _entries(item: Any, there: set[str]) -> Iterator[Any]:
+    if isinstance(item, str):
+        if item.endswith("/*"):
+            pages = sorted(page for page in there if page.startswith(item[:-1]))
+            yield from ({Path(page).stem: page} for page in pages)
+        elif item in there:
+            yield item
+        return
+    [(title, value)] = item.items()
+    if isinstance(value, list):
+        yield {title: _expanded(value, there)}
+    elif value in there:
+        yield item

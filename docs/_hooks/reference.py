@@ -1,0 +1,79 @@
+"""The Python reference: which docstrings stand on which page. Nothing is imported."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src" / "solar"
+
+
+@cache
+def public_names() -> dict[str, str]:
+    """What `import solar` gives, with the package that each name is from; functions first."""
+    [homes] = [
+        ast.literal_eval(node.value)
+        for node in tree(SOURCE / "__init__.py").body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_HOMES"
+    ]
+    return dict(sorted(homes.items(), key=lambda item: item[0].swapcase()))
+
+
+def public() -> str:
+    """The docstrings of what `import solar` gives."""
+    return "\n\n".join(_docstrings(public_path(name)) for name in public_names())
+
+
+def public_path(name: str) -> str:
+    """What a public name is called where a package of the same name is not meant."""
+    return f"solar.{name}.{name}" if name in packages() else f"solar.{name}"
+
+
+@cache
+def packages() -> dict[str, str]:
+    """The packages below `solar`, with the first line that each says of itself."""
+    return {path.parent.name: first_line(path) for path in sorted(SOURCE.glob("*/__init__.py"))}
+
+
+@cache
+def pages() -> dict[str, str]:
+    """A page for each package, with what its modules say."""
+    return {f"api/{package}.md": _page(package) for package in packages()}
+
+
+def _page(package: str) -> str:
+    folder = SOURCE / package
+    modules = sorted(
+        ".".join(("solar", *path.relative_to(SOURCE).with_suffix("").parts))
+        for path in folder.rglob("*.py")
+        if not path.name.startswith("_")
+    )
+    parts = [f"# solar.{package}", said(folder / "__init__.py")]
+    return "\n\n".join(parts + [_docstrings(module, _filters(module)) for module in modules])
+
+
+def _filters(module: str) -> str:
+    """Leaves out what is private, and what stands on the front page of the reference already."""
+    public = (name for name, home in public_names().items() if f"{module}.".startswith(f"{home}."))
+    return f"filters: {['!^_', *(f'!^{name}$' for name in public)]}"
+
+
+def _docstrings(name: str, *options: str) -> str:
+    lines = [f"::: {name}", "    options:", "      heading_level: 2"]
+    return "\n".join(lines + [f"      {option}" for option in options])
+
+
+def first_line(path: Path) -> str:
+    """What a module says of itself in one line."""
+    return said(path).partition("\n")[0]
+
+
+def said(path: Path) -> str:
+    """The docstring of a module."""
+    return ast.get_docstring(tree(path)) or ""
+
+
+def tree(path: Path) -> ast.Module:
+    """A module's source, parsed."""
+    return ast.parse(path.read_text(encoding="utf-8"))

@@ -1,0 +1,31 @@
+"""What the shell offers for a half typed name of a model; where none fits, it offers files.
+
+Only the list of models is read: whoever presses the tab key does not wait for torch.
+"""
+
+
+def photo_models(incomplete: str) -> list[tuple[str, str]]:
+    """Names of models that describe photos."""
+    return _models(incomplete, "retrieval")
+
+
+def keypoint_models(incomplete: str) -> list[tuple[str, str]]:
+    """What describes keypoints."""
+    plain = [(name, "comes with OpenCV") for name in ("rootsift", "sift")]
+    fitting = [one for one in plain if one[0].startswith(incomplete)]
+    return fitting + _models(incomplete, "patches")
+
+
+def any_models(incomplete: str) -> list[tuple[str, str]]:
+    """Names of models that describe photos or patches."""
+    return _models(incomplete, "retrieval", "patches")
+
+
+def _models(incomplete: str, *tasks: str) -> list[tuple[str, str]]:
+    from solar.models import zoo
+
+    return [
+        (entry.name, f"{entry.architecture}, trained on {entry.trained_on}")
+        for entry in zoo.models()
+        if entry.task in tasks and entry.name.startswith(incomplete)
+    ]

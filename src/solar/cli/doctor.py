@@ -1,0 +1,37 @@
+"""`solar doctor`: what works here, and what could."""
+
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: solar doctor > report.txt"
+
+
+def doctor(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only look what is installed, without trying it out.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
+) -> None:
+    """Tell what works here and what is missing; paste it where you ask for help.
+
+    It holds no name of a user or a machine. The exit code is 2 where solar cannot work.
+    """
+    import sys
+
+    from solar.cli.printing import errors, print_json
+    from solar.doctor import examine
+    from solar.errors import SolarError
+
+    console = errors()
+    if console.is_terminal:
+        with console.status("Trying out what is installed …"):
+            report = examine(quick=quick)
+    else:
+        report = examine(quick=quick)
+    if json:
+        print_json(report.to_json())
+    else:
+        sys.stdout.write(report.to_text() + "\n")
+    if report.problems:
+        raise SolarError(report.problems[0])

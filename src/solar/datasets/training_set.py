@@ -1,0 +1,258 @@
+"""What a network is trained on: photos, the landmark each shows, who asks, and for what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.errors import SolarError
+from solar.images import Photos
+
+Numbers = npt.NDArray[np.int64]
+Part = Literal["train", "val", "all"]
+
+
+class Positives(Sequence[Numbers]):
+    """Lists of photos in one array, of which each is a range; the ranges may overlap.
+
+    Everybody in a landmark of n photos has the other n - 1 as positives: written out that would be
+    n² numbers, and a landmark may have 50,000 photos. Here it is 2n, also when sent to a process.
+    """
+
+    def __init__(self, numbers: Numbers, starts: Numbers, stops: Numbers) -> None:
+        self.numbers, self.starts, self.stops = numbers, starts, stops
+
+    @classmethod
+    def of(cls, lists: Iterable[Sequence[int] | Numbers]) -> Positives:
+        """Lists as they are."""
+        arrays = [np.asarray(numbers, np.int64) for numbers in lists]
+        stops = np.cumsum([len(numbers) for numbers in arrays], dtype=np.int64)
+        numbers = np.concatenate([np.zeros(0, np.int64), *arrays])
+        return cls(numbers, np.concatenate([[0], stops[:-1]]).astype(np.int64)[: len(stops)], stops)
+
+    @classmethod
+    def all_others(cls, groups: Iterable[Numbers]) -> Positives:
+        """For each member of each group, in this order, the other members."""
+        numbers, starts, stops = [], [], []
+        first = 0
+        for group in groups:
+            # Twice around the circle: the others of member i are the n - 1 that follow it.
+            numbers.append(np.concatenate([group, group[:-1]]))
+            starts.append(first + 1 + np.arange(len(group)))
+            stops.append(first + len(group) + np.arange(len(group)))
+            first += 2 * len(group) - 1
+        empty = np.zeros(0, np.int64)
+        return cls(*(np.concatenate([empty, *parts]) for parts in (numbers, starts, stops)))
+
+    def kept(self, keep: npt.NDArray[np.bool_]) -> Positives:
+        """The lists without photos that are not kept, which are counted anew; some may be empty."""
+        here = keep[self.numbers]
+        before = np.concatenate([[0], np.cumsum(here)])
+        new = np.cumsum(keep) - 1
+        return Positives(new[self.numbers[here]], before[self.starts], before[self.stops])
+
+    def everybody(self) -> Numbers:
+        """The photos that are in any of the lists, some of them several times."""
+        edges = np.zeros(len(self.numbers) + 1, np.int64)
+        np.add.at(edges, self.starts, 1)
+        np.add.at(edges, self.stops, -1)
+        return self.numbers[np.cumsum(edges)[:-1] > 0]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, at: int) -> Numbers: ...
+    @overload
+    def __getitem__(self, at: slice | Numbers) -> Positives: ...
+    def __getitem__(self, at: int | slice | Numbers) -> Numbers | Positives:
+        """One list, or some of the lists."""
+        if isinstance(at, slice | np.ndarray):
+            return Positives(self.numbers, self.starts[at], self.stops[at])
+        return self.numbers[self.starts[at] : self.stops[at]]
+
+    def __iter__(self) -> Iterator[Numbers]:
+        return (self[at] for at in range(len(self)))
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """Photos to train on. A landmark with one photo asks nothing, but is among the negatives.
+
+    Attributes:
+        photos: All photos, queries or not: what negatives are mined from.
+        landmarks: (n,) the landmark each photo shows, counted from 0.
+        labels: Names of the landmarks.
+        queries: (q,) photos that ask, ascending.
+        positives: For each query the photos, one or more, that show the same.
+    """
+
+    photos: Photos
+    landmarks: Numbers
+    labels: tuple[str, ...]
+    queries: Numbers
+    positives: Sequence[Numbers]
+
+    def __len__(self) -> int:
+        return len(self.photos)
+
+    @property
+    def singletons(self) -> int:
+        """Landmarks with a single photo."""
+        return int((np.bincount(self.landmarks, minlength=len(self.labels)) == 1).sum())
+
+    def of_landmarks(self, wanted: Iterable[int]) -> TrainingSet:
+        """The part that shows some of the landmarks; photos and landmarks are counted anew.
+
+        Raises:
+            SolarError: A number is no landmark's, or nothing to learn from is left.
+        """
+        chosen = np.unique(np.asarray(list(wanted), np.int64))
+        if len(chosen) and not 0 <= chosen[0] <= chosen[-1] < len(self.labels):
+            raise SolarError(f"There are landmarks 0 to {len(self.labels) - 1} only.")
+        return self._of_photos(np.isin(self.landmarks, chosen), "the chosen landmarks")
+
+    def verified(self, source: object) -> TrainingSet:
+        """Without photos that have no positive although their landmark has other photos.
+
+        Where photos were compared, nothing says that these show what their label says.
+
+        Args:
+            source: Where this is from, for the complaint.
+
+        Raises:
+            SolarError: One landmark is left.
+        """
+        keep = np.bincount(self.landmarks)[self.landmarks] == 1
+        keep[self.queries] = True
+        keep[self._positives().everybody()] = True
+        return self._of_photos(keep, source)
+
+    def _positives(self) -> Positives:
+        given = self.positives
+        return given if isinstance(given, Positives) else Positives.of(given)
+
+    def _of_photos(self, keep: npt.NDArray[np.bool_], source: object) -> TrainingSet:
+        places = np.flatnonzero(keep)
+        shown, landmarks = np.unique(self.landmarks[places], return_inverse=True)
+        positives = self._positives().kept(keep)
+        asking = keep[self.queries] & (positives.stops > positives.starts)
+        return checked(
+            TrainingSet(
+                Photos(
+                    tuple(self.photos.names[place] for place in places.tolist()),
+                    tuple(self.photos.places[place] for place in places.tolist()),
+                ),
+                landmarks.astype(np.int64),
+                tuple(self.labels[landmark] for landmark in shown.tolist()),
+                (np.cumsum(keep) - 1)[self.queries[asking]],
+                positives[np.flatnonzero(asking)],
+            ),
+            source,
+        )
+
+    def split(self, fraction: float, *, seed: int = 0) -> tuple[TrainingSet, TrainingSet]:
+        """Hold out some landmarks, with all of their photos, to validate on.
+
+        Args:
+            fraction: How many of the landmarks whose photos have positives, above 0 and below 1;
+                at least two are held out and two kept.
+            seed: Another seed holds out others. The choice depends on the landmarks' names only,
+                not on the order of the photos.
+
+        Returns:
+            What to train on, and what to validate on.
+
+        Raises:
+            SolarError: Fewer than four landmarks have positives, or the fraction is none.
+        """
+        held = set(self.held_out(fraction, seed=seed))
+        mine = np.array([label in held for label in self.labels])
+        return self.of_landmarks(np.flatnonzero(~mine)), self.of_landmarks(np.flatnonzero(mine))
+
+    def held_out(self, fraction: float, *, seed: int = 0) -> list[str]:
+        """Names of the landmarks that `split` holds out."""
+        asking = np.unique(self.landmarks[self.queries])
+        names = sorted(self.labels[landmark] for landmark in asking.tolist())
+        if not 0 < fraction < 1:
+            raise SolarError(f"A fraction of {fraction:g} of the landmarks cannot be held out.")
+        if len(names) < 4:
+            raise SolarError(
+                f"Of {len(names)} landmarks with positives none can be held out: two are needed on "
+                "either side."
+            )
+        wanted = min(max(round(fraction * len(names)), 2), len(names) - 2)
+        # `random` alone: NumPy may change what its other distributions draw.
+        order = np.argsort(np.random.default_rng(seed).random(len(names)), kind="stable")
+        return sorted(names[number] for number in order[:wanted].tolist())
+
+
+def label_photos(photos: Photos, labels: Sequence[str], source: object) -> TrainingSet:
+    """A set in which everybody asks for all others of the landmark.
+
+    Args:
+        photos: In any order, which is kept.
+        labels: What each shows.
+        source: Where they are from, for the complaint.
+
+    Raises:
+        SolarError: They show fewer than two landmarks, or no two show the same.
+    """
+    shown, landmarks = np.unique(np.array(labels, dtype=np.str_), return_inverse=True)
+    landmarks = landmarks.astype(np.int64)
+    counts = np.bincount(landmarks, minlength=len(shown))
+    groups = np.split(np.argsort(landmarks, kind="stable"), np.cumsum(counts)[:-1])
+    groups = [group for group in groups if len(group) > 1]
+    queries = np.concatenate([np.zeros(0, np.int64), *groups])
+    ascending = np.argsort(queries, kind="stable")
+    return checked(
+        TrainingSet(
+            photos,
+            landmarks,
+            tuple(shown.tolist()),
+            queries[ascending],
+            Positives.all_others(groups)[ascending],
+        ),
+        source,
+    )
+
+
+def checked(found: TrainingSet, source: object) -> TrainingSet:
+    """A set that can be trained on, as it is.
+
+    Raises:
+        SolarError: It shows fewer than two landmarks, or nobody has a positive.
+    """
+    if len(found.labels) < 2:
+        raise SolarError(
+            f"{source} shows {len(found.labels) or 'no'} landmark: training needs two at least, "
+            "because the others are what a photo is told from."
+        )
+    if not len(found.queries):
+        raise SolarError(
+            f"No two photos of {source} show the same ({len(found.labels)} landmarks for "
+            f"{len(found)} photos): there is nothing to learn from."
+        )
+    return found
+
+
+def present(found: TrainingSet, source: object, missing: str) -> TrainingSet:
+    """The set without photos that are not there, or an error that counts them."""
+    here = np.array(
+        [not isinstance(place, Path) or place.is_file() for place in found.photos.places]
+    )
+    if here.all():
+        return found
+    if missing == "drop" and here.any():
+        return found._of_photos(here, source)
+    gone = np.flatnonzero(~here)
+    first = ", ".join(str(found.photos.places[number]) for number in gone[:3].tolist())
+    raise SolarError(
+        f"{len(gone):,} of {len(here):,} photos of {source} are missing ({first}"
+        f"{', …' if len(gone) > 3 else ''}): say where they are with root, or drop them."
+    )

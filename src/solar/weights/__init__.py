@@ -1,0 +1,54 @@
+"""The models in the box: for each its weights, its card, and its facts and figures.
+
+`NAME.safetensors` is what `solar.load("NAME")` reads, offline; `NAME.md` tells people what it is,
+and `NAME.json` tells programs. `benchmarks/cards.py` measures what the latter two say.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from solar.errors import SolarError
+
+DEFAULT = "solar-r18"
+"""What describes photos where nobody names a model."""
+
+DEFAULT_LOCAL = "solar-local-345"
+"""The same for patches."""
+
+NAMES = (DEFAULT, "gem-r18", DEFAULT_LOCAL, "solar-local-none")
+
+FOLDER = Path(__file__).parent
+
+
+def facts(name: str) -> dict[str, Any]:
+    """What is known of a model in the box: what it is, its file's hash, how it was measured.
+
+    Raises:
+        SolarError: This installation lacks it.
+    """
+    try:
+        found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise lacking(name) from error
+    return found
+
+
+def card(name: str) -> str:
+    """The card of a model in the box, as Markdown.
+
+    Raises:
+        SolarError: This installation lacks it.
+    """
+    try:
+        return (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    except OSError as error:
+        raise lacking(name) from error
+
+
+def lacking(name: str) -> SolarError:
+    """What to tell somebody whose installation has no such model, though it should."""
+    return SolarError(
+        f"{name} should have come with solar, but {FOLDER} lacks it: install solar again, "
+        "from a complete wheel or checkout."
+    )

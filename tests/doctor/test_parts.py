@@ -1,0 +1,58 @@
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from solar.doctor.parts import EXTRAS, PARTS, Part, found, is_installed
+from solar.doctor.probe import Answer
+
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+# These are for who works on solar, not for who works with it.
+OURS = {"all", "dev", "docs"}
+
+
+def _packages() -> set[tuple[str, str]]:
+    project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
+    extras = {"": project["dependencies"], **project["optional-dependencies"]}
+    return {
+        (re.split(r"[^\w-]", line)[0].lower(), extra)
+        for extra, lines in extras.items()
+        if extra not in OURS
+        for line in lines
+    }
+
+
+def test_every_package_that_solar_asks_for_is_looked_at() -> None:
+    assert {(part.name, part.extra) for part in PARTS} == _packages()
+
+
+def test_every_extra_says_what_it_is_for() -> None:
+    assert set(EXTRAS) == {part.extra for part in PARTS} - {""}
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [(None, "installed"), (Answer(True), "works"), (Answer(False, "ImportError: no"), "broken")],
+)
+def test_what_is_installed_works_or_is_broken(answer: Answer | None, state: str) -> None:
+    part = found(Part("numpy", "numpy"), answer)
+    assert part.state == state
+    assert re.match(r"\d+\.\d+", part.version)
+
+
+def test_what_is_not_installed_is_missing() -> None:
+    assert found(Part("no-such-package", "no_such_module", "local"), None).state == "missing"
+
+
+def test_a_package_may_go_by_another_name() -> None:
+    assert found(Part("numpy-by-somebody-else", "numpy"), None).version
+
+
+def test_a_half_removed_package_does_not_stop_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "half.py").write_text("__spec__ = None")
+    monkeypatch.syspath_prepend(tmp_path)
+    __import__("half")
+    assert not is_installed(Part("half", "half"))

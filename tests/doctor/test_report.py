@@ -1,0 +1,157 @@
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from solar.doctor import Report, examine
+from solar.doctor.parts import Found
+from solar.doctor.probe import Answer
+from solar.doctor.stock import CacheFolder, StoredModel
+from solar.models import zoo
+
+GPU = {"name": "Toy 9000", "memory": 8 * 2**30, "capability": "9.0"}
+DEVICES = {
+    "used": "cpu",
+    "cpu": "AVX2",
+    "threads": 2,
+    "cuda": None,
+    "gpus": [],
+    "attention": ["flash", "plain"],
+    "triton": False,
+}
+SOUND = Report(
+    machine={
+        "system": "Toy 1.0",
+        "processor": "Abacus",
+        "cores": [2, 4],
+        "memory": 2**30,
+        "memory_free": 2**29,
+        "nvidia": [],
+    },
+    settings={"SOLAR_OFFLINE": "1"},
+    parts=(
+        Found("torch", "", "2.9", "works"),
+        Found("pillow-heif", "heic", "", "missing"),
+        Found("fastapi", "web", "0.1", "works"),
+    ),
+    cache=CacheFolder("~/.cache/solar", 2, 3 * 2**20, 5 * 2**30),
+    models=(
+        StoredModel("solar-r18", "retrieval", "in the box"),
+        StoredModel("solar-r101", "retrieval", "downloaded"),
+        StoredModel("gem-r101-gl18", "retrieval", "can be downloaded"),
+    ),
+    devices=Answer(True, value=DEVICES),
+    formats=Answer(True, value={"JPEG": "libjpeg_turbo 3.1"}),
+    self_test=Answer(True, value="Found it."),
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "processor      Abacus, 2 of 4 cores",
+        "memory         1.0 GiB, 512 MiB free",
+        "SOLAR_OFFLINE  1",
+        "cpu         AVX2, 2 threads",
+        "attention   flash, plain kernels",
+        "torch 2.9  works",
+        "fastapi 0.1  works [web]",
+        'pip install "solar-retrieval[heic]" (brings pillow-heif)',
+        "in the box  solar-r18",
+        "downloaded  solar-r101",
+        "to be had   1 model",
+        "~/.cache/solar: 2 files, 3 MiB, 5.0 GiB free, writable",
+        "works   Found it.",
+        "photos  JPEG (libjpeg_turbo 3.1)",
+    ],
+)
+def test_the_text_tells_what_was_found(words: str) -> None:
+    assert words in SOUND.to_text()
+
+
+def test_what_is_sound_has_no_problems() -> None:
+    assert SOUND.problems == []
+    assert SOUND.to_json()["works"]
+
+
+def test_a_missing_optional_part_is_no_problem_but_told() -> None:
+    [heic] = SOUND.to_json()["missing"]
+    assert heic["install"] == 'pip install "solar-retrieval[heic]"'
+    assert "HEIC" in heic["for"]
+
+
+def test_a_broken_optional_part_is_told_with_its_words() -> None:
+    broken = Found("onnx", "export", "1.17", "broken", "ImportError: no symbol")
+    report = replace(SOUND, parts=(*SOUND.parts, broken))
+    assert report.problems == []
+    assert "onnx 1.17    is broken (ImportError: no symbol)" in report.to_text()
+
+
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        (
+            Found("faiss-cpu", "", "", "missing"),
+            "faiss-cpu is missing: pip install solar-retrieval.",
+        ),
+        (
+            Found("numpy", "", "2.0", "broken", "ImportError: x"),
+            "numpy is broken (ImportError: x): pip install --force-reinstall numpy.",
+        ),
+    ],
+)
+def test_a_needed_part_that_does_not_work_is_a_problem(part: Found, sentence: str) -> None:
+    report = replace(SOUND, parts=(part,), self_test=Answer(False, "ImportError: x"))
+    assert report.problems[0] == sentence
+    assert not report.to_json()["works"]
+
+
+def test_a_failed_self_test_is_a_problem() -> None:
+    [problem] = replace(SOUND, self_test=Answer(False, "No luck.")).problems
+    assert problem.endswith("found again: No luck.")
+
+
+def test_a_card_that_torch_was_not_built_for_is_pointed_out() -> None:
+    report = replace(SOUND, machine={**SOUND.machine, "nvidia": ["Toy 9000, driver 1.2"]})
+    assert "this torch was built without CUDA" in report.to_text()
+    assert "Toy 9000, driver 1.2" in report.to_text()
+
+
+def test_a_card_in_use_is_described() -> None:
+    found = {**DEVICES, "gpus": [GPU], "cuda": "13.0", "used": "cuda", "triton": True}
+    text = replace(SOUND, devices=Answer(True, value=found)).to_text()
+    assert "cuda:0      Toy 9000, 8.0 GiB, compute capability 9.0, CUDA 13.0" in text
+    assert "flash, plain, triton kernels" in text
+
+
+def test_a_cache_that_cannot_be_written_is_pointed_out() -> None:
+    assert SOUND.cache is not None
+    report = replace(SOUND, cache=replace(SOUND.cache, problem="Read-only file system"))
+    assert "cannot be written (Read-only file system)" in report.to_text()
+
+
+def test_a_model_that_the_installation_lacks_is_pointed_out() -> None:
+    report = replace(SOUND, models=(StoredModel("solar-r18", "retrieval", "lacking"),))
+    assert "lacking    solar-r18: should have come with solar" in report.to_text()
+
+
+def test_a_needed_part_that_tells_the_cache_folder_may_be_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing() -> None:
+        raise ImportError("No module named 'platformdirs'")
+
+    monkeypatch.setattr(zoo, "cache_directory", missing)
+    report = examine(quick=True)
+    assert report.cache is None
+    assert "could not be looked at" in report.to_text()
+    json.dumps(report.to_json())
+
+
+def test_in_haste_nothing_heavy_is_imported() -> None:
+    code = "import sys; from solar.doctor import examine; examine(quick=True).to_text(); "
+    code += "sys.exit(' '.join({'torch', 'numpy', 'PIL', 'cv2', 'faiss'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    assert done.stderr.strip() == ""

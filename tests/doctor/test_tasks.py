@@ -1,0 +1,52 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from drawn import drawn_retrieval
+
+from solar.doctor import stock, tasks
+from solar.errors import SolarError
+from solar.models import RetrievalConfig, RetrievalNet, save, zoo
+
+
+def test_devices_name_what_runs_here() -> None:
+    found = json.loads(json.dumps(tasks.devices()))
+    assert "plain" in found["attention"]
+    assert found["threads"] >= 1
+
+
+def test_jpeg_can_be_read() -> None:
+    assert "JPEG" in tasks.photo_formats()
+
+
+def test_the_self_test_draws_a_network_where_none_is_in_the_box(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stock, "models", list)
+    assert "weights drawn at random" in tasks.self_test()
+
+
+def test_the_self_test_takes_the_model_in_the_box(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(drawn_retrieval(RetrievalConfig("resnet18")), tmp_path / "toy-r18.safetensors")
+    entry = replace(
+        zoo.find("solar-r101"), name="toy-r18", file="toy-r18.safetensors", bundled=True
+    )
+    monkeypatch.setattr("solar.weights.FOLDER", tmp_path)
+    monkeypatch.setattr(zoo, "models", lambda: (entry,))
+    monkeypatch.setattr(zoo, "find", lambda name: entry)
+    assert "with toy-r18 on" in tasks.self_test()
+
+
+def test_the_self_test_fails_where_photos_look_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stock, "models", list)
+    describe = RetrievalNet.describe
+
+    def blind(net: RetrievalNet, photos: list[object], **options: object) -> object:
+        return -describe(net, photos[:1] * len(photos), **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(RetrievalNet, "describe", blind)
+    with pytest.raises(SolarError, match=r"0\.jpg was found"):
+        tasks.self_test()

@@ -1,0 +1,48 @@
+"""How much `import solar` and `solar --help` bring along, and how long they take."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+IMPORT = "import solar"
+HELP = "import sys; sys.argv = ['solar', '--help']; from solar.cli import main; main()"
+HEAVY = {"torch", "numpy", "faiss", "PIL", "safetensors", "cv2", "sqlite3", "ssl", "asyncio"}
+SECONDS = 0.5
+
+
+def _imported(code: str) -> set[str]:
+    """The modules in memory when a program ends."""
+    ending = "import atexit, sys\nsay = sys.stderr.write\n"
+    ending += "atexit.register(lambda: say('\\n'.join(sys.modules)))\n"
+    done = subprocess.run([sys.executable, "-c", ending + code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split("\n"))
+
+
+@pytest.mark.parametrize("code", [IMPORT, HELP], ids=["import", "help"])
+def test_nothing_heavy_comes_along(code: str) -> None:
+    imported = _imported(code)
+    assert "solar" in imported
+    assert not imported & HEAVY
+
+
+def test_importing_solar_needs_nothing_but_python() -> None:
+    assert not _imported(IMPORT) & {"typer", "rich", "platformdirs", "filelock"}
+    assert {name for name in _imported(IMPORT) if name.startswith("solar")} == {"solar"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no times of a child process")
+@pytest.mark.parametrize("code", [IMPORT, HELP], ids=["import", "help"])
+def test_it_starts_within_half_a_second(code: str) -> None:
+    assert min(_seconds(code) for _ in range(5)) < SECONDS
+
+
+def _seconds(code: str) -> float:
+    """What a process computes for, which other processes do not change much."""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return used.ru_utime + used.ru_stime

@@ -1,0 +1,128 @@
+"""The command that measures the cards, on a little drawn data."""
+
+import json
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from drawn import drawn_retrieval
+from teachers import torchscript
+
+from solar.datasets import toy
+from solar.errors import SolarError
+from solar.models import PatchConfig, PatchNet, RetrievalConfig, save
+
+ROOT = Path(__file__).parents[2]
+CARD = (
+    "# it\n<!-- facts -->\n<!-- /facts -->\ntext\n<!-- figures -->\nstale\n<!-- /figures -->\nend\n"
+)
+
+
+@pytest.fixture
+def cards(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module, its toy figures left out: another test measures those."""
+    pytest.importorskip("cv2", reason="pip install 'solar-retrieval[local]'")
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import cards
+
+    monkeypatch.setattr(cards, "toy_photos", lambda model: {"mAP": 88.8, "recall@1": 99.0})
+    monkeypatch.setattr(cards, "toy_patches", lambda describe: {"matching": 77.7})
+    return cards
+
+
+@pytest.fixture
+def home(tmp_path: Path, cards: Any) -> Path:
+    """`data` laid out like the real one, and `weights` of two small networks with empty cards."""
+    from drawn_sequences import draw_sequence
+
+    data, files = tmp_path / "data", tmp_path / "weights"
+    files.mkdir()
+    for shard, first, views in (("landmarks", 0, 3), ("buildings", 9, 2)):
+        toy.write(tmp_path / shard / "val", landmarks=2, views=views, size=(96, 72), first=first)
+    toy.write(tmp_path / "others" / "d", landmarks=3, views=1, size=(96, 72), first=20)
+    for part, name in (
+        ("landmarks", "landmarks/val-0.tar"),
+        ("buildings", "buildings/val-0.tar"),
+        ("others", "landmarks/distractors-0.tar"),
+    ):
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(data / name, "w") as shard_file:
+            shard_file.add(tmp_path / part, arcname=".")
+    (data / "teacher").mkdir()
+    torchscript(data / cards.TEACHER)
+    for identity in (1, 2):
+        draw_sequence(data / "affine" / f"v_{identity}", identity, size=(160, 120))
+    save(drawn_retrieval(RetrievalConfig("resnet18")), files / "gem-r18.safetensors", half=True)
+    save(PatchNet(PatchConfig()), files / "solar-local-none.safetensors", half=True)
+    for name in ("gem-r18", "solar-local-none"):
+        (files / f"{name}.md").write_text(CARD)
+    return tmp_path
+
+
+def run(cards: Any, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
+    monkeypatch.setattr(sys, "argv", ["cards.py", *map(str, arguments)])
+    cards.main()
+
+
+def test_figures_go_from_one_machine_to_the_cards_of_another(
+    cards: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, out = home / "weights", home / "measured.json"
+    names = ("--only", "gem-r18", "solar-local-none")
+    where = ("--data", home / "data", "--weights", files, "--out", out, "--device", "cpu")
+    run(cards, monkeypatch, *names, *where)
+    assert (files / "gem-r18.md").read_text() == CARD
+    run(cards, monkeypatch, "--from", out, "--cards", files)
+    told = json.loads((files / "gem-r18.json").read_text())
+    assert told["command"].endswith("--data DIR --weights FOLDER --out FILE --device cpu")
+    assert set(told["figures"]) == {
+        "toy", "landmarks", "landmarks + distractors", "buildings", "buildings + distractors",
+    }  # fmt: skip
+    assert set(told["beside"]["teacher"]) == set(told["figures"]) - {"toy"}
+    more, less = (told["figures"][f"landmarks{end}"]["mAP"] for end in ("", " + distractors"))
+    assert more >= less > 0
+    card = (files / "gem-r18.md").read_text()
+    assert f"| landmarks val, mAP | {more:.1f} | " in card
+    assert told["file"]["sha256"] in card
+    assert "at least **86**" in card
+    assert "stale" not in card
+    assert card.endswith("end\n")
+    local = json.loads((files / "solar-local-none.json").read_text())
+    assert set(local["figures"]["affine"]) == {"matching", "verification", "retrieval"}
+    assert "RootSIFT" in (files / "solar-local-none.md").read_text()
+
+
+def test_a_card_never_loses_figures_of_the_same_file(
+    cards: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SOLAR_DATA", raising=False)
+    where = ("--weights", home / "weights", "--cards", home / "weights", "--device", "cpu")
+    found = cards.measure(["gem-r18"], home / "weights", home / "data", "cpu")
+    cards.write_cards(found, home / "weights")
+    before = (home / "weights" / "gem-r18.md").read_text()
+    with pytest.raises(SystemExit):
+        run(cards, monkeypatch, "--only", "gem-r18", *where)
+    assert (home / "weights" / "gem-r18.md").read_text() == before
+    toy_only = cards.measure(["gem-r18"], home / "weights", None, "cpu")
+    with pytest.raises(SolarError, match=r"would lose buildings, buildings \+ distractors"):
+        cards.write_cards(toy_only, home / "weights")
+
+
+def test_what_people_wrote_into_the_facts_stays(cards: Any, home: Path) -> None:
+    files = home / "weights"
+    cards.write_cards(cards.measure(["gem-r18"], files, None, "cpu"), files)
+    path = files / "gem-r18.json"
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps({**told, "trained_on": "drawings"}))
+    cards.write_cards(cards.measure(["gem-r18"], files, None, "cpu"), files)
+    assert json.loads(path.read_text()) == {**told, "trained_on": "drawings"}
+
+
+def test_figures_of_another_file_are_refused(cards: Any, home: Path) -> None:
+    files = home / "weights"
+    found = cards.measure(["gem-r18"], files, None, "cpu")
+    save(drawn_retrieval(RetrievalConfig("resnet18")), files / "gem-r18.safetensors")
+    with pytest.raises(SolarError, match="not the file that was measured"):
+        cards.write_cards(found, files)

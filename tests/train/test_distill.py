@@ -222,17 +222,12 @@ def contrasting(photos: Path, teacher: Path, *settings: str) -> DistillRecipe:
 
 
 def test_photos_of_one_landmark_become_alike(photos: Path, teacher: Path, tmp_path: Path) -> None:
-    settings = (
-        "steps=25",
-        "save_every=25",
-        "loss.places=0",
-        "loss.pooled=0",
-        "loss.second_order=1",
-    )
-    distill(contrasting(photos, teacher, *settings), run=tmp_path)
+    alone = ("loss.places=0", "loss.pooled=0", "loss.alike=1", "loss.second_order=1")
+    easy = ("sizes=[64]", "augment.crop=0.1", "augment.colour=0.1", "steps=40", "save_every=40")
+    distill(contrasting(photos, teacher, *alone, *easy), run=tmp_path)
     lines = read_metrics(tmp_path)
     first, last = (sum(line["alike"] for line in part) / 5 for part in (lines[:5], lines[-5:]))
-    assert last < 0.8 * first
+    assert last < 0.6 * first
     assert all(line["second_order"] > 0 for line in lines)
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 
 from solar.errors import SolarError
-from solar.train.recipe import differences, read_recipe, to_dict, write_recipe
+from solar.train.recipe import differences, read_recipe, read_settings, to_dict, write_recipe
 
 
 @dataclass(frozen=True)
@@ -118,3 +118,9 @@ def test_a_resolved_recipe_reads_back(tmp_path: Path) -> None:
 def test_differences_are_named_by_their_dotted_key() -> None:
     one, other = Recipe("a"), Recipe("a", Loss(margin=1), attention={4: 4})
     assert differences(to_dict(one), to_dict(other)) == ["attention", "attention.4", "loss.margin"]
+
+
+def test_nothing_after_the_sign_is_empty_text(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text("student: {attention: '45'}\n")
+    assert read_settings(path, ["student.attention="]) == {"student": {"attention": ""}}

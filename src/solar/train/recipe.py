@@ -37,7 +37,8 @@ def read_settings(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, 
         key, sign, value = override.partition("=")
         if not sign or not key.strip():
             raise SolarError(f"{override!r} is no override: write key=value, as in loss.margin=1.")
-        settings = _merged(settings, _nested(key.strip().split("."), _parse(value, override)))
+        given = _parse(value, override) if value.strip() else ""  # YAML would call nothing null
+        settings = _merged(settings, _nested(key.strip().split("."), given))
     return settings
 
 

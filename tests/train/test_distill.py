@@ -96,12 +96,13 @@ def test_a_run_whose_time_is_up_stops_with_a_checkpoint_and_goes_on(
 
 
 def test_pca_whitens_what_the_student_sees(photos: Path, teacher: Path, tmp_path: Path) -> None:
-    settings = ("steps=2", "student.whitening=pca", "student.dim=16")
+    settings = ("steps=2", "student.whitening=pca", "student.dim=16", "student.size=512")
     summary = distill(recipe(photos, teacher, *settings), run=tmp_path)
     student = solar.load(summary["model"], device="cpu")
     assert isinstance(student, RetrievalNet)
     vectors = student.describe(sorted(photos.rglob("*.jpg")), size=96, scales=(1.0,))
     assert vectors.shape == (24, 16)
+    assert student.config.size == 512
     # Whitened vectors look in all directions; pooled activations all look the same way.
     assert abs((vectors @ vectors.T).mean()) < 0.3
 
@@ -183,6 +184,10 @@ def test_a_loss_that_is_no_number_stops_the_run(
         ([], "No photos are given"),
         (["photos", "batch=1"], "batch must be 2 or more"),
         (["photos", "sizes=[16]"], "sizes must be 32 or more"),
+        (["photos", "student.power=2"], r"student\.power must be from 0 to 1"),
+        (["photos", "student.size=8"], r"student\.size must be 32 or more"),
+        (["photos", "settle=5000"], "settle must be 0 or more and below steps"),
+        (["photos", "landmarks.photos=9"], "must be a multiple of landmarks.each"),
         (["photos", "student.dim=8"], r"student\.dim is for student\.whitening pca"),
         (["photos", "studnet.dim=8"], r"no setting 'studnet"),
         (["a.yaml", "b.yml"], "Two recipes are given"),

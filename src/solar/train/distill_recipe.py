@@ -48,6 +48,7 @@ class Student:
             teacher's descriptor, so that the two can be compared.
         dim: Length of a descriptor after "pca"; default: the trunk's channels.
         power: How far "pca" whitens, from 0 (not at all) to 1 (`solar.nn.pca_whitening`).
+        size: Longest side of the photos it will describe, unless its user says otherwise.
         p: The exponent of GeM, which stays.
     """
 
@@ -57,6 +58,7 @@ class Student:
     whitening: Literal["none", "pca", "teacher"] = "none"
     dim: int | None = None
     power: float = 1.0
+    size: int = 1024
     p: float = 3.0
 
     def __post_init__(self) -> None:
@@ -64,6 +66,8 @@ class Student:
             raise SolarError("student.dim is for student.whitening pca only.")
         if not 0 <= self.power <= 1:
             raise SolarError(f"student.power must be from 0 to 1, not {self.power:g}.")
+        if self.size < 32:
+            raise SolarError(f"student.size must be 32 or more, not {self.size}.")
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class Imitator(nn.Module):
     def __init__(self, student: Student, teacher: Teacher) -> None:
         super().__init__()
         attention = attention_at(student.attention, REDUCTIONS)
-        config = RetrievalConfig(student.backbone, attention, whitening=False)
+        config = RetrievalConfig(student.backbone, attention, whitening=False, size=student.size)
         self.student = RetrievalNet(config, freeze_batch_norm=False)
         if student.start is not None:
             _start_from(self.student, student.start)

@@ -1,0 +1,103 @@
+"""What an index loses by compression, on photos of places and distractors.
+
+    python benchmarks/compression.py --data DIR --model solar-r18 --cache landmarks.npy
+
+DIR (or SOLAR_DATA) holds landmarks/val-0.tar or buildings/val-0.tar, and
+landmarks/distractors-0.tar. Every photo of a place is a query; the first `--best` answers count, of
+which the query itself is left out. mAP counts what is not among them as never found, for the exact
+index too, so that only the differences mean something. `kept` is the share of the exact answers
+that a compressed index also gives. Compressed indices find candidates by small codes and rank them
+exactly: what is lost was not among the candidates.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from machine import machine
+from rerank import descriptors
+
+from solar.errors import SolarError
+from solar.images.sources import find_photos
+from solar.search import Index
+from solar.search.sketch import KINDS
+
+
+def main() -> None:
+    """Describe the photos or load their descriptors, ask every kind of index, print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
+    parser.add_argument("--photos", choices=("landmarks", "buildings"), default="landmarks")
+    parser.add_argument("--model", default="solar-r18", help="a model's file or name")
+    parser.add_argument("--cache", type=Path, help="keep descriptors in this .npy")
+    parser.add_argument("--best", type=int, default=200)
+    parser.add_argument("--json", type=Path, help="also write the results here")
+    options = parser.parse_args()
+    if options.data is None:
+        parser.error("say where the photos are, with --data or SOLAR_DATA")
+    shards = (f"{options.photos}/val-0.tar", "landmarks/distractors-0.tar")
+    try:
+        photos = find_photos([Path(options.data) / shard for shard in shards])
+        vectors = descriptors(photos, options.model, None, options.cache)
+    except SolarError as error:
+        parser.error(str(error))
+    labels = {name: name.split("/")[1] for name in photos.names if name.startswith("val/")}
+    rows: list[dict[str, Any]] = []
+    exact: dict[str, list[str]] = {}
+    for kind in ("none", *KINDS):
+        found, facts = answers(vectors, photos.names, list(labels), kind, options.best)
+        exact = exact or found
+        kept = np.mean([len(set(found[q]) & set(exact[q])) / len(exact[q]) for q in labels])
+        rows.append(
+            {
+                "compress": kind,
+                "mAP": 100 * float(np.mean([precision(q, found[q], labels) for q in labels])),
+                "kept": 100 * float(kept),
+                "bytes a photo": (facts["bytes_of_sketch"] or facts["bytes_of_vectors"])
+                / len(vectors),
+            }
+        )
+        print("  ".join(f"{key} {_shown(value)}" for key, value in rows[-1].items()), flush=True)
+    if options.json:
+        report = {"machine": machine(), "model": options.model, "set": options.photos}
+        report |= {"photos": len(photos), "best": options.best, "rows": rows}
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def answers(
+    vectors: np.ndarray[Any, Any], names: tuple[str, ...], queries: list[str], kind: str, best: int
+) -> tuple[dict[str, list[str]], dict[str, Any]]:
+    """The best answers to each query, without itself, and what the index says of itself."""
+    where = {name: row for row, name in enumerate(names)}
+    asked = vectors[[where[query] for query in queries]]
+    with (
+        tempfile.TemporaryDirectory(prefix="solar-compression-") as folder,
+        Index.create(Path(folder) / "index.solar", vectors, names, compress=kind) as index,
+    ):
+        found = index.search_vectors(asked, best + 1)
+        facts = index.info()
+    lists = (
+        [hit.path for hit in hits if hit.path != query][:best]
+        for query, hits in zip(queries, found, strict=True)
+    )
+    return dict(zip(queries, lists, strict=True)), facts
+
+
+def precision(query: str, found: list[str], labels: dict[str, str]) -> float:
+    """Average precision where what is not listed is never found."""
+    right = np.array([labels.get(path) == labels[query] for path in found])
+    positives = sum(label == labels[query] for label in labels.values()) - 1
+    ranks = np.flatnonzero(right) + 1
+    return float((np.arange(1, len(ranks) + 1) / ranks).sum() / positives) if positives else 0.0
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    main()

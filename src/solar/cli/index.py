@@ -100,13 +100,22 @@ def build(
 
 
 @app.command(epilog="Example: solar index add photos.solar new/")
-def add(index: Address, source: Source, store: KeptStore = None, metadata: Metadata = None) -> None:
+def add(
+    index: Address,
+    source: Source,
+    new: Annotated[
+        bool, typer.Option("--new", help="Only photos whose path is not in the index yet.")
+    ] = False,
+    store: KeptStore = None,
+    metadata: Metadata = None,
+) -> None:
     """Add photos, or replace those of the same path."""
-    from solar.cli.printing import photo_progress
+    from solar.cli.printing import photo_progress, warnings_as_sentences
     from solar.search.add import add
 
-    with photo_progress() as shown:
-        built = add(source, index, store=store, metadata=metadata, progress=shown.advance)
+    with photo_progress() as shown, warnings_as_sentences():
+        known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown.advance}
+        built = add(source, index, new=new, **known)
     _report(built, index)
 
 

@@ -126,12 +126,14 @@ def describing(
     model: str | None,
     keep: str | Path | None,
     progress: "Progress | None",
+    photos: Photos | None = None,
 ) -> Iterator[tuple[Store, Photos | None]]:
-    """The finished store of a source, and the photos unless the source was a store."""
-    if (Path(source) / MANIFEST).is_file():
+    """The finished store of a source, and its photos, which a store does not have."""
+    if is_store(source):
         yield Store.open(source), None
         return
-    photos = find_photos(source)
+    if photos is None:
+        photos = find_photos(source)
     if model is None:
         raise SolarError(
             f"{address} does not name its model, so {source} cannot be described like the photos "
@@ -145,6 +147,11 @@ def describing(
     yield extract(photos, place, model=model, progress=progress), photos
     if not keep:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def is_store(source: str | Path) -> bool:
+    """Whether a source is a folder of descriptors, not of photos."""
+    return (Path(source) / MANIFEST).is_file()
 
 
 def details(store: Store, photos: Photos | None, metadata: str | Path | None) -> list[Photo]:

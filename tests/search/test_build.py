@@ -67,6 +67,21 @@ def test_add_describes_with_the_model_of_the_index(
     assert len(built.index) == 3
 
 
+def test_photos_are_added_at_the_size_of_the_index(
+    photos: Path, model: str, tmp_path: Path
+) -> None:
+    build(photos, tmp_path / "i.solar", model=model, size=48)
+    built = add(photos / "2.png", tmp_path / "i.solar")
+    assert built.index.made.settings["size"] == 48
+    assert built.index.search(photos / "2.png", 1)[0].score == pytest.approx(1, abs=1e-5)
+
+
+def test_a_size_is_for_photos_not_for_descriptors(photos: Path, model: str, tmp_path: Path) -> None:
+    build(photos, tmp_path / "a.solar", model=model, store=tmp_path / "kept.store")
+    with pytest.raises(SolarError, match="leave out --size"):
+        build(tmp_path / "kept.store", tmp_path / "b.solar", size=48)
+
+
 def test_photos_inside_the_folder_of_the_index_are_called_as_if_built_with_it(
     photos: Path, model: str, tmp_path: Path
 ) -> None:

@@ -66,6 +66,12 @@ def build(
             help=f"What describes the photos; {DEFAULT} if not given.", autocompletion=photo_models
         ),
     ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Shrink longer sides to this first; the model's own if not given."
+        ),
+    ] = None,
     compress: Compress = None,
     store: KeptStore = None,
     metadata: Metadata = None,
@@ -80,7 +86,7 @@ def build(
     from solar.search import asmk_build
     from solar.search.build import build
 
-    describing = {"--model": model, "--compress": compress}
+    describing = {"--model": model, "--size": size, "--compress": compress}
     aggregating: dict[str, Any] = {
         "local": local,
         "words": words,
@@ -95,7 +101,7 @@ def build(
         else:
             _refuse(aggregating, "goes with --method asmk only")
             known |= _compression(output, compress)
-            built = build(source, output, model=model, **known)
+            built = build(source, output, model=model, size=size, **known)
     _report(built, output)
 
 

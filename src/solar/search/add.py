@@ -47,9 +47,7 @@ def add(
     index = Index.open(address, **options)
     if is_store(source) and not isinstance(index, AsmkIndex):
         if new:
-            raise SolarError(
-                f"{source} holds descriptors, which are added all: leave out --new."
-            )
+            raise SolarError(f"{source} holds descriptors, which are added all: leave out --new.")
         photos = None
     else:
         photos = _wanted(source, index, new=new)
@@ -59,8 +57,12 @@ def add(
     if isinstance(index, AsmkIndex):
         assert photos is not None
         return asmk_build.add(photos, index, **known)
-    model = index.made.model or None
-    with describing(source, address, model, store, progress, photos) as (described, photos):
+    made = index.made
+    size = made.settings.get("size")
+    with describing(source, address, made.model or None, store, progress, photos, size) as (
+        described,
+        photos,
+    ):
         count = index.add(described, details(described, photos, metadata))
         return Built(index, count, described.failures)
 

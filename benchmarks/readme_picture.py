@@ -4,7 +4,7 @@
 
 Photos are generated, so that the picture is nobody's; the network is the one in the box. A row is a
 question: a photo, the attention of the place with the star (after the last layer), and the photos
-that come first among 60, a green border for the same building and a red one for another.
+that come first among 70, a green border for the same building and a red one for another.
 """
 
 import argparse
@@ -26,7 +26,7 @@ LANDMARKS, VIEWS, FIRST = 12, 6, 300
 QUESTIONS = ((300, 0, (0.45, 0.55)), (304, 1, (0.6, 0.45)))
 CELL, GAP, BORDER, TEXT = (240, 180), 12, 6, 16
 HITS = 4
-HEADINGS = ("a photo asks", "where its ★ looks", *("is found first",), *("",) * (HITS - 1))
+HEADINGS = ("You ask with a photo", "Where its star looks", "What comes first")
 
 
 def draw(model: RetrievalNet, folder: Path, *, size: tuple[int, int] = (640, 480)) -> Image.Image:

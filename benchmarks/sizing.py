@@ -32,8 +32,8 @@ class Measured:
         parts: Bytes a photo: dim to kind to `vectors`, `sketch`, `catalogue`.
         gpu: Seconds a photo from JPEG files on one GPU, by the length of descriptors.
         cpu: Seconds a photo on two cores, by the same.
-        exact: Seconds a query and byte of vectors that it reads.
-        sketch: Seconds a query and byte of codes that it reads.
+        exact: Seconds of an exact query, and bytes of the vectors that it reads.
+        sketch: Seconds of a query with codes, and bytes of the codes that it reads.
         memory: MiB that an extraction holds, whatever the number of photos.
         where: Machines and dates, in words.
     """
@@ -41,8 +41,8 @@ class Measured:
     parts: dict[int, dict[str, dict[str, float]]]
     gpu: dict[int, float]
     cpu: dict[int, float]
-    exact: float
-    sketch: float
+    exact: tuple[float, float]
+    sketch: tuple[float, float]
     memory: float
     where: str
 
@@ -54,7 +54,7 @@ def read(folder: Path = RESULTS) -> Measured:
         for name in ("index_bytes", "search_million", "extract_memory")
     )
     dim, rows, single = search["dim"], search["rows"], search["single"]
-    codes = 4 * dim * rows / single["bytes_ratio"]
+    vectors = 4 * dim * rows
     gpu: dict[int, float] = {}
     cpu: dict[int, float] = {}
     where = []
@@ -69,8 +69,8 @@ def read(folder: Path = RESULTS) -> Measured:
         {int(dim): kinds for dim, kinds in sizes["bytes_a_photo"].items()},
         gpu,
         cpu,
-        single["exact_ms"] / 1000 / (4 * dim * rows),
-        single["small_ms"] / 1000 / codes,
+        (single["exact_ms"] / 1000, vectors),
+        (single["small_ms"] / 1000, vectors / single["bytes_ratio"]),
         max(row["peak_MiB"] for row in memory["rows"]),
         " and ".join(dict.fromkeys(where)),
     )
@@ -78,7 +78,8 @@ def read(folder: Path = RESULTS) -> Measured:
 
 def _perhaps(path: Path) -> dict[str, Any]:
     """What a benchmark wrote; nothing where nobody ran it."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return told
 
 
 def _machine(result: dict[str, Any]) -> str:
@@ -96,7 +97,8 @@ def render(found: Measured) -> str:
         photos_table(found, 2048),
         "`solar-r18`, 512 numbers a photo:",
         photos_table(found, 512),
-        f"Measured: {found.where}. “–” was not measured.",
+        f"Describing holds {found.memory:.0f} MiB beside a small network, whatever the number. "
+        f"Measured: {found.where}; “–” was not measured.",
     ]
     return "\n\n".join(said) + "\n"
 
@@ -126,12 +128,21 @@ def photos_table(found: Measured, dim: int) -> str:
         cells.append(size(photos * small["sketch"]))
         for seconds in (found.cpu.get(dim), found.gpu.get(dim)):
             cells.append(time(photos * seconds) if seconds else "–")
-        cells += [
-            time(photos * none["vectors"] * found.exact),
-            time(photos * small["sketch"] * found.sketch),
-        ]
+        cells.append(query(photos * none["vectors"], *found.exact))
+        cells.append(query(photos * small["sketch"], *found.sketch))
         rows.append([f"{photos:,}", *cells])
     return _table(heads, rows)
+
+
+def query(read: float, seconds: float, measured: float) -> str:
+    """How long a query takes that reads so many bytes, by one that was measured.
+
+    With fewer bytes it takes less, nobody measured how much less; with more it is extrapolated.
+    """
+    times = read / measured
+    if times < 0.9:
+        return f"< {time(seconds)}"
+    return f"≈ {time(times * seconds)}" if times > 1.1 else time(seconds)
 
 
 def size(count: float) -> str:
@@ -143,14 +154,15 @@ def time(seconds: float) -> str:
     """A duration in a unit that people read."""
     day = 86_400
     units = {"ms": 1e-3, "s": 1, "min": 60, "h": 3600, "days": day, "years": 365 * day}
-    return _in_units(seconds, units, least=1.5)  # 70 s, not 1.2 min
+    return _in_units(seconds, units)
 
 
-def _in_units(value: float, units: dict[str, float], least: float = 1.0) -> str:
-    """A value in the largest unit of which it is at least so many."""
-    fitting = [unit for unit, worth in units.items() if value >= least * worth]
-    unit = (fitting or list(units))[-1 if fitting else 0]
-    return f"{_digits(value / units[unit])} {unit}"
+def _in_units(value: float, units: dict[str, float]) -> str:
+    """A value in the largest unit of which it is at least one."""
+    [*_, (unit, worth)] = [(u, w) for u, w in units.items() if value >= w] or list(units.items())[
+        :1
+    ]
+    return f"{_digits(value / worth)} {unit}"
 
 
 def _digits(value: float) -> str:

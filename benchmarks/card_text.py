@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from marked import fill
+
 TWINS = {
     "solar-r18": "gem-r18",
     "gem-r18": "solar-r18",
@@ -35,12 +37,7 @@ def render(card: str, name: str, every: Mapping[str, Facts]) -> str:
         ValueError: A mark is missing.
     """
     for mark, text in (("facts", facts(every[name])), ("figures", figures(name, every))):
-        start, end = f"<!-- {mark} -->\n", f"<!-- /{mark} -->"
-        before, opened, rest = card.partition(start)
-        _, closed, after = rest.partition(end)
-        if not (opened and closed):
-            raise ValueError(f"The card of {name} has no place for its {mark}.")
-        card = before + start + text + end + after
+        card = fill(card, mark, text)
     return card
 
 

@@ -29,8 +29,8 @@ def run(*command: object, cwd: Path, **variables: str) -> str:
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment of its own with the wheel, which sees the libraries installed here."""
-    pytest.importorskip("build", reason="pip install 'solar-retrieval[dev]'")
-    hatchling = pytest.importorskip("hatchling", reason="pip install 'solar-retrieval[dev]'")
+    pytest.importorskip("build", reason='pip install "solar-retrieval[dev]"')
+    hatchling = pytest.importorskip("hatchling", reason='pip install "solar-retrieval[dev]"')
     home = tmp_path_factory.mktemp("wheel")
     backend = str(Path(hatchling.__file__).parents[1])
     build = (sys.executable, "-m", "build", "--no-isolation", "--outdir", home / "dist", ROOT)

@@ -92,7 +92,7 @@ def browser() -> Iterator[Any]:
     if not _CHROMIUM:
         pytest.skip("There is no Chromium: apt-get install chromium.")
     sync_api = pytest.importorskip(
-        "playwright.sync_api", reason="pip install 'solar-retrieval[dev]'"
+        "playwright.sync_api", reason='pip install "solar-retrieval[dev]"'
     )
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=_FLAGS)

@@ -24,7 +24,7 @@ TOPICS = {
 HINTS = {
     "is damaged or cut short (": "A download or a copy broke off. `solar extract` and `solar index "
     "build` go on without such photos and list them at the end.",
-    "is HEIC: pip install": "iPhones write it. `pip install 'solar-retrieval[heic]'` is the same.",
+    "is HEIC: pip install": "iPhones write it, where they are not told to write JPEG.",
     "claims … x … pixels": "A small file may claim a huge picture to fill the memory of whoever "
     "opens it. In Python: `solar.images.read_image(path, max_pixels=…)`.",
     "There is no photo …: check": "Paths are relative to where the command runs. A query may also "

@@ -6,7 +6,7 @@ from running import solar
 
 from solar.datasets import toy
 
-pytest.importorskip("cv2", reason="pip install 'solar-retrieval[local]'")
+pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ def embedded(tmp_path: Path) -> Path:
 
 
 def test_an_index_moves_to_milvus(embedded: Path, tmp_path: Path) -> None:
-    pytest.importorskip("milvus_lite", reason="pip install 'solar-retrieval[milvus]'")
+    pytest.importorskip("milvus_lite", reason='pip install "solar-retrieval[milvus]"')
     address = f"milvus://{tmp_path}/photos.db"
     assert "8 photos" in solar("index", "copy", embedded, f"{address}?index=HNSW").stderr
     found = solar("search", address, "3.jpg", "-k", 1, "--where", "tag=night", "--json").stdout
@@ -41,7 +41,7 @@ def test_an_index_moves_to_milvus(embedded: Path, tmp_path: Path) -> None:
 
 
 def test_mistakes_are_one_sentence(embedded: Path, tmp_path: Path) -> None:
-    pytest.importorskip("milvus_lite", reason="pip install 'solar-retrieval[milvus]'")
+    pytest.importorskip("milvus_lite", reason='pip install "solar-retrieval[milvus]"')
     for address, sentence in (
         (f"milvus://{tmp_path}/photos.db", "does not exist"),
         ("milvus://127.0.0.1:1/photos?timeout=0.5", "No Milvus server answers at 127.0.0.1:1"),
@@ -53,7 +53,7 @@ def test_mistakes_are_one_sentence(embedded: Path, tmp_path: Path) -> None:
 def test_a_server_that_does_not_answer_is_told_before_any_photo_is_described(
     tmp_path: Path,
 ) -> None:
-    pytest.importorskip("pymilvus", reason="pip install 'solar-retrieval[milvus]'")
+    pytest.importorskip("pymilvus", reason='pip install "solar-retrieval[milvus]"')
     (tmp_path / "photos").mkdir()
     Image.new("RGB", (40, 40)).save(tmp_path / "photos" / "a.png")
     with socket.socket() as free:

@@ -14,7 +14,7 @@ from solar.describe import Pace, extract
 from solar.errors import SolarError
 from solar.models import RetrievalNet
 
-pytest.importorskip("distributed", reason="needs Dask: pip install solar-retrieval[dask]")
+pytest.importorskip("distributed", reason='pip install "solar-retrieval[dask]"')
 
 PACE = Pace(decoders=0, batch=4)
 

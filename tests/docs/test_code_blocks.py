@@ -84,7 +84,7 @@ def until_there(place: Path, process: subprocess.Popen[bytes]) -> None:
     ("language", "wrong", "told"),
     [
         ("sh", "solar search nowhere.solar a.jpg", "page.md:7 ended with exit code 2"),
-        ("sh", "pip install 'solar-retrieval[nothing]'", "There is no extra nothing."),
+        ("sh", 'pip install "solar-retrieval[nothing]"', "There is no extra nothing."),
         ("python", "nothing_of_the_kind()", 'File "page.md", line 7'),
     ],
 )

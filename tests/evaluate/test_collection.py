@@ -74,6 +74,17 @@ def test_distractor_photos_are_described_too(model: RetrievalNet, photos: Path) 
     assert found.to_dict()["mAP"] < 100
 
 
+def test_distractors_of_another_model_are_refused(model: RetrievalNet, photos: Path) -> None:
+    mine, theirs = photos.parent / "mine.store", photos.parent / "theirs.store"
+    solar.extract(photos, mine, model=model, **SMALL)
+    torch.manual_seed(1)
+    other = RetrievalNet(RetrievalConfig("resnet18", whitening=False))
+    solar.extract(photos, theirs, model=other, **SMALL)
+    assert solar.evaluate(photos, model=model, distractors=mine, **SMALL).to_dict()["mAP"] < 100
+    with pytest.raises(SolarError, match="was described by another model"):
+        solar.evaluate(photos, model=model, distractors=theirs, **SMALL)
+
+
 def test_descriptors_are_kept_for_the_next_time(
     model: RetrievalNet, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -311,13 +311,13 @@ def test_arrays_that_are_no_photo_are_refused(array):
 def test_heic_without_pillow_heif_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     data = struct.pack(">I", 24) + b"ftypheic" + bytes(4) + b"mif1heic" + bytes(100)
-    with pytest.raises(ImageError, match="pip install pillow-heif"):
+    with pytest.raises(ImageError, match=r'pip install "solar-retrieval\[heic\]"'):
         read_image(data)
 
 
 def test_avif_with_an_old_pillow_says_what_to_install(monkeypatch):
     monkeypatch.setattr(features, "check", lambda name: False)
-    with pytest.raises(ImageError, match="pip install 'pillow>="):
+    with pytest.raises(ImageError, match='pip install "pillow>='):
         read_image(struct.pack(">I", 24) + b"ftypavif" + bytes(100))
 
 

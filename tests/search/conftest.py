@@ -35,9 +35,9 @@ def _addresses(
     if request.param == "embedded":
         folder = tmp_path_factory.mktemp("embedded")
         return lambda name: str(folder / f"{name}.solar")
-    pytest.importorskip("pymilvus", reason="pip install 'solar-retrieval[milvus]'")
+    pytest.importorskip("pymilvus", reason='pip install "solar-retrieval[milvus]"')
     if request.param == "lite":
-        pytest.importorskip("milvus_lite", reason="pip install 'solar-retrieval[milvus]'")
+        pytest.importorskip("milvus_lite", reason='pip install "solar-retrieval[milvus]"')
         file = tmp_path_factory.mktemp("lite") / "photos.db"
         return lambda name, **options: _joined(f"milvus://{file}", collection=name, **options)
     server: MilvusServer = request.getfixturevalue("milvus_server")

@@ -14,7 +14,7 @@ from solar.search import Index, asmk_build
 from solar.search.add import add
 from solar.search.asmk_build import build
 
-pytest.importorskip("cv2", reason="pip install 'solar-retrieval[local]'")
+pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
 
 LANDMARKS, VIEWS = 6, 4
 

@@ -32,7 +32,7 @@ def names(rows: int) -> list[str]:
 
 @pytest.fixture
 def lite(tmp_path: Path) -> str:
-    pytest.importorskip("milvus_lite", reason="pip install 'solar-retrieval[milvus]'")
+    pytest.importorskip("milvus_lite", reason='pip install "solar-retrieval[milvus]"')
     return f"milvus://{tmp_path}/photos.db"
 
 

@@ -10,7 +10,7 @@ from solar.show import collection_map
 from solar.show.collection_map import CACHE, choose_method, map_collection, map_index
 
 needs_sklearn = pytest.mark.skipif(
-    choose_method(100)[0] == "pca", reason="pip install 'solar-retrieval[show]'"
+    choose_method(100)[0] == "pca", reason='pip install "solar-retrieval[show]"'
 )
 
 
@@ -89,7 +89,7 @@ def test_without_scikit_learn_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(collection_map.importlib.util, "find_spec", lambda name: None)
     method, why = choose_method(1000)
     assert method == "pca"
-    assert "pip install 'solar-retrieval[show]'" in why
+    assert 'pip install "solar-retrieval[show]"' in why
 
 
 @needs_sklearn

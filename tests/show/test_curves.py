@@ -43,5 +43,5 @@ def test_the_figure_can_be_saved() -> None:
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(SolarError, match=r"pip install 'solar-retrieval\[show\]'"):
+    with pytest.raises(SolarError, match=r'pip install "solar-retrieval\[show\]"'):
         plot_sweep({"photos": [swept("GeM", 3.0, "all")]})

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-pytest.importorskip("fastapi", reason="pip install 'solar-retrieval[web]'")
-pytest.importorskip("httpx", reason="pip install 'solar-retrieval[dev]'")
+pytest.importorskip("fastapi", reason='pip install "solar-retrieval[web]"')
+pytest.importorskip("httpx", reason='pip install "solar-retrieval[dev]"')
 
 from fastapi.testclient import TestClient
 from web_visits import DISTRACTORS, LANDMARKS, VIEWS, Home, Open

@@ -17,7 +17,7 @@ EXAMPLES = {"positive": 20, "negative": 10}
 def test_no_request_breaks_the_app(
     open_app: Open, home: Home, tmp_path: Path, photo: bytes
 ) -> None:
-    schemathesis = pytest.importorskip("schemathesis", reason="pip install 'solar-retrieval[dev]'")
+    schemathesis = pytest.importorskip("schemathesis", reason='pip install "solar-retrieval[dev]"')
     index = shutil.copytree(home / "model.solar", tmp_path / "model.solar")
     photos = shutil.copytree(home / "photos", tmp_path / "photos")
     client = open_app(index=index, photos=photos, writable=True, hosts=("testserver",))

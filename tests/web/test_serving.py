@@ -103,7 +103,7 @@ def test_a_port_that_is_taken_is_one_sentence(home: Home) -> None:
 
 
 def test_an_index_of_local_features_is_refused_in_one_sentence(home: Home, tmp_path: Path) -> None:
-    pytest.importorskip("cv2", reason="pip install 'solar-retrieval[local]'")
+    pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
     built = ("--method", "asmk", "--words", 16, "-o", tmp_path / "photos.asmk")
     solar("index", "build", home / "photos", *built)
     done = solar("serve", tmp_path / "photos.asmk", "--port", 0, expect=2)
@@ -112,7 +112,7 @@ def test_an_index_of_local_features_is_refused_in_one_sentence(home: Home, tmp_p
 
 
 def test_a_collection_of_milvus_is_served_like_a_folder(home: Home, tmp_path: Path) -> None:
-    pytest.importorskip("milvus_lite", reason="pip install 'solar-retrieval[milvus]'")
+    pytest.importorskip("milvus_lite", reason='pip install "solar-retrieval[milvus]"')
     from solar.search import Index
 
     address = f"milvus://{tmp_path}/photos.db?collection=holidays"

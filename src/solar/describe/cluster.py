@@ -44,9 +44,7 @@ def run_on_cluster(
     try:
         from distributed import as_completed
     except ImportError:
-        raise SolarError(
-            "A cluster needs Dask: install it with `pip install solar-retrieval[dask]`."
-        ) from None
+        raise SolarError('A cluster needs Dask: pip install "solar-retrieval[dask]".') from None
 
     pending = store.pending()
     with _client(scheduler, workers) as client:

@@ -183,6 +183,8 @@ def open_collection(
     more = None
     if distractors is not None:
         more = _open(distractors, describe, folder, "--distractors")
+        if isinstance(more, Store) and isinstance(describe, Describer):
+            describe.check(more)
     extra = _called(distractors, "the distractors")
     truth = find_truth(what, root, ground_truth)
     if truth is not None:
@@ -371,6 +373,14 @@ class Describer:
             boxes=boxes,
             progress=self.progress,
         )
+
+    def check(self, store: Store) -> None:
+        """Raise a SolarError if another model has made a store: nothing in it can be compared."""
+        if store.model_hash != self._fingerprint:
+            raise SolarError(
+                f"{store.path} was described by another model ({store.model}): give the photos "
+                "themselves, which each model then describes, or a store that this model has made."
+            )
 
     def place(self, photos: Photos, folder: Path, boxes: Mapping[str, Box] | None = None) -> Path:
         """The store's own folder below `folder`."""

@@ -366,7 +366,7 @@ def _identified(stream: BinaryIO, source: Source) -> Image.Image:
             f"{_name(source)} is a drawing ({drawing}), not a photo: export it as PNG."
         )
     if image is None and head[4:12] == b"ftypavif" and not features.check("avif"):
-        raise ImageError(f"{_name(source)} is AVIF: pip install 'pillow>=11.3' to read it.")
+        raise ImageError(f'{_name(source)} is AVIF: pip install "pillow>=11.3" to read it.')
     if image is None:
         raise ImageError(
             f"{_name(source)} is not a photo that can be read: its content is not JPEG, PNG, WebP, "
@@ -379,7 +379,9 @@ def _register_heif(source: Source) -> None:
     try:
         heif = importlib.import_module("pillow_heif")
     except ImportError as error:
-        raise ImageError(f"{_name(source)} is HEIC: pip install pillow-heif to read it.") from error
+        raise ImageError(
+            f'{_name(source)} is HEIC: pip install "solar-retrieval[heic]" to read it.'
+        ) from error
     heif.register_heif_opener()
 
 

@@ -151,8 +151,7 @@ def require(*packages: str, purpose: str) -> None:
     for package in packages:
         if importlib.util.find_spec(package) is None:
             raise SolarError(
-                f"{purpose} needs the package {package}: install it with "
-                "`pip install 'solar-retrieval[export]'`."
+                f'{purpose} needs the package {package}: pip install "solar-retrieval[export]".'
             )
 
 

@@ -146,7 +146,7 @@ def _libraries() -> tuple[Any, tuple[type[Exception], ...]]:
         pymilvus, grpc = import_module("pymilvus"), import_module("grpc")
     except ImportError as error:
         raise SolarError(
-            "milvus:// needs pymilvus: run `pip install 'solar-retrieval[milvus]'`."
+            'milvus:// needs pymilvus: pip install "solar-retrieval[milvus]".'
         ) from error
     # They log every failed call with a traceback; our sentence says it.
     for name in ("pymilvus", "milvus_lite"):

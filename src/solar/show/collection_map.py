@@ -60,7 +60,7 @@ def choose_method(count: int) -> tuple[Method, str]:
         return "pca", f"{count} photos are too few for t-SNE: the map shows two main directions."
     if importlib.util.find_spec("sklearn") is None:
         return "pca", (
-            "The map shows two main directions only: for t-SNE pip install 'solar-retrieval[show]'."
+            'The map shows two main directions only: for t-SNE pip install "solar-retrieval[show]".'
         )
     return "tsne", ""
 

@@ -86,6 +86,6 @@ def figure_class() -> type[Figure]:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise SolarError(
-            "Curves are drawn with matplotlib: pip install 'solar-retrieval[show]'."
+            'Curves are drawn with matplotlib: pip install "solar-retrieval[show]".'
         ) from error
     return Figure

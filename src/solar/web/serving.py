@@ -57,7 +57,7 @@ def serve(
             photos.
     """
     if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "python_multipart")):
-        raise SolarError("The web app needs more: pip install 'solar-retrieval[web]'.")
+        raise SolarError('The web app needs more: pip install "solar-retrieval[web]".')
     import uvicorn
 
     from solar.web.app import create_app

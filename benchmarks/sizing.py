@@ -1,0 +1,190 @@
+"""What so many photos take, from what was measured: `python benchmarks/sizing.py`.
+
+Reads `benchmarks/results/*.json` and writes the tables between the `sizing` marks of
+`docs/beyond-one-machine.md`. Nothing is measured here: times are multiplied by the number of
+photos, and sizes by the bytes that one photo was seen to take.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from marked import fill
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "beyond-one-machine.md"
+RESULTS = ROOT / "benchmarks" / "results"
+MARK = "sizing"
+PHOTOS = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
+# Length of descriptors, and how the results of a network with such are called at the end.
+MODELS = {2048: "", 512: "-solar-r18"}
+KINDS = ("none", "fp16", "sq8", "pq", "ivf", "hnsw")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The figures that everything follows from.
+
+    Attributes:
+        parts: Bytes a photo: dim to kind to `vectors`, `sketch`, `catalogue`.
+        gpu: Seconds a photo from JPEG files on one GPU, by the length of descriptors.
+        cpu: Seconds a photo on two cores, by the same.
+        exact: Seconds of an exact query, and bytes of the vectors that it reads.
+        sketch: Seconds of a query with codes, and bytes of the codes that it reads.
+        memory: MiB that an extraction holds, whatever the number of photos.
+        where: Machines and dates, in words.
+    """
+
+    parts: dict[int, dict[str, dict[str, float]]]
+    gpu: dict[int, float]
+    cpu: dict[int, float]
+    exact: tuple[float, float]
+    sketch: tuple[float, float]
+    memory: float
+    where: str
+
+
+def read(folder: Path = RESULTS) -> Measured:
+    """Gather the figures of the benchmarks that were run."""
+    sizes, search, memory = (
+        json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("index_bytes", "search_million", "extract_memory")
+    )
+    dim, rows, single = search["dim"], search["rows"], search["single"]
+    vectors = 4 * dim * rows
+    gpu: dict[int, float] = {}
+    cpu: dict[int, float] = {}
+    where = []
+    for length, end in MODELS.items():
+        if told := _perhaps(folder / f"describe_cpu{end}.json"):
+            [cpu[length]] = [row["fastest"] for row in told["rows"] if row["backend"] == "torch"]
+            where.append(_machine(told))
+        if told := _perhaps(folder / f"describe_gpu{end}.json"):
+            gpu[length] = told["end_to_end_ms_a_photo"] / 1000
+            where.append(_machine(told))
+    return Measured(
+        {int(dim): kinds for dim, kinds in sizes["bytes_a_photo"].items()},
+        gpu,
+        cpu,
+        (single["exact_ms"] / 1000, vectors),
+        (single["small_ms"] / 1000, vectors / single["bytes_ratio"]),
+        max(row["peak_MiB"] for row in memory["rows"]),
+        " and ".join(dict.fromkeys(where)),
+    )
+
+
+def _perhaps(path: Path) -> dict[str, Any]:
+    """What a benchmark wrote; nothing where nobody ran it."""
+    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return told
+
+
+def _machine(result: dict[str, Any]) -> str:
+    told = result["machine"]
+    what = told["accelerator"] or f"{told['cores']} cores of an {told['processor']}"
+    return f"{what}, {told['date']}"
+
+
+def render(found: Measured) -> str:
+    """All the tables, as Markdown."""
+    said = [
+        "Bytes a photo in an index: on disk and, of that, what a search keeps in memory.",
+        kinds_table(found),
+        "`solar-r101`, 2048 numbers a photo:",
+        photos_table(found, 2048),
+        "`solar-r18`, 512 numbers a photo:",
+        photos_table(found, 512),
+        f"Describing holds {found.memory:.0f} MiB beside a small network, whatever the number. "
+        f"Measured: {found.where}; “–” was not measured.",
+    ]
+    return "\n\n".join(said) + "\n"
+
+
+def kinds_table(found: Measured) -> str:
+    """A row a kind of index: what a photo takes on disk and in memory."""
+    dims = sorted(found.parts)
+    heads = [f"{dim} numbers, {where}" for dim in dims for where in ("disk", "memory")]
+    rows = []
+    for kind in KINDS:
+        cells = []
+        for dim in dims:
+            parts = found.parts[dim][kind]
+            cells += [f"{sum(parts.values()):,.0f}", f"{parts['sketch']:,.0f}"]
+        rows.append([f"`{kind}`", *cells])
+    return _table(["`--compress`", *heads], rows)
+
+
+def photos_table(found: Measured, dim: int) -> str:
+    """A row a number of photos."""
+    heads = ["photos", "disk, `none`", "disk, `fp16`", "disk, `pq`", "memory, `pq`"]
+    heads += ["describing, two cores", "describing, one H200", "a query, exact", "a query, `pq`"]
+    rows = []
+    for photos in PHOTOS:
+        none, half, small = (found.parts[dim][kind] for kind in ("none", "fp16", "pq"))
+        cells = [size(photos * sum(parts.values())) for parts in (none, half, small)]
+        cells.append(size(photos * small["sketch"]))
+        for seconds in (found.cpu.get(dim), found.gpu.get(dim)):
+            cells.append(time(photos * seconds) if seconds else "–")
+        cells.append(query(photos * none["vectors"], *found.exact))
+        cells.append(query(photos * small["sketch"], *found.sketch))
+        rows.append([f"{photos:,}", *cells])
+    return _table(heads, rows)
+
+
+def query(read: float, seconds: float, measured: float) -> str:
+    """How long a query takes that reads so many bytes, by one that was measured.
+
+    With fewer bytes it takes less, nobody measured how much less; with more it is extrapolated.
+    """
+    times = read / measured
+    if times < 0.9:
+        return f"< {time(seconds)}"
+    return f"≈ {time(times * seconds)}" if times > 1.1 else time(seconds)
+
+
+def size(count: float) -> str:
+    """Bytes in a unit that people read."""
+    return _in_units(count, {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12})
+
+
+def time(seconds: float) -> str:
+    """A duration in a unit that people read."""
+    day = 86_400
+    units = {"ms": 1e-3, "s": 1, "min": 60, "h": 3600, "days": day, "years": 365 * day}
+    return _in_units(seconds, units)
+
+
+def _in_units(value: float, units: dict[str, float]) -> str:
+    """A value in the largest unit of which it is at least one."""
+    [*_, (unit, worth)] = [(u, w) for u, w in units.items() if value >= w] or list(units.items())[
+        :1
+    ]
+    return f"{_digits(value / worth)} {unit}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def main() -> None:
+    """Write the tables into the page, or print them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--print", action="store_true", help="leave the page as it is")
+    content = render(read())
+    if parser.parse_args().print:
+        print(content)
+    else:
+        page = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(fill(page, MARK, content), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Figures in README and documentation are what was measured: pages are rendered again here."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from solar import weights
+
+REPOSITORY = Path(__file__).parents[2]
+COMPOSE = REPOSITORY / "deploy" / "milvus-compose.yml"
+BEYOND = REPOSITORY / "docs" / "beyond-one-machine.md"
+
+
+@pytest.fixture(autouse=True)
+def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks"))
+
+
+def test_the_readme_shows_the_figures_of_the_models_in_the_box() -> None:
+    import readme_figures
+    from marked import fill
+
+    page = readme_figures.README.read_text(encoding="utf-8")
+    content = readme_figures.render({name: weights.facts(name) for name in weights.NAMES})
+    assert page == fill(page, readme_figures.MARK, content), "Run benchmarks/readme_figures.py."
+
+
+def facts(task: str, figures: dict[str, Any], beside: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "task": task,
+        "figures": figures,
+        "beside": beside,
+        "file": {"bytes": 2_500_000},
+        "command": "measure",
+    }
+
+
+def test_figures_on_photos_go_before_those_of_the_toys() -> None:
+    import readme_figures
+
+    toy = {"toy": {"mAP": 90.0}}
+    real = {**toy, "landmarks": {"mAP": 61.26}, "buildings": {"mAP": 55.0}}
+    patches = facts("patches", {"toy": {"matching": 70.0}}, {"rootsift": {"toy": {"matching": 4}}})
+    one = facts("retrieval", real, {"teacher": {"landmarks": {"mAP": 50.0}}})
+    shown = readme_figures.render({"a": one, "b": patches})
+    assert "| in the box | landmarks val, mAP | buildings val, mAP | MB | command |" in shown
+    assert "| **a** | 61.3 | 55.0 | 2.5 | `measure` |" in shown
+    assert "| its teacher + GeM | 50.0 |  |  | the same |" in shown
+    assert "| RootSIFT | 4.0 |  | the same |" in shown
+    # A set on which one of the models was not measured compares nothing.
+    shown = readme_figures.render({"a": one, "c": facts("retrieval", toy, {}), "b": patches})
+    assert "| in the box | toy landmarks, mAP | MB | command |" in shown
+
+
+def test_the_sizing_tables_follow_from_the_results() -> None:
+    import sizing
+    from marked import fill
+
+    page = BEYOND.read_text(encoding="utf-8")
+    content = sizing.render(sizing.read())
+    assert page == fill(page, sizing.MARK, content), "Run benchmarks/sizing.py."
+
+
+def test_what_was_measured_is_in_the_table_as_it_is() -> None:
+    """A million photos of 2048 numbers: what `search_million.json` and others hold."""
+    import sizing
+
+    [row] = [
+        line
+        for line in sizing.photos_table(sizing.read(), 2048).splitlines()
+        if line.startswith("| 1,000,000 ")
+    ]
+    assert row.endswith("| 8.6 GB | 256 MB | 62 days | 42 min | 205 ms | 12 ms |")
+
+
+@pytest.mark.parametrize(
+    ("read", "said"), [(10.0, "< 2.0 s"), (100.0, "2.0 s"), (1000.0, "≈ 20 s"), (1e7, "≈ 2.3 days")]
+)
+def test_only_what_was_measured_is_said_without_a_sign(read: float, said: str) -> None:
+    import sizing
+
+    assert sizing.query(read, 2.0, 100.0) == said
+
+
+def test_marks_must_be_there() -> None:
+    from marked import fill
+
+    with pytest.raises(ValueError, match="no place for nothing"):
+        fill("text", "nothing", "content")
+
+
+@pytest.fixture
+def services() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"]
+    return found
+
+
+def test_milvus_is_open_to_this_machine_only(services: dict[str, Any]) -> None:
+    ports = [port for service in services.values() for port in service.get("ports", [])]
+    assert len(ports) == 2
+    assert [port for port in ports if not re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port)] == []
+
+
+def test_milvus_waits_for_what_it_needs_and_asks_for_a_password(services: dict[str, Any]) -> None:
+    milvus = services["milvus"]
+    needed = {name for name in milvus["depends_on"] if "healthcheck" in services[name]}
+    assert needed == {"etcd", "minio"}
+    assert milvus["environment"]["common.security.authorizationEnabled"] == "true"
+    assert services["minio"]["environment"]["MINIO_ROOT_PASSWORD"].startswith("${MINIO_PASSWORD:?")
+
+
+def test_versions_of_images_are_fixed_and_data_is_kept(services: dict[str, Any]) -> None:
+    volumes = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["volumes"]
+    for service in services.values():
+        assert re.search(r":(v\d|RELEASE\.\d)", service["image"])
+        assert [volume.partition(":")[0] in volumes for volume in service["volumes"]] == [True]
+
+
+def test_the_documentation_explains_the_file_as_it_is() -> None:
+    assert COMPOSE.read_text(encoding="utf-8") in BEYOND.read_text(encoding="utf-8")

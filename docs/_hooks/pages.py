@@ -7,6 +7,7 @@ the name instead.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -40,28 +41,39 @@ _GENERATED = re.compile(
 def origins() -> dict[str, str]:
     """Where each page that is no file of docs/ comes from, below the repository."""
     cards = sorted((REPOSITORY / "src/solar/weights").glob("*.md"))
+    notebooks = sorted((REPOSITORY / "examples").glob("*.ipynb"))
     return {
         "index.md": "README.md",
         "contributing.md": "CONTRIBUTING.md",
         "changelog.md": "CHANGELOG.md",
         **{f"models/{card.name}": f"src/solar/weights/{card.name}" for card in cards},
+        **{f"examples/{one.stem}.md": f"examples/{one.name}" for one in notebooks},
     }
 
 
 def virtual_pages() -> dict[str, str]:
     """The text of every page that is no file of docs/."""
-    copied = {
-        page: (REPOSITORY / origin).read_text(encoding="utf-8")
-        for page, origin in origins().items()
-    }
+    copied = {page: _text(REPOSITORY / origin) for page, origin in origins().items()}
     return {**copied, **reference.pages()}
+
+
+def _text(path: Path) -> str:
+    """A file's Markdown; a notebook's cells one below the other, code in fences."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".ipynb":
+        return text
+    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]]
+    shown = [body if kind == "markdown" else f"```python\n{body}\n```" for kind, body in cells]
+    note = f"*This page is `examples/{path.name}`: run it to see the pictures.*"
+    return "\n\n".join([shown[0], note, *shown[1:]]) + "\n"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the pages that are only known now into the navigation: `models/*` and `api/*`."""
     there = {path.name for path in (REPOSITORY / "docs").glob("*.md")} | set(virtual_pages())
     config.nav = _expanded(config.nav or [], there)
-    config.watch += [str(REPOSITORY / name) for name in ("README.md", "CHANGELOG.md", "src")]
+    watched = ("README.md", "CHANGELOG.md", "src", "examples")
+    config.watch += [str(REPOSITORY / name) for name in watched]
     return config
 
 

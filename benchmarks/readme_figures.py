@@ -1,4 +1,6 @@
-"""Write what the models in the box reach into the README: `python benchmarks/readme_figures.py`.
+"""Write what the models in the box reach into the README and the results page.
+
+    python benchmarks/readme_figures.py
 
 The figures are those of `src/solar/weights/*.json`, which `benchmarks/cards.py` measures; they
 stand between the `models` marks. Where nothing was measured on real photos yet, those of the toy
@@ -14,7 +16,8 @@ from marked import fill
 
 from solar import weights
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md")
 MARK = "models"
 # What to show of each task, the best that was measured first: set, measure, and what to call it.
 PHOTOS = (
@@ -72,12 +75,12 @@ def _cell(figures: Mapping[str, Mapping[str, float]], place: str, measure: str) 
 
 
 def main() -> None:
-    """Write the tables into the README."""
+    """Write the tables into the pages."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.parse_args()
     content = render({name: weights.facts(name) for name in weights.NAMES})
-    page = README.read_text(encoding="utf-8")
-    README.write_text(fill(page, MARK, content), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(fill(page.read_text(encoding="utf-8"), MARK, content), encoding="utf-8")
 
 
 if __name__ == "__main__":

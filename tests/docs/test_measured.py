@@ -19,13 +19,14 @@ def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks"))
 
 
-def test_the_readme_shows_the_figures_of_the_models_in_the_box() -> None:
+def test_pages_show_the_figures_of_the_models_in_the_box() -> None:
     import readme_figures
     from marked import fill
 
-    page = readme_figures.README.read_text(encoding="utf-8")
     content = readme_figures.render({name: weights.facts(name) for name in weights.NAMES})
-    assert page == fill(page, readme_figures.MARK, content), "Run benchmarks/readme_figures.py."
+    for path in readme_figures.PAGES:
+        page = path.read_text(encoding="utf-8")
+        assert page == fill(page, readme_figures.MARK, content), "Run benchmarks/readme_figures.py."
 
 
 def facts(task: str, figures: dict[str, Any], beside: dict[str, Any]) -> dict[str, Any]:

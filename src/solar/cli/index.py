@@ -264,7 +264,8 @@ def _report(built: "Built", index: str) -> None:
     console = errors()
     for name, why in built.failures.items():
         console.print(f"{name} was left out: {why}", style="yellow", markup=False, soft_wrap=True)
-    console.print(f"{built.photos} photos → {index}, which holds {len(built.index)}.")
+    what = "photo" if built.photos == 1 else "photos"
+    console.print(f"{built.photos:,} {what} → {index}, which holds {len(built.index):,}.")
     built.index.close()
 
 

@@ -11,6 +11,7 @@ gnd_roxford5k.pkl               a ground truth; db.npy and queries.npy, a.npy an
                                 bq.npy are descriptors that go with it, r1m.npy distractors
 photos.npy                      descriptors
 own.json                        a ground truth of one's own, of photos below photos/
+labels.csv                      the same photos as name,label
 teacher.pt2                     a program to imitate
 published.pth                   a published checkpoint; cache/ holds one for every name in DRAWN
 box/                            the models in the box with drawn weights, where they lack theirs
@@ -91,6 +92,8 @@ def _ground_truths(folder: Path) -> None:
     names = [photo.as_posix() for photo in photos]
     query = {"photo": names[0], "box": [31, 25, 190, 150], "easy": [names[1]], "hard": [2]}
     (folder / "own.json").write_text(json.dumps({"database": names[1:], "queries": [query]}))
+    rows = [f"{name},{name.partition('/')[0]}" for name in names]
+    (folder / "labels.csv").write_text("\n".join(["name,label", *rows, ""]))
 
 
 def _weights(folder: Path) -> None:

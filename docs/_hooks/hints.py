@@ -39,7 +39,8 @@ HINTS = {
     "together with objects; save its `state_dict` alone.",
     "was made with another model": "Descriptors of two models cannot be compared. `solar index "
     "info INDEX` says which model made it.",
-    "is an index already": "`solar index add` adds photos to it. To begin anew, delete the folder.",
+    "is an index already": "`solar index add INDEX FOLDER --new` adds what is new. To begin anew, "
+    "delete the folder.",
     "was never finished": "What was described before the stop is kept and used.",
     "Another process is writing to": "Searching goes on meanwhile. A process that was killed holds "
     "nothing back.",
@@ -48,7 +49,7 @@ HINTS = {
     "No Milvus server answers": "See [searching with Milvus](cluster-search.md).",
     "Cannot listen on": "Another program has the port; often it is an older `solar serve`.",
     "anybody could add photos": "See [the web app](web.md).",
-    "is in no folder that would say what it shows": "See [evaluation](evaluation.md).",
+    "is in no folder that would say what it shows": "See [your own labels](own-labels.md).",
     "is not plain data and was not loaded": "Pickles can run programs. Only numbers, texts, lists "
     "and dicts are read from them.",
     "the ground truth is for another database": "`gnd_roxford5k.pkl` and `gnd_rparis6k.pkl` were "
@@ -56,6 +57,8 @@ HINTS = {
     "not 1: divide every row": "Descriptors are compared by their dot product, which is a "
     "similarity for rows of length one only.",
     "Process … of this machine needs a GPU": "See [training](training.md).",
+    "but a batch needs": "A photo is a query if another one of its landmark is known to show the "
+    "same. Add photos, or set `batch=8`.",
     "already holds a run": "`--resume` also works where a run has not begun.",
     "so training has stopped": "See [small collections](training.md#small-collections).",
     "there is no setting": "Every setting is in `recipe.yaml` of any run's folder.",

@@ -67,6 +67,61 @@ def test_add_describes_with_the_model_of_the_index(
     assert len(built.index) == 3
 
 
+def test_photos_are_added_at_the_size_of_the_index(
+    photos: Path, model: str, tmp_path: Path
+) -> None:
+    build(photos, tmp_path / "i.solar", model=model, size=48)
+    built = add(photos / "2.png", tmp_path / "i.solar")
+    assert built.index.made.settings["size"] == 48
+    assert built.index.search(photos / "2.png", 1)[0].score == pytest.approx(1, abs=1e-5)
+
+
+def test_a_size_is_for_photos_not_for_descriptors(photos: Path, model: str, tmp_path: Path) -> None:
+    build(photos, tmp_path / "a.solar", model=model, store=tmp_path / "kept.store")
+    with pytest.raises(SolarError, match="leave out --size"):
+        build(tmp_path / "kept.store", tmp_path / "b.solar", size=48)
+
+
+def test_photos_inside_the_folder_of_the_index_are_called_as_if_built_with_it(
+    photos: Path, model: str, tmp_path: Path
+) -> None:
+    build(photos, tmp_path / "i.solar", model=model)
+    toy.landmark(2, 0, size=(160, 120)).save(photos / "rome" / "2.png")
+    for source in (photos / "rome", photos / "rome" / "2.png"):
+        built = add(source, tmp_path / "i.solar")
+        names = {photo.path for batch in built.index.engine.photos() for photo in batch}
+        assert names == {"2.png", "rome/1.jpg", "rome/2.png"}
+
+
+def test_photos_from_elsewhere_are_added_with_a_warning(
+    photos: Path, model: str, tmp_path: Path
+) -> None:
+    build(photos, tmp_path / "i.solar", model=model)
+    (tmp_path / "more").mkdir()
+    toy.landmark(2, 0, size=(160, 120)).save(tmp_path / "more" / "3.png")
+    with pytest.warns(UserWarning, match="more is not in .*photos, where pages"):
+        built = add(tmp_path / "more", tmp_path / "i.solar")
+    assert "3.png" in built.index
+
+
+def test_only_new_photos_are_described_where_asked(
+    photos: Path, model: str, tmp_path: Path
+) -> None:
+    build(photos, tmp_path / "i.solar", model=model)
+    (photos / "broken.jpg").unlink()
+    assert add(photos, tmp_path / "i.solar", new=True).photos == 0
+    toy.landmark(2, 0, size=(160, 120)).save(photos / "3.png")
+    built = add(photos, tmp_path / "i.solar", new=True)
+    assert (built.photos, len(built.index)) == (1, 3)
+
+
+def test_descriptors_are_added_as_they_are(photos: Path, model: str, tmp_path: Path) -> None:
+    build(photos, tmp_path / "i.solar", model=model, store=tmp_path / "kept.store")
+    assert add(tmp_path / "kept.store", tmp_path / "i.solar").photos == 2
+    with pytest.raises(SolarError, match="leave out --new"):
+        add(tmp_path / "kept.store", tmp_path / "i.solar", new=True)
+
+
 def test_an_index_that_exists_is_refused_before_any_work(
     photos: Path, model: str, tmp_path: Path
 ) -> None:

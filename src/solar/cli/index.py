@@ -66,6 +66,12 @@ def build(
             help=f"What describes the photos; {DEFAULT} if not given.", autocompletion=photo_models
         ),
     ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Shrink longer sides to this first; the model's own if not given."
+        ),
+    ] = None,
     compress: Compress = None,
     store: KeptStore = None,
     metadata: Metadata = None,
@@ -80,7 +86,7 @@ def build(
     from solar.search import asmk_build
     from solar.search.build import build
 
-    describing = {"--model": model, "--compress": compress}
+    describing = {"--model": model, "--size": size, "--compress": compress}
     aggregating: dict[str, Any] = {
         "local": local,
         "words": words,
@@ -95,18 +101,27 @@ def build(
         else:
             _refuse(aggregating, "goes with --method asmk only")
             known |= _compression(output, compress)
-            built = build(source, output, model=model, **known)
+            built = build(source, output, model=model, size=size, **known)
     _report(built, output)
 
 
 @app.command(epilog="Example: solar index add photos.solar new/")
-def add(index: Address, source: Source, store: KeptStore = None, metadata: Metadata = None) -> None:
+def add(
+    index: Address,
+    source: Source,
+    new: Annotated[
+        bool, typer.Option("--new", help="Only photos whose path is not in the index yet.")
+    ] = False,
+    store: KeptStore = None,
+    metadata: Metadata = None,
+) -> None:
     """Add photos, or replace those of the same path."""
-    from solar.cli.printing import photo_progress
+    from solar.cli.printing import photo_progress, warnings_as_sentences
     from solar.search.add import add
 
-    with photo_progress() as shown:
-        built = add(source, index, store=store, metadata=metadata, progress=shown.advance)
+    with photo_progress() as shown, warnings_as_sentences():
+        known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown.advance}
+        built = add(source, index, new=new, **known)
     _report(built, index)
 
 
@@ -249,7 +264,8 @@ def _report(built: "Built", index: str) -> None:
     console = errors()
     for name, why in built.failures.items():
         console.print(f"{name} was left out: {why}", style="yellow", markup=False, soft_wrap=True)
-    console.print(f"{built.photos} photos → {index}, which holds {len(built.index)}.")
+    what = "photo" if built.photos == 1 else "photos"
+    console.print(f"{built.photos:,} {what} → {index}, which holds {len(built.index):,}.")
     built.index.close()
 
 

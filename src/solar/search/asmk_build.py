@@ -120,7 +120,7 @@ def build(
 
 
 def add(
-    source: str | Path,
+    photos: Photos,
     index: AsmkIndex,
     *,
     store: str | Path | None = None,
@@ -132,7 +132,6 @@ def add(
     folder = index.engine.folder
     place = Path(store) if store else folder.with_name(f"{folder.name}.extracting")
     finder = Finder(index.local, settings["keypoints"], settings["size"], place)
-    photos = find_photos(source)
     seen = finder.look(photos, None, progress)
     described = finder.signatures(photos, seen, index.engine.codebook, metadata)
     count = index.engine.add_signatures(described)

@@ -24,6 +24,10 @@ from solar.weights import DEFAULT
 if TYPE_CHECKING:
     from solar.describe.extractor import Progress
 
+# A killed run describes its unfinished shard again: minutes on a GPU, but an hour on a laptop,
+# whose collections are small.
+_SHARD, _SMALL_SHARD, _FEW = 1024, 64, 16_384
+
 
 @dataclass(frozen=True)
 class Built:
@@ -45,6 +49,7 @@ def build(
     address: Address,
     *,
     model: str | None = None,
+    size: int | None = None,
     store: str | Path | None = None,
     metadata: str | Path | None = None,
     progress: "Progress | None" = None,
@@ -56,6 +61,7 @@ def build(
         source: A folder, a list or a tar shard of photos, or a finished store of descriptors.
         address: The new index: a folder, or `milvus://host:port/collection`.
         model: What describes the photos, solar-r18 if not given; a store was described already.
+        size: Photos with a longer side are shrunk to it first; default: the model's.
         store: Keep the descriptors there; otherwise they are deleted when the index is done.
         metadata: A file of tags and times, see `read_metadata`.
         progress: Called while photos are described.
@@ -65,7 +71,9 @@ def build(
         SolarError: There is an index already, or there are no photos, or no such model.
     """
     refuse_taken(address)
-    with describing(source, address, model or DEFAULT, store, progress) as (
+    if size is not None and is_store(source):
+        raise SolarError(f"{source} was described at the size it has: leave out --size.")
+    with describing(source, address, model or DEFAULT, store, progress, size=size) as (
         described,
         photos,
     ):
@@ -126,12 +134,15 @@ def describing(
     model: str | None,
     keep: str | Path | None,
     progress: "Progress | None",
+    photos: Photos | None = None,
+    size: int | None = None,
 ) -> Iterator[tuple[Store, Photos | None]]:
-    """The finished store of a source, and the photos unless the source was a store."""
-    if (Path(source) / MANIFEST).is_file():
+    """The finished store of a source, and its photos, which a store does not have."""
+    if is_store(source):
         yield Store.open(source), None
         return
-    photos = find_photos(source)
+    if photos is None:
+        photos = find_photos(source)
     if model is None:
         raise SolarError(
             f"{address} does not name its model, so {source} cannot be described like the photos "
@@ -142,9 +153,16 @@ def describing(
     place = Path(keep) if keep else Path(f"{str(address).removeprefix('milvus://')}.extracting")
     from solar.describe import extract
 
-    yield extract(photos, place, model=model, progress=progress), photos
+    shard = _SMALL_SHARD if len(photos) <= _FEW else _SHARD
+    described = extract(photos, place, model=model, size=size, shard_size=shard, progress=progress)
+    yield described, photos
     if not keep:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def is_store(source: str | Path) -> bool:
+    """Whether a source is a folder of descriptors, not of photos."""
+    return (Path(source) / MANIFEST).is_file()
 
 
 def details(store: Store, photos: Photos | None, metadata: str | Path | None) -> list[Photo]:

@@ -384,7 +384,9 @@ class Describer:
 
     def place(self, photos: Photos, folder: Path, boxes: Mapping[str, Box] | None = None) -> Path:
         """The store's own folder below `folder`."""
-        settings = [self._fingerprint, self.size, list(self.scales or ()), photos.names]
+        # A store remembers what its model was called, and is not taken for another of that name.
+        model = [self._fingerprint, self.model.source]
+        settings = [*model, self.size, list(self.scales or ()), photos.names]
         places = [str(place) for place in photos.places]
         key = json.dumps([*settings, places, dict(boxes or {})])
         return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.store"

@@ -74,6 +74,7 @@ def run(
         "OMP_NUM_THREADS": "1",
         "SOLAR_OFFLINE": "1",
         "SOLAR_CACHE": str(folder / "cache"),
+        "TMPDIR": str(folder),  # a kernel that is ended in a hurry leaves its scratch behind
         "IPYTHONDIR": str(folder / "ipython"),
         "MPLCONFIGDIR": str(folder / "matplotlib"),
     }

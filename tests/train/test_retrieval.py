@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -101,6 +101,17 @@ def test_only_what_learns_has_changed(landmarks: Path, tmp_path: Path) -> None:
     assert not [name for name in changed if "running" in name]
 
 
+@pytest.fixture
+def _one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Sums are the same to the last bit only where as many threads share them."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("_one_thread")
 def test_a_killed_run_goes_on_to_the_same_bits(landmarks: Path, tmp_path: Path) -> None:
     """SIGKILL in the middle of an epoch, right after a checkpoint."""
     mining = {**SMALL["mining"], "queries": 24}  # type: ignore[dict-item]

@@ -160,10 +160,9 @@ def time(seconds: float) -> str:
 
 def _in_units(value: float, units: dict[str, float]) -> str:
     """A value in the largest unit of which it is at least one."""
-    [*_, (unit, worth)] = [(u, w) for u, w in units.items() if value >= w] or list(units.items())[
-        :1
-    ]
-    return f"{_digits(value / worth)} {unit}"
+    smallest = next(iter(units))
+    unit = [smallest, *(unit for unit, worth in units.items() if value >= worth)][-1]
+    return f"{_digits(value / units[unit])}{KEPT}{unit}"
 
 
 def _digits(value: float) -> str:

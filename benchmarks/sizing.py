@@ -21,6 +21,7 @@ MARK = "sizing"
 PHOTOS = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
 # Length of descriptors, and how the results of a network with such are called at the end.
 MODELS = {2048: "", 512: "-solar-r18"}
+KEPT = "\N{NO-BREAK SPACE}"  # a number stays with its unit
 KINDS = ("none", "fp16", "sq8", "pq", "ivf", "hnsw")
 
 
@@ -141,8 +142,8 @@ def query(read: float, seconds: float, measured: float) -> str:
     """
     times = read / measured
     if times < 0.9:
-        return f"< {time(seconds)}"
-    return f"≈ {time(times * seconds)}" if times > 1.1 else time(seconds)
+        return f"<{KEPT}{time(seconds)}"
+    return f"≈{KEPT}{time(times * seconds)}" if times > 1.1 else time(seconds)
 
 
 def size(count: float) -> str:
@@ -159,10 +160,9 @@ def time(seconds: float) -> str:
 
 def _in_units(value: float, units: dict[str, float]) -> str:
     """A value in the largest unit of which it is at least one."""
-    [*_, (unit, worth)] = [(u, w) for u, w in units.items() if value >= w] or list(units.items())[
-        :1
-    ]
-    return f"{_digits(value / worth)} {unit}"
+    smallest = next(iter(units))
+    unit = [smallest, *(unit for unit, worth in units.items() if value >= worth)][-1]
+    return f"{_digits(value / units[unit])}{KEPT}{unit}"
 
 
 def _digits(value: float) -> str:

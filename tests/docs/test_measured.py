@@ -69,11 +69,8 @@ def test_what_was_measured_is_in_the_table_as_it_is() -> None:
     """A million photos of 2048 numbers: what `search_million.json` and others hold."""
     import sizing
 
-    [row] = [
-        line
-        for line in sizing.photos_table(sizing.read(), 2048).splitlines()
-        if line.startswith("| 1,000,000 ")
-    ]
+    table = sizing.photos_table(sizing.read(), 2048).replace(sizing.KEPT, " ")
+    [row] = [line for line in table.splitlines() if line.startswith("| 1,000,000 ")]
     assert row.endswith("| 8.6 GB | 256 MB | 62 days | 42 min | 205 ms | 12 ms |")
 
 
@@ -83,7 +80,7 @@ def test_what_was_measured_is_in_the_table_as_it_is() -> None:
 def test_only_what_was_measured_is_said_without_a_sign(read: float, said: str) -> None:
     import sizing
 
-    assert sizing.query(read, 2.0, 100.0) == said
+    assert sizing.query(read, 2.0, 100.0).replace(sizing.KEPT, " ") == said
 
 
 def test_marks_must_be_there() -> None:

@@ -5,8 +5,8 @@
 Six networks (GeM; GeM + SOS; attention after conv4, conv5, both; both + SOS), each from the same
 trunk and three seeds. What lies below conv4's output is frozen, as the paper freezes the trunk, so
 it is computed once for a few changed views of every training photo and for every test photo at
-three scales; attention, the last stage, the exponent and the whitening learn. Results are written
-after every run. DATA is a folder with `landmarks/{train,val,distractors}-*.tar` and
+three scales; attention, the last stage and the whitening learn. Results are written after every
+run. DATA is a folder with `landmarks/{train,val,distractors}-*.tar` and
 `buildings/val-*.tar`; `--unlabelled` adds shards of other photos, each its own landmark. Test
 photos are drawn into the nearest of five shapes, so that a GPU sees few: `solar evaluate` shows
 them as they are, and its figures differ a little.
@@ -36,7 +36,7 @@ from solar.evaluate.result import Evaluation
 from solar.evaluate.significance import compare
 from solar.images import Photos, find_photos, load
 from solar.losses import info_nce, second_order, triplet
-from solar.models import REDUCTIONS, RetrievalNet, attention_at, save
+from solar.models import REDUCTIONS, SCALES, RetrievalNet, attention_at, save
 from solar.models import load as load_model
 from solar.models.inference import best_device
 from solar.nn import pca_whitening
@@ -55,7 +55,6 @@ VIEWS = Augmentation(
     grey=0.05, blur=0.1, noise=0.02, blocks=0.1, erase=0.1,
 )  # fmt: skip
 SHAPES = ((288, 384), (384, 288), (256, 384), (384, 256), (384, 384))
-SCALES = (1.0, 2**0.5, 0.5**0.5)
 SECOND_ORDER = 10.0  # the paper's lambda
 FLOOR = 0.3  # squared distance below which a negative is probably a wrong label
 START = time.perf_counter()

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from solar.datasets.packed import mixed
 from solar.datasets.photo_points import PhotoPoints
 from solar.errors import SolarError
 from solar.images.patches import GreyPhotos, cut, square_frames
@@ -29,12 +30,6 @@ class PatchSource(Protocol):
     def batch(self, step: int) -> Tensor:
         """The pairs of a step: (2, points, 1, 32, 32) float32 from 0 to 255."""
         ...
-
-
-def mixed(*numbers: int) -> int:
-    """One seed out of several numbers, none like another's."""
-    [value] = np.random.SeedSequence(numbers).generate_state(1, np.uint64)
-    return int(value) >> 1  # torch takes signed numbers
 
 
 class PointPatches:

@@ -35,26 +35,26 @@ def _section(command: Any, context: Any, level: int) -> str:
         parts.append(f"```text\n{' '.join(usage.split())}\n```")
     if command.epilog:
         parts.append(f"```sh\n{command.epilog.removeprefix('Example: ')}\n```")
-    for kind in ("argument", "option"):
-        rows = [
-            _row(*record)
-            for parameter in command.get_params(context)
-            if parameter.param_type_name == kind and parameter.name != "help"
-            if (record := parameter.get_help_record(context))
-        ]
-        if rows:
-            parts.append("\n".join([f"| {kind} | | |", "|---|---|---|", *rows]))
+    rows = [
+        _row(*record)
+        for kind in ("argument", "option")
+        for parameter in command.get_params(context)
+        if parameter.param_type_name == kind and parameter.name != "help"
+        if (record := parameter.get_help_record(context))
+    ]
+    if rows:
+        parts.append("\n".join(["| argument, option | meaning |", "|---|---|", *rows]))
     return "\n\n".join(part for part in parts if part)
 
 
 def _row(names: str, text: str) -> str:
-    """A row of a table: how it is written, what it means, its default or range."""
+    """A row of a table: how it is written; what it means, with its default or range."""
     notes = _NOTES.search(text)
     said = text[: notes.start()] if notes else text
     rest = notes["notes"] if notes else ""
     rest = "" if rest.startswith("default: no-") else rest
     kind = re.sub(r"<(?:list\[)?(\w+)[^>]*>", lambda found: f"<{found[1].lower()}>", names)
-    return f"| {_code(kind)} | {_cell(said)} | {_cell(rest)} |"
+    return f"| {_code(kind)} | {_cell(said)} {f'*{_cell(rest)}*' if rest else ''} |"
 
 
 def _code(text: str) -> str:

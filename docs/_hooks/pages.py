@@ -33,6 +33,16 @@ GENERATED: dict[str, Callable[[], str]] = {
     "errors": sentences.page,
     "recipes": lambda: recipes(),
 }
+FIRST_STEPS = {
+    "Search your photos": "search.md",
+    "See examples": "examples.md",
+    "Train on your own": "own-training.md",
+    "Reproduce the paper": "reproduce.md",
+}
+# Code in the text: code in blocks is coloured, so that a tag follows at once. Words that a phone's
+# line could not hold may be broken.
+_INLINE_CODE = re.compile(r"<code>[^<]+</code>")
+_WORD = re.compile(r"(?<![^\s>])(?=[^\s<>]*[-/])[^\s<>]{2,36}(?![^\s<])")
 _GENERATED = re.compile(
     r"^<!-- generated: (?P<name>[\w-]+) -->$.*?^<!-- /generated -->$", re.MULTILINE | re.DOTALL
 )
@@ -97,8 +107,23 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     name = page.file.src_uri
     if name in reference.pages():  # who searches for a word wants the guide first
         page.meta.setdefault("search", {"boost": 0.3})
+    if name == "index.md":
+        markdown = _with_first_steps(markdown)
     markdown = links.on_the_site(markdown, name, origins())
     return _GENERATED.sub(lambda part: generated(part["name"]), markdown)
+
+
+def _with_first_steps(readme: str) -> str:
+    """The README with buttons below its first paragraph: a reader of the site has seen no code."""
+    head, title, rest = readme.partition("\n\n![")
+    buttons = [f"[{text}](docs/{page}){{ .md-button }}" for text, page in FIRST_STEPS.items()]
+    return head + "\n\n" + " ".join(buttons) + title + rest
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Keep options and paths in the text whole: browsers break lines after every hyphen."""
+    whole = r'<span class="whole">\g<0></span>'
+    return _INLINE_CODE.sub(lambda code: _WORD.sub(whole, code[0]), html)
 
 
 @cache

@@ -50,7 +50,8 @@ def _page(package: str) -> str:
         if not path.name.startswith("_")
     )
     parts = [f"# solar.{package}", said(folder / "__init__.py")]
-    return "\n\n".join(parts + [_docstrings(module, _filters(module)) for module in modules])
+    options = "show_root_full_path: true"
+    return "\n\n".join(parts + [_docstrings(one, _filters(one), options) for one in modules])
 
 
 def _filters(module: str) -> str:

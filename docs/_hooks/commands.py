@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+WIDTH = 78  # letters of code in a line of the page
 _NOTES = re.compile(r"\s*\[(?P<notes>[^\[\]]*)\]$")
 
 
@@ -34,7 +35,7 @@ def _section(command: Any, context: Any, level: int) -> str:
     if not hasattr(command, "commands"):
         parts.append(f"```text\n{' '.join(usage.split())}\n```")
     if command.epilog:
-        parts.append(f"```sh\n{command.epilog.removeprefix('Example: ')}\n```")
+        parts.append(f"```sh\n{_folded(command.epilog.removeprefix('Example: '))}\n```")
     rows = [
         _row(*record)
         for kind in ("argument", "option")
@@ -45,6 +46,18 @@ def _section(command: Any, context: Any, level: int) -> str:
     if rows:
         parts.append("\n".join(["| argument, option | meaning |", "|---|---|", *rows]))
     return "\n\n".join(part for part in parts if part)
+
+
+def _folded(example: str) -> str:
+    """An example that is too long for a line of the page goes on in the next, before an option."""
+    first, *options = re.split(r" (?=-)", example)
+    lines = [first]
+    for option in options:
+        if len(f"{lines[-1]} {option}") > WIDTH:
+            lines.append(f"    {option}")
+        else:
+            lines[-1] += f" {option}"
+    return " \\\n".join(lines)
 
 
 def _row(names: str, text: str) -> str:

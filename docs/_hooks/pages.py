@@ -68,14 +68,31 @@ def virtual_pages() -> dict[str, str]:
 
 
 def _text(path: Path) -> str:
-    """A file's Markdown; a notebook's cells one below the other, code in fences."""
+    """A file's Markdown, or a notebook as Markdown."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".ipynb":
         return text
-    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]]
-    shown = [body if kind == "markdown" else f"```python\n{body}\n```" for kind, body in cells]
-    note = f"*This page is `examples/{path.name}`: run it to see the pictures.*"
-    return "\n\n".join([shown[0], note, *shown[1:]]) + "\n"
+    return _notebook(path.stem, json.loads(text)["cells"])
+
+
+def _notebook(stem: str, cells: list[dict[str, Any]]) -> str:
+    """Cells one below the other, and below code what it showed (tests/notebooks.py writes that)."""
+    shown = json.loads((REPOSITORY / f"docs/_site/examples/{stem}.json").read_text("utf-8"))
+    shows = {cell["code"]: cell["shows"] for cell in shown}
+    parts = []
+    for cell in cells:
+        body = "".join(cell["source"])
+        parts.append(body if cell["cell_type"] == "markdown" else f"```python\n{body}\n```")
+        if cell["cell_type"] == "code":
+            parts += [_output(**one) for one in shows.get(body, [])]
+    note = f"*This page is the notebook `examples/{stem}.ipynb` and what it shows when it is run.*"
+    return "\n\n".join([parts[0], note, *parts[1:]]) + "\n"
+
+
+def _output(text: str = "", picture: str = "") -> str:
+    if picture:
+        return f"![What the code above shows](../docs/_site/examples/{picture})"
+    return f"```text\n{text.rstrip()}\n```"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

@@ -111,6 +111,35 @@ def dead(name: str, page: Read, site: Path, read: Mapping[str, Read]) -> Iterato
             yield name, link
 
 
+def test_the_first_page_says_where_to_start(read: Mapping[str, Read]) -> None:
+    page = read["index.html"]
+    for text, target in pages.FIRST_STEPS.items():
+        assert text in page.text
+        assert target.replace(".md", ".html") in page.links
+
+
+@pytest.mark.parametrize(
+    ("code", "whole"),
+    [
+        ("<code>--verify</code>", ["--verify"]),
+        ("<code>solar index build -o a/b.solar</code>", ["-o", "a/b.solar"]),
+        ("<code>solar models</code>", []),
+        (f"<code>{'a/' * 19}</code>", []),
+        ("<pre><code><span>--verify</span></code></pre>", []),
+    ],
+)
+def test_options_and_paths_stay_whole_in_the_text(code: str, whole: list[str]) -> None:
+    html = pages.on_page_content(code, None, None, None)  # type: ignore[arg-type]
+    assert re.findall('<span class="whole">(.*?)</span>', html) == whole
+    assert re.sub('<span class="whole">(.*?)</span>', r"\1", html) == code
+
+
+@pytest.mark.parametrize("notebook", ["search", "attention", "match", "evaluate", "train"])
+def test_notebooks_are_shown_with_their_pictures(read: Mapping[str, Read], notebook: str) -> None:
+    pictures = [url for url in read[f"examples/{notebook}.html"].loaded if url.endswith(".webp")]
+    assert len(pictures) >= 2
+
+
 def test_every_page_of_docs_is_in_the_navigation_and_every_entry_is_a_page() -> None:
     written = {path.name for path in (REPOSITORY / "docs").glob("*.md")}
     nav = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]

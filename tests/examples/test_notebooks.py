@@ -1,7 +1,7 @@
 """The notebooks run from top to bottom, offline, with the extras that they name and no others."""
 
 import ast
-import os
+import json
 import re
 import tomllib
 from importlib.metadata import packages_distributions
@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 from boxed import needs_weights
 
-import solar
-
 REASON = 'pip install "solar-retrieval[dev]"'
 nbformat = pytest.importorskip("nbformat", reason=REASON)
 nbclient = pytest.importorskip("nbclient", reason=REASON)
 pytest.importorskip("ipykernel", reason=REASON)
 
-from notebooks import EXAMPLES, cleaned  # noqa: E402 (it needs nbformat)
+from notebooks import EXAMPLES, SHOWN, cleaned, run  # noqa: E402 (it needs nbformat)
 
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 PROJECT = tomllib.loads((EXAMPLES.parent / "pyproject.toml").read_text())["project"]
@@ -26,7 +24,6 @@ EXTRAS = {
     for name, wanted in PROJECT["optional-dependencies"].items()
     if name not in ("all", "dev")
 }
-SECONDS = 600  # a cell, where others use the machine too
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -55,32 +52,14 @@ def modules(extras: set[str]) -> set[str]:
     }
 
 
-def run(
+def run_with(
     notebook: "nbformat.NotebookNode", folder: Path, allowed: set[str]
 ) -> "nbformat.NotebookNode":
-    """Run a notebook in a kernel of its own and return it with what it has shown.
-
-    Args:
-        notebook: Changed in place.
-        folder: Where it runs; empty.
-        allowed: Extras; what only others bring cannot be imported, as if it were not there.
-    """
+    """Run a notebook as if no extras but those allowed were installed."""
     absent = modules(set(EXTRAS)) - modules(allowed)
     first = f"import sys; sys.modules.update(dict.fromkeys({sorted(absent)}))"
     notebook.cells.insert(0, nbformat.v4.new_code_cell(first))
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(Path(solar.__file__).parents[1]),
-        "OMP_NUM_THREADS": "1",
-        "SOLAR_OFFLINE": "1",
-        "SOLAR_CACHE": str(folder / "cache"),
-        "TMPDIR": str(folder),  # a kernel that is ended in a hurry leaves its scratch behind
-        "IPYTHONDIR": str(folder / "ipython"),
-        "MPLCONFIGDIR": str(folder / "matplotlib"),
-    }
-    place = {"metadata": {"path": str(folder)}}
-    client = nbclient.NotebookClient(notebook, timeout=SECONDS, resources=place)
-    return client.execute(env=environment)
+    return run(notebook, folder)
 
 
 def shown(notebook: "nbformat.NotebookNode") -> list["nbformat.NotebookNode"]:
@@ -116,6 +95,15 @@ def test_the_first_cell_says_what_is_needed_and_how_to_use_ones_own(path: Path) 
 
 
 @every_notebook
+def test_what_the_site_shows_is_what_these_cells_showed(path: Path) -> None:
+    shown = json.loads((SHOWN / f"{path.stem}.json").read_text(encoding="utf-8"))
+    reason = "python tests/notebooks.py --show writes it anew."
+    assert [cell["code"] for cell in shown] == code(read(path)), reason
+    pictures = [one["picture"] for cell in shown for one in cell["shows"] if "picture" in one]
+    assert sorted(pictures) == sorted(file.name for file in SHOWN.glob(f"{path.stem}-*")), reason
+
+
+@every_notebook
 def test_it_checks_what_it_has_found(path: Path) -> None:
     plain = "\n".join(line for line in "\n".join(code(read(path))).splitlines() if line[:1] != "%")
     assert [node for node in ast.walk(ast.parse(plain)) if isinstance(node, ast.Assert)]
@@ -132,15 +120,15 @@ def test_its_links_lead_to_files(path: Path) -> None:
 def test_a_cell_that_fails_is_noticed(tmp_path: Path) -> None:
     cells = [nbformat.v4.new_code_cell("found = []"), nbformat.v4.new_code_cell("assert found")]
     with pytest.raises(nbclient.exceptions.CellExecutionError, match="AssertionError"):
-        run(nbformat.v4.new_notebook(cells=cells), tmp_path, set())
+        run_with(nbformat.v4.new_notebook(cells=cells), tmp_path, set())
 
 
 def test_an_extra_that_is_not_named_is_not_there(tmp_path: Path) -> None:
     pytest.importorskip("yaml")
     cells = [nbformat.v4.new_code_cell("import yaml")]
-    run(nbformat.v4.new_notebook(cells=list(cells)), tmp_path, {"train"})
+    run_with(nbformat.v4.new_notebook(cells=list(cells)), tmp_path, {"train"})
     with pytest.raises(nbclient.exceptions.CellExecutionError, match="ModuleNotFoundError"):
-        run(nbformat.v4.new_notebook(cells=list(cells)), tmp_path, {"show"})
+        run_with(nbformat.v4.new_notebook(cells=list(cells)), tmp_path, {"show"})
 
 
 @needs_weights
@@ -151,6 +139,6 @@ def test_it_runs_and_shows_pictures(path: Path, tmp_path: Path) -> None:
     for extra in allowed:
         if not modules({extra}):
             pytest.skip(f'{path.name} needs more: pip install "solar-retrieval[{extra}]"')
-    outputs = shown(run(notebook, tmp_path, allowed))
+    outputs = shown(run_with(notebook, tmp_path, allowed))
     assert [output for output in outputs if "image/png" in output.get("data", {})]
     assert [output.text for output in outputs if output.get("name") == "stderr"] == []

@@ -33,6 +33,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "errors": sentences.page,
     "recipes": lambda: recipes(),
 }
+# Who searches for a word wants the guide first; a whole sentence is still found.
+BOOSTS = {"troubleshooting.md": 0.5}
 FIRST_STEPS = {
     "Search your photos": "search.md",
     "See examples": "examples.md",
@@ -122,8 +124,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Fill the generated parts in, and lead links to where things are on the site."""
     name = page.file.src_uri
-    if name in reference.pages():  # who searches for a word wants the guide first
-        page.meta.setdefault("search", {"boost": 0.3})
+    if boost := 0.3 if name in reference.pages() else BOOSTS.get(name):
+        page.meta.setdefault("search", {"boost": boost})
     if name == "index.md":
         markdown = _with_first_steps(markdown)
     markdown = links.on_the_site(markdown, name, origins())

@@ -38,8 +38,8 @@ def packages() -> dict[str, str]:
 
 @cache
 def pages() -> dict[str, str]:
-    """A page for each package, with what its modules say."""
-    return {f"api/{package}.md": _page(package) for package in packages()}
+    """A page for each package, with what its modules say; commands have a page of their own."""
+    return {f"api/{package}.md": _page(package) for package in packages() if package != "cli"}
 
 
 def _page(package: str) -> str:

@@ -28,7 +28,7 @@ def sentences() -> dict[Path, tuple[str, ...]]:
 
 
 def page() -> str:
-    """The sentences by package and module, as Markdown."""
+    """The sentences by package and module, as Markdown: each a heading, for searches to lead to."""
     parts = []
     for package, title in TOPICS.items():
         inside = {path: said for path, said in sentences().items() if package_of(path) == package}
@@ -44,11 +44,11 @@ def package_of(path: Path) -> str:
 
 def _head(path: Path) -> str:
     name = ".".join(("solar", *path.relative_to(SOURCE).with_suffix("").parts))
-    return f"#### {first_line(path).rstrip('.')}\n\n`{name.removesuffix('.__init__')}`"
+    return f"**{first_line(path).rstrip('.')}** · `{name.removesuffix('.__init__')}`"
 
 
 def _list(said: tuple[str, ...]) -> str:
-    return "\n".join(f"- {shown(sentence)}{_hint(sentence)}" for sentence in said)
+    return "\n\n".join(f"##### {shown(sentence)}{_hint(sentence)}" for sentence in said)
 
 
 def shown(sentence: str) -> str:
@@ -59,7 +59,7 @@ def shown(sentence: str) -> str:
 
 def _hint(sentence: str) -> str:
     hints = [hint for part, hint in HINTS.items() if part in sentence]
-    return "".join(f"<br>*{hint}*" for hint in hints)
+    return "".join(f"\n\n*{hint}*" for hint in hints)
 
 
 def _of_module(module: ast.Module) -> Iterator[str]:

@@ -34,7 +34,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "recipes": lambda: recipes(),
 }
 # Who searches for a word wants the guide first; a whole sentence is still found.
-BOOSTS = {"troubleshooting.md": 0.5}
+BOOSTS = {"troubleshooting.md": 0.5, "api.md": 0.3}
 FIRST_STEPS = {
     "Search your photos": "search.md",
     "See examples": "examples.md",

@@ -34,7 +34,13 @@ GENERATED: dict[str, Callable[[], str]] = {
     "recipes": lambda: recipes(),
 }
 # Who searches for a word wants the guide first; a whole sentence is still found.
-BOOSTS = {"troubleshooting.md": 0.5, "api.md": 0.3}
+BOOSTS = {
+    "search.md": 2,
+    "cluster-search.md": 1.5,
+    "troubleshooting.md": 0.65,
+    "commands.md": 0.5,
+    "api.md": 0.3,
+}
 FIRST_STEPS = {
     "Search your photos": "search.md",
     "See examples": "examples.md",

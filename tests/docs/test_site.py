@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -19,7 +17,6 @@ import pytest
 import reference
 import sentences
 import yaml
-from filelock import FileLock
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -50,30 +47,6 @@ class Read(HTMLParser):
     @property
     def text(self) -> str:
         return " ".join("".join(self.said).split())
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built once even where several processes test."""
-    ours = tmp_path_factory.getbasetemp()
-    shared = ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours
-    with FileLock(shared / "site.lock"):
-        if not (shared / "site" / "index.html").exists():
-            build(shared / "site")
-    return shared / "site"
-
-
-def build(folder: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
-        cwd=REPOSITORY,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")

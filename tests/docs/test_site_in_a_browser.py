@@ -1,0 +1,58 @@
+"""The site as a reader sees it: in Chromium, on a desk and on a phone."""
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from web_browser import Visit
+
+pytest_plugins = ["web_browser_fixtures"]
+
+PHONE = {"width": 390, "height": 844}
+# What is typed, and where the first answer that is a part of a page leads.
+PLACES = {
+    "solar: command not found": "troubleshooting.html#solar-command-not-found",
+    "Cannot listen on": "troubleshooting.html#cannot-listen-on",
+    "holiday.jpg is damaged or cut short": "troubleshooting.html#is-damaged-or",
+    "--verify": "local-features.html#verifying-a-search",
+    "install": "search.html#install",
+}
+FIRST_IS = """place => {
+  const first = document.querySelector("a.md-search-result__link[href*='#']");
+  return first && first.href.replace(/[?]h=[^#]*/, "").includes(place);
+}"""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves a folder and says nothing."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def address(site: Path) -> Iterator[str]:
+    """Where the site is served."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_no_page_is_wider_than_a_phone(address: str, site: Path, visit: Visit) -> None:
+    page = visit(f"{address}/index.html", viewport=PHONE, is_mobile=True)
+    for file in sorted(site.rglob("*.html")):
+        page.goto(f"{address}/{file.relative_to(site).as_posix()}")
+        page.wait_for_function("document.scrollingElement.scrollWidth <= innerWidth")
+
+
+def test_the_search_box_leads_to_the_place(address: str, visit: Visit) -> None:
+    page = visit(f"{address}/index.html")
+    for typed, place in PLACES.items():
+        page.locator("input.md-search__input").fill("")
+        page.locator("input.md-search__input").click()
+        page.keyboard.type(typed)
+        page.wait_for_function(FIRST_IS, arg=place, timeout=60_000)

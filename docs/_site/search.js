@@ -3,7 +3,7 @@
 // the words that say something instead.
 const few = new Set(
   `a an and are as at be but by can do for from has have how i in into is it its my no not of on one or
-  so that the there this to was what where which with you your`.split(/\s+/),
+  so solar that the there this to was what where which with you your`.split(/\s+/),
 );
 
 function words(text) {

@@ -30,7 +30,7 @@ def demo(
         bool, typer.Option("--serve", help="Then open the web app on what was indexed last.")
     ] = False,
 ) -> None:
-    """Index generated photos of a few buildings, and a folder of yours; find one photo's like."""
+    """Search generated photos, and yours: a first look."""
     from solar.cli.printing import output, photo_progress
     from solar.images import find_photos
     from solar.models import RetrievalNet, load

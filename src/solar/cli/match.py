@@ -42,7 +42,7 @@ def match(
     ] = "wide",
     json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
 ) -> None:
-    """Match the keypoints of two photos and find the geometry that they agree on."""
+    """Show what two photos have in common, point by point."""
     from typing import cast
 
     from solar.cli.pictures import check_suffix, save_image

@@ -18,7 +18,7 @@ def search(
     queries: Annotated[
         list[str],
         typer.Argument(
-            metavar="QUERY…",
+            metavar="QUERY",
             help="Photos, whose descriptors are averaged: files, - for bytes on standard input, or "
             "paths of indexed photos (name:rome/12.jpg where a file is called the same).",
         ),

@@ -150,14 +150,17 @@ def test_models_in_the_box_come_first_and_show_their_card() -> None:
 def test_demo_finds_generated_photos_and_those_of_a_folder(tmp_path: Path) -> None:
     toy.write(tmp_path / "mine", landmarks=1, views=3, size=(96, 72), first=40)
     out = solar("demo", tmp_path / "mine", "--landmarks", 2, "--views", 2, "-o", tmp_path).stdout
-    assert "4 generated photos of 2 buildings" in out
-    assert out.count("✓ right") == 2
-    assert out.count("✗ wrong") == 2
+    assert "4 generated photos of 2 buildings, 2 of each, indexed in" in out
+    assert out.count("✓ same building") == 2
+    assert out.count("✗ another building") == 1
     assert "mAP" in out
     assert f"3 photos in {tmp_path / 'mine'}" in out
     [index] = tmp_path.glob("mine-*/photos.solar")
     assert f"solar serve {index} --open" in out
     assert str(index.parent / "ranking.html") in out
+    again = solar("demo", "--landmarks", 2, "--views", 2, "-o", tmp_path).stdout
+    assert "4 generated photos of 2 buildings, 2 of each, indexed before" in again
+    assert "solar demo ~/Pictures --serve" in again
 
 
 def test_demo_refuses_a_folder_that_is_not_there_at_once(tmp_path: Path) -> None:

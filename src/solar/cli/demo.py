@@ -44,12 +44,14 @@ def demo(
 
     mine = photos and photos.expanduser()
     if mine is not None:
-        find_photos(mine)  # a mistyped name is told at once
+        count = len(find_photos(mine))  # a mistyped name is told at once
     model = load()
     assert isinstance(model, RetrievalNet)
     place = folder or cache_directory() / "demo"
     known = {"landmarks": landmarks, "views": views}
-    last, taken = _watched(lambda shown: sample.toy_sample(place, model, **known, progress=shown))
+    last, taken = _watched(
+        lambda shown: sample.toy_sample(place, model, **known, progress=shown), landmarks * views
+    )
     _say(f"{last.photos} generated photos of {landmarks} buildings, {views} of each, {taken}.")
     _say(f"Which of them show the same building as {last.query}? The most similar:\n")
     answer = _show(last, model, min(views, _MOST - 1) + 1)
@@ -61,7 +63,8 @@ def demo(
     if mine is not None:
         _say(f"With pictures: {answer.page}\n")
         last, taken = _watched(
-            lambda shown: sample.folder_sample(mine, place, model, progress=shown)
+            lambda shown: sample.folder_sample(mine, place, model, progress=shown),
+            min(count, sample.MOST),
         )
         some = "" if last.photos == last.found else f" of the {last.found:,}"
         _say(f"{last.photos}{some} photos in {mine}, {taken}.")
@@ -80,14 +83,14 @@ def demo(
         _say(f"In a browser:  {_command()} serve {quote(str(last.index))} --open")
 
 
-def _watched(make: "Callable[[Progress], Sample]") -> "tuple[Sample, str]":
+def _watched(make: "Callable[[Progress], Sample]", photos: int) -> "tuple[Sample, str]":
     """Make a sample under a progress bar: it, and in what time."""
     from time import perf_counter
 
     from solar.cli.printing import photo_progress
 
     start = perf_counter()
-    with photo_progress() as shown:
+    with photo_progress(photos) as shown:
         made = make(shown.advance)
     seconds = perf_counter() - start
     return made, f"indexed in {seconds:.1f} s" if shown.described else "indexed before"

@@ -5,7 +5,10 @@ from typing import Annotated
 
 import typer
 
-EXAMPLE = "Example: solar train recipes/solar-r18-small.yaml data.source=set.json --run runs/mine"
+EXAMPLE = (
+    "Example: solar train recipes/solar-r18-small.yaml data.source=set.json network.start=solar-r18 "
+    "--run runs/mine"
+)
 
 
 def train(

@@ -46,13 +46,13 @@ docs: $(DOCS)/.ready
 docs-serve: $(DOCS)/.ready
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs serve
 
-$(DEMO)/.ready: pyproject.toml constraints.txt
+$(DEMO)/.ready: pyproject.toml constraints.txt Makefile
 	$(call install,$(DEMO),.[$(DEMO_EXTRAS)])
 
-$(TEST)/.ready: pyproject.toml constraints.txt
+$(TEST)/.ready: pyproject.toml constraints.txt Makefile
 	$(call install,$(TEST),.[$(TEST_EXTRAS)])
 
-$(DOCS)/.ready: pyproject.toml constraints.txt
+$(DOCS)/.ready: pyproject.toml constraints.txt Makefile
 	$(call install,$(DOCS),.[docs])
 
 # $(call install,ENVIRONMENT,REQUIREMENT)

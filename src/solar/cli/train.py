@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 EXAMPLE = (
-    "Example: solar train recipes/solar-r18-small.yaml data.source=set.json network.start=solar-r18 "
-    "--run runs/mine"
+    "Example: solar train recipes/solar-r18-small.yaml data.source=set.json "
+    "network.start=solar-r18 --run runs/mine"
 )
 
 

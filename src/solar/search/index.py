@@ -161,11 +161,11 @@ class Index:
         Raises:
             SolarError: A photo cannot be read or is not indexed, or a condition makes no sense.
         """
-        vector = self.describe(query, box=box)
         conditions = parse_where(where)
+        verifier = self._verifying(verify) if verify else None  # first: it tells what is missing
+        vector = self.describe(query, box=box)
         if expand is not None:
             vector = self._expanded(vector, expand, conditions)
-        verifier = self._verifying(verify) if verify else None
         count = max(k, verifier.settings.top) if verifier else k
         if diffuse:
             hits = self._diffused(vector, conditions)[:count]

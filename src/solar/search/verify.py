@@ -25,6 +25,7 @@ from solar.describe.local import Frames, LocalFeatures, local_features, local_mo
 from solar.describe.local_cache import LocalCache, forget_others, kept
 from solar.errors import SolarError
 from solar.images import named_photos
+from solar.images.opencv import opencv
 from solar.search.engine import Engine, Hit
 from solar.search.match import RATIO, Geometry, match_features
 
@@ -90,6 +91,7 @@ class Verifier:
     def __init__(
         self, find: Find, cache: str | Path | None, settings: VerifySettings | None = None
     ) -> None:
+        opencv()  # where it is missing, that is told before any work
         self.settings = settings or VerifySettings()
         self._find = find
         self._model = local_model(self.settings.model)

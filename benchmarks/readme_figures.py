@@ -72,11 +72,14 @@ def _table(of: Mapping[str, Facts], wanted: Any, toy: tuple[str, str, str]) -> s
         rows |= {BESIDE[name]: figures for name, figures in facts["beside"].items()}
     lines = [["in the box", *(title for _, _, title in columns), "MB", "command"]]
     lines.append(["---", *["---:"] * (len(columns) + 1), "---"])
+    said = ""
     for name, figures in rows.items():
         facts = of.get(name.strip("*"), {})
         cells = [_cell(figures, place, measure) for place, measure, _ in columns]
         size = f"{facts['file']['bytes'] / 1e6:.1f}" if facts else ""
-        lines.append([name, *cells, size, f"`{facts['command']}`" if facts else "the same"])
+        command = f"`{facts['command']}`" if facts else said
+        lines.append([name, *cells, size, "the same" if command == said else command])
+        said = command
     return _lines(lines)
 
 

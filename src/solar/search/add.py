@@ -10,11 +10,14 @@ from solar.errors import SolarError
 from solar.images import Photos, find_photos
 from solar.search import asmk_build
 from solar.search.asmk_index import AsmkIndex
-from solar.search.build import Built, describing, details, is_store
+from solar.search.build import Built, described_photos, details, is_store
 from solar.search.index import Address, Index
 
 if TYPE_CHECKING:
     from solar.describe.extractor import Progress
+
+# Of the settings that an index remembers, those that new photos must be described with.
+_DESCRIBING = ("size", "scales", "orient", "mode", "backend")
 
 
 def add(
@@ -58,11 +61,16 @@ def add(
         assert photos is not None
         return asmk_build.add(photos, index, **known)
     made = index.made
-    size = made.settings.get("size")
-    with describing(source, address, made.model or None, store, progress, photos, size) as (
-        described,
-        photos,
-    ):
+    settings = {name: made.settings[name] for name in _DESCRIBING if name in made.settings}
+    with described_photos(
+        source,
+        address,
+        made.model or None,
+        photos=photos,
+        keep=store,
+        progress=progress,
+        **settings,
+    ) as (described, photos):
         count = index.add(described, details(described, photos, metadata))
         return Built(index, count, described.failures)
 

@@ -114,7 +114,7 @@ class Packed:
         self, file: Path, progress: Progress
     ) -> Iterator[tuple[int, tuple[list[float], list[str | None]]]]:
         starts = range(0, len(self.photos), _CHUNK)
-        parts = [part_of(self.photos, range(len(self.photos))[s : s + _CHUNK]) for s in starts]
+        parts = [self.photos.take(range(len(self.photos))[s : s + _CHUNK]) for s in starts]
         try:
             with self._executor() as pool:
                 results = pool.map(fill, [file] * len(parts), starts, parts)
@@ -147,7 +147,7 @@ class Packed:
             for row, number in enumerate(good):
                 rows[row] = rows[number]
             self._aspects = self._aspects[torch.tensor(good)]
-            self.photos = part_of(self.photos, good)
+            self.photos = self.photos.take(good)
 
     def _decode(self, numbers: list[int]) -> tuple[Tensor, Tensor]:
         with ThreadPoolExecutor(self._workers) as pool:
@@ -292,11 +292,6 @@ def batches(
 
 def _times(name: str, repeat: dict[str, int]) -> int:
     return max((times for start, times in repeat.items() if name.startswith(start)), default=1)
-
-
-def part_of(photos: Photos, numbers: Sequence[int]) -> Photos:
-    """Some of the photos, in the order given."""
-    return Photos(tuple(photos.names[n] for n in numbers), tuple(photos.places[n] for n in numbers))
 
 
 def _joined(parts: Sequence[Photos]) -> Photos:

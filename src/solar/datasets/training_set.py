@@ -138,16 +138,13 @@ class TrainingSet:
         return given if isinstance(given, Positives) else Positives.of(given)
 
     def _of_photos(self, keep: npt.NDArray[np.bool_], source: object) -> TrainingSet:
-        places = np.flatnonzero(keep)
-        shown, landmarks = np.unique(self.landmarks[places], return_inverse=True)
+        numbers = np.flatnonzero(keep)
+        shown, landmarks = np.unique(self.landmarks[numbers], return_inverse=True)
         positives = self._positives().kept(keep)
         asking = keep[self.queries] & (positives.stops > positives.starts)
         return checked(
             TrainingSet(
-                Photos(
-                    tuple(self.photos.names[place] for place in places.tolist()),
-                    tuple(self.photos.places[place] for place in places.tolist()),
-                ),
+                self.photos.take(numbers.tolist()),
                 landmarks.astype(np.int64),
                 tuple(self.labels[landmark] for landmark in shown.tolist()),
                 (np.cumsum(keep) - 1)[self.queries[asking]],

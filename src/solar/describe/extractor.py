@@ -6,6 +6,7 @@ forward pass; vectors leave a shard at a time. What a shard holds depends on its
 any run that finishes a store finishes the same one.
 """
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -136,7 +137,7 @@ class Job:
 
     def run(self, store: Shards, describe: Describer, progress: Progress | None = None) -> None:
         """Describe all shards that a store still lacks."""
-        shards = {shard: self._numbers(store, shard) for shard in store.pending()}
+        shards = {shard: self.numbers(store, shard) for shard in store.pending()}
         decoded = self._decoded([n for numbers in shards.values() for n in numbers], describe)
         for shard, numbers in shards.items():
             store.write_shard(shard, *self.describe(numbers, decoded, describe, progress))
@@ -191,7 +192,8 @@ class Job:
             return Decoded(number, None, (0, 0), str(error))
         return Decoded(number, photo.pixels, (photo.width, photo.height))
 
-    def _numbers(self, store: Shards, shard: int) -> range:
+    def numbers(self, store: Shards, shard: int) -> range:
+        """Which of the photos a shard covers."""
         start = shard * store.shard_size
         return range(start, start + len(store.source(shard)))
 
@@ -277,7 +279,5 @@ def prefetched(items: Iterator[T], ahead: int) -> Iterator[T]:
 
 def decoders_for(device: torch.device) -> int:
     """A GPU needs all the decoding it can get; a CPU that runs the network hardly any."""
-    import os
-
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, (cores or 2) - 1) if device.type == "cuda" else 1

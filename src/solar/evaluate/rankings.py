@@ -257,7 +257,7 @@ def _labelled(what: str | Path, root: str | Path | None, opened: Opened) -> Phot
         return labelled_photos(what, root)[0]
     if root is None:
         raise SolarError(f"{what} holds no photos: say with --root where they are.")
-    return Photos(tuple(opened.photos), tuple(Path(root, name) for name in opened.photos))
+    return Photos.in_folder(Path(root), opened.photos)
 
 
 def to_table(found: Sequence[Ranking]) -> Table:

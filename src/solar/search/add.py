@@ -81,10 +81,7 @@ def _wanted(source: str | Path, index: Index, *, new: bool) -> Photos:
     if not new:
         return photos
     known = {photo.path for batch in index.engine.photos() for photo in batch}
-    rows = [row for row, name in enumerate(photos.names) if name not in known]
-    return Photos(
-        tuple(photos.names[row] for row in rows), tuple(photos.places[row] for row in rows)
-    )
+    return photos.take(number for number, name in enumerate(photos.names) if name not in known)
 
 
 def _called_as_in(index: Index, source: Path, photos: Photos) -> Photos:

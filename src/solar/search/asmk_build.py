@@ -154,7 +154,7 @@ def learn_words(
         SolarError: Their features are too few for so many words.
     """
     step = -(-len(photos) // (_TRAINING // 16))
-    some = Photos(photos.names[::step], photos.places[::step])
+    some = photos.take(range(0, len(photos), step))
     sample = Sample(len(some), words, seed)
     finder.look(some, sample, progress)
     return sample.words(finder)

@@ -111,10 +111,9 @@ def folder_sample(
         SolarError: There are fewer than two photos, or the folder cannot be written.
     """
     from solar.images import find_photos
-    from solar.images.sources import Photos
 
     every = find_photos(photos)
-    some = Photos(every.names[:MOST], every.places[:MOST])
+    some = every.take(range(min(MOST, len(every))))
     place = folder.resolve() / f"{photos.resolve().stem}-{_key(some, model)}"
     index = place / "photos.solar"
     count = _index(photos, some, index, model, progress)

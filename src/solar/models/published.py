@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from torch import Tensor
@@ -179,29 +178,13 @@ def _triple(key: str, values: Any) -> tuple[float, float, float]:
     return numbers[0], numbers[1], numbers[2]
 
 
-@dataclass(frozen=True)
-class Guess:
-    """What a file of tensors seems to be, for messages."""
-
-    layout: Layout | None
-    backbone: str | None
-    attention: tuple[int, ...]
-
-    def __str__(self) -> str:
-        if self.layout is None:
-            return "no architecture that solar knows"
-        kinds = {"local": "a SOLAR patch network", "sosnet": "a SOSNet patch network"}
-        what = (
-            kinds.get(self.layout) or f"a {self.backbone or 'retrieval network of unknown trunk'}"
-        )
-        layers = ", ".join(str(layer) for layer in self.attention)
-        return f"{what} with attention after layers {layers}" if layers else what
-
-
-def guess(state: Mapping[str, Tensor]) -> Guess:
-    """What the tensors of a file seem to be."""
+def guess(state: Mapping[str, Tensor]) -> str:
+    """What the tensors of a file seem to be, for messages."""
     layout = layout_of(state)
-    backbone = None
-    if layout not in (None, "local", "sosnet"):
-        backbone = guess_backbone(layout, state)
-    return Guess(layout, backbone, tuple(_attention(state)))
+    if layout is None:
+        return "no architecture that solar knows"
+    kinds = {"local": "a SOLAR patch network", "sosnet": "a SOSNet patch network"}
+    trunk = None if layout in kinds else guess_backbone(layout, state)
+    what = kinds.get(layout) or f"a {trunk or 'retrieval network of unknown trunk'}"
+    layers = ", ".join(str(layer) for layer in _attention(state))
+    return f"{what} with attention after layers {layers}" if layers else what

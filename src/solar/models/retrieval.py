@@ -140,12 +140,6 @@ class RetrievalNet(nn.Module):
                     module.eval()
         return self
 
-    def freeze_backbone(self) -> "RetrievalNet":
-        """Leave only what the paper trains: attention, pooling exponent, whitening."""
-        for name, parameter in self.backbone.named_parameters():
-            parameter.requires_grad_(name.startswith("soa"))
-        return self
-
     def forward(self, images: Tensor) -> Tensor:
         """Describe normalised images at one scale.
 

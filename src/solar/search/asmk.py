@@ -227,14 +227,6 @@ def inverse_frequency(parts: Iterable[Postings], words: int, photos: int) -> Flo
     return np.maximum(np.log(ratio), np.float32(0))
 
 
-def compare(left: Signatures, right: Signatures, dim: int, kernel: Kernel | None = None) -> float:
-    """The similarity of two photos, as at the top of this module; 0 where one has no features."""
-    table = (kernel or Kernel()).table(dim)
-    one = Postings.gather([right], right.bits.shape[1])
-    norms = float(np.sqrt(len(left) * len(right)))
-    return float(one.scores(left, table)[0]) / max(norms, 1.0)
-
-
 def _next_array(file: BinaryIO) -> Any:
     """The next array of a file, memory-mapped."""
     if np.lib.format.read_magic(file) != (1, 0):

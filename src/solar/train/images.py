@@ -1,6 +1,6 @@
 """Photos to squares, cut at random: the same cut for the same key, whatever thread makes it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -18,7 +18,6 @@ from solar.train.retrieval_recipe import Images
 
 Pixels = NDArray[np.uint8]
 Key = tuple[int, ...]
-Cut = Callable[[Image.Image, Key], Pixels]
 
 # What a key is for, so that mining and training cut the same photo differently.
 TRAINING, MINING = 0, 1

@@ -11,8 +11,7 @@ from solar.describe.extractor import Job, Pace, Progress, Settings, describer
 from solar.describe.store import Store, lock
 from solar.errors import SolarError
 from solar.images import Box, Photos, find_photos
-from solar.models import RetrievalNet, fingerprint
-from solar.models import load as load_model
+from solar.models import RetrievalNet, fingerprint, retrieval_model
 from solar.weights import DEFAULT
 
 
@@ -66,9 +65,7 @@ def extract(
         SolarError: Nothing to describe, a store that does not fit, a full disk.
     """
     photos = source if isinstance(source, Photos) else find_photos(source)
-    net = model if isinstance(model, RetrievalNet) else load_model(model)
-    if not isinstance(net, RetrievalNet):
-        raise SolarError(f"{model} describes patches, not photos: choose a retrieval model.")
+    net = retrieval_model(model)
     settings = Settings(
         size or net.config.size,
         net.config.scales if scales is None else tuple(scales),

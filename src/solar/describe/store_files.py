@@ -62,6 +62,11 @@ def make_folder(path: Path) -> None:
         raise SolarError(f"{path} holds other files and no store; choose a new or empty folder.")
 
 
+def is_store(path: str | Path) -> bool:
+    """Whether a path is the folder of a store, finished or not."""
+    return Path(path, MANIFEST).is_file()
+
+
 def read_manifest(path: Path) -> Manifest:
     """What a store says of itself; a SolarError where there is none or it cannot be read."""
     file = path / MANIFEST

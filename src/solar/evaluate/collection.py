@@ -26,7 +26,7 @@ from solar.datasets.revisited import (
 )
 from solar.describe.published import read_vectors
 from solar.describe.store import Store, Vectors
-from solar.describe.store_files import MANIFEST
+from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.evaluate.labelled import evaluate_labels
 from solar.evaluate.ranks import Database
@@ -298,11 +298,6 @@ def needs_model(what: str | Path | None, features: tuple[Features, Features] | N
     return features is None and (what is None or not is_store(what))
 
 
-def is_store(what: str | Path) -> bool:
-    """Whether a path is a store's folder."""
-    return Path(what, MANIFEST).is_file()
-
-
 def _called(what: Features | None, otherwise: str) -> str:
     return os.fspath(what) if isinstance(what, str | Path) else otherwise
 
@@ -331,11 +326,9 @@ def describing(
     """
     if model is None:
         return None
-    from solar.models import RetrievalNet, load
+    from solar.models import retrieval_model
 
-    network = load(os.fspath(model), device=device) if isinstance(model, str | Path) else model
-    if not isinstance(network, RetrievalNet):
-        raise SolarError(f"{model} describes patches, not photos: choose a retrieval model.")
+    network = retrieval_model(model, device=device)
     return Describer(network, size, None if scales is None else tuple(scales), progress)
 
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from solar.datasets.folders import labelled_photos
 from solar.describe.store import Store
+from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.evaluate.collection import (
     Features,
     Opened,
     describing,
-    is_store,
     kept,
     open_collection,
     truth_photos,

@@ -45,6 +45,23 @@ def load(
     return model.to(device or best_device()).eval()
 
 
+def retrieval_model(
+    model: Model | str | Path, *, device: str | torch.device | None = None
+) -> RetrievalNet:
+    """A network that describes photos: the one given, or what `load` makes of a name or file.
+
+    Raises:
+        SolarError: It cannot be loaded, or describes patches.
+    """
+    network = load(model, device=device) if isinstance(model, str | Path) else model
+    if not isinstance(network, RetrievalNet):
+        raise SolarError(
+            f"{network.source or 'The network'} describes patches, not photos: choose a retrieval "
+            "model."
+        )
+    return network
+
+
 def save(model: Model, path: str | Path, *, half: bool = False) -> Path:
     """Write a network as safetensors with its settings inside, all or nothing.
 

@@ -6,11 +6,12 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
 from solar.search import asmk_build
 from solar.search.asmk_index import AsmkIndex
-from solar.search.build import Built, described_photos, details, is_store
+from solar.search.build import Built, described_photos, details
 from solar.search.index import Address, Index
 
 if TYPE_CHECKING:

@@ -26,14 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
-from solar.files import sync_folder
+from solar.files import file_digest, sync_folder
 from solar.search.asmk import Kernel, Postings, Signatures, inverse_frequency
 from solar.search.audit import row_problems
 from solar.search.catalogue import Catalogue, Part, Version, View
 from solar.search.codebook import Codebook, Floats
 from solar.search.engine import Engine, Hit, Made, Photo, Vectors, Where
 from solar.search.exact import Rows
-from solar.search.writer import check_names, drop_photos, file_sha256, make_folder
+from solar.search.writer import check_names, drop_photos, make_folder
 
 CODEBOOK = "codebook.safetensors"
 KIND = "asmk"
@@ -64,7 +64,7 @@ def create(
         if view.made() is not None:
             raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")
         codebook.save(folder / CODEBOOK)
-        known = {**made.settings, "codebook": file_sha256(folder / CODEBOOK)}
+        known = {**made.settings, "codebook": file_digest(folder / CODEBOOK)}
         made = replace(made, settings=known)
         view.begin(made, KIND)
         view.set_version(Version())
@@ -206,7 +206,7 @@ class AsmkEngine:
                     f"{self.folder / name} is missing or damaged: restore it or build again."
                     for name, digest in files.items()
                     if not (self.folder / name).exists()
-                    or file_sha256(self.folder / name) != digest
+                    or file_digest(self.folder / name) != digest
                 ),
             ]
 
@@ -313,7 +313,7 @@ class _Writer:
             file.flush()
             os.fsync(file.fileno())
         sync_folder(self._folder)
-        return Part(path.name, len(postings.counts), file_sha256(path))
+        return Part(path.name, len(postings.counts), file_digest(path))
 
     def _commit(self, rows: int, photos: int, parts: Sequence[Part]) -> None:
         number = self._version.number + 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from PIL import ExifTags, Image
 
 from solar.describe.store import Store
-from solar.describe.store_files import MANIFEST
+from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
 from solar.search.engine import NoIndexError, Photo
@@ -171,11 +171,6 @@ def described_photos(
     yield described, photos
     if not keep:
         shutil.rmtree(place, ignore_errors=True)
-
-
-def is_store(source: str | Path) -> bool:
-    """Whether a source is a folder of descriptors, not of photos."""
-    return (Path(source) / MANIFEST).is_file()
 
 
 def details(store: Store, photos: Photos | None, metadata: str | Path | None) -> list[Photo]:

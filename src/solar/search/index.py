@@ -378,14 +378,12 @@ class Index:
         return features
 
     def _load_model(self) -> RetrievalNet:
-        from solar.models import RetrievalNet, fingerprint, load
+        from solar.models import fingerprint, retrieval_model
 
         model = self._given if self._given is not None else self.made.model
         if not model:
             raise SolarError("The index does not name its model: pass the one that describes.")
-        network = load(model) if isinstance(model, str) else model
-        if not isinstance(network, RetrievalNet):
-            raise SolarError(f"{model} describes patches, not photos: choose a retrieval model.")
+        network = retrieval_model(model)
         if self.made.fingerprint and fingerprint(network) != self.made.fingerprint:
             raise SolarError(
                 f"The index was made with another model ({self.made.model or 'unnamed'}): "

@@ -108,7 +108,11 @@ def named_photos(root: str | Path) -> Callable[[str], Path | bytes | None]:
     if Path(root).is_dir():  # which is not searched: it may hold millions
 
         def in_folder(name: str) -> Path | None:
-            path = Path(root, name)
+            # Names may be a stranger's, with an index: they must not lead out of the folder.
+            inside = os.path.normpath(name)
+            if Path(inside).is_absolute() or Path(inside).parts[:1] == ("..",):
+                return None
+            path = Path(root, inside)
             return path if path.is_file() else None
 
         return in_folder

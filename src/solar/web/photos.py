@@ -9,16 +9,17 @@ import io
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.images import image_size, load, named_photos
+from solar.images import image_size, load
 from solar.search import Index
 from solar.search.engine import Photo
+from solar.show.rankings import photo_finder
 from solar.web.kept import Kept
 from solar.web.problems import WebError
 
@@ -69,7 +70,7 @@ class Collection:
     ) -> None:
         self.index = index
         self.root = index.made.root if root is None else root
-        self._find = finder(self.root)
+        self._find = photo_finder(self.root)
         self._photos: list[Photo] = []
         self._numbers: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -163,25 +164,6 @@ class Collection:
 def version_of(name: str) -> str:
     """A few letters that differ from photo to photo, so that browsers keep no wrong picture."""
     return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:8]
-
-
-def finder(root: str | Path | None) -> Callable[[str], Path | bytes | None]:
-    """How to get an indexed photo by its name; None for one that is not there any more."""
-    if root is None:
-        return lambda name: None
-    try:
-        find = named_photos(root)
-    except SolarError:
-        return lambda name: None
-    if not Path(root).is_dir():
-        return find
-
-    def inside(name: str) -> Path | bytes | None:
-        # An index may come from a stranger: its names must not lead out of the folder.
-        path = PurePosixPath(name)
-        return None if path.is_absolute() or ".." in path.parts else find(name)
-
-    return inside
 
 
 class Uploads:

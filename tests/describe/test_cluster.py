@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from solar.describe import Pace, extract
-from solar.describe.extractor import Progress
+from solar.describe.pipeline import Progress
 from solar.errors import SolarError
 from solar.models import RetrievalNet
 

@@ -274,7 +274,7 @@ def test_what_a_step_sees_has_the_landmarks_that_were_asked_for(
 
     wanted = contrasting(photos, teacher)
     packs = pack([photos], 96, cache="none")
-    draw = work.Draw(Order(packs, {}, wanted.batch, 0), packs, wanted)
+    draw = work.OrderWithLandmarks(Order(packs, {}, wanted.batch, 0), packs, wanted)
     numbers, shown = draw(5), draw.shown(5)
     assert len(numbers) == 16
     assert numbers.tolist() == sorted(numbers.tolist()) == draw(5).tolist()

@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from solar.describe.extractor import Describer, Job, Progress, Settings, describer
+from solar.describe.pipeline import Describer, Job, Progress, Settings, describer
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.models import RetrievalNet, fingerprint

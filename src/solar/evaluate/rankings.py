@@ -16,9 +16,9 @@ from solar.errors import SolarError
 from solar.evaluate.collection import (
     Features,
     Opened,
-    describing,
-    kept,
     open_collection,
+    store_maker,
+    stores_folder,
     truth_photos,
 )
 from solar.evaluate.metrics import Numbers
@@ -109,12 +109,12 @@ def rankings(
         SolarError: There is no such query or protocol, a photo is missing, or the set cannot be
             evaluated.
     """
-    with kept(cache) as folder:
+    with stores_folder(cache) as folder:
         sets, found = {}, {}
         for name, model in models.items():
             sets[name] = open_collection(
                 what,
-                describing(model, size, scales, device=device, progress=progress),
+                store_maker(model, size, scales, device=device, progress=progress),
                 folder,
                 root=root,
                 ground_truth=ground_truth,

@@ -15,7 +15,7 @@ from solar.search.build import Built, described_photos, details
 from solar.search.index import Address, Index
 
 if TYPE_CHECKING:
-    from solar.describe.extractor import Progress
+    from solar.describe.pipeline import Progress
 
 # Of the settings that an index remembers, those that new photos must be described with.
 _DESCRIBING = ("size", "scales", "orient", "mode", "backend")

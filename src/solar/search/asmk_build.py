@@ -35,7 +35,7 @@ from solar.search.codebook import (
 from solar.search.engine import Made
 
 if TYPE_CHECKING:
-    from solar.describe.extractor import Progress
+    from solar.describe.pipeline import Progress
     from solar.models import PatchNet
 
 KEYPOINTS, SIZE = 1000, 1024

@@ -22,7 +22,7 @@ from solar.search.index import Address, Index
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
-    from solar.describe.extractor import Progress
+    from solar.describe.pipeline import Progress
 
 # A killed run describes its unfinished shard again: minutes on a GPU, but an hour on a laptop,
 # whose collections are small.

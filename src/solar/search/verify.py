@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from solar.describe.local import Frames, LocalFeatures, local_features, local_model
-from solar.describe.local_cache import LocalCache, forget_others, kept
+from solar.describe.local_cache import LocalCache, count_kept, forget_others
 from solar.errors import SolarError
 from solar.images import named_photos
 from solar.images.opencv import opencv
@@ -221,7 +221,7 @@ def kept_features(engine: Engine) -> dict[str, int]:
     folder = own_folder(engine)
     if folder is None:
         return {}
-    count, total = kept(folder)
+    count, total = count_kept(folder)
     return {"local_features": count, "bytes_of_local_features": total}
 
 

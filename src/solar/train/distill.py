@@ -21,11 +21,11 @@ from solar.train.distill_recipe import DistillRecipe
 from solar.train.ema import Average
 from solar.train.imitation import Distances, Imitator, distances
 from solar.train.progress import Bar
+from solar.train.random_state import capture_random, restore_random, seed_everything
 from solar.train.recipe import read_recipe
 from solar.train.retrieval_recipe import Validation
 from solar.train.run import Run
 from solar.train.schedule import set_learning_rate
-from solar.train.state import capture_random, restore_random, seed_everything
 from solar.train.teacher import Teacher, load_teacher
 from solar.train.validate import Labelled, open_labelled, validate
 
@@ -124,7 +124,7 @@ class _Course:
         self.optimiser = _optimiser(recipe, imitator, device)
         self.average = Average(imitator, recipe.ema)
         self.order = Order(packs, recipe.data.repeat, recipe.batch, recipe.seed)
-        self.draw = Draw(self.order, packs, recipe)
+        self.draw = OrderWithLandmarks(self.order, packs, recipe)
         self.step, self.best = 0, float("-inf")
         self.last: dict[str, float] = {}
         self.labelled: Labelled | None = None
@@ -312,7 +312,7 @@ def views(
     return torch.cat(changed)
 
 
-class Draw:
+class OrderWithLandmarks:
     """Which photos a step sees, and what they show.
 
     Args:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from solar.describe.extractor import ahead, decoders_for, prefetched
+from solar.describe.pipeline import ahead, decoders_for, prefetched
 from solar.errors import SolarError
 from solar.images import Photos, read_image
 from solar.train.retrieval_recipe import Images

@@ -20,10 +20,10 @@ from solar.train.patch_data import Validate, open_source, open_validation
 from solar.train.patch_recipe import Compute, Optimiser, PatchRecipe
 from solar.train.patch_sources import PatchSource
 from solar.train.progress import Bar
+from solar.train.random_state import capture_random, restore_random, seed_everything
 from solar.train.recipe import read_recipe
 from solar.train.run import Run, State
 from solar.train.schedule import set_learning_rate
-from solar.train.state import capture_random, restore_random, seed_everything
 
 
 def train(

@@ -27,11 +27,11 @@ from solar.train.network import (
 )
 from solar.train.objective import Health, Terms, check_finite, objective
 from solar.train.progress import Bar
+from solar.train.random_state import capture_random, restore_random, seed_everything
 from solar.train.recipe import read_recipe
 from solar.train.retrieval_recipe import RetrievalRecipe
 from solar.train.run import Run, State
 from solar.train.schedule import set_learning_rate
-from solar.train.state import capture_random, restore_random, seed_everything
 from solar.train.trainee import Trainee
 from solar.train.tuples import (
     contact_sheet,

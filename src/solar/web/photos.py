@@ -20,7 +20,7 @@ from solar.images import image_size, load
 from solar.search import Index
 from solar.search.engine import Photo
 from solar.show.rankings import photo_finder
-from solar.web.kept import Kept
+from solar.web.cache import Cache
 from solar.web.problems import WebError
 
 LARGEST = 1600
@@ -170,7 +170,7 @@ class Uploads:
     """Photos that visitors search with, in memory, the oldest forgotten first."""
 
     def __init__(self, budget: int, most: int = 1000) -> None:
-        self._kept: Kept[str, Seen] = Kept(budget, lambda seen: len(seen.source), most)  # type: ignore[arg-type]
+        self._kept: Cache[str, Seen] = Cache(budget, lambda seen: len(seen.source), most)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self._kept)

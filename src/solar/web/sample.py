@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from solar.errors import SolarError
 
 if TYPE_CHECKING:
-    from solar.describe.extractor import Progress
+    from solar.describe.pipeline import Progress
     from solar.images import Photos
     from solar.models import RetrievalNet
     from solar.search import Hit

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 from solar.images import Box
 from solar.search import Condition, Hit, Index, Where
 from solar.search.engine import Vectors
+from solar.web.cache import Cache
 from solar.web.eyes import Eye
-from solar.web.kept import Kept
 from solar.web.photos import Collection, Seen
 from solar.web.work import NetworkThread, Threads
 
@@ -99,10 +99,10 @@ class Searcher:
         self._collection, self._network = collection, network
         self._threads, self._slow = threads, slow
         self._verifier = verifier
-        self._vectors: Kept[object, tuple[Vectors, float]] = Kept(
+        self._vectors: Cache[object, tuple[Vectors, float]] = Cache(
             16 * 2**20, lambda pair: pair[0].nbytes + 200
         )
-        self._rankings: Kept[object, tuple[Sequence[Hit], float]] = Kept(
+        self._rankings: Cache[object, tuple[Sequence[Hit], float]] = Cache(
             32 * 2**20, lambda pair: _HIT_BYTES * (len(pair[0]) + 1)
         )
 

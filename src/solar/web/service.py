@@ -15,8 +15,8 @@ from solar.search.asmk_engine import need_vectors
 from solar.web import schemas
 from solar.web.access import Keys
 from solar.web.adding import Adder
+from solar.web.cache import Cache
 from solar.web.eyes import Eye
-from solar.web.kept import Kept
 from solar.web.looking import Attention, Explorer, Matching
 from solar.web.metrics import Metrics
 from solar.web.photos import (
@@ -87,7 +87,7 @@ class Service:
             changed=self.searcher.forget,
         )
         self._made_verifier: Verifier | None = None
-        self._pictures: Kept[tuple[str, str, int], bytes] = Kept(settings.picture_bytes, len)
+        self._pictures: Cache[tuple[str, str, int], bytes] = Cache(settings.picture_bytes, len)
         self._gauges()
 
     async def open(self) -> None:

@@ -8,11 +8,11 @@ any run that finishes a store finishes the same one.
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -51,6 +51,28 @@ class Settings:
     mode: Literal["exact", "fast"] = "exact"
     device: str = "cpu"
     backend: str = "torch"
+
+    @classmethod
+    def of(
+        cls,
+        net: RetrievalNet,
+        *,
+        size: int | None = None,
+        scales: Sequence[float] | None = None,
+        device: str | None = None,
+        **others: Any,
+    ) -> "Settings":
+        """Settings for a network, with its own size, scales and device where none are given."""
+        return cls(
+            size or net.config.size,
+            net.config.scales if scales is None else tuple(scales),
+            device=torch.device(device or net.device).type,
+            **others,
+        )
+
+    def recorded(self, boxes: Mapping[str, Box]) -> dict[str, Any]:
+        """What a store remembers of these settings, and of the parts of photos described."""
+        return {**asdict(self), "boxes": {name: list(box) for name, box in boxes.items()}}
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ def _fetch_from_any(
 ) -> None:
     """Try the mirrors in turn until one has delivered."""
     reason = "no address is known for it"
-    with bar(destination.name, progress) as report:
+    with bar(destination.name, shown=progress) as report:
         job = _Job(destination, sha256 or _recorded(destination), report, elsewhere)
         for url in candidates:
             try:
@@ -399,9 +399,9 @@ def _megabytes(size: int) -> str:
 
 
 @contextmanager
-def bar(name: str, progress: bool) -> Iterator[Report]:
+def bar(name: str, *, shown: bool) -> Iterator[Report]:
     """A progress bar over bytes on standard error; it stays silent where that is no terminal."""
-    if not progress:
+    if not shown:
         yield lambda done, total: None
         return
     from rich import progress as rich

@@ -200,7 +200,9 @@ class Postings:
     def write(self, file: BinaryIO) -> None:
         """Write the arrays one after the other, as .npy files are."""
         for array in (self.bits, self.starts, self.words, self.photos, self.counts):
-            np.lib.format.write_array(file, np.ascontiguousarray(array), (1, 0), False)
+            np.lib.format.write_array(
+                file, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False
+            )
 
     @classmethod
     def mapped(cls, path: Path) -> Postings:

@@ -237,13 +237,14 @@ class Finder:
         for number, features in self.walk(photos):
             if isinstance(features, SolarError):
                 seen.failures[photos.names[number]] = str(features)
+                described, failed = 0, 1
             else:
                 seen.described += 1
+                described, failed = 1, 0
                 if sample:
                     sample.take(number, features.descriptors)
             if progress:
-                bad = isinstance(features, SolarError)
-                progress(int(not bad), int(bad))
+                progress(described, failed)
         return seen
 
     def signatures(

@@ -162,18 +162,18 @@ class AsmkEngine:
         Raises:
             SolarError: Another writer is at work, or the disk is full.
         """
-        with self._catalogue.writing() as view:
-            return _Writer(self.folder, view, self.codebook.blocks).add(batches)
+        with self._writing() as writer:
+            return writer.add(batches)
 
     def remove(self, paths: Sequence[str]) -> int:
         """Remove photos, all at once; a SolarError names the first that is not indexed."""
-        with self._catalogue.writing() as view:
-            return _Writer(self.folder, view, self.codebook.blocks).remove(paths)
+        with self._writing() as writer:
+            return writer.remove(paths)
 
     def compact(self) -> None:
         """Put small inverted files together, without removed photos."""
-        with self._catalogue.writing() as view:
-            _Writer(self.folder, view, self.codebook.blocks).compact()
+        with self._writing() as writer:
+            writer.compact()
 
     def info(self) -> dict[str, Any]:
         """Facts to print."""
@@ -228,6 +228,11 @@ class AsmkEngine:
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> NoReturn:
         """Refused: there are no vectors."""
         raise no_vectors()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[_Writer]:
+        with self._catalogue.writing() as view:
+            yield _Writer(self.folder, view, self.codebook.blocks)
 
     def _state(self, view: View, version: Version) -> _State:
         state = self._latest

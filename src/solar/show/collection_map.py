@@ -92,19 +92,18 @@ def map_collection(
     return _arrange(pieces, len(array), seed, method or choose_method(len(array))[0])
 
 
-def map_index(index: Index, *, seed: int = 0, refresh: bool = False) -> CollectionMap:
+def map_index(index: Index, *, seed: int = 0) -> CollectionMap:
     """Arrange all photos of an index; one in a folder keeps the map until its photos change.
 
     Args:
         index: An open index.
         seed: Another seed gives another map.
-        refresh: Do not read a map that was kept.
     """
     method = choose_method(len(index))[0]
     file = key = None
     if (folder := getattr(index.engine, "folder", None)) is not None:
         file, key = Path(folder) / CACHE, f"{index.info()['version']} {seed} {method}"
-        kept = None if refresh else _read(file, key)
+        kept = _read(file, key)
         if kept is not None:
             return kept
     paths: list[str] = []

@@ -208,14 +208,7 @@ def _value(kind: Any, value: Any, where: str, key: str) -> Any:
             return value
         raise _wrong(where, key, value, "one of " + ", ".join(str(choice) for choice in inner))
     if origin is tuple:
-        if inner == (str, ...) and isinstance(value, str):
-            value = [value]  # data.source=photos means the list of it
-        if not isinstance(value, list | tuple):
-            raise _wrong(where, key, value, "a list")
-        if inner[-1] is not Ellipsis and len(value) != len(inner):
-            raise _wrong(where, key, value, f"a list of {len(inner)}")
-        kinds = [inner[0]] * len(value) if inner[-1] is Ellipsis else inner
-        return tuple(_value(k, item, where, key) for k, item in zip(kinds, value, strict=True))
+        return _tuple(inner, value, where, key)
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
             raise _wrong(where, key, value, "key: value pairs")
@@ -251,6 +244,19 @@ def _dataclass(kind: Any, value: Any, where: str, key: str) -> Any:
         return kind(**settings)
     except SolarError as error:
         raise SolarError(f"{where}: {error}") from error
+
+
+def _tuple(kinds: Sequence[Any], value: Any, where: str, key: str) -> tuple[Any, ...]:
+    """A list whose items are of these kinds; of one kind where `...` follows it."""
+    if kinds == (str, ...) and isinstance(value, str):
+        value = [value]  # data.source=photos means the list of it
+    if not isinstance(value, list | tuple):
+        raise _wrong(where, key, value, "a list")
+    if kinds[-1] is Ellipsis:
+        kinds = [kinds[0]] * len(value)
+    if len(value) != len(kinds):
+        raise _wrong(where, key, value, f"a list of {len(kinds)}")
+    return tuple(_value(kind, item, where, key) for kind, item in zip(kinds, value, strict=True))
 
 
 def _over(make_default: Any, value: Any) -> Any:

@@ -122,7 +122,7 @@ class Adder:
                 await self._add(job, names, range(len(names))[start : start + _PIECE], waiting)
         finally:
             job.state = "done"
-            await asyncio.to_thread(shutil.rmtree, waiting, True)
+            await asyncio.to_thread(shutil.rmtree, waiting, ignore_errors=True)
 
     async def _add(self, job: Job, names: Sequence[str], numbers: range, waiting: Path) -> None:
         """Describe some photos and index them at once."""

@@ -128,21 +128,21 @@ class Searcher:
         plain = {hit.path: rank for rank, hit in enumerate(hits, 1)}
         verify = wanted.verify and self._verifier is not None
         last: Stage = "verify" if verify else "expand" if wanted.expand else "search"
-        yield Ranking("search", hits, dict(seconds), plain, last == "search")
+        yield Ranking("search", hits, dict(seconds), plain, complete=last == "search")
         if wanted.expand:
             method = wanted.expand
             hits, took = await self._kept(
                 wanted, method, lambda: self._find(wanted, vector, method)
             )
             seconds["expand"] = took
-            yield Ranking("expand", hits, dict(seconds), plain, last == "expand")
+            yield Ranking("expand", hits, dict(seconds), plain, complete=last == "expand")
         if verify:
             found = hits
             hits, took = await self._kept(
                 wanted, f"{wanted.expand}{_VERIFIED}", lambda: self._verify(wanted, found)
             )
             seconds["verify"] = took
-            yield Ranking("verify", hits, dict(seconds), plain, True)
+            yield Ranking("verify", hits, dict(seconds), plain, complete=True)
 
     async def vector(self, seen: Seen, eye: Eye, box: Box | None) -> tuple[Vectors, float]:
         """The vector of a photo or a part of it, and the seconds it took."""

@@ -8,7 +8,6 @@ anyway, so that finding a landmark again takes more than a colour histogram.
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +18,7 @@ from PIL import Image
 from solar.datasets.toy_drawing.photo import render
 from solar.datasets.toy_drawing.world import Building, Colour, Occluder, Scene, Tower
 from solar.errors import SolarError
+from solar.files import replacing
 
 T = TypeVar("T")
 
@@ -182,7 +182,7 @@ def scene(identity: int, view: int, *, seed: int = 0) -> Scene:
 def landmark(
     identity: int, view: int, *, size: tuple[int, int] = (320, 240), seed: int = 0
 ) -> Image.Image:
-    """Photographs a toy landmark.
+    """Photograph a toy landmark.
 
     Args:
         identity: Which building; the same number is always the same building.
@@ -212,7 +212,7 @@ def write(
     folder: Path, *, landmarks: int = 8, views: int = 6, size: tuple[int, int] = (320, 240),
     seed: int = 0, first: int = 0, distractors: int = 0,
 ) -> list[Path]:  # fmt: skip
-    """Writes photos as `landmark-003/view-002.jpg`, and `distractors/photo-004.jpg`.
+    """Write photos as `landmark-003/view-002.jpg`, and `distractors/photo-004.jpg`.
 
     Args:
         folder: Where; made if it does not exist. Files that already hold the same photo are kept
@@ -248,23 +248,19 @@ def write(
         photo = landmark(identity, view, size=size, seed=seed)
         encoded = io.BytesIO()
         photo.save(encoded, "JPEG", quality=scene(identity, view, seed=seed).quality)
-        try:
-            _replace(path, encoded.getvalue())
-        except OSError as error:
-            raise SolarError(
-                f"Cannot write {path} ({error.strerror}): choose a folder you may write to."
-            ) from error
+        _replace(path, encoded.getvalue())
     return [path for path, _, _ in plan]
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Makes `path` hold `content`; a reader sees the old file or the new one, never a part."""
+    """Make `path` hold `content`, unless it does."""
     if path.is_file() and path.read_bytes() == content:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SolarError(
+            f"Cannot write {path} ({error.strerror}): choose a folder you may write to."
+        ) from error
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)

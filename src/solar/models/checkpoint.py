@@ -1,5 +1,6 @@
 """Networks to files and back: our safetensors, and every published format."""
 
+import _codecs
 import hashlib
 import json
 import re
@@ -7,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -319,10 +321,6 @@ def _read_pickle_safely(path: Path) -> Any:
 
 def _numpy_arrays() -> list[Any]:
     """What a pickle needs to rebuild a numpy array: GeM files carry their whitenings so."""
-    import _codecs
-
-    import numpy as np
-
     multiarray = np._core.multiarray  # type: ignore[attr-defined]
     rebuild, scalar = multiarray._reconstruct, multiarray.scalar
     dtypes = [np.dtypes.Float32DType, np.dtypes.Float64DType, np.dtypes.Int64DType]

@@ -165,7 +165,7 @@ def _bundled(name: str) -> Published:
         reported=known["figures"],
         source=f"measured by {known['command']}",
         bundled=True,
-        **{field: known[field] for field in kept},
+        **{fact: known[fact] for fact in kept},
     )
 
 

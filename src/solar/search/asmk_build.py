@@ -33,12 +33,13 @@ from solar.search.codebook import (
     train_codebook,
 )
 from solar.search.engine import Made
+from solar.search.verify import VerifySettings
 
 if TYPE_CHECKING:
     from solar.describe.pipeline import Progress
     from solar.models import PatchNet
 
-KEYPOINTS, SIZE = 1000, 1024
+KEYPOINTS, SIZE = VerifySettings.keypoints, VerifySettings.size
 """As geometric verification has them, so that the two can share what they found."""
 
 _BATCH = 64

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.errors import SolarError
+from solar.files import replacing
 
 if TYPE_CHECKING:
     from solar.search import Index
@@ -229,8 +230,6 @@ def _read(file: Path, key: str) -> CollectionMap | None:
 
 
 def _write(file: Path, key: str, found: CollectionMap) -> None:
-    from solar.files import replacing
-
     facts = json.dumps({"key": key, "method": found.method, "paths": found.paths}).encode()
     # A map can be made again, so an index that cannot be written to is none the worse.
     with contextlib.suppress(SolarError), replacing(file) as part, part.open("wb") as opened:

@@ -1,6 +1,5 @@
 """Training a patch network: one step after the other, on pairs from any source."""
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -15,6 +14,7 @@ from solar.errors import SolarError
 from solar.losses import PatchLoss
 from solar.models import PatchNet, save
 from solar.models.inference import best_device
+from solar.train.distributed import started_processes
 from solar.train.ema import Average
 from solar.train.patch_data import Validate, open_source, open_validation
 from solar.train.patch_recipe import Compute, Optimiser, PatchRecipe
@@ -35,7 +35,7 @@ def train(
     progress: bool = False,
 ) -> dict[str, Any]:
     """Train as a recipe says; arguments and result as for `solar.train`."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if started_processes() > 1:
         raise SolarError("A patch network trains in one process: start it without torchrun.")
     recipe = read_recipe(PatchRecipe, path, overrides)
     with Run.open(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from solar.errors import SolarError
+from solar.files import replacing
 
 R = TypeVar("R")
 
@@ -68,8 +69,6 @@ def to_dict(recipe: Any) -> dict[str, Any]:
 
 def write_recipe(recipe: Any, path: str | Path) -> None:
     """Write every setting of a recipe as YAML that `read_recipe` reads back, all or nothing."""
-    from solar.files import replacing
-
     text = _yaml().safe_dump(to_dict(recipe), sort_keys=False, allow_unicode=True)
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -12,9 +12,11 @@ import shutil
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 from PIL import Image
 
 from solar.errors import SolarError
@@ -157,8 +159,6 @@ class Adder:
         return Photo(path, width, height, taken=taken_at(data)), vector
 
     async def _index(self, photos: Sequence[Photo], vectors: Sequence[Vectors]) -> None:
-        import numpy as np
-
         index = self._collection.index
         for attempt in range(_ATTEMPTS):
             try:
@@ -196,8 +196,6 @@ def _read(file: Path, most: int) -> bytes:
 
 def _store(data: bytes, folder: Path) -> str:
     """Write a photo under a new name, and give that name as the index will know it."""
-    from io import BytesIO
-
     with Image.open(BytesIO(data)) as image:
         kind = {"JPEG": "jpg", "MPO": "jpg"}.get(
             image.format or "", (image.format or "img").lower()

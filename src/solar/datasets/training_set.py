@@ -173,7 +173,11 @@ class TrainingSet:
         return self.of_landmarks(np.flatnonzero(~mine)), self.of_landmarks(np.flatnonzero(mine))
 
     def held_out(self, fraction: float, *, seed: int = 0) -> list[str]:
-        """Names of the landmarks that `split` holds out."""
+        """Names of the landmarks that `split` holds out.
+
+        Raises:
+            SolarError: As for `split`.
+        """
         asking = np.unique(self.landmarks[self.queries])
         names = sorted(self.labels[landmark] for landmark in asking.tolist())
         if not 0 < fraction < 1:
@@ -239,7 +243,16 @@ def checked(found: TrainingSet, source: object) -> TrainingSet:
 
 
 def present(found: TrainingSet, source: object, missing: str) -> TrainingSet:
-    """The set without photos that are not there, or an error that counts them."""
+    """The set without photos that are not there.
+
+    Args:
+        found: As it was read.
+        source: Where it is from, for the complaint.
+        missing: `drop`, or `refuse` to go on without them.
+
+    Raises:
+        SolarError: Photos are missing and not to be dropped, or nothing to learn from is left.
+    """
     here = np.array(
         [not isinstance(place, Path) or place.is_file() for place in found.photos.places]
     )

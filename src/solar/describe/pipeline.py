@@ -112,6 +112,9 @@ def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = Non
         net: The network.
         settings: Device, backend and scales.
         photos: What int8 takes its ranges from.
+
+    Raises:
+        SolarError: There is no CUDA device, or the backend cannot be had.
     """
     from solar.describe.precision import FastNet
 

@@ -52,7 +52,11 @@ class Header:
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder of a store, refusing one that holds anything else."""
+    """Make the folder of a store, refusing one that holds anything else.
+
+    Raises:
+        SolarError: It holds other files, or cannot be written.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
         others = [f for f in path.iterdir() if not TEMPORARY.fullmatch(f.name)]

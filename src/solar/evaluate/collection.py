@@ -204,7 +204,11 @@ def open_collection(
 def find_truth(
     what: str | Path, root: str | Path | None, ground_truth: str | Path | None
 ) -> GroundTruth | None:
-    """The ground truth of a set; None for labelled photos, which need none."""
+    """The ground truth of a set; None for labelled photos, which need none.
+
+    Raises:
+        SolarError: Nobody says where a named set is, or its file cannot be read.
+    """
     name = os.fspath(what)
     if name in SIZES:
         if ground_truth is None and root is None:

@@ -141,7 +141,11 @@ def fingerprint(model: Model) -> str:
 
 
 def to_published(model: Model) -> dict[str, Any]:
-    """A network as the published code saves it, for `torch.save`."""
+    """A network as the published code saves it, for `torch.save`.
+
+    Raises:
+        SolarError: It has layers that the published format has no place for.
+    """
     layout: Layout
     if isinstance(model, PatchNet):
         layout = "local"

@@ -88,7 +88,11 @@ def layout_of(names: Iterable[str]) -> Layout | None:
 def retrieval_config(
     layout: Layout, meta: Mapping[str, Any], state: Mapping[str, Tensor]
 ) -> RetrievalConfig:
-    """Settings of a published network: its meta entry, and its tensors where that is silent."""
+    """Settings of a published network: its meta entry, and its tensors where that is silent.
+
+    Raises:
+        SolarError: The trunk is unknown, or a setting makes no sense.
+    """
     backbone = meta.get("architecture") or guess_backbone(layout, state)
     if backbone is None:
         raise SolarError(

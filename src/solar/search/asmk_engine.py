@@ -266,7 +266,11 @@ class _Writer:
         view.afterwards.append(self._sweep)
 
     def add(self, batches: Iterable[Described]) -> int:
-        """Put photos into inverted files of their own, away from older ones of that path."""
+        """Put photos into inverted files of their own, away from older ones of that path.
+
+        Raises:
+            SolarError: Two photos share a path, or a path is no text.
+        """
         rows, given, replaced = self._version.rows, 0, 0
         parts = list(self._version.sketch)
         waiting: list[Signatures] = []

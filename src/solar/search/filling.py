@@ -32,7 +32,11 @@ def made_of(source: object) -> Made | None:
 def batches(
     source: Store | npt.ArrayLike, photos: Sequence[str | Photo] | None
 ) -> Iterator[tuple[list[Photo], Vectors]]:
-    """Photos and their vectors in pieces; a store is never read into memory whole."""
+    """Photos and their vectors in pieces; a store is never read into memory whole.
+
+    Raises:
+        SolarError: There are not as many photos as vectors.
+    """
     if knows_its_photos(source):
         pairs = zip(source.names, source.sizes.tolist(), strict=True)
         known: Sequence[str | Photo] = photos or [Photo(name, *size) for name, size in pairs]

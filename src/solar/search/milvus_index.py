@@ -116,7 +116,11 @@ class MilvusEngine:
         return int(row["count(*)"])
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
-        """The k best photos that satisfy `where`, for each of the queries (n, dim)."""
+        """The k best photos that satisfy `where`, for each of the queries (n, dim).
+
+        Raises:
+            SolarError: Milvus cannot find so many at a time, or no server answers.
+        """
         if k > _MOST:
             raise SolarError(f"Milvus finds at most {_MOST} photos at a time, not {k}.")
         found: list[list[Hit]] = []
@@ -151,7 +155,11 @@ class MilvusEngine:
             yield [_photo(row) for row in batch]
 
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
-        """Add photos or replace those of the same path, piece by piece; repeating it is safe."""
+        """Add photos or replace those of the same path, piece by piece; repeating it is safe.
+
+        Raises:
+            SolarError: No server answers, or vectors do not fit; some may have been written before.
+        """
         given = 0
         try:
             for count in self._put(batches):

@@ -27,7 +27,11 @@ _TAIL = 8192
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of an index, refusing one that holds anything else."""
+    """Make the folder of an index, refusing one that holds anything else.
+
+    Raises:
+        SolarError: It holds other files, or cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         others = {file.name for file in folder.iterdir()} - {LOCK}

@@ -34,7 +34,11 @@ def train(
     resume: bool = False,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Train as a recipe says; arguments and result as for `solar.train`."""
+    """Train as a recipe says; arguments and result as for `solar.train`.
+
+    Raises:
+        SolarError: As for `solar.train`, or `torchrun` has started several processes.
+    """
     if started_processes() > 1:
         raise SolarError("A patch network trains in one process: start it without torchrun.")
     recipe = read_recipe(PatchRecipe, path, overrides)

@@ -32,7 +32,11 @@ def read_recipe(cls: type[R], path: str | Path, overrides: Sequence[str] = ()) -
 
 
 def read_settings(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Read a recipe as nested dicts: what it extends, then itself, then the overrides."""
+    """Read a recipe as nested dicts: what it extends, then itself, then the overrides.
+
+    Raises:
+        SolarError: There is no such file, it is no YAML, or an override is no key=value.
+    """
     settings = _read_chain(_found(Path(path)), ())
     for override in overrides:
         key, sign, value = override.partition("=")
@@ -50,6 +54,9 @@ def build(cls: type[R], settings: Mapping[str, Any], where: str) -> R:
         cls: As for `read_recipe`.
         settings: What `read_settings` or `to_dict` gave.
         where: What to call these settings when something is wrong with them.
+
+    Raises:
+        SolarError: A key is unknown or missing, or a value is of the wrong kind.
     """
     given = dict(settings)
     if "task" not in {field.name for field in _fields(cls)}:

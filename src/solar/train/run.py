@@ -257,7 +257,11 @@ def environment() -> dict[str, Any]:
 
 
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
-    """Every line of a run's `metrics.jsonl`; a last line that was cut short is left out."""
+    """Every line of a run's `metrics.jsonl`; a last line that was cut short is left out.
+
+    Raises:
+        SolarError: The folder holds no run.
+    """
     path = Path(folder) / "metrics.jsonl"
     if not path.exists():
         raise SolarError(f"{folder} holds no run: there is no metrics.jsonl.")

@@ -107,7 +107,11 @@ class Adder:
         return identity
 
     def job(self, identity: str) -> Job:
-        """How far a job is."""
+        """How far a job is.
+
+        Raises:
+            WebError: There is no such job, or it was long ago.
+        """
         if identity not in self._jobs:
             raise WebError(404, "There is no such job.")
         return self._jobs[identity]

@@ -95,7 +95,11 @@ class Collection:
         return self.labelled and self._flat
 
     def photo(self, number: int) -> Photo:
-        """What is known of a photo; its size may not be."""
+        """What is known of a photo; its size may not be.
+
+        Raises:
+            WebError: There is no such number.
+        """
         if not 0 <= number < len(self._photos):
             raise WebError(404, f"There is no photo {number}: the last one is {len(self) - 1}.")
         return self._photos[number]

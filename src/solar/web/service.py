@@ -110,7 +110,11 @@ class Service:
     # What visitors name
 
     def eye(self, name: str | None) -> Eye:
-        """The model of a name, or the first."""
+        """The model of a name, or the first.
+
+        Raises:
+            WebError: No model is called so.
+        """
         if name is None:
             return next(iter(self.eyes.values()))
         if name not in self.eyes:
@@ -221,7 +225,11 @@ class Service:
         return seen
 
     async def picture(self, identity: str, size: int) -> bytes:
-        """A photo as a JPEG, made once."""
+        """A photo as a JPEG, made once.
+
+        Raises:
+            WebError: There is no such photo, or it cannot be shown any more.
+        """
         seen = await self.threads.run(self.seen, identity)
         key = (seen.id, seen.version, size)
         kept = self._pictures.get(key)

@@ -7,7 +7,7 @@ import typer
 from solar.cli.completion import any_models
 
 if TYPE_CHECKING:
-    from solar.models.zoo import Published
+    from solar.models.zoo import NamedModel
 
 EXAMPLE = "Example: solar models solar-r18"
 
@@ -48,7 +48,7 @@ def models(
         _print_one(entries[0])
 
 
-def _print_table(entries: "list[Published]") -> None:
+def _print_table(entries: "list[NamedModel]") -> None:
     from rich.table import Table
 
     from solar.cli.printing import output
@@ -81,7 +81,7 @@ def _print_table(entries: "list[Published]") -> None:
     )
 
 
-def _print_one(entry: "Published") -> None:
+def _print_one(entry: "NamedModel") -> None:
     """The card of a model in the box; of another what its publisher says."""
     from rich.markdown import Markdown
     from rich.table import Table

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from solar.datasets.seeds import generator
 from solar.datasets.squares import fill, square
 from solar.errors import SolarError
 from solar.images import Photos, find_photos, image_size
@@ -239,20 +240,6 @@ class Order:
         return self._numbers[
             torch.randperm(self.epoch, generator=generator(self._seed, -1 - epoch))
         ]
-
-
-def mixed(*numbers: int) -> int:
-    """One seed out of several numbers, none like another's."""
-    [value] = np.random.SeedSequence(numbers).generate_state(1, np.uint64)
-    return int(value) >> 1  # torch takes signed numbers
-
-
-def generator(*key: int) -> torch.Generator:
-    """Chance of its own for each key, such as a seed and a step.
-
-    The key is mixed first: of a long number torch's generator would take the last 32 bits alone.
-    """
-    return torch.Generator().manual_seed(mixed(*(number & 0xFFFFFFFF for number in key)))
 
 
 def batches(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from solar.datasets.folders import labelled_photos
-from solar.describe.store import Store
+from solar.describe.store import Store, Vectors
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.evaluate.collection import (
@@ -207,7 +207,7 @@ def _answers(
     return alike - {itself}, {itself}
 
 
-def _vectors(opened: Opened, found: Evaluation, chosen: Sequence[int]) -> Any:
+def _vectors(opened: Opened, found: Evaluation, chosen: Sequence[int]) -> Vectors:
     if opened.queries is not None:
         return opened.queries[list(chosen)]
     rows = [list(opened.photos).index(found.queries[number]) for number in chosen]

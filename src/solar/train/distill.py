@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from solar.datasets.packed import Order, Packed, Squares, batches, generator, pack
+from solar.datasets.packed import Order, Packed, Squares, batches, pack
+from solar.datasets.seeds import generator
 from solar.errors import SolarError
 from solar.models import RetrievalNet, save
 from solar.models.inference import best_device

@@ -145,6 +145,11 @@ class Trainer:
                 "The trunk starts at random and does not all learn: name a trained network with "
                 "network.start or network.features, or set optimiser.trunk.all=1."
             )
+        if self.steps <= self.recipe.schedule.warmup:
+            self._warn(
+                f"All {self.steps} steps of the run are within the warm-up of the learning rate: "
+                f"train for longer, or set schedule.warmup={self.steps // 10}."
+            )
         if self.held is not None:
             self._validate()
 
@@ -378,10 +383,15 @@ def _steps_per_epoch(recipe: RetrievalRecipe, data: TrainingSet, processes: int)
             f"A photo has {others} landmarks other than its own to be told from, but {negatives} "
             f"negatives are asked for: set mining.negatives={others}, or add landmarks."
         )
-    queries = min(recipe.mining.queries, len(data.queries))
-    if queries < recipe.batch:
+    known, asked = len(data.queries), recipe.mining.queries
+    if known < recipe.batch:
         raise SolarError(
-            f"An epoch has {queries} queries, but a batch needs {recipe.batch}: "
-            "lower batch, or raise mining.queries."
+            f"Only {known} photos have another one that shows the same, but a batch needs "
+            f"{recipe.batch}: set batch={known} or less, or add photos."
         )
-    return queries // recipe.batch
+    if asked < recipe.batch:
+        raise SolarError(
+            f"An epoch takes mining.queries={asked} queries, but a batch needs {recipe.batch}: "
+            "raise mining.queries, or lower batch."
+        )
+    return min(known, asked) // recipe.batch

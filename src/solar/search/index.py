@@ -33,7 +33,7 @@ MILVUS = "milvus://"
 BY_NAME = "name:"
 """Before a text that names an indexed photo, even if a file is called the same."""
 
-# Where vectors were computed changes their last digits only, and boxes belong to single photos.
+# A GPU's bfloat16 moves vectors too little to matter, and boxes belong to single photos.
 _OF_NO_ACCOUNT = frozenset({"device", "boxes"})
 # As many neighbours as the published expansions look at; `expand_query` takes its own share.
 _NEIGHBOURS = 64

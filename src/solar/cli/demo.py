@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from solar.describe.extractor import Progress
+    from solar.describe.pipeline import Progress
     from solar.models import RetrievalNet
     from solar.web.sample import Answer, Sample
 

@@ -7,7 +7,7 @@ import typer
 from solar.cli.completion import any_models
 
 if TYPE_CHECKING:
-    from solar.models.zoo import Published
+    from solar.models.zoo import NamedModel
 
 EXAMPLE = "Example: solar models solar-r18"
 
@@ -53,14 +53,14 @@ def models(
         _print_table(shown, every=every, left_out=len(entries) - len(shown))
 
 
-def _is_interesting(entry: "Published") -> bool:
+def _is_interesting(entry: "NamedModel") -> bool:
     """Whether it describes something, or somebody has downloaded it."""
     from solar.models import zoo
 
     return entry.task in _DESCRIBING or zoo.is_here(entry)
 
 
-def _print_table(entries: "list[Published]", *, every: bool, left_out: int) -> None:
+def _print_table(entries: "list[NamedModel]", *, every: bool, left_out: int) -> None:
     """Those that are here come first; a table of eighty columns unless all facts are wanted."""
     from rich.table import Table
 
@@ -85,7 +85,7 @@ def _print_table(entries: "list[Published]", *, every: bool, left_out: int) -> N
     )
 
 
-def _row(entry: "Published", every: bool) -> dict[str, str]:
+def _row(entry: "NamedModel", every: bool) -> dict[str, str]:
     from solar.models import zoo
 
     here = "in the box" if entry.bundled else "downloaded"
@@ -101,7 +101,7 @@ def _row(entry: "Published", every: bool) -> dict[str, str]:
     }
 
 
-def _print_one(entry: "Published") -> None:
+def _print_one(entry: "NamedModel") -> None:
     """The card of a model in the box; of another what its publisher says."""
     from rich.markdown import Markdown
     from rich.table import Table

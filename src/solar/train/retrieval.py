@@ -1,7 +1,7 @@
 """Training a network that finds photos: the paper's loop, which can be stopped anywhere."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from solar.datasets.packed import generator
+from solar.datasets.seeds import generator
 from solar.datasets.training import Part, TrainingSet, read_training_set
 from solar.datasets.training_file import read_training_file
 from solar.errors import SolarError
@@ -27,11 +27,11 @@ from solar.train.network import (
 )
 from solar.train.objective import Health, Terms, check_finite, objective
 from solar.train.progress import Bar
+from solar.train.random_state import capture_random, restore_random, seed_everything
 from solar.train.recipe import read_recipe
 from solar.train.retrieval_recipe import RetrievalRecipe
 from solar.train.run import Run, State
 from solar.train.schedule import set_learning_rate
-from solar.train.state import capture_random, restore_random, seed_everything
 from solar.train.trainee import Trainee
 from solar.train.tuples import (
     contact_sheet,
@@ -39,7 +39,7 @@ from solar.train.tuples import (
     mine_epoch,
     settle_batch_norms,
 )
-from solar.train.validate import open_validation, validate
+from solar.train.validate import Labelled, open_validation, validate
 
 
 def train(
@@ -305,7 +305,7 @@ class Trainer:
             with self._used():
                 save(self.net, self.run.folder / f"{name}.safetensors")
 
-    def _used(self) -> Any:
+    def _used(self) -> AbstractContextManager[None]:
         """The weights that a user gets: the running average, if there is one."""
         return nullcontext() if self.average is None else self.average.applied(self.net)
 
@@ -351,7 +351,7 @@ class Trainer:
         self.bar.advance(self.step, "Going on")
 
 
-def _open_data(recipe: RetrievalRecipe) -> tuple[TrainingSet, Any]:
+def _open_data(recipe: RetrievalRecipe) -> tuple[TrainingSet, Labelled | None]:
     data = recipe.data
     wanted: list[Part] = [data.part]
     if data.part == "train" and _holds_out(data.source):

@@ -12,6 +12,8 @@ PYTEST_ARGS ?= -n 2
 DEMO := .venv/demo
 TEST := .venv/test
 DOCS := .venv/docs
+# All that README shows but training.
+DEMO_EXTRAS := web,local
 # What the tests use beyond the base install.
 TEST_EXTRAS := dev,heic,dask,export,milvus,show,train,local,web,docs
 
@@ -34,6 +36,7 @@ lint: $(TEST)/.ready
 format: $(TEST)/.ready
 	$(TEST)/bin/ruff check --fix .
 	$(TEST)/bin/ruff format .
+	$(TEST)/bin/python tests/notebooks.py
 
 # The variable silences an advertisement of mkdocs-material's successor.
 docs: $(DOCS)/.ready
@@ -43,21 +46,22 @@ docs: $(DOCS)/.ready
 docs-serve: $(DOCS)/.ready
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs serve
 
-$(DEMO)/.ready: pyproject.toml constraints.txt
-	$(call install,$(DEMO),.[web])
+$(DEMO)/.ready: pyproject.toml constraints.txt Makefile
+	$(call install,$(DEMO),.[$(DEMO_EXTRAS)])
 
-$(TEST)/.ready: pyproject.toml constraints.txt
+$(TEST)/.ready: pyproject.toml constraints.txt Makefile
 	$(call install,$(TEST),.[$(TEST_EXTRAS)])
 
-$(DOCS)/.ready: pyproject.toml constraints.txt
+$(DOCS)/.ready: pyproject.toml constraints.txt Makefile
 	$(call install,$(DOCS),.[docs])
 
 # $(call install,ENVIRONMENT,REQUIREMENT)
 define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "solar needs Python 3.11 or newer; name one with: make $@ PYTHON=/path/to/python3" >&2; exit 2; }
-	$(PYTHON) -m venv $(1)
-	$(1)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '$(2)'
+	  { echo "solar needs Python 3.11 or newer; name one with: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 2; }
+	@echo "Installing solar into $(1)/, with PyTorch about 1 GB (several with CUDA). This may take minutes."
+	@$(PYTHON) -m venv $(1)
+	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '$(2)'
 	@touch $(1)/.ready
 endef
 

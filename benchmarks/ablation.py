@@ -10,6 +10,10 @@ run. DATA is a folder with `landmarks/{train,val,distractors}-*.tar` and
 `buildings/val-*.tar`; `--unlabelled` adds shards of other photos, each its own landmark. Test
 photos are drawn into the nearest of five shapes, so that a GPU sees few: `solar evaluate` shows
 them as they are, and its figures differ a little.
+
+Networks that were trained elsewhere, one file a seed, are compared in the same way by
+
+    … --measure GeM=gem-0.safetensors GeM=gem-1.safetensors SOLAR=solar-0.safetensors …
 """
 
 import argparse
@@ -80,6 +84,21 @@ class Views:
     labels: Tensor
     groups: list[Tensor]
     others: Tensor
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Test photos, drawn.
+
+    Attributes:
+        shapes: Of each shape, its photos' numbers and pixels, (photos, h, w, 3).
+        names: Of all photos.
+        labels: What they show.
+    """
+
+    shapes: dict[tuple[int, int], tuple[Tensor, Tensor]]
+    names: tuple[str, ...]
+    labels: list[str]
 
 
 @dataclass(frozen=True)
@@ -165,28 +184,35 @@ class Bench:
         alone = torch.arange(more) + len(labels)
         return Views(torch.cat(maps), torch.cat([labels, alone + len(known)]), groups, alone)
 
-    def test(self, photos: Photos, labels: list[str]) -> Test:
+    def test(self, shown: Shown) -> Test:
         """Look at test photos at every scale."""
-        by_shape: dict[tuple[int, int], list[tuple[int, Tensor]]] = {}
-        for number in range(len(photos)):
-            pixels = load(photos.read(number), 384).pixels
-            aspect = pixels.shape[1] / pixels.shape[0]
-            shape = min(SHAPES, key=lambda s: abs(math.log(s[1] / s[0] / aspect)))
-            drawn = Image.fromarray(pixels).resize(shape[::-1], Image.Resampling.BICUBIC)
-            by_shape.setdefault(shape, []).append((number, torch.from_numpy(np.array(drawn))))
         parts = []
-        for shape, members in by_shape.items():
-            for first in range(0, len(members), 64):
-                some = members[first : first + 64]
-                batch = torch.stack([one for _, one in some]).to(self.device)
-                images = batch.movedim(-1, 1).float() / 255
+        for shape, (numbers, pixels) in shown.shapes.items():
+            for some, batch in zip(numbers.split(64), pixels.split(64), strict=True):  # type: ignore[no-untyped-call]
+                images = batch.to(self.device).movedim(-1, 1).float() / 255
                 seen = []
                 for scale in SCALES:
                     side = [round(length * scale / 32) * 32 for length in shape]
                     scaled = F.interpolate(images, side, mode="bilinear", align_corners=False)
                     seen.append(self.front(scaled))
-                parts.append((torch.tensor([number for number, _ in some]), seen))
-        return Test(parts, photos.names, labels)
+                parts.append((some, seen))
+        return Test(parts, shown.names, shown.labels)
+
+
+def drawn(photos: Photos, labels: list[str]) -> Shown:
+    """Read test photos, each into the nearest shape."""
+    shapes: dict[tuple[int, int], list[tuple[int, Tensor]]] = {}
+    for number in range(len(photos)):
+        pixels = load(photos.read(number), 384).pixels
+        aspect = pixels.shape[1] / pixels.shape[0]
+        shape = min(SHAPES, key=lambda s: abs(math.log(s[1] / s[0] / aspect)))
+        fitted = Image.fromarray(pixels).resize(shape[::-1], Image.Resampling.BICUBIC)
+        shapes.setdefault(shape, []).append((number, torch.from_numpy(np.array(fitted))))
+    stacked = {
+        shape: (torch.tensor([n for n, _ in members]), torch.stack([one for _, one in members]))
+        for shape, members in shapes.items()
+    }
+    return Shown(stacked, photos.names, labels)
 
 
 def half(device: torch.device) -> Any:
@@ -354,10 +380,65 @@ def shards(folder: Path, name: str) -> list[Path]:
     return found
 
 
+def read_tests(data: Path, most: int | None) -> dict[str, Shown]:
+    """The photos of every test set; `most` of each, for a try."""
+    tests = {}
+    for name, folder, part in (
+        ("landmarks", "landmarks", "val"),
+        ("buildings", "buildings", "val"),
+        ("distractors", "landmarks", "distractors"),
+    ):
+        files = shards(data / folder, part)
+        if part == "val":
+            photos, labels = labelled_photos(files)
+        else:
+            photos = find_photos(files)
+            labels = [""] * len(photos)
+        if most:
+            photos = Photos(photos.names[:most], photos.places[:most])
+        tests[name] = drawn(photos, labels[: len(photos)])
+        say(f"{len(photos)} photos of {name} read")
+    return tests
+
+
+class Report:
+    """What came out so far, written after every network.
+
+    Args:
+        path: The file to write.
+        settings: Of the whole run.
+    """
+
+    def __init__(self, path: Path, settings: dict[str, str]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path, self.settings = path, settings
+        self.found: dict[str, list[dict[str, Evaluation]]] = {}
+        self.losses: dict[str, list[list[float]]] = {}
+
+    def add(self, name: str, measured: dict[str, Evaluation], curve: list[float]) -> None:
+        """Keep, print and write one more network."""
+        self.found.setdefault(name, []).append(measured)
+        scores = {what: round(100 * one.mean("AP", "all"), 2) for what, one in measured.items()}
+        report = {
+            "machine": machine(),
+            "settings": self.settings,
+            "rows": list(summary(self.found)),
+        }
+        end = ""
+        if curve:
+            self.losses.setdefault(name, []).append(curve)
+            report["losses"] = self.losses
+            end = f"; loss {curve[0]} to {curve[-1]}"
+        say(f"{name}, number {len(self.found[name])}: {scores}{end}")
+        self.path.write_text(json.dumps(report, indent=1) + "\n")
+
+
 def main() -> None:
     """Train and measure all networks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--start", required=True)
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--start", help="the network that all start from")
+    which.add_argument("--measure", nargs="+", metavar="NAME=FILE", help="trained networks instead")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--unlabelled", type=Path, nargs="*", default=[])
     parser.add_argument("--out", type=Path, required=True)
@@ -374,49 +455,31 @@ def main() -> None:
     parser.add_argument("--most", type=int, help="photos of each set, for a try")
     parser.add_argument("--name", default="ablation")
     arguments = parser.parse_args()
-    paths = ("data", "out", "start", "unlabelled")
-    settings = {name: value for name, value in vars(arguments).items() if name not in paths}
+    paths = ("data", "out", "start", "unlabelled", "measure")
+    settings = {name: str(value) for name, value in vars(arguments).items() if name not in paths}
     device = torch.device(best_device())
+    shown = read_tests(arguments.data, arguments.most)
+    path = arguments.out / f"{arguments.name}.json"
+    if arguments.measure:
+        report = Report(path, {})
+        for name, file in (one.split("=", 1) for one in arguments.measure):
+            bench = Bench(file, device)
+            net = load_model(file, device=device).eval()
+            assert isinstance(net, RetrievalNet)
+            tests = {what: bench.test(photos) for what, photos in shown.items()}
+            report.add(name, measure(net, tests), [])
+        return
     bench = Bench(arguments.start, device)
-    tests = {}
-    for name, folder, part in (
-        ("landmarks", "landmarks", "val"),
-        ("buildings", "buildings", "val"),
-        ("distractors", "landmarks", "distractors"),
-    ):
-        files = shards(arguments.data / folder, part)
-        if part == "val":
-            photos, labels = labelled_photos(files)
-        else:
-            photos = find_photos(files)
-            labels = [""] * len(photos)
-        if arguments.most:
-            photos = Photos(photos.names[: arguments.most], photos.places[: arguments.most])
-        tests[name] = bench.test(photos, labels[: len(photos)])
-        say(f"{len(photos)} photos of {name} looked at")
+    tests = {what: bench.test(photos) for what, photos in shown.items()}
     landmarks = pack(shards(arguments.data / "landmarks", "train"), 352, device=device)[0]
     others = pack(arguments.unlabelled, 352, device=device)[0] if arguments.unlabelled else None
     data = bench.views(landmarks, others, arguments.views, arguments.size)
     say(f"{len(data.maps)} training photos looked at {arguments.views} times")
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    found: dict[str, list[dict[str, Evaluation]]] = {}
-    losses: dict[str, list[list[float]]] = {}
+    report = Report(path, settings)
     for seed in range(arguments.seeds):
         for name in arguments.networks:
             net, curve = train(bench, data, name, seed, arguments)
-            found.setdefault(name, []).append(measure(net, tests))
-            losses.setdefault(name, []).append(curve)
-            scores = {k: round(100 * v.mean("AP", "all"), 2) for k, v in found[name][-1].items()}
-            say(f"{name}, seed {seed}: {scores}; loss {curve[0]} to {curve[-1]}")
-            report = {
-                "machine": machine(),
-                "settings": {name: str(value) for name, value in settings.items()},
-                "rows": list(summary(found)),
-                "losses": losses,
-            }
-            (arguments.out / f"{arguments.name}.json").write_text(
-                json.dumps(report, indent=1) + "\n"
-            )
+            report.add(name, measure(net, tests), curve)
             if seed == 0 and name in ("GeM", "SOLAR"):
                 save(net.cpu(), arguments.out / f"{arguments.name}-{name.lower()}.safetensors")
 

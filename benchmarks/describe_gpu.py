@@ -1,10 +1,11 @@
 """Time a photo on a GPU: ResNet-101 with attention after conv4 and conv5, 1024×768, three scales.
 
-    PYTHONPATH=src python benchmarks/describe_gpu.py [--json results.json]
+    PYTHONPATH=src python benchmarks/describe_gpu.py [--model M] [--json results.json]
 
 In one run: a plain eager float32 loop over single photos, the fast path at batch 32 and for single
 photos, the same without attention, and whole extractions from JPEG files. Weights are drawn at
-random, scaled so that activations keep their size; the files are generated.
+random, scaled so that activations keep their size; the files are generated. With --model, that
+network alone, photos as large as it takes them: at batch 32, and from files.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from solar.describe import Pace, extract
 from solar.describe.precision import FastNet
-from solar.models import RetrievalConfig, RetrievalNet
+from solar.models import RetrievalConfig, RetrievalNet, load
 
 HEIGHT, WIDTH, BATCH = 768, 1024, 32
 
@@ -106,6 +107,16 @@ def compute(results: dict[str, Any]) -> RetrievalNet:
     return solar
 
 
+def compute_model(net: RetrievalNet, results: dict[str, Any]) -> None:
+    """One network at its own size, from pixels on the GPU."""
+    height, width = round(net.config.size * HEIGHT / WIDTH), net.config.size
+    pixels = torch.randint(0, 256, (BATCH, height, width, 3), dtype=torch.uint8, device="cuda")
+    fast = FastNet(net)
+    results["size"] = [width, height]
+    results["solar_batch_ms_a_photo"] = milliseconds(lambda: fast(pixels), 30) / BATCH
+    results["solar_single_ms"] = milliseconds(lambda: fast(pixels[:1].contiguous()), 50)
+
+
 def end_to_end(net: RetrievalNet, results: dict[str, Any], photos: int) -> None:
     """Whole extractions from JPEG files: decoding, transfer, description, writing."""
     from PIL import Image
@@ -145,11 +156,18 @@ def main() -> None:
     """Run everything and print it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--photos", type=int, default=8192, help="of the end-to-end run")
+    parser.add_argument("--model", help="a network that describes photos; drawn ones without it")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     results: dict[str, Any] = {"machine": machine()}
-    results["solar_gflop"], results["gem_gflop"] = gflop({4: 4, 5: 2}), gflop({})
-    net = compute(results)
+    if arguments.model:
+        loaded = load(arguments.model, device="cuda")
+        assert isinstance(loaded, RetrievalNet), "a network for photos is needed"
+        net = loaded
+        compute_model(net, results)
+    else:
+        results["solar_gflop"], results["gem_gflop"] = gflop({4: 4, 5: 2}), gflop({})
+        net = compute(results)
     for name, value in results.items():
         print(f"{name}: {value}", flush=True)
     end_to_end(net, results, arguments.photos)

@@ -1,14 +1,16 @@
-"""Write what the models in the box reach into the README and the results page.
+"""Write what was measured into the README and the results page.
 
     python benchmarks/readme_figures.py
 
-The figures are those of `src/solar/weights/*.json`, which `benchmarks/cards.py` measures; they
-stand between the `models` marks. Where nothing was measured on real photos yet, those of the toy
-landmarks are shown.
+Between the `models` marks stand the figures of `src/solar/weights/*.json`, which
+`benchmarks/cards.py` measures; where nothing was measured on real photos yet, those of the toy
+landmarks. Between `twins` and `ablation` stand those of `benchmarks/results/*.json`, which
+`benchmarks/ablation.py` measures.
 """
 
 import argparse
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,17 @@ from marked import fill
 from solar import weights
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md")
+RESULTS = ROOT / "docs" / "results.md"
+PAGES = (ROOT / "README.md", RESULTS)
 MARK = "models"
+# Settings of the ablation: the file, and what to call it.
+ABLATIONS = {
+    "ablation-triplet-frozen": "Triplets; attention and whitening learn, as in the paper",
+    "ablation-alike-frozen": "Contrast; attention and whitening learn",
+    "ablation-triplet": "Triplets; the last stage learns too",
+    "ablation-alike": "Contrast; the last stage learns too",
+}
+SETS = ("landmarks", "landmarks + distractors", "buildings", "buildings + distractors")
 # What to show of each task, the best that was measured first: set, measure, and what to call it.
 PHOTOS = (
     ("landmarks", "mAP", "landmarks val, mAP"),
@@ -61,12 +72,19 @@ def _table(of: Mapping[str, Facts], wanted: Any, toy: tuple[str, str, str]) -> s
         rows |= {BESIDE[name]: figures for name, figures in facts["beside"].items()}
     lines = [["in the box", *(title for _, _, title in columns), "MB", "command"]]
     lines.append(["---", *["---:"] * (len(columns) + 1), "---"])
+    said = ""
     for name, figures in rows.items():
         facts = of.get(name.strip("*"), {})
         cells = [_cell(figures, place, measure) for place, measure, _ in columns]
         size = f"{facts['file']['bytes'] / 1e6:.1f}" if facts else ""
-        lines.append([name, *cells, size, f"`{facts['command']}`" if facts else "the same"])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        command = f"`{facts['command']}`" if facts else said
+        lines.append([name, *cells, size, "the same" if command == said else command])
+        said = command
+    return _lines(lines)
+
+
+def _lines(cells: Sequence[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(line) + " |" for line in cells)
 
 
 def _cell(figures: Mapping[str, Mapping[str, float]], place: str, measure: str) -> str:
@@ -74,13 +92,47 @@ def _cell(figures: Mapping[str, Mapping[str, float]], place: str, measure: str) 
     return "" if value is None else f"{value:.1f}"
 
 
+def ablation(name: str) -> str:
+    """A table of what `benchmarks/ablation.py` wrote: mean, deviation, distance from GeM.
+
+    Args:
+        name: Of a file in `benchmarks/results`, without its end.
+    """
+    path = ROOT / "benchmarks" / "results" / f"{name}.json"
+    lines = [["mAP", *SETS], ["---", *["---:"] * len(SETS)]]
+    lines += [
+        [row["network"], *(_compared(row[what]) for what in SETS)]
+        for row in json.loads(path.read_text(encoding="utf-8"))["rows"]
+    ]
+    return _lines(lines)
+
+
+def _compared(found: Mapping[str, Any]) -> str:
+    said = f"{found['mAP']:.1f}"
+    if found["std"] is not None:
+        said += f" ± {found['std']:.1f}"
+    if test := found.get("against GeM"):
+        low, high = (f"{test[end]:+.1f}".replace("-", "−") for end in ("low", "high"))
+        said += f" ({low} to {high})"
+    return said
+
+
+def pages() -> dict[Path, str]:
+    """What every page should hold."""
+    models = render({name: weights.facts(name) for name in weights.NAMES})
+    told = {page: fill(page.read_text(encoding="utf-8"), MARK, models) for page in PAGES}
+    tables = [f"{title}:\n\n{ablation(name)}" for name, title in ABLATIONS.items()]
+    told[RESULTS] = fill(told[RESULTS], "twins", ablation("twins") + "\n")
+    told[RESULTS] = fill(told[RESULTS], "ablation", "\n\n".join(tables) + "\n")
+    return told
+
+
 def main() -> None:
     """Write the tables into the pages."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.parse_args()
-    content = render({name: weights.facts(name) for name in weights.NAMES})
-    for page in PAGES:
-        page.write_text(fill(page.read_text(encoding="utf-8"), MARK, content), encoding="utf-8")
+    for page, text in pages().items():
+        page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,8 @@ from solar.search.expand import Method, augment, augment_database, expand_querie
 from solar.search.neighbours import Rows, Scores, Vectors, exact_neighbours
 from solar.search.rerank import TOP, rerank
 
-SIZE = 224  # of photos for a teacher
+SIZE = 384  # of photos for a model, as on the model cards
+TEACHER_SIZE = 224
 
 
 def main() -> None:
@@ -106,7 +107,7 @@ def _modelled(name: str) -> Callable[[Path | bytes], Vectors]:
     model = solar.load(name)
     if not isinstance(model, solar.RetrievalNet):
         raise SolarError(f"{name} does not describe whole photos.")
-    return model.describe
+    return partial(model.describe, size=SIZE)
 
 
 def _taught(path: Path) -> Callable[[Path | bytes], Vectors]:
@@ -122,7 +123,7 @@ def _taught(path: Path) -> Callable[[Path | bytes], Vectors]:
     pool, mean, std = GeM(), torch.tensor(IMAGENET_MEAN), torch.tensor(IMAGENET_STD)
 
     def describe(photo: Path | bytes) -> Vectors:
-        pixels = torch.from_numpy(load(photo, SIZE).pixels)
+        pixels = torch.from_numpy(load(photo, TEACHER_SIZE).pixels)
         x = ((pixels / 255 - mean) / std).permute(2, 0, 1)[None]
         if (short := min(x.shape[2:])) < 64:  # panoramas, too narrow for the teacher's last layers
             x = torch.nn.functional.interpolate(x, scale_factor=64 / short, mode="bilinear")

@@ -1,12 +1,13 @@
 """Generated patches, strips, subsets and sequences of photos with homographies."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from solar.datasets.hpatches import NOISES, STRIPS, HPatches
-from solar.datasets.phototour import PatchPairs, write_phototour
+from solar.datasets.phototour import PatchPairs
 
 
 def smooth(rng: np.random.Generator, n: int, side: int) -> np.ndarray:
@@ -36,6 +37,47 @@ def strips(sequences: int = 3, points: int = 12, seed: int = 0) -> HPatches:
             for kind in STRIPS
         }
     return HPatches.of(made)
+
+
+def write_descriptors(
+    data: HPatches, describe: Callable[[np.ndarray], np.ndarray], folder: Path
+) -> None:
+    """Describe every strip and write `<sequence>/<strip>.csv`, as other tools read them."""
+    for name in data.names:
+        place = folder / name
+        place.mkdir(parents=True, exist_ok=True)
+        for kind in STRIPS:
+            rows = describe(data.strip(name, kind))
+            np.savetxt(place / f"{kind}.csv", rows, fmt="%.9g", delimiter=",")
+
+
+def write_phototour(
+    folder: Path, patches: np.ndarray, points: np.ndarray, pairs: PatchPairs
+) -> None:
+    """Write a subset in the published layout.
+
+    Args:
+        folder: Made if it is not there.
+        patches: (n, 64, 64).
+        points: (n,).
+        pairs: Written as `m50_N_N_0.txt` for N pairs.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, start in enumerate(range(0, len(patches), 256)):
+        tiles = np.zeros((256, 64, 64), np.uint8)
+        chunk = patches[start : start + 256]
+        tiles[: len(chunk)] = chunk
+        rows = tiles.reshape(16, 16, 64, 64).swapaxes(1, 2)
+        mosaic = rows.reshape(16 * 64, 16 * 64)
+        Image.fromarray(mosaic).save(folder / f"patches{number:04}.bmp")
+    (folder / "info.txt").write_text("".join(f"{point} 0\n" for point in points))
+    count = len(pairs.left)
+    (folder / f"m50_{count}_{count}_0.txt").write_text(
+        "".join(
+            f"{left} {points[left]} 0 {right} {points[right]} 0 0\n"
+            for left, right in zip(pairs.left, pairs.right, strict=True)
+        )
+    )
 
 
 def write_subset(folder: Path, points: int = 150, pairs: int = 200, seed: int = 0) -> np.ndarray:

@@ -71,7 +71,7 @@ def test_the_demo_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     sizes = ("--landmarks", 3, "--views", 2, "-o", tmp_path / "out")
     out = run(solar, "demo", tmp_path / "mine", *sizes, cwd=tmp_path, SOLAR_OFFLINE="1")
     assert "6 generated photos of 3 buildings" in out
-    assert "✓ right" in out
+    assert "✓ same building" in out
     assert "4 photos in" in out
     assert f"{solar} serve" in out
     assert len(list((tmp_path / "out").glob("*/ranking.html"))) == 2

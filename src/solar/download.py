@@ -10,7 +10,6 @@ Three environment variables steer it:
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import json
 import os
@@ -26,6 +25,7 @@ from urllib import error, parse, request
 
 from solar import __version__
 from solar.errors import SolarError
+from solar.files import file_digest
 
 _TIMEOUT = 30.0  # seconds without a connection, or without a byte
 _ATTEMPTS = 4  # per mirror, counted anew whenever an attempt got a good piece further
@@ -132,7 +132,7 @@ def _fetch_from_any(
 ) -> None:
     """Try the mirrors in turn until one has delivered."""
     reason = "no address is known for it"
-    with bar(destination.name, progress) as report:
+    with bar(destination.name, shown=progress) as report:
         job = _Job(destination, sha256 or _recorded(destination), report, elsewhere)
         for url in candidates:
             try:
@@ -160,7 +160,7 @@ def _fetch_from(url: str, job: _Job) -> None:
 
 def _accept(job: _Job) -> None:
     """Move a complete part into place if its hash is right, else delete it."""
-    digest = _digest(job.part)
+    digest = file_digest(job.part)
     if job.expected is None:
         _note(job.destination).write_text(f"{digest}  {job.destination.name}\n")
     elif not digest.startswith(job.expected.lower()):
@@ -345,7 +345,7 @@ def _failure(
 def _checked(path: Path, sha256: str | None) -> Path:
     """A file that is already there, if its hash is right or unknown."""
     expected = sha256 or _recorded(path)
-    if expected and not (digest := _digest(path)).startswith(expected.lower()):
+    if expected and not (digest := file_digest(path)).startswith(expected.lower()):
         raise SolarError(
             f"{path} has {_mismatch(digest, expected, path)}; delete it to download it again."
         )
@@ -360,11 +360,6 @@ def _note(destination: Path) -> Path:
 def _recorded(destination: Path) -> str | None:
     note = _note(destination)
     return next(iter(note.read_text().split()), None) if note.is_file() else None
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _mismatch(digest: str, expected: str, destination: Path) -> str:
@@ -404,9 +399,9 @@ def _megabytes(size: int) -> str:
 
 
 @contextmanager
-def bar(name: str, progress: bool) -> Iterator[Report]:
+def bar(name: str, *, shown: bool) -> Iterator[Report]:
     """A progress bar over bytes on standard error; it stays silent where that is no terminal."""
-    if not progress:
+    if not shown:
         yield lambda done, total: None
         return
     from rich import progress as rich

@@ -1,5 +1,6 @@
-"""Writing files so that a crash leaves the old one or the new one, never half of one."""
+"""Files: written so that a crash leaves the old one or the new one, and their checksums."""
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -34,6 +35,12 @@ def replacing(path: str | Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise SolarError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def file_digest(path: Path, kind: str = "sha256") -> str:
+    """The checksum of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, kind).hexdigest()
 
 
 def sync_folder(folder: Path) -> None:

@@ -10,8 +10,9 @@ from PIL import Image
 from running import solar
 
 from solar import weights
+from solar.cli import app
 from solar.datasets import toy
-from solar.models import PatchNet, RetrievalConfig, RetrievalNet
+from solar.models import PatchNet, RetrievalConfig, RetrievalNet, zoo
 
 DIM = weights.facts(weights.DEFAULT)["dim"]
 
@@ -105,7 +106,31 @@ def test_models_lists_names_and_reported_scores() -> None:
     assert "69.9/47.9" in table
 
 
+def test_models_leaves_out_parts_of_networks_and_says_so() -> None:
+    short, everything = solar("models").stdout, solar("models", "--all").stdout
+    left_out = [entry.name for entry in zoo.models() if entry.task in ("backbone", "whitening")]
+    assert not [name for name in left_out if name in short]
+    assert not [entry.name for entry in zoo.models() if entry.name not in everything]
+    assert f"{len(left_out)} more" in short
+    assert "more, parts" not in everything
+    assert max(map(len, short.splitlines()[:10])) <= 80
+    assert left_out[0] in solar("models", "--task", "backbone").stdout
+
+
+def test_a_downloaded_model_comes_before_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = zoo.find("whiten-r101-gem-gl18")
+    (tmp_path / entry.file).write_bytes(b"something")
+    monkeypatch.setenv("SOLAR_CACHE", str(tmp_path))
+    lines = solar("models").stdout.splitlines()
+    [row] = [line for line in lines if line.startswith(entry.name)]
+    assert row.rstrip().endswith("downloaded")
+    assert lines.index(row) < next(n for n, line in enumerate(lines) if "solar-r101" in line)
+
+
 def test_models_can_be_read_by_a_program() -> None:
+    assert len(json.loads(solar("models", "--json").stdout)) == len(zoo.models())
     entries = json.loads(solar("models", "--task", "patches", "--json").stdout)
     assert {entry["task"] for entry in entries} == {"patches"}
     assert {"name", "dim", "parameters", "trained_on", "reported", "here"} <= set(entries[0])
@@ -125,14 +150,17 @@ def test_models_in_the_box_come_first_and_show_their_card() -> None:
 def test_demo_finds_generated_photos_and_those_of_a_folder(tmp_path: Path) -> None:
     toy.write(tmp_path / "mine", landmarks=1, views=3, size=(96, 72), first=40)
     out = solar("demo", tmp_path / "mine", "--landmarks", 2, "--views", 2, "-o", tmp_path).stdout
-    assert "4 generated photos of 2 buildings" in out
-    assert out.count("✓ right") == 2
-    assert out.count("✗ wrong") == 2
+    assert "4 generated photos of 2 buildings, 2 of each, indexed in" in out
+    assert out.count("✓ same building") == 2
+    assert out.count("✗ another building") == 1
     assert "mAP" in out
     assert f"3 photos in {tmp_path / 'mine'}" in out
     [index] = tmp_path.glob("mine-*/photos.solar")
     assert f"solar serve {index} --open" in out
     assert str(index.parent / "ranking.html") in out
+    again = solar("demo", "--landmarks", 2, "--views", 2, "-o", tmp_path).stdout
+    assert "4 generated photos of 2 buildings, 2 of each, indexed before" in again
+    assert "solar demo ~/Pictures --serve" in again
 
 
 def test_demo_refuses_a_folder_that_is_not_there_at_once(tmp_path: Path) -> None:
@@ -176,6 +204,29 @@ def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
     text = solar(*command, "--help").stdout
     assert "Usage: " in text
     assert not command or "Example: solar" in text
+
+
+def test_the_commands_of_a_newcomer_come_first_and_each_has_one_short_line() -> None:
+    text = solar("--help").stdout.partition("─ Start ")[2]
+    rows = [line.strip("│ ").split(maxsplit=1) for line in text.splitlines() if "│ " in line]
+    told = {row[0]: row[1] for row in rows if len(row) > 1 and row[0].isalpha()}
+    assert list(told)[:5] == ["demo", "doctor", "index", "search", "serve"]
+    assert set(told) == {info.name for info in app.registered_commands + app.registered_groups}
+    assert [line for line in told.values() if not line.endswith(".") or len(line) > 64] == []
+
+
+@pytest.mark.parametrize("command", [(), ("search",), ("index",), ("index", "add")])
+def test_help_gives_switches_no_type(command: tuple[str, ...]) -> None:
+    text = solar(*command, "--help").stdout
+    assert "--help" in text
+    assert "<bool>" not in text
+    assert "default: no-" not in text
+
+
+@pytest.mark.parametrize("name", [info.name for info in app.registered_commands])
+def test_help_shows_examples_as_they_are_typed(name: str) -> None:
+    [info] = [info for info in app.registered_commands if info.name == name]
+    assert info.epilog in " ".join(solar(name, "--help").stdout.split())
 
 
 def test_version() -> None:

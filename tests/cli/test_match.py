@@ -46,8 +46,15 @@ def test_a_picture_compares_models(home: Path) -> None:
     )
     with Image.open(home / "m.png") as picture:
         assert picture.height > 2 * 480
-    assert done.stdout.startswith("net: ")
-    assert "sift: " in done.stdout
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == ["net", "sift"]
+
+
+def test_the_geometry_is_printed_where_no_picture_shows_it(home: Path) -> None:
+    photos, few = (home / "a.png", home / "b.png"), ("--keypoints", 100)
+    assert len(solar("match", *photos, *few).stdout.splitlines()) == 4
+    drawn = solar("match", *photos, *few, "-o", home / "one.png").stdout
+    assert drawn.startswith("rootsift: ")
+    assert len(drawn.splitlines()) == 1
 
 
 def test_a_photo_without_keypoints_has_no_matrix(home: Path) -> None:

@@ -3,11 +3,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from patch_sets import strips, write_sequence, write_subset
+from patch_sets import (
+    strips,
+    write_descriptors,
+    write_phototour,
+    write_sequence,
+    write_subset,
+)
 from running import solar
 
-from solar.datasets.hpatches import read_hpatches, write_descriptors, write_hpatches
-from solar.datasets.phototour import PatchPairs, read_phototour, write_phototour
+from solar.datasets.hpatches import read_hpatches, write_hpatches
+from solar.datasets.phototour import PatchPairs, read_phototour
 from solar.evaluate.hpatches import evaluate_hpatches
 from solar.evaluate.patch_describers import describe_patches, describe_sift
 from solar.models import PatchNet, save

@@ -183,7 +183,7 @@ def test_training_photos_are_looked_for_where_their_names_say(tmp_path: Path) ->
     fill(folder / "ims" / "ef" / "cd" / "ab" / "0123456789abcdef")
     report = check("sfm120k", tmp_path)
     assert counts(report)["photos"] == (1, 2)
-    assert report.items[-1].missing == ("3c/2b/1a/00000000001a2b3c",)
+    assert report.items[-1].missing == ("ims/3c/2b/1a/00000000001a2b3c",)
 
 
 def test_a_sequence_needs_all_its_patches(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from patch_sets import strips
+from patch_sets import strips, write_descriptors
 from PIL import Image
 
 from solar.datasets.hpatches import (
@@ -15,7 +15,6 @@ from solar.datasets.hpatches import (
     read_items,
     read_pairs,
     read_splits,
-    write_descriptors,
     write_hpatches,
 )
 from solar.errors import SolarError

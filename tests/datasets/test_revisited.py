@@ -11,8 +11,8 @@ import pytest
 from solar.datasets.revisited import (
     SIZES,
     find_ground_truth,
-    find_pictures,
-    picture_folders,
+    locate_photos,
+    photo_folders,
     read_ground_truth,
 )
 from solar.errors import SolarError
@@ -151,12 +151,12 @@ def test_a_named_set_is_found_in_its_root(tmp_path: Path, home: str) -> None:
     for name in ("a", "b"):
         (folder / "jpg" / f"{name}.jpg").touch()
     assert find_ground_truth("roxford5k", tmp_path) == folder / "gnd_roxford5k.pkl"
-    photos = find_pictures(["b", "a"], picture_folders("roxford5k", tmp_path))
+    photos = locate_photos(["b", "a"], photo_folders("roxford5k", tmp_path))
     assert photos.places == (folder / "jpg/b.jpg", folder / "jpg/a.jpg")
     with pytest.raises(SolarError, match=r"1 of 2 photos are missing, .*c\.jpg first"):
-        find_pictures(["a", "c"], picture_folders("roxford5k", tmp_path))
+        locate_photos(["a", "c"], photo_folders("roxford5k", tmp_path))
     with pytest.raises(SolarError, match="photo x is in none of"):
-        find_pictures(["x"], picture_folders("roxford5k", tmp_path))
+        locate_photos(["x"], photo_folders("roxford5k", tmp_path))
 
 
 def test_a_root_without_ground_truth_is_told(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from solar.describe import Pace, extract
+from solar.describe.pipeline import Progress
 from solar.errors import SolarError
 from solar.models import RetrievalNet
 
@@ -103,6 +104,33 @@ def test_local_workers_write_the_same_store(
     assert [sum(n) for n in zip(*counted, strict=True)] == [24, 3]
     extract(photos, tmp_path / "here", model=tiny, pace=PACE, shard_size=9)
     assert content(tmp_path / "workers") == content(tmp_path / "here")
+
+
+def test_two_runs_with_one_model_share_a_cluster(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    from distributed import LocalCluster
+
+    def describe(name: str, progress: Progress | None = None) -> None:
+        extract(
+            photos,
+            tmp_path / name,
+            model=tiny,
+            pace=PACE,
+            shard_size=9,
+            scheduler=cluster.scheduler_address,
+            progress=progress,
+        )
+
+    def meanwhile(*_: int) -> None:
+        if not (tmp_path / "second").exists():
+            describe("second")
+
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        describe("first", meanwhile)
+    assert content(tmp_path / "second") == content(tmp_path / "first")
 
 
 def test_a_scheduler_that_does_not_answer_is_one_sentence(

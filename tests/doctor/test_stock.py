@@ -37,7 +37,7 @@ def test_a_cache_that_cannot_be_written_says_why(
     assert cache_folder().problem == "Read-only file system"
 
 
-def _entry(name: str, **facts: bool) -> zoo.Published:
+def _entry(name: str, **facts: bool) -> zoo.NamedModel:
     return replace(zoo.find("solar-r101"), name=name, file=f"{name}.pth", **facts)
 
 

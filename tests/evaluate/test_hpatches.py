@@ -3,9 +3,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from patch_sets import strips
+from patch_sets import strips, write_descriptors
 
-from solar.datasets.hpatches import STRIPS, HPatches, read_descriptors, write_descriptors
+from solar.datasets.hpatches import STRIPS, HPatches, read_descriptors
 from solar.errors import SolarError
 from solar.evaluate.hpatches import evaluate_hpatches
 from solar.evaluate.patch_tasks import match

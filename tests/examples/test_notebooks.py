@@ -74,7 +74,7 @@ def test_there_are_five() -> None:
 @every_notebook
 def test_nothing_that_running_leaves_is_committed(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert text == cleaned(text), "python tests/notebooks.py takes it out."
+    assert text == cleaned(text), "make format takes it out."
 
 
 @every_notebook

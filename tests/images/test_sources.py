@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.images import find_photos, load
+from solar.images import Photos, find_photos, load, named_photos
 
 
 def photo(shade: int) -> bytes:
@@ -94,3 +94,20 @@ def test_a_shard_that_shrank_is_one_sentence(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:520])
     with pytest.raises(SolarError, match="shorter than it was"):
         photos.read(0)
+
+
+def test_some_photos_are_taken_in_the_order_asked_for(tmp_path: Path) -> None:
+    photos = Photos.in_folder(tmp_path, ["a.jpg", "b.jpg", "c.jpg"])
+    assert photos.take([2, 0]) == Photos(
+        ("c.jpg", "a.jpg"), (tmp_path / "c.jpg", tmp_path / "a.jpg")
+    )
+
+
+def test_no_name_leads_out_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "photos" / "rome").mkdir(parents=True)
+    for file in ("secret.png", "photos/rome/1.png"):
+        (tmp_path / file).write_bytes(photo(3))
+    find = named_photos(tmp_path / "photos")
+    assert find("rome/../rome/1.png") == tmp_path / "photos" / "rome" / "1.png"
+    for name in ("../secret.png", "rome/../../secret.png", str(tmp_path / "secret.png")):
+        assert find(name) is None

@@ -247,7 +247,7 @@ class TestObtain:
 @pytest.mark.parametrize(
     "entry", [e for e in zoo.models() if e.task in ("retrieval", "patches")], ids=lambda e: e.name
 )
-def test_parameters_and_dimensions_are_those_of_the_network_we_build(entry: zoo.Published) -> None:
+def test_parameters_and_dimensions_are_those_of_the_network_we_build(entry: zoo.NamedModel) -> None:
     with torch.device("meta"):
         net: RetrievalNet | PatchNet
         if entry.task == "patches":

@@ -7,6 +7,7 @@ import torch
 from PIL import Image
 
 from solar.datasets import toy
+from solar.describe import extract
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.search import Index, Photo
@@ -73,6 +74,16 @@ def test_photos_are_added_at_the_size_of_the_index(
     build(photos, tmp_path / "i.solar", model=model, size=48)
     built = add(photos / "2.png", tmp_path / "i.solar")
     assert built.index.made.settings["size"] == 48
+    assert built.index.search(photos / "2.png", 1)[0].score == pytest.approx(1, abs=1e-5)
+
+
+def test_photos_are_added_as_those_of_the_index_were_described(
+    photos: Path, model: str, tmp_path: Path
+) -> None:
+    how = {"scales": (1.0, 0.5), "orient": False, "mode": "fast"}
+    store = extract(photos, tmp_path / "kept.store", model=model, **how)
+    Index.create(tmp_path / "i.solar", store).close()
+    built = add(photos / "2.png", tmp_path / "i.solar")
     assert built.index.search(photos / "2.png", 1)[0].score == pytest.approx(1, abs=1e-5)
 
 

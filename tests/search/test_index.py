@@ -1,5 +1,6 @@
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -120,6 +121,22 @@ def test_settings_that_differ_are_refused(tmp_path: Path) -> None:
     index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["a"], made=made)
     with pytest.raises(SolarError, match="settings"):
         index.add(store)
+
+
+def test_vectors_of_another_device_or_of_parts_of_photos_are_taken(tmp_path: Path) -> None:
+    settings = {"size": 9, "device": "cpu", "boxes": {"a": [0, 0, 2, 2]}}
+    store = Store.create(tmp_path / "s", ["a"], model="m", model_hash="h", dim=4, settings=settings)
+    store.write_shard(0, np.eye(4)[:1], ["a"], [(3, 2)], {})
+    made = Made(4, "m", "h", {"size": 9, "device": "cuda", "boxes": {}})
+    index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["b"], made=made)
+    assert index.add(store) == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"diffuse": True}, {"expand": "alpha"}])
+@pytest.mark.parametrize("k", [0, -1])
+def test_a_search_for_no_photo_is_refused(index: Index, options: Any, k: int) -> None:
+    with pytest.raises(SolarError, match=f"at least one photo, not {k}"):
+        index.search("0-0.png", k, **options)
 
 
 def test_expansion_and_diffusion_reach_the_methods(index: Index) -> None:

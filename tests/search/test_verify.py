@@ -1,3 +1,4 @@
+import sys
 import warnings
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from PIL import Image
 from warped import toy_photo, turned
 
 from solar.errors import SolarError
+from solar.images.opencv import opencv
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.search import Hit, Index, Made
 from solar.search import verify as module
@@ -158,6 +160,16 @@ def test_an_index_that_does_not_know_its_photos_says_so(tmp_path: Path) -> None:
         pytest.raises(SolarError, match="--photos"),
     ):
         index.search("a.jpg", verify=True)
+
+
+def test_without_opencv_that_is_told_before_any_work(
+    index: Index, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    opencv.cache_clear()
+    # Describing the query would complain of something else: the index names no model.
+    with pytest.raises(SolarError, match=r"OpenCV: pip install .*\[local\]"):
+        index.search(folder / "query.png", verify=True)
 
 
 def test_an_index_elsewhere_keeps_features_in_the_users_cache(

@@ -11,12 +11,14 @@ from solar.evaluate.sweep import Sweep
 from solar.show.curves import plot_sweep
 
 
-def swept(model: str, learnt: float | None, *levels: str) -> Sweep:
+def swept(
+    model: str, learnt: float | None, *levels: str, out_of_range: tuple[float, ...] = ()
+) -> Sweep:
     evaluations = {
         p: Evaluation(("q",), {level: {"AP": np.array([1 / p])} for level in levels})
         for p in (1.0, 3.0, 10.0)
     }
-    return Sweep(model, learnt, evaluations)
+    return Sweep(model, learnt, evaluations, out_of_range)
 
 
 def test_a_panel_a_set_and_protocol_a_curve_a_model() -> None:
@@ -25,7 +27,7 @@ def test_a_panel_a_set_and_protocol_a_curve_a_model() -> None:
     figure = plot_sweep({"roxford5k": sweeps, "rparis6k": sweeps})
     titles = [axis.get_title() for axis in figure.axes]
     assert titles == ["roxford5k, Medium", "roxford5k, Hard", "rparis6k, Medium", "rparis6k, Hard"]
-    curves = [line for line in figure.axes[0].lines if line.get_marker() != "None"]
+    curves = [line for line in figure.axes[0].lines if line.get_marker() in "os"]
     for line in curves:
         np.testing.assert_allclose(line.get_xdata(), [1, 3, 10])
         np.testing.assert_allclose(line.get_ydata(), [100, 100 / 3, 10])
@@ -33,6 +35,23 @@ def test_a_panel_a_set_and_protocol_a_curve_a_model() -> None:
     assert [list(line.get_xdata()) for line in dotted] == [[2.9, 2.9]]
     [legend] = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["GeM (learnt p = 2.9)", "SOLAR"]
+
+
+def test_the_models_own_exponent_is_a_star_on_its_curve() -> None:
+    [axis] = plot_sweep({"photos": [swept("GeM", 3.0, "all")]}).axes
+    [star] = [line for line in axis.lines if line.get_marker() == "*"]
+    assert list(star.get_xdata()) == [3]
+    np.testing.assert_allclose(star.get_ydata(), [100 / 3])
+
+
+def test_the_axis_says_where_it_ends_and_why() -> None:
+    figure = plot_sweep({"photos": [swept("GeM", None, "all", out_of_range=(50.0, 100.0))]})
+    told = figure.get_supxlabel()
+    assert "from 1 to 10\n" in told
+    assert "p = 1 is the average, p → ∞ the maximum" in told
+    assert "float32: p = 50, 100" in told
+    assert "★" not in told
+    assert "★" in plot_sweep({"photos": [swept("GeM", 3.0, "all")]}).get_supxlabel()
 
 
 def test_the_figure_can_be_saved() -> None:

@@ -36,6 +36,13 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return torchscript(tmp_path_factory.mktemp("teacher") / "teacher.ts")
 
 
+@pytest.fixture(scope="module")
+def start(photos: Path, teacher: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The file of a student that has learnt for one step."""
+    run = tmp_path_factory.mktemp("start")
+    return str(distill(recipe(photos, teacher, "steps=1"), run=run)["model"])
+
+
 def recipe(photos: Path, teacher: Path, *settings: str) -> DistillRecipe:
     return command_recipe([str(photos), *SMALL, *settings], {"teacher": str(teacher)})
 
@@ -157,16 +164,17 @@ assert distill(recipe, run={str(tmp_path)!r})["mAP"] > 0
     assert done.returncode == 0, done.stderr
 
 
-def test_a_student_may_start_from_another(photos: Path, teacher: Path, tmp_path: Path) -> None:
-    first = distill(recipe(photos, teacher, "steps=1"), run=tmp_path / "first")
-    start = f"student.start={first['model']}"
+def test_a_student_may_start_from_another(
+    photos: Path, teacher: Path, start: str, tmp_path: Path
+) -> None:
+    from_it = f"student.start={start}"
     # A rate of nearly zero keeps the weights: batch norm's averages alone move.
-    settings = (start, "steps=1", "student.attention=5", "optimiser.rate=1e-12")
+    settings = (from_it, "steps=1", "student.attention=5", "optimiser.rate=1e-12")
     second = distill(recipe(photos, teacher, *settings), run=tmp_path / "second")
     name = "backbone.layer3.0.conv1.weight"
-    torch.testing.assert_close(weights(second["model"])[name], weights(first["model"])[name])
-    other = recipe(photos, teacher, start, "student.backbone=resnet34")
-    with pytest.raises(SolarError, match="is not a resnet34"):
+    torch.testing.assert_close(weights(second["model"])[name], weights(start)[name])
+    other = recipe(photos, teacher, from_it, "student.backbone=resnet34")
+    with pytest.raises(SolarError, match="another trunk"):
         distill(other, run=tmp_path / "third")
 
 
@@ -237,9 +245,8 @@ def test_photos_of_one_landmark_become_alike(photos: Path, teacher: Path, tmp_pa
 
 
 def test_a_contrasting_run_that_is_interrupted_ends_the_same(
-    photos: Path, teacher: Path, tmp_path: Path
+    photos: Path, teacher: Path, start: str, tmp_path: Path
 ) -> None:
-    start = distill(recipe(photos, teacher, "steps=1"), run=tmp_path / "start")["model"]
     settings = (f"student.start={start}", "settle=2", "steps=4", "save_every=2")
     whole = distill(contrasting(photos, teacher, *settings), run=tmp_path / "whole")
     hurried = contrasting(photos, teacher, *settings, "compute.max_seconds=0.001")
@@ -251,9 +258,8 @@ def test_a_contrasting_run_that_is_interrupted_ends_the_same(
 
 
 def test_while_projections_settle_the_student_does_not_move(
-    photos: Path, teacher: Path, tmp_path: Path
+    photos: Path, teacher: Path, start: str, tmp_path: Path
 ) -> None:
-    start = distill(recipe(photos, teacher, "steps=1"), run=tmp_path / "start")["model"]
     settings = (f"student.start={start}", "settle=3", "ema=0", "compute.max_seconds=0.001")
     summary = distill(contrasting(photos, teacher, *settings), run=tmp_path / "run")
     before, after = weights(start), weights(summary["model"])
@@ -268,7 +274,7 @@ def test_what_a_step_sees_has_the_landmarks_that_were_asked_for(
 
     wanted = contrasting(photos, teacher)
     packs = pack([photos], 96, cache="none")
-    draw = work.Draw(Order(packs, {}, wanted.batch, 0), packs, wanted)
+    draw = work.OrderWithLandmarks(Order(packs, {}, wanted.batch, 0), packs, wanted)
     numbers, shown = draw(5), draw.shown(5)
     assert len(numbers) == 16
     assert numbers.tolist() == sorted(numbers.tolist()) == draw(5).tolist()

@@ -6,7 +6,7 @@ from torch import nn
 
 import solar
 from solar.errors import SolarError
-from solar.models import RetrievalConfig, RetrievalNet
+from solar.models import REDUCTIONS, RetrievalConfig, RetrievalNet, attention_at
 from solar.nn import GeM
 from solar.train.network import build_network, make_optimiser, parameter_groups, set_training
 from solar.train.retrieval_recipe import Network, Optimiser
@@ -151,3 +151,22 @@ def test_weights_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(SolarError, match=complaint):
         build_network(Network(features=str(gem), **settings))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("layers", ["45", "4", "5", "345"])
+def test_frozen_gradients_reach_what_the_paper_trains_and_nothing_else(layers: str) -> None:
+    config = RetrievalConfig("resnet18", attention=attention_at(layers, REDUCTIONS))
+    net = RetrievalNet(config).train()
+    parameter_groups(net, Optimiser())
+    for block in (m for n, m in net.backbone.named_children() if n.startswith("soa")):
+        torch.nn.init.normal_(block.output.weight, std=0.1)  # at zero, nothing before it learns
+    net(torch.rand(2, 3, 96, 96)).square().mul(torch.rand(1, 512)).sum().backward()
+    learning = {
+        n for n, p in net.named_parameters() if p.grad is not None and p.grad.abs().sum() > 0
+    }
+    frozen = {n for n, p in net.named_parameters() if p.grad is None}
+    trained = {
+        n for n in dict(net.named_parameters()) if n.startswith(("backbone.soa", "pool", "whiten"))
+    }
+    assert learning == trained
+    assert frozen == set(dict(net.named_parameters())) - trained

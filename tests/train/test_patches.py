@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from patch_sets import write_phototour
 from safetensors.torch import load_file
 
 import solar
 from solar.datasets.hpatches import SIDE, STRIPS, HPatches, write_hpatches
-from solar.datasets.phototour import PatchPairs, write_phototour
+from solar.datasets.phototour import PatchPairs
 from solar.errors import SolarError
 from solar.models import PatchNet
 from solar.train.patch_recipe import Data, Network, Optimiser, PatchRecipe

@@ -76,6 +76,15 @@ def test_a_run_leaves_a_network_that_loads_and_lines_that_tell(
     assert (tmp_path / "run" / "pictures" / "tuples.png").exists()
 
 
+@pytest.mark.parametrize(("warmup", "told"), [(2, True), (1, False)])
+def test_a_run_that_ends_before_it_has_warmed_up_says_so(
+    landmarks: Path, tmp_path: Path, warmup: int, told: bool
+) -> None:
+    trainer(landmarks, tmp_path / "run", epochs=1, schedule={"warmup": warmup}).fit()
+    said = " ".join(line.get("warning", "") for line in read_metrics(tmp_path / "run"))
+    assert ("All 2 steps of the run are within the warm-up" in said) == told
+
+
 def test_thirty_steps_find_unseen_landmarks_better(tmp_path: Path) -> None:
     """At least 3 points of mAP more than at the start; 5 to 9 were seen with two seeds."""
     toy.write(tmp_path / "train", landmarks=40, views=8, size=(80, 80))
@@ -332,7 +341,8 @@ def test_bad_photos_do_not_end_a_run(tmp_path: Path) -> None:
     [
         ("loss.margn=1", "nearest is 'loss.margin'"),
         ("task=painting", "no task 'painting'"),
-        ("batch=64", "lower batch"),
+        ("batch=64", "set batch=32 or less, or add photos"),
+        ("batch=16", "mining.queries=8 queries, but a batch needs 16: raise"),
         ("data.source=[nowhere]", "nowhere"),
         ("data.source=[]", "data.source names no photos"),
         ("mining.negatives=8", "set mining.negatives=7"),

@@ -71,7 +71,7 @@ def attention(
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; found out if not given.")] = None,
 ) -> None:
-    """Draw where locations of a photo look, a star at each."""
+    """Draw where a place of a photo looks, with a star at that place."""
     from solar.cli.pictures import IMAGES, check_suffix, save_image
     from solar.errors import SolarError
     from solar.show.colours import COLOURS

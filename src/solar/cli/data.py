@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from solar.cli.completion import keypoint_models
+from solar.cli.help import Commands
 
 if TYPE_CHECKING:
     from solar.datasets.build import Built
     from solar.datasets.check import Report
 
-app = typer.Typer(
-    help="Get public datasets, check what is here, and make photos ready to train on.",
-    no_args_is_help=True,
+app = Commands(
+    help="Get public datasets; make your photos ready to train on.",
 )
 
 EXAMPLE = "Example: solar data get roxford5k --root data/"

@@ -2,15 +2,21 @@
 
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from solar.describe.pipeline import Progress
     from solar.models import RetrievalNet
-    from solar.web.sample import Sample
+    from solar.web.sample import Answer, Sample
 
 EXAMPLE = "Example: solar demo ~/Pictures --serve"
+
+_MOST = 5  # answers shown
 
 
 def demo(
@@ -30,8 +36,7 @@ def demo(
         bool, typer.Option("--serve", help="Then open the web app on what was indexed last.")
     ] = False,
 ) -> None:
-    """Index generated photos of a few buildings, and a folder of yours; find one photo's like."""
-    from solar.cli.printing import output, photo_progress
+    """Search generated photos, and yours: a first look."""
     from solar.images import find_photos
     from solar.models import RetrievalNet, load
     from solar.models.zoo import cache_directory
@@ -39,71 +44,83 @@ def demo(
 
     mine = photos and photos.expanduser()
     if mine is not None:
-        find_photos(mine)  # a mistyped name is told at once
+        count = len(find_photos(mine))  # a mistyped name is told at once
     model = load()
     assert isinstance(model, RetrievalNet)
     place = folder or cache_directory() / "demo"
-    with photo_progress() as shown:
-        toy = sample.toy_sample(
-            place, model, landmarks=landmarks, views=views, progress=shown.advance
-        )
-    console = output()
-    console.print(
-        f"{toy.photos} generated photos of {landmarks} buildings. Like one more photo of the first "
-        f"building, which {views} of them show:\n",
-        soft_wrap=True,
+    known = {"landmarks": landmarks, "views": views}
+    last, taken = _watched(
+        lambda shown: sample.toy_sample(place, model, **known, progress=shown), landmarks * views
     )
-    _print_answer(toy, model)
-    told = sample.score(toy)
-    console.print(
-        f"Every photo asked for the others of its building: mAP {told['mAP']:.1f} %, the first "
-        f"answer is right for {told['recall@1']:.1f} %.",
-        soft_wrap=True,
+    _say(f"{last.photos} generated photos of {landmarks} buildings, {views} of each, {taken}.")
+    _say(f"Which of them show the same building as {last.query}? The most similar:\n")
+    answer = _show(last, model, min(views, _MOST - 1) + 1)
+    told = sample.score(last)
+    _say(
+        f"\nAsked with each of the {last.photos} in turn, the first answer is right for "
+        f"{told['recall@1']:.1f} % (mAP {told['mAP']:.1f} %)."
     )
-    last = toy
     if mine is not None:
-        with photo_progress() as shown:
-            last = sample.folder_sample(mine, place, model, progress=shown.advance)
-        some = "" if last.photos == last.found else f" of the {last.found:,}"
-        name = last.query.removeprefix("name:")
-        console.print(
-            f"\n{last.photos}{some} photos in {mine}. Like {name}:\n", soft_wrap=True, markup=False
+        _say(f"With pictures: {answer.page}\n")
+        last, taken = _watched(
+            lambda shown: sample.folder_sample(mine, place, model, progress=shown),
+            min(count, sample.MOST),
         )
-        _print_answer(last, model)
-        if last.photos < last.found:
-            console.print(
-                f"For all of them: {_command()} index build {mine} -o photos.solar",
-                soft_wrap=True,
-                markup=False,
-            )
+        some = "" if last.photos == last.found else f" of the {last.found:,}"
+        _say(f"{last.photos}{some} photos in {mine}, {taken}.")
+        _say(f"Which of them show the same as {last.query.removeprefix('name:')}? Most similar:\n")
+        answer = _show(last, model, _MOST)
+    _say(f"\nWith pictures: {answer.page}")
+    if mine is None:
+        _say(f"Your photos:   {_command()} demo ~/Pictures --serve")
+    elif last.photos < last.found:
+        _say(f"All of them:   {_command()} index build {quote(str(mine))} -o photos.solar")
     if serve:
         from solar.web.serving import serve as run
 
         run(str(last.index), port=0, open_browser=sys.stdout.isatty(), say=typer.echo)
     else:
-        console.print(f"\nIn a browser: {_command()} serve {last.index} --open", soft_wrap=True)
+        _say(f"In a browser:  {_command()} serve {quote(str(last.index))} --open")
 
 
-def _print_answer(sample: "Sample", model: "RetrievalNet") -> None:
-    """A table of what was found, and where its page is."""
+def _watched(make: "Callable[[Progress], Sample]", photos: int) -> "tuple[Sample, str]":
+    """Make a sample under a progress bar: it, and in what time."""
+    from time import perf_counter
+
+    from solar.cli.printing import photo_progress
+
+    start = perf_counter()
+    with photo_progress(photos) as shown:
+        made = make(shown.advance)
+    seconds = perf_counter() - start
+    return made, f"indexed in {seconds:.1f} s" if shown.described else "indexed before"
+
+
+def _show(sample: "Sample", model: "RetrievalNet", count: int) -> "Answer":
+    """Print a table of what is found, and whether it is right where that is known."""
     from rich.table import Table
     from rich.text import Text
 
     from solar.cli.printing import output
     from solar.web.sample import ask
 
-    answer = ask(sample, model)
+    answer = ask(sample, model, count)
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column()
     table.add_column("similarity", justify="right")
     table.add_column("photo")
+    marks = {True: Text("✓ same building", "green"), False: Text("✗ another building", "red")}
     for number, hit in enumerate(answer.hits, 1):
-        mark = Text("✓ right", "green") if sample.is_right(hit.path) else Text("✗ wrong", "red")
         row = (str(number), f"{hit.score:.3f}", Text(hit.path))
-        table.add_row(*row, *([mark] if sample.label else []))
-    console = output()
-    console.print(table)
-    console.print(f"\nWith pictures, and where the network looks: {answer.page}", soft_wrap=True)
+        table.add_row(*row, *([marks[sample.is_right(hit.path)]] if sample.label else []))
+    output().print(table)
+    return answer
+
+
+def _say(text: str) -> None:
+    from solar.cli.printing import output
+
+    output().print(text, soft_wrap=True, markup=False)
 
 
 def _command() -> Path | str:

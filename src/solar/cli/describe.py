@@ -41,7 +41,7 @@ def describe(
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; found out if not given.")] = None,
 ) -> None:
-    """Describe photos and write one unit vector each to a .npy file."""
+    """Write a vector for each photo to a .npy file."""
     import numpy as np
 
     from solar.cli.printing import errors, progress

@@ -44,7 +44,7 @@ def distill(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print a summary for a program.")] = False,
 ) -> None:
-    """Teach a network what another one sees, on photos without labels."""
+    """Teach a small network what a large one sees, without labels."""
     from solar.cli.printing import errors, print_json
     from solar.errors import SolarError
     from solar.train import distill as work

@@ -13,9 +13,10 @@ def doctor(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
 ) -> None:
-    """Tell what works here and what is missing; paste it where you ask for help.
+    """Tell what works here, what is missing and how to add it.
 
-    It holds no name of a user or a machine. The exit code is 2 where solar cannot work.
+    Paste it where you ask for help: it holds no name of a user or a machine. The
+    exit code is 2 where solar cannot work.
     """
     import sys
 

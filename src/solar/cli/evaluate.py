@@ -232,7 +232,7 @@ def evaluate(
     style: Annotated[str, typer.Option("--format", help="text, json, markdown or latex.")] = "text",
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
-    """Measure how well photos are found again: mAP, precision and recall, in percent."""
+    """Measure how well photos are found again, in percent."""
     from solar.cli import figures
     from solar.cli.describe import parse_scales
     from solar.errors import SolarError

@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import any_models
+from solar.cli.help import Commands
 
-app = typer.Typer(
-    help="Write a network for other programs: ONNX, or a torch.export program.",
-    no_args_is_help=True,
+app = Commands(
+    help="Write a network for other programs, as ONNX or torch.export.",
 )
 
 EXAMPLE = "Example: solar export onnx solar-r101 solar-r101.onnx"

@@ -51,7 +51,7 @@ def extract(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print a summary for a program.")] = False,
 ) -> None:
-    """Describe every photo of a source; run the same command again to go on after a stop."""
+    """Describe a whole collection; run it again to go on after a stop."""
     from time import perf_counter
 
     from solar import describe

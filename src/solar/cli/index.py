@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from solar.cli.completion import keypoint_models, photo_models
+from solar.cli.help import Commands
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from solar.search.build import Built
 
-app = typer.Typer(help="Make an index of photos, change it, look at it.", no_args_is_help=True)
+app = Commands(help="Make an index of photos, change it, look at it.")
 
 Address = Annotated[
     str, typer.Argument(metavar="INDEX", help="A folder, or milvus://host:port/collection.")

@@ -42,7 +42,7 @@ def match(
     ] = "wide",
     json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
 ) -> None:
-    """Match the keypoints of two photos and find the geometry that they agree on."""
+    """Show what two photos have in common, point by point."""
     from typing import cast
 
     from solar.cli.pictures import check_suffix, save_image
@@ -73,17 +73,16 @@ def match(
         named = [{"descriptor": one.descriptor, **one.to_dict()} for one in found[1:]]
         others = {"compare": named} if compare else {}
         print_json(found[0].to_dict() | others)
-    elif output is None or compare:
-        _print(found)
+    else:
+        _print(found, matrix=output is None)
 
 
-def _print(found: "list[Matches]") -> None:
+def _print(found: "list[Matches]", *, matrix: bool) -> None:
     from solar.cli.printing import output
     from solar.show.matches import caption
 
     for name, result in map(caption, found):
         output().print(f"{name}: {result}", markup=False, soft_wrap=True)
-    matrix = found[0].matrix
-    if matrix is not None:
-        for row in matrix:
+    if matrix and found[0].matrix is not None:
+        for row in found[0].matrix:
             output().print("  ".join(f"{value:12.6g}" for value in row))

@@ -7,11 +7,11 @@ import typer
 from solar.cli.completion import any_models
 
 if TYPE_CHECKING:
-    from solar.models.zoo import Published
+    from solar.models.zoo import NamedModel
 
 EXAMPLE = "Example: solar models solar-r18"
 
-_HEADINGS = ("name", "task", "dim", "parameters", "trained on", "ROxf M/H", "RPar M/H", "here")
+_DESCRIBING = ("retrieval", "patches")
 
 
 def models(
@@ -24,9 +24,13 @@ def models(
     task: Annotated[
         str | None, typer.Option(help="Only retrieval, patches, backbone or whitening.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="Also trunks and whitenings of older networks, and all facts."),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="All of them, for a program.")] = False,
 ) -> None:
-    """List every model that can be loaded by name: in the box, downloaded already, or not yet."""
+    """List the models in the box, and those that can be downloaded."""
     from dataclasses import asdict
 
     from solar.cli.printing import print_json
@@ -42,13 +46,22 @@ def models(
         raise SolarError(f"No model is for {task!r}: the tasks are {tasks}.")
     if json:
         print_json([{**asdict(entry), "here": zoo.is_here(entry)} for entry in entries])
-    elif name is None:
-        _print_table(entries)
-    else:
+    elif name is not None:
         _print_one(entries[0])
+    else:
+        shown = [entry for entry in entries if every or task or _is_interesting(entry)]
+        _print_table(shown, every=every, left_out=len(entries) - len(shown))
 
 
-def _print_table(entries: "list[Published]") -> None:
+def _is_interesting(entry: "NamedModel") -> bool:
+    """Whether it describes something, or somebody has downloaded it."""
+    from solar.models import zoo
+
+    return entry.task in _DESCRIBING or zoo.is_here(entry)
+
+
+def _print_table(entries: "list[NamedModel]", *, every: bool, left_out: int) -> None:
+    """Those that are here come first; a table of eighty columns unless all facts are wanted."""
     from rich.table import Table
 
     from solar.cli.printing import output
@@ -56,32 +69,39 @@ def _print_table(entries: "list[Published]") -> None:
     from solar.weights import DEFAULT
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in _HEADINGS:
+    rows = [_row(entry, every) for entry in sorted(entries, key=lambda e: not zoo.is_here(e))]
+    for heading in rows[0]:
         table.add_column(heading, justify="right" if heading in ("dim", "parameters") else "left")
-    for entry in entries:
-        here = "in the box" if entry.bundled else "yes"
-        table.add_row(
-            entry.name,
-            entry.task,
-            str(entry.dim),
-            f"{entry.parameters / 1e6:.1f} M",
-            entry.trained_on,
-            _scores(entry.reported.get("roxford5k")),
-            _scores(entry.reported.get("rparis6k")),
-            here if zoo.is_here(entry) else "",
-        )
+    for row in rows:
+        table.add_row(*row.values())
+    more = f"{left_out} more, parts of older networks: solar models --all\n" if left_out else ""
     console = output()
     console.print(table)
     console.print(
-        f"\nThose in the box come with solar and work offline; {DEFAULT} is taken where no model "
-        f"is named, and `solar models {DEFAULT}` shows its card.\nmAP in percent as its authors "
-        "report it. Downloads are kept in",
-        zoo.cache_directory(),
+        f"\n{more}{DEFAULT} is taken where no model is named; its card: solar models {DEFAULT}\n"
+        f"The others are downloaded when they are first named, into {zoo.cache_directory()}\n"
+        "ROxf, RPar: mAP in percent, medium/hard, as the authors report it.",
         soft_wrap=True,
     )
 
 
-def _print_one(entry: "Published") -> None:
+def _row(entry: "NamedModel", every: bool) -> dict[str, str]:
+    from solar.models import zoo
+
+    here = "in the box" if entry.bundled else "downloaded"
+    facts = {"parameters": f"{entry.parameters / 1e6:.1f} M", "trained on": entry.trained_on}
+    return {
+        "name": entry.name,
+        "task": entry.task,
+        "dim": str(entry.dim),
+        **(facts if every else {}),
+        "ROxf M/H": _scores(entry.reported.get("roxford5k")),
+        "RPar M/H": _scores(entry.reported.get("rparis6k")),
+        "here": here if zoo.is_here(entry) else "to download",
+    }
+
+
+def _print_one(entry: "NamedModel") -> None:
     """The card of a model in the box; of another what its publisher says."""
     from rich.markdown import Markdown
     from rich.table import Table

@@ -18,7 +18,7 @@ def search(
     queries: Annotated[
         list[str],
         typer.Argument(
-            metavar="QUERY…",
+            metavar="QUERY",
             help="Photos, whose descriptors are averaged: files, - for bytes on standard input, or "
             "paths of indexed photos (name:rome/12.jpg where a file is called the same).",
         ),
@@ -30,7 +30,7 @@ def search(
     expand: Annotated[str | None, typer.Option(help="Query expansion: alpha or average.")] = None,
     diffuse: Annotated[bool, typer.Option(help="Rank by diffusion.")] = False,
     verify: Annotated[
-        bool, typer.Option(help="Put photos first whose keypoints match the query's.")
+        bool, typer.Option(help="Put photos first whose points match the query's, and count these.")
     ] = False,
     verify_top: Annotated[
         int, typer.Option(min=1, help="How many of the best photos --verify looks at.")
@@ -125,6 +125,6 @@ def _print(hits: "list[Hit]", verified: bool) -> None:
 
     console = output()
     for hit in hits:
-        inliers = "" if hit.inliers is None else str(hit.inliers)
-        count = f"{inliers:>5}  " if verified else ""
+        points = "" if hit.inliers is None else f"{hit.inliers} points"
+        count = f"{points:>11}  " if verified else ""
         console.print(f"{hit.score:.4f}  {count}{hit.path}", markup=False, soft_wrap=True)

@@ -55,7 +55,11 @@ def serve(
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = False,
 ) -> None:
-    """Look at an index in a browser: search, attention, matches, a map of all photos."""
+    """Open an index in the browser.
+
+    Search with a photo or a box in it, see where the network looks and which points match, compare
+    rankings, wander over a map of all photos.
+    """
     from solar.web.serving import serve as run
 
     run(

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 EXAMPLE = (
-    "Example: solar train recipes/solar-r101-gl18.yaml data.source=[gl18/db_gl18.pkl] "
-    "--run runs/solar"
+    "Example: solar train recipes/solar-r18-small.yaml data.source=set.json "
+    "network.start=solar-r18 --run runs/mine"
 )
 
 
@@ -25,7 +25,7 @@ def train(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print a summary for a program.")] = False,
 ) -> None:
-    """Train a network; after a stop, the same command with --resume goes on.
+    """Train a network as a recipe says; --resume goes on after a stop.
 
     With several GPUs: torchrun --nproc-per-node 4 -m solar train …
     """

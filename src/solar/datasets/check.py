@@ -171,8 +171,9 @@ def _structure_from_motion(dataset: Dataset, folder: Path, watch: Watch) -> Iter
             except SolarError as error:
                 yield Item(f"{file.name}, readable", 0, 1, note=str(error))
     if seen:
-        paths = [f"{n[-2:]}/{n[-4:-2]}/{n[-6:-4]}/{n}" for n in seen]
-        yield _listed("photos", folder / "ims", paths, watch)
+        from solar.datasets.sfm120k import photo_path  # brings in numpy
+
+        yield _listed("photos", folder, [photo_path(name) for name in seen], watch)
     else:
         yield Item("photos", 0, dataset.photos, note="A database file is needed to look for them.")
 

@@ -130,15 +130,9 @@ def _compared(
     geometry: Geometry,
     processes: int,
 ) -> Iterator[tuple[npt.NDArray[np.int64], list[Match]]]:
-    def job(group: npt.NDArray[np.int64]) -> Photos:
-        numbers = group.tolist()
-        return Photos(
-            tuple(photos.names[number] for number in numbers),
-            tuple(photos.places[number] for number in numbers),
-        )
-
     if processes <= 1:
-        yield from ((group, compare_group(job(group), geometry)) for group in groups)
+        for group in groups:
+            yield group, compare_group(photos.take(group.tolist()), geometry)
         return
     # Started afresh rather than forked: a forked OpenCV or BLAS with threads may hang.
     with (
@@ -147,7 +141,7 @@ def _compared(
     ):
         # The largest first, so that no process is left with one at the end.
         running = {
-            pool.submit(compare_group, job(group), geometry): group
+            pool.submit(compare_group, photos.take(group.tolist()), geometry): group
             for group in sorted(groups, key=len, reverse=True)
         }
         yield from ((running[future], future.result()) for future in as_completed(running))

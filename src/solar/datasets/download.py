@@ -5,7 +5,6 @@ its files, so an interrupted run goes on where it was: a half-fetched archive is
 half-unpacked one unpacked again, a finished one left alone.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -17,7 +16,7 @@ from typing import Any
 from solar.datasets import catalogue
 from solar.datasets.catalogue import Archive, Dataset, File
 from solar.errors import SolarError
-from solar.files import replacing
+from solar.files import file_digest, replacing
 
 _ELSEWHERE = "choose another folder with --root"
 
@@ -153,7 +152,7 @@ def _fetch(file: File, path: Path, progress: bool) -> None:
     path.with_name(path.name + ".lock").unlink(missing_ok=True)  # the folder has its own
     if file.md5 is None:
         return
-    if (found := _digest(path, "md5")) != file.md5:
+    if (found := file_digest(path, "md5")) != file.md5:
         raise SolarError(
             f"{path} has md5 {found} instead of {file.md5}; delete it, and set SOLAR_MIRRORS to a "
             "mirror that has the right one."
@@ -197,13 +196,8 @@ def _remove(parts: Sequence[Path]) -> None:
 def _sha256(path: Path) -> str:
     """The digest of an archive, which is noted beside it if it was fetched without one."""
     note = _note(path)
-    return note.read_text().split()[0] if note.is_file() else _digest(path, "sha256")
+    return note.read_text().split()[0] if note.is_file() else file_digest(path)
 
 
 def _note(path: Path) -> Path:
     return path.with_name(path.name + ".sha256")
-
-
-def _digest(path: Path, kind: str) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, kind).hexdigest()

@@ -91,7 +91,7 @@ def read_csv(path: str | Path, root: str | Path | None = None) -> tuple[Photos, 
     names = list(labels)
     if heading and heading[columns[0]].lower() == "id":
         names = photo_paths(names, folder)
-    return Photos(tuple(names), tuple(folder / name for name in names)), list(labels.values())
+    return Photos.in_folder(folder, names), list(labels.values())
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:

@@ -190,5 +190,5 @@ def read_gl18(
     """
     folder = Path(path).parent if root is None else Path(root)
     database = read_database(path, part=part)
-    names = tuple(f"jpg/{cid}.jpg" for cid in database["cids"])
-    return database_set(database, Photos(names, tuple(folder / name for name in names)), path)
+    photos = Photos.in_folder(folder, (f"jpg/{cid}.jpg" for cid in database["cids"]))
+    return database_set(database, photos, path)

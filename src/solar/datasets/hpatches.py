@@ -8,7 +8,7 @@ every strip of a sequence shows the same point. Descriptors of others come in th
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -239,22 +239,6 @@ def read_descriptors(
                     f"where {len(kinds['ref'])} of {width} belong."
                 )
     return found
-
-
-def write_descriptors(
-    data: HPatches, describe: Callable[[Patches], Rows], folder: str | Path
-) -> None:
-    """Describe every strip and write `<sequence>/<strip>.csv`, as other tools read them.
-
-    Raises:
-        SolarError: The folder cannot be written.
-    """
-    for name in data.names:
-        place = Path(folder) / name
-        place.mkdir(parents=True, exist_ok=True)
-        for kind in STRIPS:
-            with replacing(place / f"{kind}.csv") as part:
-                np.savetxt(part, describe(data.strip(name, kind)), fmt="%.9g", delimiter=",")
 
 
 def _patches_of(path: Path) -> int:

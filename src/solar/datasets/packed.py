@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from solar.datasets.seeds import generator
 from solar.datasets.squares import fill, square
 from solar.errors import SolarError
 from solar.images import Photos, find_photos, image_size
@@ -114,7 +115,7 @@ class Packed:
         self, file: Path, progress: Progress
     ) -> Iterator[tuple[int, tuple[list[float], list[str | None]]]]:
         starts = range(0, len(self.photos), _CHUNK)
-        parts = [part_of(self.photos, range(len(self.photos))[s : s + _CHUNK]) for s in starts]
+        parts = [self.photos.take(range(len(self.photos))[s : s + _CHUNK]) for s in starts]
         try:
             with self._executor() as pool:
                 results = pool.map(fill, [file] * len(parts), starts, parts)
@@ -147,7 +148,7 @@ class Packed:
             for row, number in enumerate(good):
                 rows[row] = rows[number]
             self._aspects = self._aspects[torch.tensor(good)]
-            self.photos = part_of(self.photos, good)
+            self.photos = self.photos.take(good)
 
     def _decode(self, numbers: list[int]) -> tuple[Tensor, Tensor]:
         with ThreadPoolExecutor(self._workers) as pool:
@@ -241,20 +242,6 @@ class Order:
         ]
 
 
-def mixed(*numbers: int) -> int:
-    """One seed out of several numbers, none like another's."""
-    [value] = np.random.SeedSequence(numbers).generate_state(1, np.uint64)
-    return int(value) >> 1  # torch takes signed numbers
-
-
-def generator(*key: int) -> torch.Generator:
-    """Chance of its own for each key, such as a seed and a step.
-
-    The key is mixed first: of a long number torch's generator would take the last 32 bits alone.
-    """
-    return torch.Generator().manual_seed(mixed(*(number & 0xFFFFFFFF for number in key)))
-
-
 def batches(
     packs: Sequence[Packed], numbers: Callable[[int], Tensor], first: int, last: int
 ) -> Iterator[list[Squares]]:
@@ -292,11 +279,6 @@ def batches(
 
 def _times(name: str, repeat: dict[str, int]) -> int:
     return max((times for start, times in repeat.items() if name.startswith(start)), default=1)
-
-
-def part_of(photos: Photos, numbers: Sequence[int]) -> Photos:
-    """Some of the photos, in the order given."""
-    return Photos(tuple(photos.names[n] for n in numbers), tuple(photos.places[n] for n in numbers))
 
 
 def _joined(parts: Sequence[Photos]) -> Photos:

@@ -133,36 +133,6 @@ def read_phototour(root: str | Path, subset: str | None = None) -> PhotoTour:
     return PhotoTour(folder, points, mosaics[:need])
 
 
-def write_phototour(
-    folder: str | Path, patches: Patches, points: Numbers, pairs: PatchPairs
-) -> None:
-    """Write a subset in the published layout, as tests and small experiments need it.
-
-    Args:
-        folder: Made if it is not there.
-        patches: (n, 64, 64).
-        points: (n,).
-        pairs: Written as `m50_N_N_0.txt` for N pairs.
-    """
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, start in enumerate(range(0, len(patches), _ACROSS**2)):
-        tiles = np.zeros((_ACROSS**2, SIDE, SIDE), np.uint8)
-        chunk = patches[start : start + _ACROSS**2]
-        tiles[: len(chunk)] = chunk
-        rows = tiles.reshape(_ACROSS, _ACROSS, SIDE, SIDE).swapaxes(1, 2)
-        mosaic = rows.reshape(_ACROSS * SIDE, _ACROSS * SIDE)
-        Image.fromarray(mosaic).save(folder / f"patches{number:04}.bmp")
-    (folder / "info.txt").write_text("".join(f"{point} 0\n" for point in points))
-    count = len(pairs.left)
-    (folder / f"m50_{count}_{count}_0.txt").write_text(
-        "".join(
-            f"{left} {points[left]} 0 {right} {points[right]} 0 0\n"
-            for left, right in zip(pairs.left, pairs.right, strict=True)
-        )
-    )
-
-
 def _read_mosaic(path: Path) -> Patches:
     try:
         with Image.open(path) as image:

@@ -187,7 +187,7 @@ def find_ground_truth(dataset: str, root: str | Path) -> Path:
     )
 
 
-def find_pictures(names: Sequence[str], folders: Sequence[Path]) -> Photos:
+def locate_photos(names: Sequence[str], folders: Sequence[Path]) -> Photos:
     """The files of photos named with or without their ending.
 
     Args:
@@ -211,7 +211,7 @@ def find_pictures(names: Sequence[str], folders: Sequence[Path]) -> Photos:
     raise SolarError(f"The photo {names[0]} is in none of {looked}: say where with --root.")
 
 
-def picture_folders(dataset: str, root: str | Path) -> list[Path]:
+def photo_folders(dataset: str, root: str | Path) -> list[Path]:
     """Where the photos of a set may be."""
     return [folder / part for folder in _homes(dataset, root) for part in ("jpg", "")]
 

@@ -35,8 +35,7 @@ def photo_path(cid: str) -> str:
 
 def _photos(cids: Sequence[str], path: str | Path, root: str | Path | None) -> Photos:
     folder = Path(path).parent if root is None else Path(root)
-    names = tuple(photo_path(cid) for cid in cids)
-    return Photos(names, tuple(folder / name for name in names))
+    return Photos.in_folder(folder, map(photo_path, cids))
 
 
 def read_sfm(

@@ -182,7 +182,7 @@ def scene(identity: int, view: int, *, seed: int = 0) -> Scene:
 def landmark(
     identity: int, view: int, *, size: tuple[int, int] = (320, 240), seed: int = 0
 ) -> Image.Image:
-    """Photographs a toy landmark.
+    """Photograph a toy landmark.
 
     Args:
         identity: Which building; the same number is always the same building.
@@ -212,7 +212,7 @@ def write(
     folder: Path, *, landmarks: int = 8, views: int = 6, size: tuple[int, int] = (320, 240),
     seed: int = 0, first: int = 0, distractors: int = 0,
 ) -> list[Path]:  # fmt: skip
-    """Writes photos as `landmark-003/view-002.jpg`, and `distractors/photo-004.jpg`.
+    """Write photos as `landmark-003/view-002.jpg`, and `distractors/photo-004.jpg`.
 
     Args:
         folder: Where; made if it does not exist. Files that already hold the same photo are kept
@@ -258,10 +258,11 @@ def write(
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Makes `path` hold `content`; a reader sees the old file or the new one, never a part."""
+    """Make `path` hold `content`; a reader sees the old file or the new one, never a part."""
     if path.is_file() and path.read_bytes() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Not `files.replacing`, which waits for the disk: what was drawn can be drawn again.
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         part.write_bytes(content)

@@ -138,16 +138,13 @@ class TrainingSet:
         return given if isinstance(given, Positives) else Positives.of(given)
 
     def _of_photos(self, keep: npt.NDArray[np.bool_], source: object) -> TrainingSet:
-        places = np.flatnonzero(keep)
-        shown, landmarks = np.unique(self.landmarks[places], return_inverse=True)
+        numbers = np.flatnonzero(keep)
+        shown, landmarks = np.unique(self.landmarks[numbers], return_inverse=True)
         positives = self._positives().kept(keep)
         asking = keep[self.queries] & (positives.stops > positives.starts)
         return checked(
             TrainingSet(
-                Photos(
-                    tuple(self.photos.names[place] for place in places.tolist()),
-                    tuple(self.photos.places[place] for place in places.tolist()),
-                ),
+                self.photos.take(numbers.tolist()),
                 landmarks.astype(np.int64),
                 tuple(self.labels[landmark] for landmark in shown.tolist()),
                 (np.cumsum(keep) - 1)[self.queries[asking]],
@@ -176,7 +173,11 @@ class TrainingSet:
         return self.of_landmarks(np.flatnonzero(~mine)), self.of_landmarks(np.flatnonzero(mine))
 
     def held_out(self, fraction: float, *, seed: int = 0) -> list[str]:
-        """Names of the landmarks that `split` holds out."""
+        """Names of the landmarks that `split` holds out.
+
+        Raises:
+            SolarError: As for `split`.
+        """
         asking = np.unique(self.landmarks[self.queries])
         names = sorted(self.labels[landmark] for landmark in asking.tolist())
         if not 0 < fraction < 1:
@@ -242,7 +243,16 @@ def checked(found: TrainingSet, source: object) -> TrainingSet:
 
 
 def present(found: TrainingSet, source: object, missing: str) -> TrainingSet:
-    """The set without photos that are not there, or an error that counts them."""
+    """The set without photos that are not there.
+
+    Args:
+        found: As it was read.
+        source: Where it is from, for the complaint.
+        missing: `drop`, or `refuse` to go on without them.
+
+    Raises:
+        SolarError: Photos are missing and not to be dropped, or nothing to learn from is left.
+    """
     here = np.array(
         [not isinstance(place, Path) or place.is_file() for place in found.photos.places]
     )

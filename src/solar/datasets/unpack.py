@@ -62,7 +62,7 @@ def unpack(
     count = 0
     try:
         into.mkdir(parents=True, exist_ok=True)
-        with bar(f"unpacking {parts[0].name}", progress) as report:
+        with bar(f"unpacking {parts[0].name}", shown=progress) as report:
             zipped = len(parts) == 1 and zipfile.is_zipfile(parts[0])
             members = _zip_members(parts[0], report) if zipped else _tar_members(parts, report)
             for member in members:

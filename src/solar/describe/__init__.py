@@ -6,7 +6,7 @@ from solar.describe.store import Store
 
 if TYPE_CHECKING:
     from solar.describe.extraction import extract
-    from solar.describe.extractor import Pace, Settings
+    from solar.describe.pipeline import Pace, Settings
 
 __all__ = ["Pace", "Settings", "Store", "extract"]
 

@@ -259,13 +259,14 @@ def _verdict(
         try:
             outputs = _try(engine, file, inputs, threads, cap)
         except _DiedError as death:
-            verdict = _Verdict(False, cap, str(death))
+            verdict = _Verdict(works=False, cap=cap, reason=str(death))
             if not death.lasting:
                 return verdict
             continue
         cosine = _cosine(model, inputs, outputs)
         reason = f"its descriptors reach a cosine of only {cosine:.4f} to torch's, of {least}"
-        verdict = _Verdict(True, cap) if cosine >= least else _Verdict(False, cap, reason)
+        works = cosine >= least
+        verdict = _Verdict(works, cap, "" if works else reason)
         break
     with replacing(note) as temporary:
         temporary.write_text(json.dumps(asdict(verdict)))

@@ -1,12 +1,12 @@
 """The same extraction on a Dask cluster: a shard is a task, the store is shared."""
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from solar.describe.extractor import Describer, Job, Progress, Settings, describer
+from solar.describe.pipeline import Describer, Job, Progress, Settings, describer
 from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.images import Photos
 from solar.models import RetrievalNet, fingerprint
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ def run_on_cluster(
                 shard,
                 network,
                 digest,
-                key=f"describe-{store.model_hash[:8]}-{shard}",
                 retries=RETRIES,
                 pure=False,
             )
@@ -86,11 +85,9 @@ def _client(scheduler: str | None, workers: int | None) -> "Client":
 
 def _part(job: Job, store: Store, shard: int) -> Job:
     """The piece of a job that one shard needs, so that a task stays small."""
-    start = shard * store.shard_size
-    piece = slice(start, start + store.shard_size)
-    names = job.photos.names[piece]
-    boxes = {name: job.boxes[name] for name in names if name in job.boxes}
-    return Job(Photos(names, job.photos.places[piece]), job.settings, boxes, job.pace)
+    photos = job.photos.take(job.numbers(store, shard))
+    boxes = {name: job.boxes[name] for name in photos.names if name in job.boxes}
+    return replace(job, photos=photos, boxes=boxes)
 
 
 def _describe_shard(

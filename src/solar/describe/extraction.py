@@ -1,18 +1,15 @@
 """A folder, a list or tar shards become a store of descriptors, here or on a cluster."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-import torch
-
-from solar.describe.extractor import Job, Pace, Progress, Settings, describer
+from solar.describe.pipeline import Job, Pace, Progress, Settings, describer
 from solar.describe.store import Store, lock
 from solar.errors import SolarError
 from solar.images import Box, Photos, find_photos
-from solar.models import RetrievalNet, fingerprint
-from solar.models import load as load_model
+from solar.models import RetrievalNet, fingerprint, retrieval_model
 from solar.weights import DEFAULT
 
 
@@ -66,16 +63,9 @@ def extract(
         SolarError: Nothing to describe, a store that does not fit, a full disk.
     """
     photos = source if isinstance(source, Photos) else find_photos(source)
-    net = model if isinstance(model, RetrievalNet) else load_model(model)
-    if not isinstance(net, RetrievalNet):
-        raise SolarError(f"{model} describes patches, not photos: choose a retrieval model.")
-    settings = Settings(
-        size or net.config.size,
-        net.config.scales if scales is None else tuple(scales),
-        orient,
-        mode,
-        torch.device(device or net.device).type,
-        backend,
+    net = retrieval_model(model)
+    settings = Settings.of(
+        net, size=size, scales=scales, device=device, orient=orient, mode=mode, backend=backend
     )
     job = Job(photos, settings, dict(boxes or {}), pace or Pace())
     here = scheduler is None and workers is None
@@ -90,10 +80,7 @@ def extract(
             photos.names,
             model=net.source or "a network in memory",
             model_hash=fingerprint(net),
-            settings={
-                **asdict(job.settings),
-                "boxes": {k: list(v) for k, v in (boxes or {}).items()},
-            },
+            settings=job.settings.recorded(job.boxes),
             dim=net.dim,
             dtype=dtype,
             shard_size=shard_size,

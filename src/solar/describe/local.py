@@ -112,7 +112,7 @@ def local_features(
         inside = (x1 / across, y1 / down, x2 / across, y2 / down)
     found, rows = _keypoints(grey, keypoints, inside, histograms=model in HISTOGRAMS)
     if isinstance(model, str):
-        descriptors = _rooted(rows) if model == "rootsift" else _unit(rows)
+        descriptors = root_sift(rows) if model == "rootsift" else _unit(rows)
     else:
         descriptors = _described(grey, found, model, frames)
     points = (found[:, :2] + 0.5) * (across, down) - 0.5
@@ -239,7 +239,8 @@ def _described(grey: Grey, found: NDArray[np.float64], model: PatchNet, frames: 
     return patch_descriptors(model, patches)
 
 
-def _rooted(histograms: Floats) -> Floats:
+def root_sift(histograms: Floats) -> Floats:
+    """RootSIFT of SIFT: square roots of each histogram's shares, (n, 128) of unit norm."""
     total = histograms.sum(axis=1, keepdims=True)
     rooted: Floats = np.sqrt(histograms / np.maximum(total, 1e-12))
     return rooted

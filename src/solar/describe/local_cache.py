@@ -119,16 +119,12 @@ class LocalCache:
         except (SolarError, OSError):  # a folder of somebody else's, or a full disk
             self.writable = False
 
-    def bytes(self) -> int:
-        """How much is kept."""
-        return kept(self.folder)[1]
-
     def _file(self, name: str) -> Path:
         digest = _digest(name)
         return self.folder / digest[:2] / f"{digest}.features"
 
 
-def kept(folder: Path) -> tuple[int, int]:
+def count_kept(folder: Path) -> tuple[int, int]:
     """How many files of features a folder holds, for all models together, and their bytes."""
     count, total = 0, 0
     for file in folder.rglob("*.features"):

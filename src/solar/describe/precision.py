@@ -34,7 +34,9 @@ _ATTENTION = [
     SDPBackend.EFFICIENT_ATTENTION,
     SDPBackend.MATH,
 ]
-_FUSED_HEAD = 256  # channels a fused attention kernel of a GPU can take
+FUSED_HEAD = 256
+"""Channels that a fused attention kernel of a GPU can take."""
+
 _EXPLICIT_LOCATIONS = 4096  # beyond that, a map of all pairs takes too much memory
 
 
@@ -264,7 +266,7 @@ def _locations(x: Tensor) -> Tensor:
 def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """softmax(q·kᵀ / √m)·v for (b, n, m) each, by whatever is fastest on the device."""
     n, mid = q.shape[1:]
-    if not q.is_cuda or mid <= _FUSED_HEAD or n > _EXPLICIT_LOCATIONS:
+    if not q.is_cuda or mid <= FUSED_HEAD or n > _EXPLICIT_LOCATIONS:
         with sdpa_kernel(_ATTENTION, set_priority=True):
             return F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None])[:, 0]
     # No fused kernel takes heads this wide. Matrix units want rows that are multiples of 16 bytes.

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from solar.describe.extractor import Job, Pace, Progress, Rows, Settings
+from solar.describe.pipeline import Job, Pace, Progress, Rows, Settings
 from solar.describe.precision import FastNet
 from solar.describe.store import Store, lock
 from solar.images import Box, Photos
@@ -60,12 +59,8 @@ def extract_together(
     Raises:
         SolarError: A store does not fit, or the disk is full.
     """
-    boxes, config = boxes or {}, nets[0].config
-    settings = Settings(
-        size or config.size,
-        config.scales if scales is None else tuple(scales),
-        device=nets[0].device.type,
-    )
+    settings = Settings.of(nets[0], size=size, scales=scales)
+    job = Job(photos, settings, dict(boxes or {}), Pace())
     with ExitStack() as locks:
         for place in destinations:
             locks.enter_context(lock(place))
@@ -75,14 +70,13 @@ def extract_together(
                 photos.names,
                 model="a network in memory",
                 model_hash=fingerprint(net),
-                settings={**asdict(settings), "boxes": {k: list(v) for k, v in boxes.items()}},
+                settings=settings.recorded(job.boxes),
                 dim=net.dim,
             )
             for place, net in zip(destinations, nets, strict=True)
         ]
         shards = _SideBySide(stores)
         if shards.pending():
-            job = Job(photos, settings, dict(boxes), Pace())
             job.run(shards, SharedTrunk(nets, scales=settings.scales), progress)
     return [Store.open(place) for place in destinations]
 

@@ -54,7 +54,7 @@ from solar.describe.store_files import (
 from solar.errors import SolarError
 
 Vectors: TypeAlias = npt.NDArray[np.floating[Any]]
-Rows: TypeAlias = slice | Sequence[int] | npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
+WhichRows: TypeAlias = slice | Sequence[int] | npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ class Store:
         for shard in sorted(self._headers):
             yield self._map(shard)
 
-    def vectors(self, rows: Rows = slice(None)) -> Vectors:
+    def vectors(self, rows: WhichRows = slice(None)) -> Vectors:
         """Copy rows into memory: (n, dim), in the order asked for. All rows, unless told which."""
         wanted = np.arange(len(self))[rows]
         order = np.argsort(wanted, kind="stable")

@@ -52,7 +52,11 @@ class Header:
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder of a store, refusing one that holds anything else."""
+    """Make the folder of a store, refusing one that holds anything else.
+
+    Raises:
+        SolarError: It holds other files, or cannot be written.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
         others = [f for f in path.iterdir() if not TEMPORARY.fullmatch(f.name)]
@@ -60,6 +64,11 @@ def make_folder(path: Path) -> None:
         raise unwritable(path, error) from error
     if {f.name for f in others} - {SOURCE, LOCK} and not (path / MANIFEST).exists():
         raise SolarError(f"{path} holds other files and no store; choose a new or empty folder.")
+
+
+def is_store(path: str | Path) -> bool:
+    """Whether a path is the folder of a store, finished or not."""
+    return Path(path, MANIFEST).is_file()
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -16,6 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from solar.errors import SolarError
+
 SECONDS = 180.0
 _LONGEST = 300  # letters of an error
 
@@ -73,8 +75,6 @@ def work(answers: Path, tasks: Sequence[str]) -> None:
 
 def sentence(error: BaseException) -> str:
     """An error in one line."""
-    from solar.errors import SolarError
-
     said = " ".join(str(error).split())
     said = said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
     if isinstance(error, SolarError):

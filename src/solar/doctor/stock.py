@@ -45,7 +45,7 @@ def models() -> list[StoredModel]:
     return [StoredModel(entry.name, entry.task, _state(entry)) for entry in zoo.models()]
 
 
-def _state(entry: zoo.Published) -> ModelState:
+def _state(entry: zoo.NamedModel) -> ModelState:
     if zoo.is_here(entry):
         return "in the box" if entry.bundled else "downloaded"
     return "lacking" if entry.bundled else "can be downloaded"

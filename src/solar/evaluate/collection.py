@@ -20,13 +20,13 @@ from solar.datasets.revisited import (
     SIZES,
     GroundTruth,
     find_ground_truth,
-    find_pictures,
-    picture_folders,
+    locate_photos,
+    photo_folders,
     read_ground_truth,
 )
-from solar.describe.published import read_vectors
 from solar.describe.store import Store, Vectors
-from solar.describe.store_files import MANIFEST
+from solar.describe.store_files import is_store
+from solar.describe.vector_files import read_vectors
 from solar.errors import SolarError
 from solar.evaluate.labelled import evaluate_labels
 from solar.evaluate.ranks import Database
@@ -94,8 +94,8 @@ def evaluate(
     """
     if model is None and needs_model(what, features):
         model = DEFAULT
-    describe = describing(model, size, scales, device=device, progress=progress)
-    with kept(cache) as folder:
+    describe = store_maker(model, size, scales, device=device, progress=progress)
+    with stores_folder(cache) as folder:
         opened = open_collection(
             what,
             describe,
@@ -158,7 +158,7 @@ class Opened:
 
 def open_collection(
     what: str | Path,
-    describe: Describing | None,
+    describe: StoreMaker | None,
     folder: Path,
     *,
     root: str | Path | None = None,
@@ -183,7 +183,7 @@ def open_collection(
     more = None
     if distractors is not None:
         more = _open(distractors, describe, folder, "--distractors")
-        if isinstance(more, Store) and isinstance(describe, Describer):
+        if isinstance(more, Store) and isinstance(describe, ModelStoreMaker):
             describe.check(more)
     extra = _called(distractors, "the distractors")
     truth = find_truth(what, root, ground_truth)
@@ -204,7 +204,11 @@ def open_collection(
 def find_truth(
     what: str | Path, root: str | Path | None, ground_truth: str | Path | None
 ) -> GroundTruth | None:
-    """The ground truth of a set; None for labelled photos, which need none."""
+    """The ground truth of a set; None for labelled photos, which need none.
+
+    Raises:
+        SolarError: Nobody says where a named set is, or its file cannot be read.
+    """
     name = os.fspath(what)
     if name in SIZES:
         if ground_truth is None and root is None:
@@ -221,7 +225,7 @@ def _describe_truth(
     what: str,
     truth: GroundTruth,
     root: str | Path | None,
-    describe: Describing | None,
+    describe: StoreMaker | None,
     folder: Path,
 ) -> tuple[Database, Database]:
     """Descriptors of the database and of the queries, these cut to their boxes."""
@@ -246,9 +250,9 @@ def truth_photos(what: str, truth: GroundTruth, root: str | Path | None) -> tupl
         SolarError: One is missing.
     """
     home = truth.path.parent if root is None else root
-    folders = picture_folders(what if what in SIZES else "", home)
-    database = find_pictures(truth.database, folders)
-    asked = find_pictures(list(dict.fromkeys(query.photo for query in truth.queries)), folders)
+    folders = photo_folders(what if what in SIZES else "", home)
+    database = locate_photos(truth.database, folders)
+    asked = locate_photos(list(dict.fromkeys(query.photo for query in truth.queries)), folders)
     places = dict(zip(asked.names, asked.places, strict=True))
     photos = tuple(query.photo for query in truth.queries)
     return database, Photos(photos, tuple(places[photo] for photo in photos))
@@ -257,7 +261,7 @@ def truth_photos(what: str, truth: GroundTruth, root: str | Path | None) -> tupl
 def _labelled(
     what: str | Path,
     root: str | Path | None,
-    describe: Describing | None,
+    describe: StoreMaker | None,
     folder: Path,
     extra: str,
 ) -> Opened:
@@ -279,7 +283,7 @@ def _labelled(
     return Opened(store, names, photos=store.names, labels=mine, failures=store.failures)
 
 
-def _open(what: Features, describe: Describing | None, folder: Path, option: str) -> Database:
+def _open(what: Features, describe: StoreMaker | None, folder: Path, option: str) -> Database:
     """Descriptors from an array, a store or a file, or of photos; files are mapped, not read."""
     if isinstance(what, np.ndarray | Store):
         return what
@@ -298,16 +302,11 @@ def needs_model(what: str | Path | None, features: tuple[Features, Features] | N
     return features is None and (what is None or not is_store(what))
 
 
-def is_store(what: str | Path) -> bool:
-    """Whether a path is a store's folder."""
-    return Path(what, MANIFEST).is_file()
-
-
 def _called(what: Features | None, otherwise: str) -> str:
     return os.fspath(what) if isinstance(what, str | Path) else otherwise
 
 
-class Describing(Protocol):
+class StoreMaker(Protocol):
     """Turns photos into a store below a folder, or finds the one it has made there before."""
 
     def __call__(
@@ -316,14 +315,14 @@ class Describing(Protocol):
         """Describe photos, some of them only inside a box."""
 
 
-def describing(
+def store_maker(
     model: RetrievalNet | str | Path | None,
     size: int | None = None,
     scales: Sequence[float] | None = None,
     *,
     device: str | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Describer | None:
+) -> ModelStoreMaker | None:
     """What describes the photos of a set by a model; None where there is no model.
 
     Raises:
@@ -331,16 +330,14 @@ def describing(
     """
     if model is None:
         return None
-    from solar.models import RetrievalNet, load
+    from solar.models import retrieval_model
 
-    network = load(os.fspath(model), device=device) if isinstance(model, str | Path) else model
-    if not isinstance(network, RetrievalNet):
-        raise SolarError(f"{model} describes patches, not photos: choose a retrieval model.")
-    return Describer(network, size, None if scales is None else tuple(scales), progress)
+    network = retrieval_model(model, device=device)
+    return ModelStoreMaker(network, size, None if scales is None else tuple(scales), progress)
 
 
 @contextmanager
-def kept(cache: str | Path | None) -> Iterator[Path]:
+def stores_folder(cache: str | Path | None) -> Iterator[Path]:
     """The folder for stores: the user's, or one that is gone afterwards."""
     if cache is not None:
         yield Path(cache)
@@ -350,7 +347,7 @@ def kept(cache: str | Path | None) -> Iterator[Path]:
 
 
 @dataclass(frozen=True)
-class Describer:
+class ModelStoreMaker:
     """Photos to a store, in a folder of its own for everything that shapes the descriptors."""
 
     model: RetrievalNet

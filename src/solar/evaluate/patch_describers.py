@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.datasets.hpatches import Patches, Rows
+from solar.describe.local import HISTOGRAMS, root_sift
 from solar.errors import SolarError
 from solar.images.opencv import opencv
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 Describe = Callable[[Patches], Rows]
 """(n, s, s) uint8 to (n, d) float32."""
 
-METHODS = ("sift", "rootsift")
+METHODS = HISTOGRAMS
 
 SIFT_SIZE = 13 / 65
 """Size of the keypoint that a patch is described as, as a part of its side: the best of 8, 10.8, 13
@@ -87,7 +88,7 @@ def describe_sift(patches: Patches, *, root: bool = False) -> Rows:
 
     Args:
         patches: (n, s, s).
-        root: RootSIFT: the square roots of the parts of each descriptor's sum.
+        root: RootSIFT in its place.
 
     Raises:
         SolarError: OpenCV is not installed.
@@ -99,6 +100,4 @@ def describe_sift(patches: Patches, *, root: bool = False) -> Rows:
     rows = np.empty((len(patches), 128), np.float32)
     for number, patch in enumerate(patches):
         rows[number] = sift.compute(patch, keypoint)[1][0]
-    if root:
-        rows = np.sqrt(rows / np.maximum(rows.sum(1, keepdims=True), 1e-12))
-    return rows
+    return root_sift(rows) if root else rows

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from solar.datasets.folders import labelled_photos
-from solar.describe.store import Store
+from solar.describe.store import Store, Vectors
+from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.evaluate.collection import (
     Features,
     Opened,
-    describing,
-    is_store,
-    kept,
     open_collection,
+    store_maker,
+    stores_folder,
     truth_photos,
 )
 from solar.evaluate.metrics import Numbers
@@ -109,12 +109,12 @@ def rankings(
         SolarError: There is no such query or protocol, a photo is missing, or the set cannot be
             evaluated.
     """
-    with kept(cache) as folder:
+    with stores_folder(cache) as folder:
         sets, found = {}, {}
         for name, model in models.items():
             sets[name] = open_collection(
                 what,
-                describing(model, size, scales, device=device, progress=progress),
+                store_maker(model, size, scales, device=device, progress=progress),
                 folder,
                 root=root,
                 ground_truth=ground_truth,
@@ -207,7 +207,7 @@ def _answers(
     return alike - {itself}, {itself}
 
 
-def _vectors(opened: Opened, found: Evaluation, chosen: Sequence[int]) -> Any:
+def _vectors(opened: Opened, found: Evaluation, chosen: Sequence[int]) -> Vectors:
     if opened.queries is not None:
         return opened.queries[list(chosen)]
     rows = [list(opened.photos).index(found.queries[number]) for number in chosen]
@@ -257,7 +257,7 @@ def _labelled(what: str | Path, root: str | Path | None, opened: Opened) -> Phot
         return labelled_photos(what, root)[0]
     if root is None:
         raise SolarError(f"{what} holds no photos: say with --root where they are.")
-    return Photos(tuple(opened.photos), tuple(Path(root, name) for name in opened.photos))
+    return Photos.in_folder(Path(root), opened.photos)
 
 
 def to_table(found: Sequence[Ranking]) -> Table:

@@ -94,17 +94,11 @@ def _measure_here(
     import numpy as np
     import torch
 
-    from solar.describe.extractor import Settings, describer
-    from solar.evaluate.collection import describing
+    from solar.describe.pipeline import Settings, describer
+    from solar.models import retrieval_model
 
-    described = describing(model, size, scales, device=device)
-    assert described is not None
-    net = described.model
-    settings = Settings(
-        size or net.config.size,
-        net.config.scales if scales is None else tuple(scales),
-        device=torch.device(device or net.device).type,
-    )
+    net = retrieval_model(model, device=device)
+    settings = Settings.of(net, size=size, scales=scales, device=device)
     describe = describer(net, settings)
     shape = (1, settings.size * 3 // 4, settings.size, 3)
     photo = torch.from_numpy(np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8))

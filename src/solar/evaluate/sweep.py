@@ -10,17 +10,16 @@ from solar.describe.shared_trunk import extract_together
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluate.collection import (
-    Describer,
     Features,
+    ModelStoreMaker,
     Opened,
-    describing,
-    kept,
     open_collection,
+    stores_folder,
 )
 from solar.evaluate.report import Table, number
 from solar.evaluate.result import Evaluation
 from solar.images import Box, Photos
-from solar.models import RetrievalNet
+from solar.models import RetrievalNet, retrieval_model
 from solar.nn import GeM
 
 EXPONENTS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 70.0, 100.0)
@@ -98,12 +97,12 @@ def sweep_p(
     """
     if not exponents or any(not 0 < p < float("inf") for p in exponents):
         raise SolarError("The exponents of a sweep are positive numbers, at least one.")
-    describe = describing(model, size, scales, device=device, progress=progress)
-    assert describe is not None
-    learnt = learnt_exponent(describe.model)
+    net = retrieval_model(model, device=device)
+    learnt = learnt_exponent(net)
     powers = sorted({float(p) for p in exponents} | ({learnt} if learnt is not None else set()))
-    each = [Describer(with_exponent(describe.model, p), size, describe.scales) for p in powers]
-    with kept(cache) as folder:
+    chosen = None if scales is None else tuple(scales)
+    each = [ModelStoreMaker(with_exponent(net, p), size, chosen) for p in powers]
+    with stores_folder(cache) as folder:
         found, out_of_range = {}, []
         for which, p in enumerate(powers):
             opened = open_collection(
@@ -138,7 +137,7 @@ def _all_described(opened: Opened) -> bool:
 class _Together:
     """Describes for all exponents at once what is asked for with one of them."""
 
-    each: Sequence[Describer]
+    each: Sequence[ModelStoreMaker]
     which: int
     progress: Callable[[int, int], None] | None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from solar.errors import SolarError
-from solar.evaluate.collection import Features, evaluate, kept
+from solar.evaluate.collection import Features, evaluate, stores_folder
 from solar.evaluate.paper import SETS, Column, PaperTable, Results
 from solar.evaluate.report import Table, number
 
@@ -67,7 +67,7 @@ def measure_sets(
         if name not in SETS or _MORE in name:
             raise SolarError(f"{name} is in no table of the paper: leave it out for all of them.")
     found = {}
-    with kept(cache) as folder:
+    with stores_folder(cache) as folder:
         for name in sets:
             found[name] = evaluate(name, cache=folder, **measuring).to_dict()
             if distractors is not None:

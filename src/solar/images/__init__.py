@@ -1,7 +1,15 @@
 """A photo file becomes pixels: decoded, turned upright, cut to a box and shrunk."""
 
 from solar.images.boxes import Box, crop, parse_box
-from solar.images.decode import MAX_PIXELS, ImageError, Photo, Source, image_size, load, read_image
+from solar.images.decode import (
+    MAX_PIXELS,
+    ImageError,
+    LoadedPhoto,
+    Source,
+    image_size,
+    load,
+    read_image,
+)
 from solar.images.resize import query_size, thumbnail, thumbnail_size
 from solar.images.sources import Photos, find_photos, named_photos
 
@@ -9,7 +17,7 @@ __all__ = [
     "MAX_PIXELS",
     "Box",
     "ImageError",
-    "Photo",
+    "LoadedPhoto",
     "Photos",
     "Source",
     "crop",

@@ -14,7 +14,6 @@ import contextlib
 import importlib
 import io
 import os
-import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,10 +22,11 @@ from typing import BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import ExifTags, Image, UnidentifiedImageError, features
+from PIL import Image, UnidentifiedImageError, features
 
 from solar.errors import SolarError
 from solar.images.boxes import Box, crop, pixel_box
+from solar.images.orientation import orientation_of, stored_box, turned, upright_size
 from solar.images.resize import REDUCING_GAP, query_size, thumbnail, thumbnail_size
 
 Source = str | Path | bytes | Image.Image | NDArray[np.generic]
@@ -44,18 +44,7 @@ the usual 1024 pixels, without any gain. Pillow's own decoder does the scaling: 
 long at equal scale, and a fifth less with its finer scales, too little for a second JPEG decoder.
 """
 
-# Applied to the stored pixels they give the upright photo; 1 and anything unknown need nothing.
-_TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
 _HEIF_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}
-_PNG_METADATA = {b"IHDR", b"eXIf", b"iTXt", b"tEXt", b"zTXt", b"IEND"}
 _pillow_limit = threading.Lock()
 
 
@@ -64,7 +53,7 @@ class ImageError(SolarError):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Photo:
+class LoadedPhoto:
     """A photo ready to be described.
 
     Attributes:
@@ -116,7 +105,7 @@ def image_size(source: Source, *, orient: bool = True) -> tuple[int, int]:
         ImageError: If there is no such file, or it is no photo.
     """
     with _opened(source) as image:
-        return _upright_size(image, _orientation(image) if orient else 1)
+        return upright_size(image, orientation_of(image) if orient else 1)
 
 
 def load(
@@ -127,7 +116,7 @@ def load(
     orient: bool = True,
     mode: Literal["exact", "fast"] = "exact",
     max_pixels: int = MAX_PIXELS,
-) -> Photo:
+) -> LoadedPhoto:
     """Read a photo, turn it upright, cut out a box and shrink the rest, in this order.
 
     Args:
@@ -165,7 +154,7 @@ def load(
         limit = size and query_size((width, height), image.size, size)
     if limit is not None:
         image = thumbnail(image, limit)
-    return Photo(np.array(image), width, height)
+    return LoadedPhoto(np.array(image), width, height)
 
 
 # --- fast mode --------------------------------------------------------------------------------
@@ -178,10 +167,10 @@ def _scalable(image: Image.Image, source: Source) -> bool:
 
 def _load_scaled(
     image: Image.Image, source: Source, size: int, box: Box | None, orient: bool
-) -> Photo | None:
+) -> LoadedPhoto | None:
     """Decode at 1/2, 1/4 or 1/8 and finish with Lanczos; None where that would lose detail."""
-    orientation = _orientation(image) if orient else 1
-    width, height = _upright_size(image, orientation)
+    orientation = orientation_of(image) if orient else 1
+    width, height = upright_size(image, orientation)
     x1, y1, x2, y2 = (0, 0, width, height) if box is None else pixel_box(box, width, height)
     limit = size if box is None else query_size((width, height), (x2 - x1, y2 - y1), size)
     target = thumbnail_size(x2 - x1, y2 - y1, limit)
@@ -191,7 +180,7 @@ def _load_scaled(
         return None
     # Resize what is stored and turn the small result: turning is exact, and cheaper there. The box
     # also leaves out the fraction of a pixel by which the decoder rounds the scaled size up.
-    stored = _stored_box((x1, y1, x2, y2), orientation, image.size)
+    stored = stored_box((x1, y1, x2, y2), orientation, image.size)
     image.draft(None, (image.width // factor, image.height // factor))
     small = _rgb(image, source).resize(
         target if orientation < 5 else target[::-1],
@@ -199,76 +188,16 @@ def _load_scaled(
         box=(stored[0] / factor, stored[1] / factor, stored[2] / factor, stored[3] / factor),
         reducing_gap=REDUCING_GAP,
     )
-    return Photo(np.array(_turned(small, orientation)), width, height)
-
-
-def _stored_box(
-    box: tuple[int, int, int, int], orientation: int, stored: tuple[int, int]
-) -> tuple[int, int, int, int]:
-    """Take a box of the upright photo to the pixels as they are stored."""
-    x1, y1, x2, y2 = box
-    width, height = stored
-    if orientation >= 5:
-        x1, y1, x2, y2 = y1, x1, y2, x2
-    if orientation in (2, 3, 7, 8):
-        x1, x2 = width - x2, width - x1
-    if orientation in (3, 4, 6, 7):
-        y1, y2 = height - y2, height - y1
-    return x1, y1, x2, y2
-
-
-# --- orientation ------------------------------------------------------------------------------
-
-
-def _turned(image: Image.Image, orientation: int) -> Image.Image:
-    return image.transpose(_TURNS[orientation]) if orientation in _TURNS else image
-
-
-def _upright_size(image: Image.Image, orientation: int) -> tuple[int, int]:
-    return image.size if orientation < 5 else (image.height, image.width)
-
-
-def _orientation(image: Image.Image) -> int:
-    """Find the orientation to be applied, 1 to 8, whether or not the pixels are decoded yet."""
-    if image.format == "TIFF":  # Pillow turns it on loading, and tells the turned size before
-        return 1
-    try:
-        exif = _png_exif(image) if image.format == "PNG" else image.getexif()
-        value = exif.get(ExifTags.Base.Orientation)
-    except Exception:  # damaged EXIF raises anything, and is no reason to refuse the photo
-        return 1
-    return value if value in _TURNS else 1
-
-
-def _png_exif(image: Image.Image) -> Image.Exif:
-    """Read the EXIF of a PNG, which may follow the pixels, without decoding them.
-
-    Pillow would decode the whole picture to get there, so it is shown the file without the pixels.
-    """
-    stream = getattr(image, "fp", None)
-    if stream is None or stream.closed or "exif" in image.info:
-        return Image.Image.getexif(image)
-    position = stream.tell()
-    stream.seek(0)
-    metadata = bytearray(stream.read(8))
-    while len(start := stream.read(8)) == 8:
-        length, kind = struct.unpack(">I4s", start)
-        if kind in _PNG_METADATA:
-            metadata += start + stream.read(length + 4)
-        else:
-            stream.seek(length + 4, io.SEEK_CUR)
-    stream.seek(position)
-    with Image.open(io.BytesIO(metadata)) as pixelless:
-        return Image.Image.getexif(pixelless)
+    return LoadedPhoto(np.array(turned(small, orientation)), width, height)
 
 
 # --- pixels -----------------------------------------------------------------------------------
 
 
 def _decoded(image: Image.Image, source: Source, orient: bool) -> Image.Image:
-    orientation = _orientation(image) if orient else 1
+    orientation = orientation_of(image) if orient else 1
     image.load()
-    return _turned(_rgb(image, source), orientation)
+    return turned(_rgb(image, source), orientation)
 
 
 def _rgb(image: Image.Image, source: Source) -> Image.Image:

@@ -3,7 +3,7 @@
 import os
 import tarfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +28,22 @@ class Photos:
     names: tuple[str, ...]
     places: tuple[Path | tuple[Path, int, int], ...]
 
+    @classmethod
+    def in_folder(cls, folder: Path, names: Iterable[str]) -> "Photos":
+        """Photos by their paths below a folder, whether they are there or not."""
+        names = tuple(names)
+        return cls(names, tuple(folder / name for name in names))
+
     def __len__(self) -> int:
         return len(self.names)
+
+    def take(self, numbers: Iterable[int]) -> "Photos":
+        """Some of the photos, in the order of their numbers."""
+        numbers = tuple(numbers)
+        return Photos(
+            tuple(self.names[number] for number in numbers),
+            tuple(self.places[number] for number in numbers),
+        )
 
     def read(self, number: int) -> Path | bytes:
         """What `solar.images.load` takes for photo `number`: its file, or its bytes in a shard.
@@ -94,7 +108,11 @@ def named_photos(root: str | Path) -> Callable[[str], Path | bytes | None]:
     if Path(root).is_dir():  # which is not searched: it may hold millions
 
         def in_folder(name: str) -> Path | None:
-            path = Path(root, name)
+            # Names may be a stranger's, with an index: they must not lead out of the folder.
+            inside = os.path.normpath(name)
+            if Path(inside).is_absolute() or Path(inside).parts[:1] == ("..",):
+                return None
+            path = Path(root, inside)
             return path if path.is_file() else None
 
         return in_folder

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         fingerprint,
         load,
         load_whitening,
+        retrieval_model,
         save,
         to_published,
     )
@@ -39,6 +40,7 @@ _HOMES = {
     "fingerprint": "solar.models.checkpoint",
     "load": "solar.models.checkpoint",
     "load_whitening": "solar.models.checkpoint",
+    "retrieval_model": "solar.models.checkpoint",
     "save": "solar.models.checkpoint",
     "to_published": "solar.models.checkpoint",
 }
@@ -57,6 +59,7 @@ __all__ = [
     "fingerprint",
     "load",
     "load_whitening",
+    "retrieval_model",
     "save",
     "to_published",
 ]

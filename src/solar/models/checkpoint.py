@@ -1,5 +1,6 @@
 """Networks to files and back: our safetensors, and every published format."""
 
+import _codecs
 import hashlib
 import json
 import re
@@ -7,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -43,6 +45,23 @@ def load(
     model = _read_ours(path) if path.suffix == ".safetensors" else _read_published(path)
     model.source = str(path.resolve()) if Path(source).is_file() else str(source)
     return model.to(device or best_device()).eval()
+
+
+def retrieval_model(
+    model: Model | str | Path, *, device: str | torch.device | None = None
+) -> RetrievalNet:
+    """A network that describes photos: the one given, or what `load` makes of a name or file.
+
+    Raises:
+        SolarError: It cannot be loaded, or describes patches.
+    """
+    network = load(model, device=device) if isinstance(model, str | Path) else model
+    if not isinstance(network, RetrievalNet):
+        raise SolarError(
+            f"{network.source or 'The network'} describes patches, not photos: choose a retrieval "
+            "model."
+        )
+    return network
 
 
 def save(model: Model, path: str | Path, *, half: bool = False) -> Path:
@@ -122,7 +141,11 @@ def fingerprint(model: Model) -> str:
 
 
 def to_published(model: Model) -> dict[str, Any]:
-    """A network as the published code saves it, for `torch.save`."""
+    """A network as the published code saves it, for `torch.save`.
+
+    Raises:
+        SolarError: It has layers that the published format has no place for.
+    """
     layout: Layout
     if isinstance(model, PatchNet):
         layout = "local"
@@ -302,10 +325,6 @@ def _read_pickle_safely(path: Path) -> Any:
 
 def _numpy_arrays() -> list[Any]:
     """What a pickle needs to rebuild a numpy array: GeM files carry their whitenings so."""
-    import _codecs
-
-    import numpy as np
-
     multiarray = np._core.multiarray  # type: ignore[attr-defined]
     rebuild, scalar = multiarray._reconstruct, multiarray.scalar
     dtypes = [np.dtypes.Float32DType, np.dtypes.Float64DType, np.dtypes.Int64DType]

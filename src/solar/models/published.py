@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from torch import Tensor
@@ -89,7 +88,11 @@ def layout_of(names: Iterable[str]) -> Layout | None:
 def retrieval_config(
     layout: Layout, meta: Mapping[str, Any], state: Mapping[str, Tensor]
 ) -> RetrievalConfig:
-    """Settings of a published network: its meta entry, and its tensors where that is silent."""
+    """Settings of a published network: its meta entry, and its tensors where that is silent.
+
+    Raises:
+        SolarError: The trunk is unknown, or a setting makes no sense.
+    """
     backbone = meta.get("architecture") or guess_backbone(layout, state)
     if backbone is None:
         raise SolarError(
@@ -179,29 +182,13 @@ def _triple(key: str, values: Any) -> tuple[float, float, float]:
     return numbers[0], numbers[1], numbers[2]
 
 
-@dataclass(frozen=True)
-class Guess:
-    """What a file of tensors seems to be, for messages."""
-
-    layout: Layout | None
-    backbone: str | None
-    attention: tuple[int, ...]
-
-    def __str__(self) -> str:
-        if self.layout is None:
-            return "no architecture that solar knows"
-        kinds = {"local": "a SOLAR patch network", "sosnet": "a SOSNet patch network"}
-        what = (
-            kinds.get(self.layout) or f"a {self.backbone or 'retrieval network of unknown trunk'}"
-        )
-        layers = ", ".join(str(layer) for layer in self.attention)
-        return f"{what} with attention after layers {layers}" if layers else what
-
-
-def guess(state: Mapping[str, Tensor]) -> Guess:
-    """What the tensors of a file seem to be."""
+def guess(state: Mapping[str, Tensor]) -> str:
+    """What the tensors of a file seem to be, for messages."""
     layout = layout_of(state)
-    backbone = None
-    if layout not in (None, "local", "sosnet"):
-        backbone = guess_backbone(layout, state)
-    return Guess(layout, backbone, tuple(_attention(state)))
+    if layout is None:
+        return "no architecture that solar knows"
+    kinds = {"local": "a SOLAR patch network", "sosnet": "a SOSNet patch network"}
+    trunk = None if layout in kinds else guess_backbone(layout, state)
+    what = kinds.get(layout) or f"a {trunk or 'retrieval network of unknown trunk'}"
+    layers = ", ".join(str(layer) for layer in _attention(state))
+    return f"{what} with attention after layers {layers}" if layers else what

@@ -140,12 +140,6 @@ class RetrievalNet(nn.Module):
                     module.eval()
         return self
 
-    def freeze_backbone(self) -> "RetrievalNet":
-        """Leave only what the paper trains: attention, pooling exponent, whitening."""
-        for name, parameter in self.backbone.named_parameters():
-            parameter.requires_grad_(name.startswith("soa"))
-        return self
-
     def forward(self, images: Tensor) -> Tensor:
         """Describe normalised images at one scale.
 
@@ -189,6 +183,9 @@ class RetrievalNet(nn.Module):
 
         Networks without a whitening layer average with the power of their GeM exponent, as
         published; the others plainly. Whitening learned afterwards comes last.
+
+        Raises:
+            SolarError: No scale is given.
         """
         if not vectors:
             raise SolarError("At least one scale is needed to describe a photo.")
@@ -269,7 +266,11 @@ def _backbone(config: RetrievalConfig) -> ResNet | VGG16 | AlexNet:
 
 
 def attention_at(layers: str | Iterable[int], reductions: Mapping[int, int]) -> dict[int, int]:
-    """Layers such as "45" or (4, 5) with their published channel reductions."""
+    """Layers such as "45" or (4, 5) with their published channel reductions.
+
+    Raises:
+        SolarError: A layer has no place for attention.
+    """
     numbers = [int(layer) for layer in layers]
     unknown = [n for n in numbers if n not in reductions]
     if unknown:

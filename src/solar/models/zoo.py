@@ -37,7 +37,7 @@ Task = Literal["retrieval", "patches", "backbone", "whitening"]
 
 
 @dataclass(frozen=True)
-class Published:
+class NamedModel:
     """One file with a name: in the box, or published by somebody.
 
     Attributes:
@@ -83,7 +83,7 @@ class Published:
 
 
 @cache
-def models() -> tuple[Published, ...]:
+def models() -> tuple[NamedModel, ...]:
     """Every model with a name: those in the box, then the published ones, recommended ones first.
 
     An installation that lacks the facts of a model in the box does not list it.
@@ -92,7 +92,7 @@ def models() -> tuple[Published, ...]:
     return (*map(_bundled, here), *_MODELS)
 
 
-def find(name: str) -> Published:
+def find(name: str) -> NamedModel:
     """The entry with this name, alias or published file name, in upper or lower case.
 
     Raises:
@@ -119,12 +119,12 @@ def cache_directory() -> Path:
     return Path(platformdirs.user_cache_dir("solar"))
 
 
-def path_of(entry: Published) -> Path:
+def path_of(entry: NamedModel) -> Path:
     """Where the file is, or would be after a download."""
     return (weights.FOLDER if entry.bundled else cache_directory()) / entry.file
 
 
-def is_here(entry: Published) -> bool:
+def is_here(entry: NamedModel) -> bool:
     """Whether the file is in the box, or has been downloaded (or put there by hand)."""
     return path_of(entry).is_file()
 
@@ -151,11 +151,11 @@ def obtain(name: str, *, progress: bool = True) -> Path:
     return fetch(entry.urls, path_of(entry), entry.sha256, progress=progress)
 
 
-def _bundled(name: str) -> Published:
+def _bundled(name: str) -> NamedModel:
     """The entry of a model in the box, from its facts."""
     known = weights.facts(name)
     kept = ("task", "architecture", "dim", "parameters", "trained_on", "attention", "licence")
-    return Published(
+    return NamedModel(
         name=name,
         file=f"{name}.safetensors",
         urls=(),
@@ -165,7 +165,7 @@ def _bundled(name: str) -> Published:
         reported=known["figures"],
         source=f"measured by {known['command']}",
         bundled=True,
-        **{field: known[field] for field in kept},
+        **{fact: known[fact] for fact in kept},
     )
 
 
@@ -231,14 +231,14 @@ def _revisited(
     }
 
 
-def _gem(name: str, stem: str, *results: float, aliases: tuple[str, ...] = ()) -> Published:
+def _gem(name: str, stem: str, *results: float, aliases: tuple[str, ...] = ()) -> NamedModel:
     trunk, (original, _, sha256) = _trunk_in(stem), stem.rpartition("-")
     end_to_end, gl18 = original.endswith("-w"), stem.startswith("gl18")
     dim = _DIMS[trunk]
     how = "scales 1, √2, 1/√2"
     if not end_to_end:
         how = "scales 1, 1/√2, 1/2, whitening learnt on retrieval-SfM-120k, rows (PyTorch)"
-    return Published(
+    return NamedModel(
         name=name,
         task="retrieval",
         file=f"{stem}.pth",
@@ -257,9 +257,9 @@ def _gem(name: str, stem: str, *results: float, aliases: tuple[str, ...] = ()) -
     )
 
 
-def _imagenet(name: str, stem: str) -> Published:
+def _imagenet(name: str, stem: str) -> NamedModel:
     trunk, (original, _, sha256) = _trunk_in(stem), stem.rpartition("-")
-    return Published(
+    return NamedModel(
         name=name,
         task="backbone",
         file=f"{stem}.pth",
@@ -273,12 +273,12 @@ def _imagenet(name: str, stem: str) -> Published:
     )
 
 
-def _whiten(name: str, stem: str) -> Published:
+def _whiten(name: str, stem: str) -> NamedModel:
     trunk, (original, _, sha256) = _trunk_in(stem), stem.rpartition("-")
     gl18 = stem.startswith("gl18")
     # …-resnet101-gem-r-rwhiten: between the trunk and the last word stands the pooling.
     pooling, _, _ = original.partition(f"-{trunk}-")[2].rpartition("-")
-    return Published(
+    return NamedModel(
         name=name,
         task="whitening",
         file=f"{stem}.pth",
@@ -295,7 +295,7 @@ def _whiten(name: str, stem: str) -> Published:
 
 
 _MODELS = (
-    Published(
+    NamedModel(
         name="solar-r101",
         task="retrieval",
         file="resnet101-solar-best.pth",
@@ -323,7 +323,7 @@ _MODELS = (
         source="SOLAR README: longer side 1024, scales 1, √2, 1/√2 (the paper rounds them)",
         licence=_LICENCE,
     ),
-    Published(
+    NamedModel(
         name="solar-local-345-liberty",
         task="patches",
         file="local-solar-345-liberty.pth",
@@ -381,7 +381,7 @@ _MODELS = (
 
 
 @cache
-def _names() -> dict[str, Published]:
+def _names() -> dict[str, NamedModel]:
     """Every accepted name in lower case, with its entry."""
     return {
         accepted.casefold(): entry

@@ -3,10 +3,10 @@
 from solar.nn.gem import GeM
 from solar.nn.l2net import L2Net
 from solar.nn.norm import l2_normalize
-from solar.nn.plain import VGG16, AlexNet
 from solar.nn.pooling import MAC, POOLINGS, RMAC, CroW, Regional, SPoC
 from solar.nn.resnet import ResNet
 from solar.nn.soa import Looks, SecondOrderAttention
+from solar.nn.vgg_alexnet import VGG16, AlexNet
 from solar.nn.whitening import Whitening, learned_whitening, pca_whitening
 
 __all__ = [

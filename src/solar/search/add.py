@@ -6,15 +6,19 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
 from solar.search import asmk_build
 from solar.search.asmk_index import AsmkIndex
-from solar.search.build import Built, describing, details, is_store
+from solar.search.build import Built, described_photos, details
 from solar.search.index import Address, Index
 
 if TYPE_CHECKING:
-    from solar.describe.extractor import Progress
+    from solar.describe.pipeline import Progress
+
+# Of the settings that an index remembers, those that new photos must be described with.
+_DESCRIBING = ("size", "scales", "orient", "mode", "backend")
 
 
 def add(
@@ -58,11 +62,16 @@ def add(
         assert photos is not None
         return asmk_build.add(photos, index, **known)
     made = index.made
-    size = made.settings.get("size")
-    with describing(source, address, made.model or None, store, progress, photos, size) as (
-        described,
-        photos,
-    ):
+    settings = {name: made.settings[name] for name in _DESCRIBING if name in made.settings}
+    with described_photos(
+        source,
+        address,
+        made.model or None,
+        photos=photos,
+        keep=store,
+        progress=progress,
+        **settings,
+    ) as (described, photos):
         count = index.add(described, details(described, photos, metadata))
         return Built(index, count, described.failures)
 
@@ -73,10 +82,7 @@ def _wanted(source: str | Path, index: Index, *, new: bool) -> Photos:
     if not new:
         return photos
     known = {photo.path for batch in index.engine.photos() for photo in batch}
-    rows = [row for row, name in enumerate(photos.names) if name not in known]
-    return Photos(
-        tuple(photos.names[row] for row in rows), tuple(photos.places[row] for row in rows)
-    )
+    return photos.take(number for number, name in enumerate(photos.names) if name not in known)
 
 
 def _called_as_in(index: Index, source: Path, photos: Photos) -> Photos:

@@ -200,7 +200,9 @@ class Postings:
     def write(self, file: BinaryIO) -> None:
         """Write the arrays one after the other, as .npy files are."""
         for array in (self.bits, self.starts, self.words, self.photos, self.counts):
-            np.lib.format.write_array(file, np.ascontiguousarray(array), (1, 0), False)
+            np.lib.format.write_array(
+                file, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False
+            )
 
     @classmethod
     def mapped(cls, path: Path) -> Postings:
@@ -225,14 +227,6 @@ def inverse_frequency(parts: Iterable[Postings], words: int, photos: int) -> Flo
         having[part.words] += part.lengths
     ratio = max(photos, 1) / np.maximum(having, 1).astype(np.float32)
     return np.maximum(np.log(ratio), np.float32(0))
-
-
-def compare(left: Signatures, right: Signatures, dim: int, kernel: Kernel | None = None) -> float:
-    """The similarity of two photos, as at the top of this module; 0 where one has no features."""
-    table = (kernel or Kernel()).table(dim)
-    one = Postings.gather([right], right.bits.shape[1])
-    norms = float(np.sqrt(len(left) * len(right)))
-    return float(one.scores(left, table)[0]) / max(norms, 1.0)
 
 
 def _next_array(file: BinaryIO) -> Any:

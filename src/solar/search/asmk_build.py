@@ -33,12 +33,13 @@ from solar.search.codebook import (
     train_codebook,
 )
 from solar.search.engine import Made
+from solar.search.verify import VerifySettings
 
 if TYPE_CHECKING:
-    from solar.describe.extractor import Progress
+    from solar.describe.pipeline import Progress
     from solar.models import PatchNet
 
-KEYPOINTS, SIZE = 1000, 1024
+KEYPOINTS, SIZE = VerifySettings.keypoints, VerifySettings.size
 """As geometric verification has them, so that the two can share what they found."""
 
 _BATCH = 64
@@ -154,7 +155,7 @@ def learn_words(
         SolarError: Their features are too few for so many words.
     """
     step = -(-len(photos) // (_TRAINING // 16))
-    some = Photos(photos.names[::step], photos.places[::step])
+    some = photos.take(range(0, len(photos), step))
     sample = Sample(len(some), words, seed)
     finder.look(some, sample, progress)
     return sample.words(finder)
@@ -237,13 +238,14 @@ class Finder:
         for number, features in self.walk(photos):
             if isinstance(features, SolarError):
                 seen.failures[photos.names[number]] = str(features)
+                described, failed = 0, 1
             else:
                 seen.described += 1
+                described, failed = 1, 0
                 if sample:
                     sample.take(number, features.descriptors)
             if progress:
-                bad = isinstance(features, SolarError)
-                progress(int(not bad), int(bad))
+                progress(described, failed)
         return seen
 
     def signatures(

@@ -26,14 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
-from solar.files import sync_folder
+from solar.files import file_digest, sync_folder
 from solar.search.asmk import Kernel, Postings, Signatures, inverse_frequency
 from solar.search.audit import row_problems
 from solar.search.catalogue import Catalogue, Part, Version, View
 from solar.search.codebook import Codebook, Floats
 from solar.search.engine import Engine, Hit, Made, Photo, Vectors, Where
 from solar.search.exact import Rows
-from solar.search.writer import check_names, drop_photos, file_sha256, make_folder
+from solar.search.writer import check_names, drop_photos, make_folder
 
 CODEBOOK = "codebook.safetensors"
 KIND = "asmk"
@@ -64,7 +64,7 @@ def create(
         if view.made() is not None:
             raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")
         codebook.save(folder / CODEBOOK)
-        known = {**made.settings, "codebook": file_sha256(folder / CODEBOOK)}
+        known = {**made.settings, "codebook": file_digest(folder / CODEBOOK)}
         made = replace(made, settings=known)
         view.begin(made, KIND)
         view.set_version(Version())
@@ -162,18 +162,18 @@ class AsmkEngine:
         Raises:
             SolarError: Another writer is at work, or the disk is full.
         """
-        with self._catalogue.writing() as view:
-            return _Writer(self.folder, view, self.codebook.blocks).add(batches)
+        with self._writing() as writer:
+            return writer.add(batches)
 
     def remove(self, paths: Sequence[str]) -> int:
         """Remove photos, all at once; a SolarError names the first that is not indexed."""
-        with self._catalogue.writing() as view:
-            return _Writer(self.folder, view, self.codebook.blocks).remove(paths)
+        with self._writing() as writer:
+            return writer.remove(paths)
 
     def compact(self) -> None:
         """Put small inverted files together, without removed photos."""
-        with self._catalogue.writing() as view:
-            _Writer(self.folder, view, self.codebook.blocks).compact()
+        with self._writing() as writer:
+            writer.compact()
 
     def info(self) -> dict[str, Any]:
         """Facts to print."""
@@ -206,7 +206,7 @@ class AsmkEngine:
                     f"{self.folder / name} is missing or damaged: restore it or build again."
                     for name, digest in files.items()
                     if not (self.folder / name).exists()
-                    or file_sha256(self.folder / name) != digest
+                    or file_digest(self.folder / name) != digest
                 ),
             ]
 
@@ -228,6 +228,11 @@ class AsmkEngine:
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> NoReturn:
         """Refused: there are no vectors."""
         raise no_vectors()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[_Writer]:
+        with self._catalogue.writing() as view:
+            yield _Writer(self.folder, view, self.codebook.blocks)
 
     def _state(self, view: View, version: Version) -> _State:
         state = self._latest
@@ -261,7 +266,11 @@ class _Writer:
         view.afterwards.append(self._sweep)
 
     def add(self, batches: Iterable[Described]) -> int:
-        """Put photos into inverted files of their own, away from older ones of that path."""
+        """Put photos into inverted files of their own, away from older ones of that path.
+
+        Raises:
+            SolarError: Two photos share a path, or a path is no text.
+        """
         rows, given, replaced = self._version.rows, 0, 0
         parts = list(self._version.sketch)
         waiting: list[Signatures] = []
@@ -313,7 +322,7 @@ class _Writer:
             file.flush()
             os.fsync(file.fileno())
         sync_folder(self._folder)
-        return Part(path.name, len(postings.counts), file_sha256(path))
+        return Part(path.name, len(postings.counts), file_digest(path))
 
     def _commit(self, rows: int, photos: int, parts: Sequence[Part]) -> None:
         number = self._version.number + 1

@@ -12,21 +12,22 @@ from solar.errors import SolarError
 from solar.images import named_photos
 from solar.search.asmk import Kernel, Signatures, aggregate
 from solar.search.asmk_engine import AsmkEngine, no_vectors
-from solar.search.engine import Hit, parse_where
-from solar.search.index import Conditions, Index
+from solar.search.index import Index
 
 if TYPE_CHECKING:
     from solar.images import Box, Source
     from solar.models import PatchNet, RetrievalNet
-    from solar.search.engine import Vectors
-    from solar.search.verify import VerifySettings
+    from solar.search.engine import Hit, Vectors, Where
 
 
 class AsmkIndex(Index):
     """Photos that are found by their local features; `Index.open` opens one.
 
-    It does what `Index` does, apart from what needs one vector a photo: expanding queries,
-    diffusion, maps, copies to other engines.
+    It does what `Index` does, apart from what needs one vector a photo: queries that are vectors,
+    expanding them, diffusion, maps, copies to other engines. A search finds photos that share
+    anything with the query. Of a list of photos the features are taken together, and an indexed
+    photo can be asked for as long as its file is where it was. A photo has a score of less than 1
+    for itself, because features of a query fall on several visual words.
 
     Args:
         engine: Where the visual words of the photos are.
@@ -75,11 +76,6 @@ class AsmkIndex(Index):
 
     def signatures(self, query: Any, *, box: Box | None = None) -> Signatures:
         """The visual words that `search` looks for; its arguments and errors are the same."""
-        parts = list(query) if isinstance(query, list | tuple) else [query]
-        if not parts:
-            raise SolarError("A search needs at least one photo.")
-        if box is not None and (len(parts) > 1 or not self._is_photo(parts[0])):
-            raise SolarError("A box goes with one photo given as a file, not with other queries.")
         settings = self.made.settings
         described = [
             local_features(
@@ -89,60 +85,31 @@ class AsmkIndex(Index):
                 size=settings["size"],
                 box=box,
             ).descriptors
-            for part in parts
+            for part in self._parts(query, box)
         ]
         descriptors = np.concatenate(described)
         if not len(descriptors):
             raise SolarError("The query has no keypoints to look for: choose a photo with detail.")
         return aggregate(descriptors, self.engine.codebook, self.kernel.assign)
 
-    def search(
+    def _ranked(
         self,
         query: Any,
-        k: int = 10,
+        count: int,
         *,
-        box: Box | None = None,
-        expand: str | None = None,
-        diffuse: bool = False,
-        where: Conditions = None,
-        verify: bool | VerifySettings = False,
+        box: Box | None,
+        expand: str | None,
+        diffuse: bool,
+        where: Where,
     ) -> list[Hit]:
-        """Find the photos most similar to a query, among those that share anything with it.
-
-        Args:
-            query: A photo (a path, the bytes of a file, a PIL image, a uint8 array), the path of an
-                indexed photo that is still where it was, or a list of these, whose features are
-                taken together.
-            k: How many photos at most.
-            box: x1, y1, x2, y2 of what to look for in the one photo given.
-            expand: Refused: it takes vectors.
-            diffuse: Refused: it takes vectors.
-            where: Only photos that satisfy these: see `parse_where`.
-            verify: Match the best photos with the query keypoint by keypoint, and put those first
-                that show the same thing; see `solar.search.verify`.
-
-        Returns:
-            Photos and scores, best first. A photo has a score of less than 1 for itself, because
-            features of a query fall on several visual words.
-
-        Raises:
-            SolarError: A photo cannot be read or is not indexed, or an argument makes no sense.
-        """
         if expand is not None or diffuse:
             raise SolarError(
                 "Expansion and diffusion take vectors, and this index compares local features "
                 "(ASMK): search without them, or build an index with --model."
             )
-        if k < 1:
-            raise SolarError(f"A search gives at least one photo, not {k}.")
-        conditions = parse_where(where)
-        verifier = self._verifying(verify) if verify else None
-        count = max(k, verifier.settings.top) if verifier else k
         asked = self.signatures(query, box=box)
-        [hits] = self.engine.search_signatures([asked], count, conditions, self.kernel)
-        if verifier:
-            hits = verifier.verify(self._local(verifier, query, box), hits)
-        return hits[:k]
+        [hits] = self.engine.search_signatures([asked], count, where, self.kernel)
+        return hits
 
     def _photo(self, query: Any) -> Source:
         """What to look at: the query itself, or an indexed photo from where it was indexed."""

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from solar.files import file_digest
 from solar.search.catalogue import Version, View
 from solar.search.exact import Stored
-from solar.search.writer import file_sha256
 
 
 def audit(folder: Path, view: View, version: Version, vectors: Stored) -> list[str]:
@@ -51,5 +51,5 @@ def _sketch(folder: Path, version: Version) -> list[str]:
     return [
         f"{path} is missing or damaged: run `solar index compact` to make it anew."
         for path, digest in paths
-        if not path.exists() or file_sha256(path) != digest
+        if not path.exists() or file_digest(path) != digest
     ]

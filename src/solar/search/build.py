@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from PIL import ExifTags, Image
 
 from solar.describe.store import Store
-from solar.describe.store_files import MANIFEST
+from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
 from solar.search.engine import NoIndexError, Photo
@@ -22,7 +22,7 @@ from solar.search.index import Address, Index
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
-    from solar.describe.extractor import Progress
+    from solar.describe.pipeline import Progress
 
 # A killed run describes its unfinished shard again: minutes on a GPU, but an hour on a laptop,
 # whose collections are small.
@@ -73,10 +73,9 @@ def build(
     refuse_taken(address)
     if size is not None and is_store(source):
         raise SolarError(f"{source} was described at the size it has: leave out --size.")
-    with describing(source, address, model or DEFAULT, store, progress, size=size) as (
-        described,
-        photos,
-    ):
+    with described_photos(
+        source, address, model or DEFAULT, keep=store, progress=progress, size=size
+    ) as (described, photos):
         if not len(described):
             why = next(iter(described.failures.values()), "there is none")
             raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
@@ -128,16 +127,30 @@ def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def describing(
+def described_photos(
     source: str | Path,
     address: Address,
     model: str | None,
-    keep: str | Path | None,
-    progress: "Progress | None",
+    *,
     photos: Photos | None = None,
-    size: int | None = None,
+    keep: str | Path | None = None,
+    progress: "Progress | None" = None,
+    **settings: Any,
 ) -> Iterator[tuple[Store, Photos | None]]:
-    """The finished store of a source, and its photos, which a store does not have."""
+    """The finished store of a source, and its photos, which a store does not have.
+
+    Args:
+        source: A folder, a list or a tar shard of photos, or a finished store.
+        address: The index that they are for.
+        model: What describes them; None where the index does not name one.
+        photos: Those of the source, where they were looked for before.
+        keep: A folder for the store, which is otherwise gone after the block.
+        progress: Called while photos are described.
+        **settings: How to describe, for `solar.extract`.
+
+    Raises:
+        SolarError: There are no photos, or no model to describe them with.
+    """
     if is_store(source):
         yield Store.open(source), None
         return
@@ -154,15 +167,10 @@ def describing(
     from solar.describe import extract
 
     shard = _SMALL_SHARD if len(photos) <= _FEW else _SHARD
-    described = extract(photos, place, model=model, size=size, shard_size=shard, progress=progress)
+    described = extract(photos, place, model=model, shard_size=shard, progress=progress, **settings)
     yield described, photos
     if not keep:
         shutil.rmtree(place, ignore_errors=True)
-
-
-def is_store(source: str | Path) -> bool:
-    """Whether a source is a folder of descriptors, not of photos."""
-    return (Path(source) / MANIFEST).is_file()
 
 
 def details(store: Store, photos: Photos | None, metadata: str | Path | None) -> list[Photo]:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import numpy as np
 
 from solar.errors import SolarError
-from solar.search.engine import Condition, Made, Photo, Where
+from solar.search.engine import Condition, Made, Photo, Where, is_text
 from solar.search.exact import Rows
 
 T = TypeVar("T")
@@ -351,15 +351,6 @@ class Catalogue:
             yield
         finally:
             lock.release()
-
-
-def is_text(path: str) -> bool:
-    """Whether SQLite can keep a path: some old file names are bytes that mean no text."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in path
 
 
 def _lay_out(connection: sqlite3.Connection) -> None:

@@ -50,7 +50,11 @@ class Codebook:
         return -(-self.dim // 64)
 
     def nearest(self, descriptors: Floats, count: int = 1) -> NDArray[np.int64]:
-        """The nearest words of descriptors (n, d): (n, count), the nearest first."""
+        """The nearest words of descriptors (n, d): (n, count), the nearest first.
+
+        Raises:
+            SolarError: The descriptors are of another kind.
+        """
         if descriptors.shape[1:] != (self.dim,):
             raise SolarError(
                 f"The codebook is of descriptors of length {self.dim}, not of shape "

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
-from solar.search.neighbours import Neighbours, Rows, Scores, VectorsOf, known
+from solar.search.neighbours import Neighbours, Rows, Scores, VectorsOf, distinct_places
 
 Values = NDArray[np.float64]
 
@@ -152,7 +152,7 @@ def diffuse(
     """
     if not 0 <= alpha < 1:
         raise SolarError(f"Diffusion with alpha {alpha:g} has no end: take 0 to 0.99.")
-    kept = known(rows)
+    kept = distinct_places(rows)
     rows, scores = rows[kept], scores[kept]
     if len(rows) and rows.max() >= len(graph):
         raise SolarError(

@@ -190,6 +190,15 @@ class Engine(Protocol):
         ...
 
 
+def is_text(name: str) -> bool:
+    """Whether an engine can keep a name: some old file names are bytes that mean no text."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in name
+
+
 def fitting(
     photos: Sequence[Photo], vectors: Vectors, dim: int, where: object
 ) -> tuple[Sequence[Photo], Vectors]:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 BATCH = 4096
 
 
-def is_store(source: object) -> TypeGuard[Store]:
-    """Whether a source knows its photos and its model."""
+def knows_its_photos(source: object) -> TypeGuard[Store]:
+    """Whether a source is a store, which also knows the model."""
     return hasattr(source, "model_hash")
 
 
 def made_of(source: object) -> Made | None:
     """How a store was made; None for plain vectors, which do not know."""
-    if not is_store(source):
+    if not knows_its_photos(source):
         return None
     return Made(source.dim, source.model, source.model_hash, source.settings)
 
@@ -32,8 +32,12 @@ def made_of(source: object) -> Made | None:
 def batches(
     source: Store | npt.ArrayLike, photos: Sequence[str | Photo] | None
 ) -> Iterator[tuple[list[Photo], Vectors]]:
-    """Photos and their vectors in pieces; a store is never read into memory whole."""
-    if is_store(source):
+    """Photos and their vectors in pieces; a store is never read into memory whole.
+
+    Raises:
+        SolarError: There are not as many photos as vectors.
+    """
+    if knows_its_photos(source):
         pairs = zip(source.names, source.sizes.tolist(), strict=True)
         known: Sequence[str | Photo] = photos or [Photo(name, *size) for name, size in pairs]
         pieces, rows = source.chunks(BATCH), len(source)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,8 @@ MILVUS = "milvus://"
 BY_NAME = "name:"
 """Before a text that names an indexed photo, even if a file is called the same."""
 
+# A GPU's bfloat16 moves vectors too little to matter, and boxes belong to single photos.
+_OF_NO_ACCOUNT = frozenset({"device", "boxes"})
 # As many neighbours as the published expansions look at; `expand_query` takes its own share.
 _NEIGHBOURS = 64
 
@@ -161,16 +163,11 @@ class Index:
         Raises:
             SolarError: A photo cannot be read or is not indexed, or a condition makes no sense.
         """
-        vector = self.describe(query, box=box)
+        _check_count(k)
         conditions = parse_where(where)
-        if expand is not None:
-            vector = self._expanded(vector, expand, conditions)
-        verifier = self._verifying(verify) if verify else None
+        verifier = self._verifying(verify) if verify else None  # first: it tells what is missing
         count = max(k, verifier.settings.top) if verifier else k
-        if diffuse:
-            hits = self._diffused(vector, conditions)[:count]
-        else:
-            [hits] = self.search_vectors(vector[None], count, where=conditions)
+        hits = self._ranked(query, count, box=box, expand=expand, diffuse=diffuse, where=conditions)
         if verifier:
             hits = verifier.verify(self._local(verifier, query, box), hits)
         return hits[:k]
@@ -179,18 +176,12 @@ class Index:
         self, queries: npt.ArrayLike, k: int = 10, *, where: Conditions = None
     ) -> list[list[Hit]]:
         """Search for many vectors (n, dim) at once, which is faster than one after the other."""
-        if k < 1:
-            raise SolarError(f"A search gives at least one photo, not {k}.")
+        _check_count(k)
         return self.engine.search(self._checked(queries), k, parse_where(where))
 
     def describe(self, query: Any, *, box: Box | None = None) -> Vectors:
         """The vector (dim,) that `search` looks for; its arguments and errors are the same."""
-        parts = list(query) if isinstance(query, list | tuple) else [query]
-        if not parts:
-            raise SolarError("A search needs at least one photo.")
-        if box is not None and (len(parts) > 1 or not self._is_photo(parts[0])):
-            raise SolarError("A box goes with one photo given as a file, not with other queries.")
-        vectors = [self._describe_one(part, box) for part in parts]
+        vectors = [self._describe_one(part, box) for part in self._parts(query, box)]
         if len(vectors) == 1:
             return vectors[0]
         mean = np.mean(vectors, axis=0, dtype=np.float32)
@@ -265,6 +256,34 @@ class Index:
 
     # Queries
 
+    def _ranked(
+        self,
+        query: Any,
+        count: int,
+        *,
+        box: Box | None,
+        expand: str | None,
+        diffuse: bool,
+        where: Where,
+    ) -> list[Hit]:
+        """The best photos for a query, before any is verified; arguments as for `search`."""
+        vector = self.describe(query, box=box)
+        if expand is not None:
+            vector = self._expanded(vector, expand, where)
+        if diffuse:
+            return self._diffused(vector, where)[:count]
+        [hits] = self.engine.search(self._checked(vector[None]), count, where)
+        return hits
+
+    def _parts(self, query: Any, box: Box | None) -> list[Any]:
+        """The photos, paths and vectors that a query consists of."""
+        parts = list(query) if isinstance(query, list | tuple) else [query]
+        if not parts:
+            raise SolarError("A search needs at least one photo.")
+        if box is not None and (len(parts) > 1 or not self._is_photo(parts[0])):
+            raise SolarError("A box goes with one photo given as a file, not with other queries.")
+        return parts
+
     def _is_photo(self, query: Any) -> bool:
         if isinstance(query, str):
             return not query.startswith(BY_NAME) and Path(query).is_file()
@@ -320,38 +339,36 @@ class Index:
         return [h.path for h in hits], np.reshape(vectors, (-1, self.made.dim)), scores
 
     def _expanded(self, vector: Vectors, method: str, where: Where) -> Vectors:
-        expansion = import_module("solar.search.expand")
+        from solar.search.expand import Method, expand_query
+
         _, vectors, scores = self._neighbours(vector, _NEIGHBOURS, where)
         others = (vectors != vector).any(axis=1)  # without the query, where it is indexed
-        expanded: Vectors = expansion.expand_query(
-            vector, vectors[others], scores[others], method=method
-        )
-        return expanded
+        return expand_query(vector, vectors[others], scores[others], method=cast("Method", method))
 
     def _diffused(self, vector: Vectors, where: Where) -> list[Hit]:
         """Diffuse among the best photos of a plain search: no graph of all photos is needed."""
-        diffusion = import_module("solar.search.diffuse")
-        neighbours = import_module("solar.search.neighbours")
-        paths, vectors, scores = self._neighbours(vector, diffusion.TRUNCATE, where)
-        graph = diffusion.build_graph(
-            len(paths), neighbours.exact_neighbours(vectors), lambda rows: vectors[rows]
-        )
-        rows, scores = diffusion.diffuse(np.arange(len(paths)), scores, graph)
+        from solar.search.diffuse import TRUNCATE, build_graph, diffuse
+        from solar.search.neighbours import exact_neighbours
+
+        paths, vectors, scores = self._neighbours(vector, TRUNCATE, where)
+        graph = build_graph(len(paths), exact_neighbours(vectors), lambda rows: vectors[rows])
+        rows, scores = diffuse(np.arange(len(paths)), scores, graph)
         pairs = zip(rows.tolist(), scores.tolist(), strict=True)
         return [Hit(paths[row], score) for row, score in pairs]
 
     def _verifying(self, verify: bool | VerifySettings) -> Verifier:
         """What verifies, kept from search to search: it may have a network to load."""
-        verification = import_module("solar.search.verify")
-        settings = verification.VerifySettings() if verify is True else verify
+        from solar.search.verify import VerifySettings, index_verifier
+
+        settings = verify if isinstance(verify, VerifySettings) else VerifySettings()
         if self._verifier is None or self._verifier.settings != settings:
-            self._verifier = verification.index_verifier(self.engine, settings)
+            self._verifier = index_verifier(self.engine, settings)
         return self._verifier
 
     def _local(self, verifier: Verifier, query: Any, box: Box | None) -> list[LocalFeatures]:
         """The keypoints of a query's photos."""
         features = []
-        for part in query if isinstance(query, list | tuple) else [query]:
+        for part in self._parts(query, box):
             if self._is_photo(part):
                 features.append(verifier.query(part, box=box))
             elif isinstance(part, str):
@@ -361,14 +378,12 @@ class Index:
         return features
 
     def _load_model(self) -> RetrievalNet:
-        from solar.models import RetrievalNet, fingerprint, load
+        from solar.models import fingerprint, retrieval_model
 
         model = self._given if self._given is not None else self.made.model
         if not model:
             raise SolarError("The index does not name its model: pass the one that describes.")
-        network = load(model) if isinstance(model, str) else model
-        if not isinstance(network, RetrievalNet):
-            raise SolarError(f"{model} describes patches, not photos: choose a retrieval model.")
+        network = retrieval_model(model)
         if self.made.fingerprint and fingerprint(network) != self.made.fingerprint:
             raise SolarError(
                 f"The index was made with another model ({self.made.model or 'unnamed'}): "
@@ -385,11 +400,22 @@ class Index:
                 f"The index was made with {ours.model}, the new vectors with another model "
                 f"({made.model}): describe the photos with the same one."
             )
-        if dict(made.settings) != dict(ours.settings):
+        before, now = _comparable(ours), _comparable(made)
+        if before != now:
             raise SolarError(
-                f"The index was made with the settings {dict(ours.settings)}, the new vectors with "
-                f"{dict(made.settings)}: describe the photos with the same ones."
+                f"The index was made with the settings {before}, the new vectors with {now}: "
+                "describe the photos with the same ones."
             )
+
+
+def _check_count(k: int) -> None:
+    if k < 1:
+        raise SolarError(f"A search gives at least one photo, not {k}.")
+
+
+def _comparable(made: Made) -> dict[str, Any]:
+    """The settings in which vectors must agree to be compared."""
+    return {name: value for name, value in made.settings.items() if name not in _OF_NO_ACCOUNT}
 
 
 def _engines(address: Address) -> ModuleType:

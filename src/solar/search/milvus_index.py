@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from solar.errors import SolarError
-from solar.search.engine import Hit, Made, Photo, Vectors, Where, fitting
+from solar.search.engine import Hit, Made, Photo, Vectors, Where, fitting, is_text
 from solar.search.milvus_address import BY_TAG, Options, Params, parse_address, read_options
 from solar.search.milvus_connection import Connection
 from solar.search.milvus_filter import among, expression
@@ -116,7 +116,11 @@ class MilvusEngine:
         return int(row["count(*)"])
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
-        """The k best photos that satisfy `where`, for each of the queries (n, dim)."""
+        """The k best photos that satisfy `where`, for each of the queries (n, dim).
+
+        Raises:
+            SolarError: Milvus cannot find so many at a time, or no server answers.
+        """
         if k > _MOST:
             raise SolarError(f"Milvus finds at most {_MOST} photos at a time, not {k}.")
         found: list[list[Hit]] = []
@@ -151,7 +155,11 @@ class MilvusEngine:
             yield [_photo(row) for row in batch]
 
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
-        """Add photos or replace those of the same path, piece by piece; repeating it is safe."""
+        """Add photos or replace those of the same path, piece by piece; repeating it is safe.
+
+        Raises:
+            SolarError: No server answers, or vectors do not fit; some may have been written before.
+        """
         given = 0
         try:
             for count in self._put(batches):
@@ -368,7 +376,7 @@ class MilvusEngine:
         self, paths: Sequence[str], fields: list[str], consistency: str
     ) -> Iterator[dict[str, Any]]:
         """The rows of those paths that are indexed."""
-        known = [path for path in dict.fromkeys(paths) if _is_text(path)]
+        known = [path for path in dict.fromkeys(paths) if is_text(path)]
         for some in _chunks(known, _PATHS):
             chosen = among("path", some)
             if self.options.partition == "hash":  # no other partition has to be looked at
@@ -467,7 +475,7 @@ def _search_defaults(index: str) -> dict[str, str | int | float]:
 def _check(photo: Photo) -> None:
     """Refuse what Milvus would refuse, with a better sentence."""
     texts = (photo.path, photo.taken or "", *photo.tags)
-    if not all(map(_is_text, texts)):
+    if not all(map(is_text, texts)):
         raise SolarError(f"The name {photo.path!r} is not text: rename the photo.")
     if len(photo.path.encode()) > _PATH_BYTES:
         raise SolarError(f"The path {photo.path[:40]}… is longer than {_PATH_BYTES} bytes.")
@@ -506,14 +514,6 @@ def _place(path: str) -> int:
 
 def _checksum(vector: Vectors) -> int:
     return zlib.crc32(np.ascontiguousarray(vector, "<f4").data)
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text
 
 
 def _chunks(items: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:

@@ -57,7 +57,7 @@ def exact_neighbours(database: Vectors) -> Neighbours:
     return search
 
 
-def known(rows: Rows) -> Rows:
+def distinct_places(rows: Rows) -> Rows:
     """Where a list (k,) of rows names a row, and for the first time, in ascending order.
 
     What fills up a short answer, and repeats, are left out.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
-from solar.search.neighbours import Rows, Scores, Vectors, VectorsOf, known
+from solar.search.neighbours import Rows, Scores, Vectors, VectorsOf, distinct_places
 
 TOP = 400
 
@@ -48,7 +48,7 @@ def rerank(
     """
     if min(top, neighbours, beta) < 0:
         raise SolarError("Re-ranking takes no negative numbers: top, neighbours and beta are 0 up.")
-    rows = rows[known(rows)][:top]
+    rows = rows[distinct_places(rows)][:top]
     if len(rows) == 0:
         return rows, np.empty(0, np.float32)
     vectors = vectors_of(rows)

@@ -98,7 +98,11 @@ def train(kind: str, vectors: Stored) -> Codes:
 
 
 def write_part(codes: Codes, vectors: Stored, path: Path) -> None:
-    """Encode vectors with trained codes, in place of what those held, into a new file."""
+    """Encode vectors with trained codes, in place of what those held, into a new file.
+
+    Raises:
+        SolarError: The file cannot be written.
+    """
     codes.reset()
     for first in range(0, len(vectors), _PIECE):
         codes.add(np.ascontiguousarray(vectors[first : first + _PIECE], np.float32))

@@ -19,12 +19,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from solar.describe.local import Frames, LocalFeatures, local_features, local_model
-from solar.describe.local_cache import LocalCache, forget_others, kept
+from solar.describe.local_cache import LocalCache, count_kept, forget_others
 from solar.errors import SolarError
 from solar.images import named_photos
+from solar.images.opencv import opencv
 from solar.search.engine import Engine, Hit
 from solar.search.match import RATIO, Geometry, match_features
 
@@ -90,10 +91,11 @@ class Verifier:
     def __init__(
         self, find: Find, cache: str | Path | None, settings: VerifySettings | None = None
     ) -> None:
+        opencv()  # where it is missing, that is told before any work
         self.settings = settings or VerifySettings()
         self._find = find
         self._model = local_model(self.settings.model)
-        self._finding = {
+        self._finding: dict[str, Any] = {
             "keypoints": self.settings.keypoints,
             "size": self.settings.size,
             "frames": self.settings.frames,
@@ -106,15 +108,7 @@ class Verifier:
         Raises:
             SolarError: The photo cannot be read, or the box misses it.
         """
-        wanted = self.settings
-        return local_features(
-            photo,
-            self._model,
-            keypoints=wanted.keypoints,
-            size=wanted.size,
-            box=box,
-            frames=wanted.frames,
-        )
+        return local_features(photo, self._model, box=box, **self._finding)
 
     def features(self, path: str) -> LocalFeatures:
         """The features of an indexed photo, from the cache where it has them.
@@ -219,7 +213,7 @@ def kept_features(engine: Engine) -> dict[str, int]:
     folder = own_folder(engine)
     if folder is None:
         return {}
-    count, total = kept(folder)
+    count, total = count_kept(folder)
     return {"local_features": count, "bytes_of_local_features": total}
 
 

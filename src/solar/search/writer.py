@@ -12,10 +12,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from solar.errors import SolarError
-from solar.files import sync_folder
+from solar.files import file_digest, sync_folder
 from solar.search import sketch
-from solar.search.catalogue import FILE, LOCK, Block, Part, Version, View, is_text
-from solar.search.engine import Photo, Vectors, fitting
+from solar.search.catalogue import FILE, LOCK, Block, Part, Version, View
+from solar.search.engine import Photo, Vectors, fitting, is_text
 from solar.search.exact import Stored
 
 COMPRESSIONS = ("none", "fp16", *sketch.KINDS)
@@ -27,7 +27,11 @@ _TAIL = 8192
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of an index, refusing one that holds anything else."""
+    """Make the folder of an index, refusing one that holds anything else.
+
+    Raises:
+        SolarError: It holds other files, or cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         others = {file.name for file in folder.iterdir()} - {LOCK}
@@ -154,7 +158,7 @@ class Writer:
         for start, end in sketch.stretches(self._kind, first, last):
             path = self._folder / f"sketch-{version.number}-{len(parts)}.faiss"
             sketch.write_part(codes, vectors[start:end], path)
-            parts.append(Part(path.name, end - start, file_sha256(path)))
+            parts.append(Part(path.name, end - start, file_digest(path)))
         sync_folder(self._folder)
         return replace(version, sketch=tuple(parts))
 
@@ -185,12 +189,6 @@ def drop_photos(view: View, paths: Sequence[str], folder: Path) -> int:
         if path not in known:
             raise SolarError(f"{path} is not in {folder}: nothing was removed.")
     return view.drop(list(wanted))
-
-
-def file_sha256(path: Path) -> str:
-    """The checksum of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _vectors_name(number: int, suffix: str) -> str:

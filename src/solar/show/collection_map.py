@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.errors import SolarError
+from solar.files import replacing
 
 if TYPE_CHECKING:
     from solar.search import Index
@@ -92,19 +93,18 @@ def map_collection(
     return _arrange(pieces, len(array), seed, method or choose_method(len(array))[0])
 
 
-def map_index(index: Index, *, seed: int = 0, refresh: bool = False) -> CollectionMap:
+def map_index(index: Index, *, seed: int = 0) -> CollectionMap:
     """Arrange all photos of an index; one in a folder keeps the map until its photos change.
 
     Args:
         index: An open index.
         seed: Another seed gives another map.
-        refresh: Do not read a map that was kept.
     """
     method = choose_method(len(index))[0]
     file = key = None
     if (folder := getattr(index.engine, "folder", None)) is not None:
         file, key = Path(folder) / CACHE, f"{index.info()['version']} {seed} {method}"
-        kept = None if refresh else _read(file, key)
+        kept = _read(file, key)
         if kept is not None:
             return kept
     paths: list[str] = []
@@ -230,8 +230,6 @@ def _read(file: Path, key: str) -> CollectionMap | None:
 
 
 def _write(file: Path, key: str, found: CollectionMap) -> None:
-    from solar.files import replacing
-
     facts = json.dumps({"key": key, "method": found.method, "paths": found.paths}).encode()
     # A map can be made again, so an index that cannot be written to is none the worse.
     with contextlib.suppress(SolarError), replacing(file) as part, part.open("wb") as opened:

@@ -21,7 +21,7 @@ _SHOWN = ("medium", "hard")
 
 
 def plot_sweep(sweeps: Mapping[str, Sequence[Sweep]]) -> Figure:
-    """Plot mAP against p: a panel a set and protocol, a curve a model, dotted what it has learnt.
+    """Plot mAP against p: a panel a set and protocol, a curve a model, a star where it learnt p.
 
     Args:
         sweeps: For each set the sweeps of one or more models. Of the revisited protocols Medium
@@ -42,11 +42,27 @@ def plot_sweep(sweeps: Mapping[str, Sequence[Sweep]]) -> Figure:
         axis.set_title(f"{name}{level}", fontsize=11)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
-    figure.supxlabel("exponent p of the pooling", fontsize=10)
+    figure.supxlabel(_caption(sweeps), fontsize=9)
     figure.supylabel("mAP in percent", fontsize=10)
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False, fontsize=10)
     return figure
+
+
+def _caption(sweeps: Mapping[str, Sequence[Sweep]]) -> str:
+    """What the axis is, where it ends and why, and what the stars are."""
+    every = [one for many in sweeps.values() for one in many]
+    swept = sorted({p for one in every for p in one.evaluations})
+    lines = [
+        f"exponent p of the pooling, from {swept[0]:g} to {swept[-1]:g}",
+        "p = 1 is the average, p → ∞ the maximum of each channel",
+    ]
+    if beyond := sorted({p for one in every for p in one.out_of_range}):
+        shown = ", ".join(f"{p:g}" for p in beyond)
+        lines.append(f"left out, beyond the range of float32: p = {shown}")
+    if any(one.learnt is not None for one in every):
+        lines.append("★ the p that the model has learnt")
+    return "\n".join(lines)
 
 
 def _protocols(many: Sequence[Sweep]) -> list[str]:
@@ -66,6 +82,9 @@ def _panel(axis: Axes, many: Sequence[Sweep], protocol: str) -> None:
             # Lines in the same place take turns.
             dots = (2.0 * place, (2.0, max(2.0, 2.0 * len(many) - 2.0)))
             axis.axvline(one.learnt, color=colour, linestyle=dots, linewidth=1.4)
+        own = [(p, value) for p, value in zip(powers, values, strict=True) if p == one.learnt]
+        for p, value in own:
+            axis.plot([p], [value], color=colour, marker="*", markersize=13, zorder=3)
     axis.set_xscale("log")
     low, high = axis.get_xlim()
     ticks = [tick for tick in _TICKS if low <= tick <= high]

@@ -13,7 +13,7 @@ from solar.files import replacing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# One panel each; a panel whose figures a run does not have is left out.
+# One panel each; a panel whose figures a run does not have, or that never change, is left out.
 _PANELS = (
     ("loss", ("loss", "first_order", "second_order", "first", "second")),
     ("validation, percent", ("mAP", "recall@1", "matching", "FPR95")),
@@ -38,16 +38,18 @@ def plot_learning(metrics: Sequence[dict[str, Any]]) -> Figure:
     """
     from solar.show.curves import figure_class
 
-    known = {name for line in metrics for name, value in line.items() if value is not None}
-    panels = [(title, [n for n in names if n in known]) for title, names in _PANELS]
-    panels = [(title, names) for title, names in panels if names]
-    if not panels:
+    curves = {name: _points(metrics, name) for _, names in _PANELS for name in names}
+    known = [(title, [name for name in names if curves[name]]) for title, names in _PANELS]
+    known = [(title, names) for title, names in known if names]
+    if not known:
         raise SolarError("The run has no figures to plot yet.")
+    flat = [title for title, names in known if all(_is_flat(curves[name]) for name in names)]
+    panels = [(title, names) for title, names in known if title not in flat] or known
     figure = figure_class()(figsize=(7, 2.2 * len(panels) + 0.4), layout="constrained")
     axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
     for axis, (title, names) in zip(axes, panels, strict=True):
         for width, name, colour in zip(_WIDTHS, names, _COLOURS, strict=False):
-            points = [(line["step"], line[name]) for line in metrics if line.get(name) is not None]
+            points = curves[name]
             marker = "o" if len(points) < 60 else ""
             axis.plot(
                 *zip(*points, strict=True),
@@ -61,8 +63,22 @@ def plot_learning(metrics: Sequence[dict[str, Any]]) -> Figure:
         axis.grid(axis="y", color="#dddddd", linewidth=0.8)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, fontsize=8)
-    axes[-1].set_xlabel("step")
+    constants = [
+        f"{title} {curves[names[0]][0][1]:g} throughout"
+        for title, names in known
+        if (title, names) not in panels
+    ]
+    axes[-1].set_xlabel("\n".join(["step", *constants]))
     return figure
+
+
+def _points(metrics: Sequence[dict[str, Any]], name: str) -> list[tuple[int, float]]:
+    return [(line["step"], line[name]) for line in metrics if line.get(name) is not None]
+
+
+def _is_flat(points: Sequence[tuple[int, float]]) -> bool:
+    """Whether a figure was told more than once and has never changed."""
+    return len(points) > 1 and len({value for _, value in points}) == 1
 
 
 def plot_run(folder: str | Path) -> Path | None:

@@ -175,7 +175,7 @@ def _frame(box: Box, width: int, height: int) -> str:
     )
 
 
-def photo_finder(root: str | Path | None) -> Callable[[str], Source | None]:
+def photo_finder(root: str | Path | None) -> Callable[[str], Path | bytes | None]:
     """How to get indexed photos from where they lie: a folder, a list or a tar shard.
 
     Returns:

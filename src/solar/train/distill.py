@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from solar.datasets.packed import Order, Packed, Squares, batches, generator, pack
+from solar.datasets.packed import Order, Packed, Squares, batches, pack
+from solar.datasets.seeds import generator
 from solar.errors import SolarError
 from solar.models import RetrievalNet, save
 from solar.models.inference import best_device
@@ -21,11 +22,11 @@ from solar.train.distill_recipe import DistillRecipe
 from solar.train.ema import Average
 from solar.train.imitation import Distances, Imitator, distances
 from solar.train.progress import Bar
+from solar.train.random_state import capture_random, restore_random, seed_everything
 from solar.train.recipe import read_recipe
 from solar.train.retrieval_recipe import Validation
 from solar.train.run import Run
 from solar.train.schedule import set_learning_rate
-from solar.train.state import capture_random, restore_random, seed_everything
 from solar.train.teacher import Teacher, load_teacher
 from solar.train.validate import Labelled, open_labelled, validate
 
@@ -124,7 +125,7 @@ class _Course:
         self.optimiser = _optimiser(recipe, imitator, device)
         self.average = Average(imitator, recipe.ema)
         self.order = Order(packs, recipe.data.repeat, recipe.batch, recipe.seed)
-        self.draw = Draw(self.order, packs, recipe)
+        self.draw = OrderWithLandmarks(self.order, packs, recipe)
         self.step, self.best = 0, float("-inf")
         self.last: dict[str, float] = {}
         self.labelled: Labelled | None = None
@@ -312,7 +313,7 @@ def views(
     return torch.cat(changed)
 
 
-class Draw:
+class OrderWithLandmarks:
     """Which photos a step sees, and what they show.
 
     Args:

@@ -58,7 +58,7 @@ def start(device: str | None = None, *, minutes: float = 60) -> World:
         SolarError: The environment names more than one process but not all that is needed to find
             them, or there are more processes on this machine than GPUs.
     """
-    size = _number("WORLD_SIZE", 1)
+    size = started_processes()
     if size == 1 or _together():
         return world()
     missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
@@ -75,6 +75,15 @@ def start(device: str | None = None, *, minutes: float = 60) -> World:
     else:
         dist.init_process_group("gloo", timeout=timedelta(minutes=minutes))
     return world()
+
+
+def started_processes() -> int:
+    """How many processes `torchrun` has started, whether or not they have joined yet.
+
+    Raises:
+        SolarError: The environment names something else than a number.
+    """
+    return _number("WORLD_SIZE", 1)
 
 
 def stop() -> None:

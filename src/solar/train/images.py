@@ -1,6 +1,6 @@
 """Photos to squares, cut at random: the same cut for the same key, whatever thread makes it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from solar.describe.extractor import ahead, decoders_for, prefetched
+from solar.describe.pipeline import ahead, decoders_for, prefetched
 from solar.errors import SolarError
 from solar.images import Photos, read_image
 from solar.train.retrieval_recipe import Images
 
 Pixels = NDArray[np.uint8]
 Key = tuple[int, ...]
-Cut = Callable[[Image.Image, Key], Pixels]
 
 # What a key is for, so that mining and training cut the same photo differently.
 TRAINING, MINING = 0, 1

@@ -7,11 +7,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from solar.errors import SolarError
 from solar.losses import info_nce, second_order
-from solar.models import REDUCTIONS, RetrievalConfig, RetrievalNet, attention_at, load
+from solar.models import (
+    REDUCTIONS,
+    RetrievalConfig,
+    RetrievalNet,
+    attention_at,
+    retrieval_model,
+)
 from solar.nn import GeM, l2_normalize
 from solar.train.distill_recipe import Loss, Student
+from solar.train.network import take_trunk
 from solar.train.teacher import Projection, Teacher
 
 _NEGATIVES = 5  # a photo, for the second-order loss; as many as the paper mines
@@ -31,7 +37,7 @@ class Imitator(nn.Module):
         config = RetrievalConfig(student.backbone, attention, whitening=False, size=student.size)
         self.student = RetrievalNet(config, freeze_batch_norm=False)
         if student.start is not None:
-            _start_from(self.student, student.start)
+            take_trunk(self.student, retrieval_model(student.start, device="cpu"), student.start)
         assert isinstance(self.student.pool, GeM)
         self.student.pool.p.data.fill_(student.p)
         self.student.pool.p.requires_grad_(False)
@@ -137,13 +143,3 @@ def _second_order(rows: Tensor, kin: Tensor) -> Tensor:
         similarity = (anchors @ rows.T).masked_fill(kin[:half], -torch.inf)
         nearest = similarity.topk(_NEGATIVES, dim=1).indices
     return second_order(anchors, positives, rows[nearest])
-
-
-def _start_from(student: RetrievalNet, source: str) -> None:
-    known = load(source, device="cpu")
-    ours = student.backbone.state_dict()
-    theirs = known.backbone.state_dict() if isinstance(known, RetrievalNet) else {}
-    lacking = [name for name in ours if name not in theirs and not name.startswith("soa")]
-    if lacking or any(theirs[n].shape != ours[n].shape for n in ours if n in theirs):
-        raise SolarError(f"The trunk of {source} is not a {student.config.backbone}.")
-    student.backbone.load_state_dict({**ours, **{n: v for n, v in theirs.items() if n in ours}})

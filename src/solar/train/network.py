@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from solar.errors import SolarError
-from solar.models import RetrievalConfig, RetrievalNet, load
+from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
 from solar.models.checkpoint import load_whitening
 from solar.models.retrieval import REDUCTIONS, attention_at
 from solar.nn import GeM, ResNet, SecondOrderAttention
@@ -42,9 +42,11 @@ def build_network(settings: Network) -> tuple[RetrievalNet, dict[str, str]]:
     )
     origin = dict.fromkeys(("trunk", "pooling", "whitening"), "random")
     origin["attention"] = "identity" if settings.attention else "none"
-    features = None if settings.features is None else _retrieval(settings.features)
+    features = (
+        None if settings.features is None else retrieval_model(settings.features, device="cpu")
+    )
     if features is not None:
-        attention = _take_trunk(net, features, str(settings.features))
+        attention = take_trunk(net, features, str(settings.features))
         origin |= {"trunk": str(settings.features), "attention": attention}
     origin["pooling"] = _start_pooling(net, settings, features)
     origin["whitening"] = _start_whitening(net, settings, features)
@@ -52,7 +54,7 @@ def build_network(settings: Network) -> tuple[RetrievalNet, dict[str, str]]:
 
 
 def _gone_on_with(start: str, attention: str) -> tuple[RetrievalNet, dict[str, str]]:
-    found = _retrieval(start)
+    found = retrieval_model(start, device="cpu")
     wanted = attention_at(attention, REDUCTIONS)
     config = replace(found.config, attention={**wanted, **found.config.attention})
     net = RetrievalNet(config)
@@ -64,15 +66,20 @@ def _gone_on_with(start: str, attention: str) -> tuple[RetrievalNet, dict[str, s
     return net, origin
 
 
-def _retrieval(source: str) -> RetrievalNet:
-    found = load(source, device="cpu")
-    if not isinstance(found, RetrievalNet):
-        raise SolarError(f"{source} describes patches, not photos: choose a retrieval model.")
-    return found
+def take_trunk(net: RetrievalNet, features: RetrievalNet, name: str) -> str:
+    """Copy a trunk, with the attention that both have.
 
+    Args:
+        net: What gets it.
+        features: What has it.
+        name: Of the latter, for complaints.
 
-def _take_trunk(net: RetrievalNet, features: RetrievalNet, name: str) -> str:
-    """Copy the trunk, with the attention that both have; returns where attention is from."""
+    Returns:
+        Where attention is from.
+
+    Raises:
+        SolarError: The trunks are of different kinds.
+    """
     own = net.backbone.state_dict()
     shared = {key: value for key, value in features.backbone.state_dict().items() if key in own}
     lacking = [key for key in own if key not in shared and not key.startswith("soa")]
@@ -129,7 +136,7 @@ def _whitening(source: str) -> nn.Linear | None:
         return load_whitening(source)
     except SolarError as no_layer:
         try:
-            return _retrieval(source).whiten
+            return retrieval_model(source, device="cpu").whiten
         except SolarError:
             raise no_layer from None
 
@@ -213,7 +220,7 @@ def set_training(net: RetrievalNet, settings: Optimiser) -> None:
             module.eval()
 
 
-def folded(head: nn.Sequential) -> tuple[Tensor, Tensor]:
+def folded_weights(head: nn.Sequential) -> tuple[Tensor, Tensor]:
     """Weight (out, in) and bias of a 1×1 convolution and its frozen batch norm, with gradients."""
     conv, norm = head[0], head[1]
     assert isinstance(conv, nn.Conv2d)

@@ -14,8 +14,7 @@ from solar.datasets.photo_points import PhotoPoints, collect_points
 from solar.datasets.phototour import PAIRS, read_phototour
 from solar.datasets.sequences import PhotoSequence, read_sequences
 from solar.errors import SolarError
-from solar.images import find_photos
-from solar.images.sources import Photos
+from solar.images import Photos, find_photos
 from solar.models import PatchNet
 from solar.train.patch_recipe import Data, PatchRecipe, Validation
 from solar.train.patch_sources import SIDE, PatchSet, PatchSource, PointPatches, joined

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from solar.datasets.packed import mixed
 from solar.datasets.photo_points import PhotoPoints
+from solar.datasets.seeds import mixed
 from solar.errors import SolarError
 from solar.images.patches import GreyPhotos, cut, square_frames
 from solar.train.patch_views import Views, change_light, coarseness, jitter, turns

@@ -1,6 +1,5 @@
 """Training a patch network: one step after the other, on pairs from any source."""
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -15,15 +14,16 @@ from solar.errors import SolarError
 from solar.losses import PatchLoss
 from solar.models import PatchNet, save
 from solar.models.inference import best_device
+from solar.train.distributed import started_processes
 from solar.train.ema import Average
 from solar.train.patch_data import Validate, open_source, open_validation
 from solar.train.patch_recipe import Compute, Optimiser, PatchRecipe
 from solar.train.patch_sources import PatchSource
 from solar.train.progress import Bar
+from solar.train.random_state import capture_random, restore_random, seed_everything
 from solar.train.recipe import read_recipe
 from solar.train.run import Run, State
 from solar.train.schedule import set_learning_rate
-from solar.train.state import capture_random, restore_random, seed_everything
 
 
 def train(
@@ -34,8 +34,12 @@ def train(
     resume: bool = False,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Train as a recipe says; arguments and result as for `solar.train`."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    """Train as a recipe says; arguments and result as for `solar.train`.
+
+    Raises:
+        SolarError: As for `solar.train`, or `torchrun` has started several processes.
+    """
+    if started_processes() > 1:
         raise SolarError("A patch network trains in one process: start it without torchrun.")
     recipe = read_recipe(PatchRecipe, path, overrides)
     with Run.open(

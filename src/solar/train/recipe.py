@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from solar.errors import SolarError
+from solar.files import replacing
 
 R = TypeVar("R")
 
@@ -31,7 +32,11 @@ def read_recipe(cls: type[R], path: str | Path, overrides: Sequence[str] = ()) -
 
 
 def read_settings(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Read a recipe as nested dicts: what it extends, then itself, then the overrides."""
+    """Read a recipe as nested dicts: what it extends, then itself, then the overrides.
+
+    Raises:
+        SolarError: There is no such file, it is no YAML, or an override is no key=value.
+    """
     settings = _read_chain(_found(Path(path)), ())
     for override in overrides:
         key, sign, value = override.partition("=")
@@ -49,6 +54,9 @@ def build(cls: type[R], settings: Mapping[str, Any], where: str) -> R:
         cls: As for `read_recipe`.
         settings: What `read_settings` or `to_dict` gave.
         where: What to call these settings when something is wrong with them.
+
+    Raises:
+        SolarError: A key is unknown or missing, or a value is of the wrong kind.
     """
     given = dict(settings)
     if "task" not in {field.name for field in _fields(cls)}:
@@ -68,8 +76,6 @@ def to_dict(recipe: Any) -> dict[str, Any]:
 
 def write_recipe(recipe: Any, path: str | Path) -> None:
     """Write every setting of a recipe as YAML that `read_recipe` reads back, all or nothing."""
-    from solar.files import replacing
-
     text = _yaml().safe_dump(to_dict(recipe), sort_keys=False, allow_unicode=True)
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -208,14 +214,7 @@ def _value(kind: Any, value: Any, where: str, key: str) -> Any:
             return value
         raise _wrong(where, key, value, "one of " + ", ".join(str(choice) for choice in inner))
     if origin is tuple:
-        if inner == (str, ...) and isinstance(value, str):
-            value = [value]  # data.source=photos means the list of it
-        if not isinstance(value, list | tuple):
-            raise _wrong(where, key, value, "a list")
-        if inner[-1] is not Ellipsis and len(value) != len(inner):
-            raise _wrong(where, key, value, f"a list of {len(inner)}")
-        kinds = [inner[0]] * len(value) if inner[-1] is Ellipsis else inner
-        return tuple(_value(k, item, where, key) for k, item in zip(kinds, value, strict=True))
+        return _tuple(inner, value, where, key)
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
             raise _wrong(where, key, value, "key: value pairs")
@@ -251,6 +250,19 @@ def _dataclass(kind: Any, value: Any, where: str, key: str) -> Any:
         return kind(**settings)
     except SolarError as error:
         raise SolarError(f"{where}: {error}") from error
+
+
+def _tuple(kinds: Sequence[Any], value: Any, where: str, key: str) -> tuple[Any, ...]:
+    """A list whose items are of these kinds; of one kind where `...` follows it."""
+    if kinds == (str, ...) and isinstance(value, str):
+        value = [value]  # data.source=photos means the list of it
+    if not isinstance(value, list | tuple):
+        raise _wrong(where, key, value, "a list")
+    if kinds[-1] is Ellipsis:
+        kinds = [kinds[0]] * len(value)
+    if len(value) != len(kinds):
+        raise _wrong(where, key, value, f"a list of {len(kinds)}")
+    return tuple(_value(kind, item, where, key) for kind, item in zip(kinds, value, strict=True))
 
 
 def _over(make_default: Any, value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Training a network that finds photos: the paper's loop, which can be stopped anywhere."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from solar.datasets.packed import generator
+from solar.datasets.seeds import generator
 from solar.datasets.training import Part, TrainingSet, read_training_set
 from solar.datasets.training_file import read_training_file
 from solar.errors import SolarError
@@ -27,11 +27,11 @@ from solar.train.network import (
 )
 from solar.train.objective import Health, Terms, check_finite, objective
 from solar.train.progress import Bar
+from solar.train.random_state import capture_random, restore_random, seed_everything
 from solar.train.recipe import read_recipe
 from solar.train.retrieval_recipe import RetrievalRecipe
 from solar.train.run import Run, State
 from solar.train.schedule import set_learning_rate
-from solar.train.state import capture_random, restore_random, seed_everything
 from solar.train.trainee import Trainee
 from solar.train.tuples import (
     contact_sheet,
@@ -39,7 +39,7 @@ from solar.train.tuples import (
     mine_epoch,
     settle_batch_norms,
 )
-from solar.train.validate import open_validation, validate
+from solar.train.validate import Labelled, open_validation, validate
 
 
 def train(
@@ -144,6 +144,11 @@ class Trainer:
             self._warn(
                 "The trunk starts at random and does not all learn: name a trained network with "
                 "network.start or network.features, or set optimiser.trunk.all=1."
+            )
+        if self.steps <= self.recipe.schedule.warmup:
+            self._warn(
+                f"All {self.steps} steps of the run are within the warm-up of the learning rate: "
+                f"train for longer, or set schedule.warmup={self.steps // 10}."
             )
         if self.held is not None:
             self._validate()
@@ -300,7 +305,7 @@ class Trainer:
             with self._used():
                 save(self.net, self.run.folder / f"{name}.safetensors")
 
-    def _used(self) -> Any:
+    def _used(self) -> AbstractContextManager[None]:
         """The weights that a user gets: the running average, if there is one."""
         return nullcontext() if self.average is None else self.average.applied(self.net)
 
@@ -346,7 +351,7 @@ class Trainer:
         self.bar.advance(self.step, "Going on")
 
 
-def _open_data(recipe: RetrievalRecipe) -> tuple[TrainingSet, Any]:
+def _open_data(recipe: RetrievalRecipe) -> tuple[TrainingSet, Labelled | None]:
     data = recipe.data
     wanted: list[Part] = [data.part]
     if data.part == "train" and _holds_out(data.source):
@@ -378,10 +383,15 @@ def _steps_per_epoch(recipe: RetrievalRecipe, data: TrainingSet, processes: int)
             f"A photo has {others} landmarks other than its own to be told from, but {negatives} "
             f"negatives are asked for: set mining.negatives={others}, or add landmarks."
         )
-    queries = min(recipe.mining.queries, len(data.queries))
-    if queries < recipe.batch:
+    known, asked = len(data.queries), recipe.mining.queries
+    if known < recipe.batch:
         raise SolarError(
-            f"An epoch has {queries} queries, but a batch needs {recipe.batch}: "
-            "lower batch, or raise mining.queries."
+            f"Only {known} photos have another one that shows the same, but a batch needs "
+            f"{recipe.batch}: set batch={known} or less, or add photos."
         )
-    return queries // recipe.batch
+    if asked < recipe.batch:
+        raise SolarError(
+            f"An epoch takes mining.queries={asked} queries, but a batch needs {recipe.batch}: "
+            "raise mining.queries, or lower batch."
+        )
+    return min(known, asked) // recipe.batch

@@ -30,6 +30,7 @@ import torch
 from solar import __version__
 from solar.errors import SolarError
 from solar.files import replacing, sync_folder
+from solar.train.distributed import started_processes
 from solar.train.recipe import differences, read_settings, to_dict, write_recipe
 
 State = dict[str, Any]
@@ -47,6 +48,7 @@ class Run:
     def __init__(self, folder: Path, *, keep: int, writes: bool) -> None:
         self.folder, self.keep, self.writes = folder, keep, writes
         self.step = 0
+        self._metrics_bytes = 0  # what the newest checkpoint knows of
         self._state: State | None = None
         self._tensorboard: Any = None
         self._metrics: Any = None
@@ -210,11 +212,10 @@ class Run:
             )
 
     def _read_latest(self) -> None:
-        for path in reversed(self._checkpoints()):
-            content = _read_checkpoint(path)
+        if checkpoints := self._checkpoints():
+            content = _read_checkpoint(checkpoints[-1])
             self.step, self._state = content["step"], content["state"]
             self._metrics_bytes = content["metrics_bytes"]
-            return
 
     def _start(self, recipe: Any) -> None:
         try:
@@ -224,7 +225,7 @@ class Run:
         write_recipe(recipe, self.folder / "recipe.yaml")
         self._add_environment()
         self._metrics = (self.folder / "metrics.jsonl").open("ab")
-        self._metrics.truncate(0 if self._state is None else self._metrics_bytes)
+        self._metrics.truncate(self._metrics_bytes)
         self._metrics.seek(0, os.SEEK_END)
         self._tensorboard = _tensorboard(self.folder / "tensorboard", self.step)
 
@@ -250,13 +251,17 @@ def environment() -> dict[str, Any]:
         if cuda
         else ["cpu"],
         "cuda": torch.version.cuda if cuda else None,
-        "processes": int(os.environ.get("WORLD_SIZE", "1")),
+        "processes": started_processes(),
         "command": sys.argv[1:],
     }
 
 
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
-    """Every line of a run's `metrics.jsonl`; a last line that was cut short is left out."""
+    """Every line of a run's `metrics.jsonl`; a last line that was cut short is left out.
+
+    Raises:
+        SolarError: The folder holds no run.
+    """
     path = Path(folder) / "metrics.jsonl"
     if not path.exists():
         raise SolarError(f"{folder} holds no run: there is no metrics.jsonl.")

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from solar.errors import SolarError
-from solar.models import RetrievalNet, load
+from solar.models import RetrievalNet, retrieval_model
 from solar.models.retrieval import IMAGENET_MEAN, IMAGENET_STD
 from solar.nn import GeM, l2_normalize
 
@@ -117,9 +117,7 @@ def load_teacher(
         program = _read_program(path, torch.device(device))
         teacher = Teacher(program, _Pool(), mean, std)
     else:
-        network = load(source, device=device)
-        if not isinstance(network, RetrievalNet):
-            raise SolarError(f"{source} describes patches: a teacher must describe photos.")
+        network = retrieval_model(source, device=device)
         trunk = network.backbone
         teacher = Teacher(trunk, _Head(network), network.config.mean, network.config.std)
     teacher.to(device)

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
-from solar.describe.precision import FusedAttention, FusedBlock, Stem, to_blocks
+from solar.describe.precision import FUSED_HEAD, FusedAttention, FusedBlock, Stem, to_blocks
 from solar.errors import SolarError
 from solar.models import RetrievalNet
 from solar.nn import ResNet, SecondOrderAttention
 from solar.train.augment import Augmentation, augment
-from solar.train.network import folded, has_frozen_norms, learns, stages
+from solar.train.network import folded_weights, has_frozen_norms, learns, stages
 from solar.train.retrieval_recipe import Compute
 
 Part = Callable[[Tensor], Tensor]
@@ -29,7 +29,6 @@ _ATTENTION = [
     SDPBackend.EFFICIENT_ATTENTION,
     SDPBackend.MATH,
 ]
-_FUSED_HEAD = 256  # channels a fused attention kernel of a GPU can take
 
 
 class Trainee(nn.Module):
@@ -64,7 +63,7 @@ class Trainee(nn.Module):
         self.on_blocks = self.fused and first > 0 and half and isinstance(net.backbone, ResNet)
         # Lists hide these parts from torch: they are the network's own, or copies without gradient.
         self._front = [self._frozen(name, part) for name, part in parts[:first]]
-        self._back = [self._learning(name, part) for name, part in parts[first:]]
+        self._back = [self._learning(part) for _, part in parts[first:]]
 
     def forward(self, groups: Sequence[Tensor], generator: torch.Generator | None = None) -> Tensor:
         """Describe photos; those of one shape are a group.
@@ -129,7 +128,7 @@ class Trainee(nn.Module):
             return self._copied(FusedAttention(part, clamped=False))
         return self._copied(_fused_stage(part))
 
-    def _learning(self, name: str, part: nn.Module) -> Part:
+    def _learning(self, part: nn.Module) -> Part:
         """A part through which gradients go."""
         if isinstance(part, SecondOrderAttention):
             if self.fused and has_frozen_norms(part):
@@ -159,7 +158,8 @@ def attention(block: SecondOrderAttention, x: Tensor) -> Tensor:
     """
     b, c, h, w = x.shape
     rows = x.permute(0, 2, 3, 1).reshape(b, h * w, c)
-    query, key = (F.linear(rows, *folded(head)).relu_() for head in (block.query, block.key))
+    heads = (block.query, block.key)
+    query, key = (F.linear(rows, *folded_weights(head)).relu_() for head in heads)
     value = F.linear(rows, block.value.weight.flatten(1), block.value.bias)
     attended = attend(query, key, value)
     out = rows + F.linear(attended, block.output.weight.flatten(1), block.output.bias)
@@ -168,11 +168,10 @@ def attention(block: SecondOrderAttention, x: Tensor) -> Tensor:
 
 def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """softmax(q·kᵀ / √m)·v for (b, n, m) each, with gradients."""
-    if not query.is_cuda or query.shape[-1] <= _FUSED_HEAD:
+    if not query.is_cuda or query.shape[-1] <= FUSED_HEAD:
         with sdpa_kernel(_ATTENTION, set_priority=True):
-            return F.scaled_dot_product_attention(query[:, None], key[:, None], value[:, None])[
-                :, 0
-            ]
+            q, k, v = query[:, None], key[:, None], value[:, None]
+            return F.scaled_dot_product_attention(q, k, v)[:, 0]
     # No fused kernel takes heads this wide; torch's own way for them computes in float32.
     scores = torch.bmm(query, key.transpose(1, 2)).mul_(query.shape[-1] ** -0.5)
     return torch.bmm(torch.softmax(scores, dim=-1).to(value.dtype), value)

@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw
 from torch import Tensor, nn
 
 from solar.datasets.training import TrainingSet
+from solar.errors import SolarError
 from solar.images import Photos, read_image
 from solar.nn.whitening import learned_whitening, pca_whitening
 from solar.train.distributed import collect, part, share
@@ -226,7 +227,7 @@ def contact_sheet(
 def _thumbnail(photos: Photos, number: int, side: int) -> Image.Image:
     try:
         image = read_image(photos.read(number))
-    except ValueError:  # SolarError among them: a picture for people needs no complaint
+    except SolarError:  # a picture for people needs no complaint
         return Image.new("RGB", (side, side), (226, 226, 230))
     short = min(image.size)
     left, top = (image.width - short) // 2, (image.height - short) // 2

@@ -65,7 +65,11 @@ def _labelled(held: TrainingSet) -> Labelled:
 
 
 def validate(net: RetrievalNet, held: Labelled, settings: Validation) -> dict[str, float]:
-    """Measure mAP and recall@1 in percent, every photo asking for the others like it."""
+    """Measure mAP and recall@1 in percent, every photo asking for the others like it.
+
+    Raises:
+        SolarError: No photo can be read.
+    """
     with tempfile.TemporaryDirectory(prefix="solar-validate-") as folder:
         store = extract(
             held.photos,

@@ -12,9 +12,11 @@ import shutil
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 from PIL import Image
 
 from solar.errors import SolarError
@@ -105,7 +107,11 @@ class Adder:
         return identity
 
     def job(self, identity: str) -> Job:
-        """How far a job is."""
+        """How far a job is.
+
+        Raises:
+            WebError: There is no such job, or it was long ago.
+        """
         if identity not in self._jobs:
             raise WebError(404, "There is no such job.")
         return self._jobs[identity]
@@ -122,7 +128,7 @@ class Adder:
                 await self._add(job, names, range(len(names))[start : start + _PIECE], waiting)
         finally:
             job.state = "done"
-            await asyncio.to_thread(shutil.rmtree, waiting, True)
+            await asyncio.to_thread(shutil.rmtree, waiting, ignore_errors=True)
 
     async def _add(self, job: Job, names: Sequence[str], numbers: range, waiting: Path) -> None:
         """Describe some photos and index them at once."""
@@ -157,8 +163,6 @@ class Adder:
         return Photo(path, width, height, taken=taken_at(data)), vector
 
     async def _index(self, photos: Sequence[Photo], vectors: Sequence[Vectors]) -> None:
-        import numpy as np
-
         index = self._collection.index
         for attempt in range(_ATTEMPTS):
             try:
@@ -196,8 +200,6 @@ def _read(file: Path, most: int) -> bytes:
 
 def _store(data: bytes, folder: Path) -> str:
     """Write a photo under a new name, and give that name as the index will know it."""
-    from io import BytesIO
-
     with Image.open(BytesIO(data)) as image:
         kind = {"JPEG": "jpg", "MPO": "jpg"}.get(
             image.format or "", (image.format or "img").lower()

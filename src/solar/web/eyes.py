@@ -16,7 +16,7 @@ from solar.search import Index
 from solar.search.engine import Vectors
 
 if TYPE_CHECKING:
-    from solar.describe.extractor import Describer
+    from solar.describe.pipeline import Describer
     from solar.models import RetrievalNet
 
 # Pixels a forward pass: ten photos of 1024 × 768, a few GB of feature maps in a large network.
@@ -42,13 +42,12 @@ class Eye:
 
     def open(self) -> None:
         """Load the network; if that fails, queries that need it say why."""
-        from solar.describe.extractor import Settings, describer
+        from solar.describe.pipeline import Settings, describer
 
         known = self.index.made.settings
         try:
             net = self.index.model
-            scales = tuple(known.get("scales") or net.config.scales)
-            settings = Settings(net.config.size, scales, device=net.device.type)
+            settings = Settings.of(net, scales=known.get("scales"))
             self._describer, self._net = describer(net, settings), net
         except SolarError as error:
             self.problem = error

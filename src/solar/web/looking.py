@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from solar.images import Box
 from solar.search import Index
+from solar.web.cache import Cache
 from solar.web.eyes import Eye
-from solar.web.kept import Kept
 from solar.web.photos import Seen
 from solar.web.work import NetworkThread, Threads
 
@@ -32,7 +32,7 @@ class MadeOnce(Generic[V]):
     """
 
     def __init__(self, budget: int, size: Callable[[V], int]) -> None:
-        self.kept: Kept[Hashable, V] = Kept(budget, size)
+        self.kept: Cache[Hashable, V] = Cache(budget, size)
         self._making: dict[Hashable, asyncio.Task[V]] = {}
 
     async def get(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> tuple[V, bool]:

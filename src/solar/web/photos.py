@@ -9,17 +9,18 @@ import io
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.images import image_size, load, named_photos
+from solar.images import image_size, load
 from solar.search import Index
 from solar.search.engine import Photo
-from solar.web.kept import Kept
+from solar.show.rankings import photo_finder
+from solar.web.cache import Cache
 from solar.web.problems import WebError
 
 LARGEST = 1600
@@ -69,7 +70,7 @@ class Collection:
     ) -> None:
         self.index = index
         self.root = index.made.root if root is None else root
-        self._find = finder(self.root)
+        self._find = photo_finder(self.root)
         self._photos: list[Photo] = []
         self._numbers: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -94,7 +95,11 @@ class Collection:
         return self.labelled and self._flat
 
     def photo(self, number: int) -> Photo:
-        """What is known of a photo; its size may not be."""
+        """What is known of a photo; its size may not be.
+
+        Raises:
+            WebError: There is no such number.
+        """
         if not 0 <= number < len(self._photos):
             raise WebError(404, f"There is no photo {number}: the last one is {len(self) - 1}.")
         return self._photos[number]
@@ -165,30 +170,11 @@ def version_of(name: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
-def finder(root: str | Path | None) -> Callable[[str], Path | bytes | None]:
-    """How to get an indexed photo by its name; None for one that is not there any more."""
-    if root is None:
-        return lambda name: None
-    try:
-        find = named_photos(root)
-    except SolarError:
-        return lambda name: None
-    if not Path(root).is_dir():
-        return find
-
-    def inside(name: str) -> Path | bytes | None:
-        # An index may come from a stranger: its names must not lead out of the folder.
-        path = PurePosixPath(name)
-        return None if path.is_absolute() or ".." in path.parts else find(name)
-
-    return inside
-
-
 class Uploads:
     """Photos that visitors search with, in memory, the oldest forgotten first."""
 
     def __init__(self, budget: int, most: int = 1000) -> None:
-        self._kept: Kept[str, Seen] = Kept(budget, lambda seen: len(seen.source), most)  # type: ignore[arg-type]
+        self._kept: Cache[str, Seen] = Cache(budget, lambda seen: len(seen.source), most)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self._kept)

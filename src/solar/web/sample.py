@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from solar.errors import SolarError
 
 if TYPE_CHECKING:
-    from solar.describe.extractor import Progress
+    from solar.describe.pipeline import Progress
     from solar.images import Photos
     from solar.models import RetrievalNet
     from solar.search import Hit
@@ -111,10 +111,9 @@ def folder_sample(
         SolarError: There are fewer than two photos, or the folder cannot be written.
     """
     from solar.images import find_photos
-    from solar.images.sources import Photos
 
     every = find_photos(photos)
-    some = Photos(every.names[:MOST], every.places[:MOST])
+    some = every.take(range(min(MOST, len(every))))
     place = folder.resolve() / f"{photos.resolve().stem}-{_key(some, model)}"
     index = place / "photos.solar"
     count = _index(photos, some, index, model, progress)

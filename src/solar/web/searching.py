@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 from solar.images import Box
 from solar.search import Condition, Hit, Index, Where
 from solar.search.engine import Vectors
+from solar.web.cache import Cache
 from solar.web.eyes import Eye
-from solar.web.kept import Kept
 from solar.web.photos import Collection, Seen
 from solar.web.work import NetworkThread, Threads
 
@@ -99,10 +99,10 @@ class Searcher:
         self._collection, self._network = collection, network
         self._threads, self._slow = threads, slow
         self._verifier = verifier
-        self._vectors: Kept[object, tuple[Vectors, float]] = Kept(
+        self._vectors: Cache[object, tuple[Vectors, float]] = Cache(
             16 * 2**20, lambda pair: pair[0].nbytes + 200
         )
-        self._rankings: Kept[object, tuple[Sequence[Hit], float]] = Kept(
+        self._rankings: Cache[object, tuple[Sequence[Hit], float]] = Cache(
             32 * 2**20, lambda pair: _HIT_BYTES * (len(pair[0]) + 1)
         )
 
@@ -128,21 +128,21 @@ class Searcher:
         plain = {hit.path: rank for rank, hit in enumerate(hits, 1)}
         verify = wanted.verify and self._verifier is not None
         last: Stage = "verify" if verify else "expand" if wanted.expand else "search"
-        yield Ranking("search", hits, dict(seconds), plain, last == "search")
+        yield Ranking("search", hits, dict(seconds), plain, complete=last == "search")
         if wanted.expand:
             method = wanted.expand
             hits, took = await self._kept(
                 wanted, method, lambda: self._find(wanted, vector, method)
             )
             seconds["expand"] = took
-            yield Ranking("expand", hits, dict(seconds), plain, last == "expand")
+            yield Ranking("expand", hits, dict(seconds), plain, complete=last == "expand")
         if verify:
             found = hits
             hits, took = await self._kept(
                 wanted, f"{wanted.expand}{_VERIFIED}", lambda: self._verify(wanted, found)
             )
             seconds["verify"] = took
-            yield Ranking("verify", hits, dict(seconds), plain, True)
+            yield Ranking("verify", hits, dict(seconds), plain, complete=True)
 
     async def vector(self, seen: Seen, eye: Eye, box: Box | None) -> tuple[Vectors, float]:
         """The vector of a photo or a part of it, and the seconds it took."""

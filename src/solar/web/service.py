@@ -15,8 +15,8 @@ from solar.search.asmk_engine import need_vectors
 from solar.web import schemas
 from solar.web.access import Keys
 from solar.web.adding import Adder
+from solar.web.cache import Cache
 from solar.web.eyes import Eye
-from solar.web.kept import Kept
 from solar.web.looking import Attention, Explorer, Matching
 from solar.web.metrics import Metrics
 from solar.web.photos import (
@@ -87,7 +87,7 @@ class Service:
             changed=self.searcher.forget,
         )
         self._made_verifier: Verifier | None = None
-        self._pictures: Kept[tuple[str, str, int], bytes] = Kept(settings.picture_bytes, len)
+        self._pictures: Cache[tuple[str, str, int], bytes] = Cache(settings.picture_bytes, len)
         self._gauges()
 
     async def open(self) -> None:
@@ -110,7 +110,11 @@ class Service:
     # What visitors name
 
     def eye(self, name: str | None) -> Eye:
-        """The model of a name, or the first."""
+        """The model of a name, or the first.
+
+        Raises:
+            WebError: No model is called so.
+        """
         if name is None:
             return next(iter(self.eyes.values()))
         if name not in self.eyes:
@@ -221,7 +225,11 @@ class Service:
         return seen
 
     async def picture(self, identity: str, size: int) -> bytes:
-        """A photo as a JPEG, made once."""
+        """A photo as a JPEG, made once.
+
+        Raises:
+            WebError: There is no such photo, or it cannot be shown any more.
+        """
         seen = await self.threads.run(self.seen, identity)
         key = (seen.id, seen.version, size)
         kept = self._pictures.get(key)

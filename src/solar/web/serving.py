@@ -72,6 +72,7 @@ def serve(
             say(f"{index.made.root or wanted.name}: {len(index):,} photos at {shown}")
             if open_browser and not _open_page(shown):
                 say("No browser could be opened.")
+            say("Ctrl-C ends it.")
             config = uvicorn.Config(
                 app,
                 http="h11",

@@ -104,7 +104,7 @@ def aim_camera(b: Building, s: Scene, size: tuple[int, int]) -> Camera:
 def paste_plane(
     photo: Image.Image, flat: Image.Image, cam: Camera, corner: Vector, across: Vector, scale: float
 ) -> None:
-    """Puts a flat vertical picture into the world.
+    """Put a flat vertical picture into the world.
 
     Args:
         photo: What is painted on.

@@ -189,7 +189,7 @@ def _tower(pen: Pen, b: Building, tower: Tower, rng: np.random.Generator) -> Non
 
 
 def _weather(sheet: Image.Image, shade: Image.Image, grain: int) -> Image.Image:
-    """Stains the sheet with the building's own dirt and multiplies it by `shade`."""
+    """Stain the sheet with the building's own dirt and multiply it by `shade`."""
     spots = np.random.default_rng(grain).random((18, 24), dtype=np.float32)
     dirt = Image.fromarray((255 - 34 * spots).astype(np.uint8)).resize(
         sheet.size, Image.Resampling.BICUBIC

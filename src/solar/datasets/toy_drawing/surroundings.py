@@ -237,7 +237,7 @@ OCCLUDERS = {
 
 
 def _stand(e: Easel, kind: str, x: float, z: float, size: float, colour: Colour) -> None:
-    """Puts a tree, a person, a car or a lamp on the ground at (x, z)."""
+    """Put a tree, a person, a car or a lamp on the ground at (x, z)."""
     if e.cam.depth((x, 0, z)) < NEAREST:
         return
     paint, usual = OCCLUDERS[kind]

@@ -4,7 +4,7 @@ import random
 import numpy as np
 import torch
 
-from solar.train.state import capture_random, restore_random, seed_everything
+from solar.train.random_state import capture_random, restore_random, seed_everything
 
 
 def drawn() -> list[float]:

@@ -6,12 +6,13 @@ forward pass; vectors leave a shard at a time. What a shard holds depends on its
 any run that finishes a store finishes the same one.
 """
 
+import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -51,6 +52,28 @@ class Settings:
     device: str = "cpu"
     backend: str = "torch"
 
+    @classmethod
+    def of(
+        cls,
+        net: RetrievalNet,
+        *,
+        size: int | None = None,
+        scales: Sequence[float] | None = None,
+        device: str | None = None,
+        **others: Any,
+    ) -> "Settings":
+        """Settings for a network, with its own size, scales and device where none are given."""
+        return cls(
+            size or net.config.size,
+            net.config.scales if scales is None else tuple(scales),
+            device=torch.device(device or net.device).type,
+            **others,
+        )
+
+    def recorded(self, boxes: Mapping[str, Box]) -> dict[str, Any]:
+        """What a store remembers of these settings, and of the parts of photos described."""
+        return {**asdict(self), "boxes": {name: list(box) for name, box in boxes.items()}}
+
 
 @dataclass(frozen=True)
 class Pace:
@@ -89,6 +112,9 @@ def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = Non
         net: The network.
         settings: Device, backend and scales.
         photos: What int8 takes its ranges from.
+
+    Raises:
+        SolarError: There is no CUDA device, or the backend cannot be had.
     """
     from solar.describe.precision import FastNet
 
@@ -136,7 +162,7 @@ class Job:
 
     def run(self, store: Shards, describe: Describer, progress: Progress | None = None) -> None:
         """Describe all shards that a store still lacks."""
-        shards = {shard: self._numbers(store, shard) for shard in store.pending()}
+        shards = {shard: self.numbers(store, shard) for shard in store.pending()}
         decoded = self._decoded([n for numbers in shards.values() for n in numbers], describe)
         for shard, numbers in shards.items():
             store.write_shard(shard, *self.describe(numbers, decoded, describe, progress))
@@ -191,7 +217,8 @@ class Job:
             return Decoded(number, None, (0, 0), str(error))
         return Decoded(number, photo.pixels, (photo.width, photo.height))
 
-    def _numbers(self, store: Shards, shard: int) -> range:
+    def numbers(self, store: Shards, shard: int) -> range:
+        """Which of the photos a shard covers."""
         start = shard * store.shard_size
         return range(start, start + len(store.source(shard)))
 
@@ -277,7 +304,5 @@ def prefetched(items: Iterator[T], ahead: int) -> Iterator[T]:
 
 def decoders_for(device: torch.device) -> int:
     """A GPU needs all the decoding it can get; a CPU that runs the network hardly any."""
-    import os
-
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, (cores or 2) - 1) if device.type == "cuda" else 1

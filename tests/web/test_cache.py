@@ -1,12 +1,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solar.web.kept import Kept
+from solar.web.cache import Cache
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 40)), max_size=60))
 def test_the_budget_is_kept_and_the_latest_stay(puts: list[tuple[int, int]]) -> None:
-    kept: Kept[int, bytes] = Kept(100, len, most=5)
+    kept: Cache[int, bytes] = Cache(100, len, most=5)
     for key, size in puts:
         kept.put(key, bytes(size))
         assert kept.get(key) == bytes(size)
@@ -17,7 +17,7 @@ def test_the_budget_is_kept_and_the_latest_stay(puts: list[tuple[int, int]]) -> 
 
 
 def test_what_was_used_lately_stays() -> None:
-    kept: Kept[str, bytes] = Kept(2, len)
+    kept: Cache[str, bytes] = Cache(2, len)
     kept.put("a", b"a")
     kept.put("b", b"b")
     kept.get("a")
@@ -26,7 +26,7 @@ def test_what_was_used_lately_stays() -> None:
 
 
 def test_what_is_too_large_is_not_kept_and_drops_nothing() -> None:
-    kept: Kept[str, bytes] = Kept(2, len)
+    kept: Cache[str, bytes] = Cache(2, len)
     kept.put("a", b"a")
     kept.put("b", b"large")
     assert (kept.get("a"), kept.get("b")) == (b"a", None)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solar.describe.published import read_vectors
 from solar.describe.store import Store
+from solar.describe.vector_files import read_vectors
 from solar.errors import SolarError
 
 torch = pytest.importorskip("torch")

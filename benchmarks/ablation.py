@@ -34,7 +34,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 from solar.datasets.folders import folder_labels, labelled_photos
-from solar.datasets.packed import Packed, generator, pack
+from solar.datasets.packed import Packed, pack
+from solar.datasets.seeds import generator
 from solar.evaluate import evaluate_labels
 from solar.evaluate.result import Evaluation
 from solar.evaluate.significance import compare

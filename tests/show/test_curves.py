@@ -34,7 +34,7 @@ def test_a_panel_a_set_and_protocol_a_curve_a_model() -> None:
     dotted = [line for line in figure.axes[0].lines if line not in curves]
     assert [list(line.get_xdata()) for line in dotted] == [[2.9, 2.9]]
     [legend] = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["GeM (learnt p = 2.9)", "SOLAR"]
+    assert [text.get_text() for text in legend.get_texts()] == ["GeM (p = 2.9)", "SOLAR"]
 
 
 def test_the_models_own_exponent_is_a_star_on_its_curve() -> None:

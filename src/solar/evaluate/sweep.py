@@ -199,7 +199,7 @@ def to_table(sweeps: Mapping[str, Sequence[Sweep]]) -> Table:
         + [_cell(one.evaluations.get(p), protocol) for one, protocol in columns]
         for p in powers
     ]
-    note = "mAP in percent against the exponent p of GeM; * was learnt."
+    note = "mAP in percent against the exponent p of GeM; * is the model's own."
     return Table(head, [rows], note + _beyond(sweeps))
 
 

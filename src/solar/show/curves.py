@@ -21,7 +21,7 @@ _SHOWN = ("medium", "hard")
 
 
 def plot_sweep(sweeps: Mapping[str, Sequence[Sweep]]) -> Figure:
-    """Plot mAP against p: a panel a set and protocol, a curve a model, a star where it learnt p.
+    """Plot mAP against p: a panel a set and protocol, a curve a model, a star at its own p.
 
     Args:
         sweeps: For each set the sweeps of one or more models. Of the revisited protocols Medium
@@ -61,7 +61,7 @@ def _caption(sweeps: Mapping[str, Sequence[Sweep]]) -> str:
         shown = ", ".join(f"{p:g}" for p in beyond)
         lines.append(f"left out, beyond the range of float32: p = {shown}")
     if any(one.learnt is not None for one in every):
-        lines.append("★ the p that the model has learnt")
+        lines.append("★ the p of the model itself")
     return "\n".join(lines)
 
 
@@ -74,7 +74,7 @@ def _panel(axis: Axes, many: Sequence[Sweep], protocol: str) -> None:
     for place, (one, colour, marker) in enumerate(zip(many, _COLOURS, _MARKERS, strict=False)):
         powers = list(one.evaluations)
         values = [100 * found.mean("AP", protocol) for found in one.evaluations.values()]
-        label = one.model if one.learnt is None else f"{one.model} (learnt p = {one.learnt:.3g})"
+        label = one.model if one.learnt is None else f"{one.model} (p = {one.learnt:.3g})"
         axis.plot(
             powers, values, color=colour, marker=marker, markersize=4, linewidth=1.6, label=label
         )

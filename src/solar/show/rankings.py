@@ -88,7 +88,7 @@ def ranking_page(
     found = "".join(
         _hit(number, hit, find, (marks or {}).get(hit.path)) for number, hit in enumerate(hits, 1)
     )
-    heading = f"{len(hits)} of {len(index):,} photos"
+    heading = f"The most similar of {len(index):,} photos"
     made = f"Described by {index.made.model}" if index.made.model else "Best first"
     return (
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'

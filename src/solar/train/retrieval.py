@@ -380,8 +380,8 @@ def _steps_per_epoch(recipe: RetrievalRecipe, data: TrainingSet, processes: int)
     others, negatives = len(data.labels) - 1, recipe.mining.negatives
     if others < negatives:  # mining would find out, but only after the run has begun
         raise SolarError(
-            f"A photo has {others} landmarks other than its own to be told from, but {negatives} "
-            f"negatives are asked for: set mining.negatives={others}, or add landmarks."
+            f"A photo can be told from {others} other landmark{'s' * (others != 1)}, but "
+            f"{negatives} negatives are asked for: set mining.negatives={others}, or add landmarks."
         )
     known, asked = len(data.queries), recipe.mining.queries
     if known < recipe.batch:

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -109,7 +110,9 @@ def test_add_remove_compact_verify_info_and_copy(home: Path, tmp_path: Path) -> 
     solar("index", "compact", copied)
     facts = json.loads(solar("index", "info", copied, "--json").stdout)
     assert (facts["photos"], facts["removed"], facts["compress"]) == (5, 0, "fp16")
-    assert "photos" in solar("index", "info", copied).stdout.decode()
+    told = solar("index", "info", copied).stdout.decode()
+    assert re.search(r"settings +.*orient yes; ", told)
+    assert "{" not in told
     assert b"all sound" in solar("index", "verify", copied).stderr
     assert found(copied, tmp_path / "more" / "new.png", "-k", 1) == ["new.png"]
 

@@ -1,5 +1,6 @@
 """`solar index`: make and change an index of photos."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -144,6 +145,7 @@ def remove(
 def info(index: Address, json: Json = False) -> None:
     """Say what an index holds and how it was made."""
     from rich.table import Table
+    from rich.text import Text
 
     from solar.cli.printing import output, print_json
     from solar.search import Index
@@ -155,9 +157,23 @@ def info(index: Address, json: Json = False) -> None:
         return
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, value in facts.items():
-        shown = f"{value:,}" if isinstance(value, int) else str(value)
-        table.add_row(name.replace("_", " "), shown)
+        table.add_row(name.replace("_", " "), Text(_shown(value)))
     output().print(table)
+
+
+def _shown(value: object) -> str:
+    """A fact in words: nothing as a dash, numbers with commas, names before their values."""
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name} {_shown(own)}" for name, own in value.items()) or "–"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value)) or "–"
+    if value is None or value == "":
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 @app.command(epilog="Example: solar index verify photos.solar")

@@ -46,6 +46,7 @@ TOY = {
     "retrieval": ("toy", "mAP", "toy landmarks, mAP"),
     "patches": ("toy", "matching", "toy, mAP"),
 }
+_KEPT = "\N{NO-BREAK SPACE}"
 BESIDE = {"teacher": "its teacher + GeM", "rootsift": "RootSIFT"}
 
 Facts = Mapping[str, Any]
@@ -67,14 +68,14 @@ def render(every: Mapping[str, Facts]) -> str:
 def _table(of: Mapping[str, Facts], wanted: Any, toy: tuple[str, str, str]) -> str:
     shown = [one for one in wanted if all(one[0] in facts["figures"] for facts in of.values())]
     columns = shown or [toy]
-    rows = {f"**{name}**": facts["figures"] for name, facts in of.items()}
+    rows = {f"**`{name}`**": facts["figures"] for name, facts in of.items()}
     for facts in of.values():
         rows |= {BESIDE[name]: figures for name, figures in facts["beside"].items()}
     lines = [["in the box", *(title for _, _, title in columns), "MB", "command"]]
     lines.append(["---", *["---:"] * (len(columns) + 1), "---"])
     said = ""
     for name, figures in rows.items():
-        facts = of.get(name.strip("*"), {})
+        facts = of.get(name.strip("*`"), {})
         cells = [_cell(figures, place, measure) for place, measure, _ in columns]
         size = f"{facts['file']['bytes'] / 1e6:.1f}" if facts else ""
         command = f"`{facts['command']}`" if facts else said
@@ -110,10 +111,10 @@ def ablation(name: str) -> str:
 def _compared(found: Mapping[str, Any]) -> str:
     said = f"{found['mAP']:.1f}"
     if found["std"] is not None:
-        said += f" ± {found['std']:.1f}"
+        said += f"{_KEPT}±{_KEPT}{found['std']:.1f}"
     if test := found.get("against GeM"):
         low, high = (f"{test[end]:+.1f}".replace("-", "−") for end in ("low", "high"))
-        said += f" ({low} to {high})"
+        said += f" ({low} to {high})".replace(" ", _KEPT).replace(_KEPT, " ", 1)
     return said
 
 

@@ -41,8 +41,7 @@ from solar.evaluate.result import Evaluation
 from solar.evaluate.significance import compare
 from solar.images import Photos, find_photos, load
 from solar.losses import info_nce, second_order, triplet
-from solar.models import REDUCTIONS, SCALES, RetrievalNet, attention_at, save
-from solar.models import load as load_model
+from solar.models import REDUCTIONS, SCALES, RetrievalNet, attention_at, retrieval_model, save
 from solar.models.inference import best_device
 from solar.nn import pca_whitening
 from solar.train.augment import Augmentation, augment
@@ -121,18 +120,17 @@ class Bench:
     """One start, and everything that all networks share.
 
     Args:
-        start: The network to start from; its attention, if any, is left out.
+        start: The network to start from; what starts from it leaves out its attention, if any.
         device: Where to compute.
     """
 
     def __init__(self, start: str, device: torch.device) -> None:
         self.device = device
-        known = load_model(start, device="cpu")
-        assert isinstance(known, RetrievalNet), "a network for photos is needed"
-        self.config = replace(known.config, attention={}, whitening=True, dim=None)
+        self.start = retrieval_model(start, device=device)
+        self.config = replace(self.start.config, attention={}, whitening=True, dim=None)
         self.trunk = {
             name: value
-            for name, value in known.backbone.state_dict().items()
+            for name, value in self.start.backbone.state_dict().items()
             if not name.startswith("soa")
         }
         self.below = self.network("").to(device).eval()
@@ -396,7 +394,7 @@ def read_tests(data: Path, most: int | None) -> dict[str, Shown]:
             photos = find_photos(files)
             labels = [""] * len(photos)
         if most:
-            photos = Photos(photos.names[:most], photos.places[:most])
+            photos = photos.take(range(min(most, len(photos))))
         tests[name] = drawn(photos, labels[: len(photos)])
         say(f"{len(photos)} photos of {name} read")
     return tests
@@ -465,10 +463,8 @@ def main() -> None:
         report = Report(path, {})
         for name, file in (one.split("=", 1) for one in arguments.measure):
             bench = Bench(file, device)
-            net = load_model(file, device=device).eval()
-            assert isinstance(net, RetrievalNet)
             tests = {what: bench.test(photos) for what, photos in shown.items()}
-            report.add(name, measure(net, tests), [])
+            report.add(name, measure(bench.start, tests), [])
         return
     bench = Bench(arguments.start, device)
     tests = {what: bench.test(photos) for what, photos in shown.items()}

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from machine import machine
-from rerank import descriptors
+from rerank import descriptors, labels_of, shards
 
 from solar.describe.local import local_model, local_name
 from solar.errors import SolarError
@@ -39,9 +39,11 @@ from solar.search.engine import Made
 def main() -> None:
     """Index the photos with every kind of local feature, and globally; print a table."""
     options = _options()
-    shards = (f"{options.set}/val-0.tar", "landmarks/distractors-0.tar")
     try:
-        found = [_some(find_photos(options.data / shard), options.photos) for shard in shards]
+        found = [
+            _some(find_photos(options.data / shard), options.photos)
+            for shard in shards(options.set)
+        ]
         photos = Photos(
             tuple(name for part in found for name in part.names),
             tuple(place for part in found for place in part.places),
@@ -159,7 +161,7 @@ def evaluated(
     photos: Photos, queries: Sequence[int], search: Callable[[int], list[str]]
 ) -> dict[str, float]:
     """Search for every query; what is right and not found comes last."""
-    labels = dict(zip(photos.names, _labels(photos), strict=True))
+    labels = dict(zip(photos.names, labels_of(photos), strict=True))
     precisions, firsts, seconds = [], [], []
     for number in queries:
         start = time.perf_counter()
@@ -181,13 +183,8 @@ def evaluated(
     }
 
 
-def _labels(photos: Photos) -> list[str]:
-    parts = [name.split("/") for name in photos.names]
-    return [part[1] if part[0] == "val" else "" for part in parts]
-
-
 def _labelled(photos: Photos) -> list[int]:
-    return [number for number, label in enumerate(_labels(photos)) if label]
+    return [number for number, label in enumerate(labels_of(photos)) if label]
 
 
 def _some(photos: Photos, count: int | None) -> Photos:

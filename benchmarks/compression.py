@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from machine import machine
-from rerank import descriptors
+from rerank import descriptors, labels_of, shards
 
 from solar.errors import SolarError
 from solar.evaluate.metrics import average_precision
@@ -40,13 +40,13 @@ def main() -> None:
     options = parser.parse_args()
     if options.data is None:
         parser.error("say where the photos are, with --data or SOLAR_DATA")
-    shards = (f"{options.photos}/val-0.tar", "landmarks/distractors-0.tar")
     try:
-        photos = find_photos([Path(options.data) / shard for shard in shards])
+        photos = find_photos([Path(options.data) / shard for shard in shards(options.photos)])
         vectors = descriptors(photos, options.model, None, options.cache)
     except SolarError as error:
         parser.error(str(error))
-    labels = {name: name.split("/")[1] for name in photos.names if name.startswith("val/")}
+    shown = zip(photos.names, labels_of(photos), strict=True)
+    labels = {name: label for name, label in shown if label}
     rows: list[dict[str, Any]] = []
     exact: dict[str, list[str]] = {}
     for kind in ("none", *KINDS):

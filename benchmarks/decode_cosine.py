@@ -17,8 +17,7 @@ from machine import machine
 from torch import Tensor
 
 from solar.images import find_photos, image_size, load
-from solar.models import RetrievalConfig, RetrievalNet
-from solar.models import load as load_model
+from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
 from solar.nn import GeM, l2_normalize
 
 MODES: tuple[Literal["exact"], Literal["fast"]] = ("exact", "fast")
@@ -27,8 +26,7 @@ MODES: tuple[Literal["exact"], Literal["fast"]] = ("exact", "fast")
 def describer(path: str) -> Callable[[Tensor], Tensor]:
     """Photos (1, h, w, 3) to descriptors at the network's scales."""
     if not path.endswith(".ts"):
-        net = load_model(path)
-        assert isinstance(net, RetrievalNet)
+        net = retrieval_model(path)
         return lambda pixels: net.multiscale(net.normalise(pixels))
     trunk = torch.jit.load(path).eval()  # type: ignore[no-untyped-call]
     pool, shell = GeM(), RetrievalNet(RetrievalConfig("resnet18", whitening=False))

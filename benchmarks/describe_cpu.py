@@ -25,7 +25,7 @@ from PIL import Image
 from torch import Tensor
 
 from solar.describe.backends import BACKENDS, open_backend
-from solar.models import RetrievalConfig, RetrievalNet, load
+from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
 
 TARGETS = {"torch": 1.7, "float32": 2.2, "int8": 4.0}
 
@@ -94,9 +94,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    loaded = load(arguments.model, device="cpu") if arguments.model else drawn(arguments.backbone)
-    assert isinstance(loaded, RetrievalNet)
-    model = loaded
+    model = (
+        retrieval_model(arguments.model, device="cpu")
+        if arguments.model
+        else drawn(arguments.backbone)
+    )
     width, height = (int(side) for side in arguments.size.split("x"))
     images = photos(arguments.photos, (width, height), 16 + arguments.check)
     calibration, checks = images[: -arguments.check], images[-arguments.check :]

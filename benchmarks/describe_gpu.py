@@ -25,7 +25,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from solar.describe import Pace, extract
 from solar.describe.precision import FastNet
-from solar.models import RetrievalConfig, RetrievalNet, load
+from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
 
 HEIGHT, WIDTH, BATCH = 768, 1024, 32
 
@@ -161,9 +161,7 @@ def main() -> None:
     arguments = parser.parse_args()
     results: dict[str, Any] = {"machine": machine()}
     if arguments.model:
-        loaded = load(arguments.model, device="cuda")
-        assert isinstance(loaded, RetrievalNet), "a network for photos is needed"
-        net = loaded
+        net = retrieval_model(arguments.model, device="cuda")
         compute_model(net, results)
     else:
         results["solar_gflop"], results["gem_gflop"] = gflop({4: 4, 5: 2}), gflop({})

@@ -1,5 +1,15 @@
 """Parts of a page that a command writes: between `<!-- NAME -->` and `<!-- /NAME -->`."""
 
+from collections.abc import Sequence
+
+KEPT = "\N{NO-BREAK SPACE}"
+"""Between what stays in one line: a number and its unit."""
+
+
+def table(lines: Sequence[Sequence[str]]) -> str:
+    """Cells, the heads and the dashes below them included, as a table in Markdown."""
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
 
 def fill(page: str, mark: str, content: str) -> str:
     """The page with other content between the marks of a name.

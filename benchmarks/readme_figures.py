@@ -10,11 +10,11 @@ landmarks. Between `twins` and `ablation` stand those of `benchmarks/results/*.j
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from marked import fill
+from marked import KEPT, fill, table
 
 from solar import weights
 
@@ -29,7 +29,6 @@ ABLATIONS = {
     "ablation-triplet": "Triplets; the last stage learns too",
     "ablation-alike": "Contrast; the last stage learns too",
 }
-SETS = ("landmarks", "landmarks + distractors", "buildings", "buildings + distractors")
 # What to show of each task, the best that was measured first: set, measure, and what to call it.
 PHOTOS = (
     ("landmarks", "mAP", "landmarks val, mAP"),
@@ -37,6 +36,7 @@ PHOTOS = (
     ("buildings", "mAP", "buildings val, mAP"),
     ("buildings + distractors", "mAP", "+ distractors"),
 )
+SETS = tuple(place for place, _, _ in PHOTOS)
 PATCHES = (
     ("affine", "matching", "affine sequences, matching mAP"),
     ("affine", "verification", "verification"),
@@ -46,7 +46,6 @@ TOY = {
     "retrieval": ("toy", "mAP", "toy landmarks, mAP"),
     "patches": ("toy", "matching", "toy, mAP"),
 }
-_KEPT = "\N{NO-BREAK SPACE}"
 BESIDE = {"teacher": "its teacher + GeM", "rootsift": "RootSIFT"}
 
 Facts = Mapping[str, Any]
@@ -81,11 +80,7 @@ def _table(of: Mapping[str, Facts], wanted: Any, toy: tuple[str, str, str]) -> s
         command = f"`{facts['command']}`" if facts else said
         lines.append([name, *cells, size, "the same" if command == said else command])
         said = command
-    return _lines(lines)
-
-
-def _lines(cells: Sequence[Sequence[str]]) -> str:
-    return "\n".join("| " + " | ".join(line) + " |" for line in cells)
+    return table(lines)
 
 
 def _cell(figures: Mapping[str, Mapping[str, float]], place: str, measure: str) -> str:
@@ -105,16 +100,16 @@ def ablation(name: str) -> str:
         [row["network"], *(_compared(row[what]) for what in SETS)]
         for row in json.loads(path.read_text(encoding="utf-8"))["rows"]
     ]
-    return _lines(lines)
+    return table(lines)
 
 
 def _compared(found: Mapping[str, Any]) -> str:
     said = f"{found['mAP']:.1f}"
     if found["std"] is not None:
-        said += f"{_KEPT}±{_KEPT}{found['std']:.1f}"
+        said += f"{KEPT}±{KEPT}{found['std']:.1f}"
     if test := found.get("against GeM"):
         low, high = (f"{test[end]:+.1f}".replace("-", "−") for end in ("low", "high"))
-        said += f" ({low} to {high})".replace(" ", _KEPT).replace(_KEPT, " ", 1)
+        said += f" ({low}{KEPT}to{KEPT}{high})"
     return said
 
 

@@ -57,13 +57,11 @@ def main() -> None:
     if options.data is None:
         parser.error("say where the photos are, with --data or SOLAR_DATA")
     try:
-        shards = (f"{options.photos}/val-0.tar", "landmarks/distractors-0.tar")
-        photos = find_photos([options.data / shard for shard in shards])
+        photos = find_photos([options.data / shard for shard in shards(options.photos)])
         vectors = descriptors(photos, options.model, options.teacher, options.cache)
     except SolarError as error:
         parser.error(str(error))
-    parts = [name.split("/") for name in photos.names]
-    labels = np.array([part[1] if part[0] == "val" else "" for part in parts])
+    labels = np.array(labels_of(photos))
     if options.centre:
         vectors = vectors - vectors[labels == ""].mean(axis=0)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -78,6 +76,20 @@ def main() -> None:
         }
         report |= {"photos": len(photos), "rows": results, "seconds_once": once}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+# --- photos -----------------------------------------------------------------------------------
+
+
+def shards(places: str) -> tuple[str, str]:
+    """Where the photos of places and the distractors are, below the folder of the data."""
+    return f"{places}/val-0.tar", "landmarks/distractors-0.tar"
+
+
+def labels_of(photos: Photos) -> list[str]:
+    """What every photo shows: its place, or nothing for a distractor."""
+    parts = [name.split("/") for name in photos.names]
+    return [part[1] if part[0] == "val" else "" for part in parts]
 
 
 # --- descriptors ------------------------------------------------------------------------------
@@ -102,12 +114,9 @@ def descriptors(
 
 
 def _modelled(name: str) -> Callable[[Path | bytes], Vectors]:
-    import solar
+    from solar.models import retrieval_model
 
-    model = solar.load(name)
-    if not isinstance(model, solar.RetrievalNet):
-        raise SolarError(f"{name} does not describe whole photos.")
-    return partial(model.describe, size=SIZE)
+    return partial(retrieval_model(name).describe, size=SIZE)
 
 
 def _taught(path: Path) -> Callable[[Path | bytes], Vectors]:

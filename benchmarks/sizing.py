@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from marked import fill
+from marked import KEPT, fill, table
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "beyond-one-machine.md"
@@ -21,7 +21,6 @@ MARK = "sizing"
 PHOTOS = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
 # Length of descriptors, and how the results of a network with such are called at the end.
 MODELS = {2048: "", 512: "-solar-r18"}
-KEPT = "\N{NO-BREAK SPACE}"  # a number stays with its unit
 KINDS = ("none", "fp16", "sq8", "pq", "ivf", "hnsw")
 
 
@@ -170,8 +169,7 @@ def _digits(value: float) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return table([heads, ["---", *["---:"] * (len(heads) - 1)], *rows])
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from machine import machine
 from numpy.typing import NDArray
-from rerank import descriptors
+from rerank import descriptors, labels_of, shards
 
 from solar.describe.local_cache import pack
 from solar.errors import SolarError
@@ -42,10 +42,9 @@ DEFAULT = VerifySettings()
 def main() -> None:
     """Rank, verify, print a table."""
     options = _options()
-    shards = (f"{options.photos}/val-0.tar", "landmarks/distractors-0.tar")
     with tempfile.TemporaryDirectory() as temporary:
         try:
-            photos = find_photos([options.data / shard for shard in shards])
+            photos = find_photos([options.data / shard for shard in shards(options.photos)])
             vectors = descriptors(photos, options.model, options.teacher, options.descriptors)
             settings = VerifySettings(
                 top=options.top,
@@ -99,9 +98,7 @@ def measure(
     photos: Photos, vectors: Vectors, verifier: Verifier, count: int | None
 ) -> dict[str, Any]:
     """Verify the best of every query's ranking, print what that changes, and return it."""
-    labels = np.array(
-        [name.split("/")[1] if name.startswith("val/") else "" for name in photos.names]
-    )
+    labels = np.array(labels_of(photos))
     queries = np.flatnonzero(labels != "")
     if count:
         queries = queries[np.linspace(0, len(queries) - 1, count).round().astype(int)]

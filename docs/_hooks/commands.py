@@ -65,7 +65,6 @@ def _row(names: str, text: str) -> str:
     notes = _NOTES.search(text)
     said = text[: notes.start()] if notes else text
     rest = notes["notes"] if notes else ""
-    rest = "" if rest.startswith("default: no-") else rest
     kind = re.sub(r"<(?:list\[)?(\w+)[^>]*>", lambda found: f"<{found[1].lower()}>", names)
     return f"| {_code(kind)} | {_cell(said)} {f'*{_cell(rest)}*' if rest else ''} |"
 

@@ -36,7 +36,7 @@ lint: $(TEST)/.ready
 format: $(TEST)/.ready
 	$(TEST)/bin/ruff check --fix .
 	$(TEST)/bin/ruff format .
-	$(TEST)/bin/python tests/notebooks.py
+	$(TEST)/bin/python tests/support/notebooks.py
 
 # The variable silences an advertisement of mkdocs-material's successor.
 docs: $(DOCS)/.ready

@@ -34,17 +34,17 @@ from PIL import Image
 from torch import Tensor, nn
 
 from solar.datasets.folders import folder_labels, labelled_photos
-from solar.datasets.packed import Packed, pack
+from solar.datasets.image_cache import ImageCache, pack
 from solar.datasets.seeds import generator
-from solar.evaluate import evaluate_labels
-from solar.evaluate.result import Evaluation
-from solar.evaluate.significance import compare
+from solar.evaluation import evaluate_labels
+from solar.evaluation.result import Evaluation
+from solar.evaluation.significance import compare
 from solar.images import Photos, find_photos, load
 from solar.losses import info_nce, second_order, triplet
 from solar.models import REDUCTIONS, SCALES, RetrievalNet, attention_at, retrieval_model, save
 from solar.models.inference import best_device
 from solar.nn import pca_whitening
-from solar.train.augment import Augmentation, augment
+from solar.training.augment import Augmentation, augment
 
 NETWORKS = {  # attention, and whether the second-order loss is on
     "GeM": ("", False),
@@ -155,7 +155,9 @@ class Bench:
         found: Tensor = x.half()
         return found
 
-    def views(self, landmarks: Packed, others: Packed | None, count: int, size: int) -> Views:
+    def views(
+        self, landmarks: ImageCache, others: ImageCache | None, count: int, size: int
+    ) -> Views:
         """Look at every training photo several times."""
         maps = []
         packs = [landmarks] if others is None else [landmarks, others]

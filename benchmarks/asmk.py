@@ -28,12 +28,12 @@ from rerank import descriptors, labels_of, shards
 
 from solar.describe.local import local_model, local_name
 from solar.errors import SolarError
-from solar.evaluate.metrics import average_precision
+from solar.evaluation.metrics import average_precision
 from solar.images import Photos, find_photos
 from solar.search.asmk import Kernel, aggregate
 from solar.search.asmk_build import KEYPOINTS, SIZE, Finder, learn_words
 from solar.search.asmk_engine import create
-from solar.search.engine import Made
+from solar.search.engine import DescriptorSpec
 
 
 def main() -> None:
@@ -102,7 +102,7 @@ def local_row(
         finding = time.perf_counter() - start
 
         start = time.perf_counter()
-        made = Made(codebook.dim, local_name(model), settings={"method": "asmk"})
+        made = DescriptorSpec(codebook.dim, local_name(model), settings={"method": "asmk"})
         described = finder.signatures(photos, seen, codebook, None)
         engine = create(Path(temporary, "index"), made, codebook, described)
         filling = time.perf_counter() - start

@@ -47,13 +47,13 @@ from solar.datasets.folders import labelled_photos
 from solar.datasets.hpatches import HPatches
 from solar.datasets.hpatches_cut import make_hpatches
 from solar.errors import SolarError
-from solar.evaluate import evaluate, evaluate_labels
-from solar.evaluate.hpatches import TASKS, evaluate_hpatches
-from solar.evaluate.patch_describers import Describe, describe_sift, patch_describer
+from solar.evaluation import evaluate, evaluate_labels
+from solar.evaluation.hpatches_protocol import TASKS, evaluate_hpatches
+from solar.evaluation.patch_describers import Describe, describe_sift, patch_describer
 from solar.images import Photos, find_photos, load
 from solar.models import SCALES, Model, RetrievalNet
 from solar.models import load as load_model
-from solar.models.retrieval import rescale
+from solar.models.retrieval_net import rescale
 
 SIZE = 384
 DISTRACTORS = "landmarks/distractors-0.tar"
@@ -123,7 +123,7 @@ def measure_teacher(data: Path, device: str) -> Figures:
 
 
 def _teacher(path: Path, device: str) -> torch.nn.Module:
-    from solar.train.teacher import load_teacher
+    from solar.training.teacher import load_teacher
 
     return load_teacher(path, device=device)
 

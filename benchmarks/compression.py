@@ -22,10 +22,10 @@ from machine import machine
 from rerank import descriptors, labels_of, shards
 
 from solar.errors import SolarError
-from solar.evaluate.metrics import average_precision
+from solar.evaluation.metrics import average_precision
 from solar.images.sources import find_photos
 from solar.search import Index
-from solar.search.sketch import KINDS, train
+from solar.search.codes import KINDS, train
 
 
 def main() -> None:

@@ -23,8 +23,8 @@ from machine import machine
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from solar.describe import Pace, extract
-from solar.describe.precision import FastNet
+from solar.describe import Throughput, extract
+from solar.describe.precision import FusedNet
 from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
 
 HEIGHT, WIDTH, BATCH = 768, 1024, 32
@@ -91,7 +91,7 @@ def compute(results: dict[str, Any]) -> RetrievalNet:
     results["plain_float32_single_ms"] = milliseconds(plain, 10)
     with torch.inference_mode():
         exact = torch.cat([solar.multiscale(solar.normalise(p[None])) for p in pixels[:8]])
-    fast, fast_gem = FastNet(solar), FastNet(gem)
+    fast, fast_gem = FusedNet(solar), FusedNet(gem)
     results["cosine_to_float32"] = F.cosine_similarity(fast(pixels)[:8], exact).min().item()
     # In turns, so that a change of clocks hits both.
     rounds = [
@@ -111,7 +111,7 @@ def compute_model(net: RetrievalNet, results: dict[str, Any]) -> None:
     """One network at its own size, from pixels on the GPU."""
     height, width = round(net.config.size * HEIGHT / WIDTH), net.config.size
     pixels = torch.randint(0, 256, (BATCH, height, width, 3), dtype=torch.uint8, device="cuda")
-    fast = FastNet(net)
+    fast = FusedNet(net)
     results["size"] = [width, height]
     results["solar_batch_ms_a_photo"] = milliseconds(lambda: fast(pixels), 30) / BATCH
     results["solar_single_ms"] = milliseconds(lambda: fast(pixels[:1].contiguous()), 50)
@@ -142,7 +142,11 @@ def end_to_end(net: RetrievalNet, results: dict[str, Any], photos: int) -> None:
             times.append((time.perf_counter() - start, described))
 
         extract(
-            folder, Path(temporary, "store"), model=net, pace=Pace(batch=BATCH), progress=progress
+            folder,
+            Path(temporary, "store"),
+            model=net,
+            pace=Throughput(batch=BATCH),
+            progress=progress,
         )
     # The rate once running: without loading the network and starting the decoders.
     skip = len(times) // 5

@@ -74,7 +74,7 @@ def unit(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def ours(folder: Path, truth_file: Path, device: str | None = None) -> dict[str, float]:
     """The three mAPs by `solar.evaluate`."""
-    from solar.evaluate import evaluate
+    from solar.evaluation import evaluate
 
     found = evaluate(
         "roxford5k",
@@ -116,7 +116,7 @@ def in_double_precision(folder: Path, truth_file: Path) -> dict[str, float]:
 def mean_precisions(order: np.ndarray[Any, Any], truth_file: Path) -> dict[str, float]:
     """The three mAPs of whole sorted lists, a column a query."""
     from solar.datasets.revisited import read_ground_truth
-    from solar.evaluate.metrics import mean, measure, without_junk
+    from solar.evaluation.metrics import mean, measure, without_junk
 
     truth = read_ground_truth(truth_file, "roxford5k")
     places = np.empty(len(order), np.int64)

@@ -20,7 +20,7 @@ from machine import machine
 from numpy.typing import NDArray
 
 from solar.datasets.hpatches import IMAGES, NOISES, Items, Pairs
-from solar.evaluate.patch_tasks import POOLS, Descriptors, match, retrieval, verification
+from solar.evaluation.patch_tasks import POOLS, Descriptors, match, retrieval, verification
 
 SEQUENCES, POINTS, DIM = 40, 600, 128
 Floats = NDArray[np.float64]

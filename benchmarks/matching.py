@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from solar.datasets.sequences import PhotoSequence, read_sequences
 from solar.describe.local import Frames, LocalFeatures, local_features, local_model
-from solar.search.match import Matches, match_features
+from solar.search.matching import Matches, match_features
 
 RIGHT = 3.0  # pixels from where the true homography puts a match
 

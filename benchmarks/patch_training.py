@@ -30,15 +30,15 @@ from machine import machine
 from solar.datasets.hpatches import STRIPS, HPatches, Rows
 from solar.datasets.hpatches_cut import make_hpatches
 from solar.datasets.photo_points import PhotoPoints, collect_points
-from solar.evaluate.hpatches import HPatchesResult, evaluate_hpatches
-from solar.evaluate.patch_describers import METHODS, describe_sift, shrunk
+from solar.evaluation.hpatches_protocol import HPatchesResult, evaluate_hpatches
+from solar.evaluation.patch_describers import METHODS, describe_sift, shrunk
 from solar.images import find_photos
 from solar.models import PatchNet, save
-from solar.train.patch_data import point_source
-from solar.train.patch_recipe import PatchRecipe
-from solar.train.patch_sources import PointPatches
-from solar.train.patches import Meter, Training
-from solar.train.recipe import read_recipe, to_dict
+from solar.training.patch_data import point_source
+from solar.training.patch_recipe import PatchRecipe
+from solar.training.patch_sources import PointPatches
+from solar.training.patches import Meter, Training
+from solar.training.recipe import read_recipe, to_dict
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "solar-local-345-photos.yaml"
 SMOKE = ("batch=8", "steps=2", "log_every=1", "data.per_photo=4", "data.points.size=160")

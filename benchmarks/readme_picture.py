@@ -18,7 +18,7 @@ from solar.datasets import toy
 from solar.models import RetrievalNet
 from solar.search import Hit
 from solar.show.lettering import PAPER, write
-from solar.show.strips import RIGHT, WRONG
+from solar.show.ranking_strips import RIGHT, WRONG
 
 OUT = Path(__file__).parents[1] / "docs" / "found.jpg"
 LANDMARKS, VIEWS, FIRST = 12, 6, 300

@@ -28,7 +28,7 @@ from machine import machine
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
-from solar.evaluate.metrics import average_precision
+from solar.evaluation.metrics import average_precision
 from solar.images import load
 from solar.images.sources import Photos, find_photos
 from solar.search.diffuse import TRUNCATE, Graph, build_graph, diffuse, mutual_graph
@@ -123,7 +123,7 @@ def _taught(path: Path) -> Callable[[Path | bytes], Vectors]:
     """GeM (p = 3) of the teacher's map, at one scale."""
     import torch
 
-    from solar.models.retrieval import IMAGENET_MEAN, IMAGENET_STD
+    from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD
     from solar.nn import GeM
 
     if not path.is_file():

@@ -49,7 +49,7 @@ def make_index(root: Path, photos: int) -> tuple[Path, list[bytes]]:
 
     from solar.datasets import toy
     from solar.models import RetrievalConfig, RetrievalNet, fingerprint, save
-    from solar.search import Index, Made, Photo
+    from solar.search import DescriptorSpec, Index, Photo
 
     torch.manual_seed(0)
     config = RetrievalConfig("resnet18", attention={4: 4, 5: 2}, size=320, scales=(1.0,))
@@ -64,7 +64,7 @@ def make_index(root: Path, photos: int) -> tuple[Path, list[bytes]]:
     noise = np.random.default_rng(0).standard_normal((photos, net.dim)).astype(np.float32)
     vectors = rows[np.arange(photos) % DISTINCT] + 0.1 * noise / np.sqrt(net.dim)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    facts = Made(
+    facts = DescriptorSpec(
         net.dim,
         str(root / "model.safetensors"),
         fingerprint(net),

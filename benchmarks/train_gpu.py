@@ -27,10 +27,10 @@ from torch import Tensor, nn
 
 from solar.models import RetrievalNet
 from solar.nn import SecondOrderAttention
-from solar.train.network import make_optimiser, set_training, stages
-from solar.train.objective import Terms, objective
-from solar.train.retrieval_recipe import Compute, Loss, Optimiser
-from solar.train.trainee import Trainee
+from solar.training.network import make_optimiser, set_training, stages
+from solar.training.objective import Terms, objective
+from solar.training.retrieval_recipe import Compute, Loss, Optimiser
+from solar.training.trainable import TrainableNet
 
 LOSS = Loss("triplet", 1.25, second_order=10, reduction="per_query")
 MINING = 341, 50  # how photos are described to find negatives: side, and photos at once
@@ -79,11 +79,11 @@ def plain_step(net: RetrievalNet, images: Tensor, landmarks: Tensor) -> Callable
 
 def our_step(
     net: RetrievalNet, compute: Compute, pixels: Tensor, landmarks: Tensor
-) -> tuple[Callable[[], Terms], Trainee]:
+) -> tuple[Callable[[], Terms], TrainableNet]:
     """What `solar.train` does with a batch."""
     optimiser = make_optimiser(net, Optimiser())
     set_training(net, Optimiser())
-    trainee = Trainee(net, compute)
+    trainee = TrainableNet(net, compute)
     learning = [p for p in net.parameters() if p.requires_grad]
 
     def step() -> Terms:

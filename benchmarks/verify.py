@@ -30,7 +30,7 @@ from rerank import descriptors, labels_of, shards
 
 from solar.describe.local_cache import pack
 from solar.errors import SolarError
-from solar.evaluate.metrics import average_precision
+from solar.evaluation.metrics import average_precision
 from solar.images import Photos, find_photos
 from solar.search.engine import Hit
 from solar.search.neighbours import Rows, Vectors

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import filelock
 import pytest
-from file_server import FileServer, serve
+from support.file_server import FileServer, serve
 
 from solar import download
 from solar.download import fetch

@@ -27,11 +27,11 @@ LAYERS = (
     "models",
     "describe",
     "search",
-    "datasets",  # its cleaning compares photos; it feeds evaluate and train
-    "evaluate",
+    "datasets",  # its cleaning compares photos; it feeds evaluation and training
+    "evaluation",
     "show",
     "losses",
-    "train",
+    "training",
     "web",
     "doctor",
     "cli",
@@ -43,8 +43,8 @@ PURE = {"nn", "losses"}
 FACTORIES = {("solar.search.index", "solar.search.asmk_index")}
 # Write to a terminal although they are no commands.
 WRITERS = {
-    "solar.train.progress": "warns, above the bar of a training run",
-    "solar.evaluate.speed": "is also a process of its own, which answers on standard output",
+    "solar.training.progress": "warns, above the bar of a training run",
+    "solar.evaluation.speed": "is also a process of its own, which answers on standard output",
 }
 
 

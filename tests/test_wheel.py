@@ -8,7 +8,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from boxed import needs_weights
+from support.boxed import needs_weights
 
 ROOT = Path(__file__).parents[1]
 pytestmark = needs_weights

@@ -84,7 +84,7 @@ def _text(path: Path) -> str:
 
 
 def _notebook(stem: str, cells: list[dict[str, Any]]) -> str:
-    """Cells one below the other, and below code what it showed (tests/notebooks.py writes that)."""
+    """Cells one below the other, below code what it showed (from tests/support/notebooks.py)."""
     shown = json.loads((REPOSITORY / f"docs/_site/examples/{stem}.json").read_text("utf-8"))
     shows = {cell["code"]: cell["shows"] for cell in shown}
     parts = []

@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from solar.describe import Store, extract
     from solar.errors import SolarError
-    from solar.evaluate import evaluate
+    from solar.evaluation import evaluate
     from solar.models import (
         PatchConfig,
         PatchNet,
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
         save,
     )
     from solar.search import Index
-    from solar.search.match import match
-    from solar.show.attention import attention
-    from solar.train import train
+    from solar.search.matching import match
+    from solar.show.attention_maps import attention
+    from solar.training import train
 
 _HOMES = {
     "Index": "solar.search",
@@ -34,14 +34,14 @@ _HOMES = {
     "RetrievalConfig": "solar.models",
     "RetrievalNet": "solar.models",
     "Store": "solar.describe",
-    "attention": "solar.show.attention",
+    "attention": "solar.show.attention_maps",
     "convert": "solar.models",
     "extract": "solar.describe",
-    "evaluate": "solar.evaluate",
+    "evaluate": "solar.evaluation",
     "load": "solar.models",
-    "match": "solar.search.match",
+    "match": "solar.search.matching",
     "save": "solar.models",
-    "train": "solar.train",
+    "train": "solar.training",
 }
 
 __all__ = [

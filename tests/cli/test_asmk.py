@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-from running import solar
+from support.running import solar
 
 from solar.datasets import toy
 

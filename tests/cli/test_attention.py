@@ -4,13 +4,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from drawn import drawn_checkpoint
 from PIL import Image
-from running import solar
+from support.drawn import drawn_checkpoint
+from support.running import solar
 
 from solar.datasets import toy
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, save
-from solar.search import Index, Made
+from solar.search import DescriptorSpec, Index
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_a_model_without_attention_is_one_sentence(folder: Path, tmp_path: Path)
 def test_an_index_is_drawn_as_a_map(tmp_path: Path) -> None:
     toy.write(tmp_path / "photos", landmarks=2, views=2, size=(48, 36))
     names = sorted(str(p.relative_to(tmp_path / "photos")) for p in tmp_path.rglob("*.jpg"))
-    made = Made(4, root=str(tmp_path / "photos"))
+    made = DescriptorSpec(4, root=str(tmp_path / "photos"))
     Index.create(tmp_path / "i.solar", np.eye(4), names, made=made).close()
     options = ("-o", tmp_path / "map.png", "--side", 400, "--json")
     done = solar("index", "map", tmp_path / "i.solar", *options)

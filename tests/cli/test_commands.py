@@ -4,10 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from boxed import needs_weights
-from drawn import drawn_checkpoint, drawn_state, relative_error
 from PIL import Image
-from running import solar
+from support.boxed import needs_weights
+from support.drawn import drawn_checkpoint, drawn_state, relative_error
+from support.running import solar
 
 from solar import weights
 from solar.cli import app

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from file_server import FileServer, serve
-from packed import packed
+from support.file_server import FileServer, serve
+from support.packed import packed
 
-from solar.datasets.catalogue import HPATCHES_FILES
+from solar.datasets.registry import HPATCHES_FILES
 
 SEQUENCES = [f"i_{number}" for number in range(57)] + [f"v_{number}" for number in range(59)]
 

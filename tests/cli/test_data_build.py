@@ -3,7 +3,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from running import solar
+from support.running import solar
 
 from solar.datasets import toy
 from solar.datasets.training import read_training_set

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from running import solar
-from teachers import torchscript
+from support.running import solar
+from support.teachers import torchscript
 
 from solar.datasets import toy
-from solar.train.run import read_metrics
+from solar.training.run import read_metrics
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 
@@ -64,7 +64,7 @@ def test_a_mistake_is_one_sentence(
 
 
 def test_the_recipe_for_a_gpu_is_a_recipe() -> None:
-    from solar.train.distill_recipe import command_recipe
+    from solar.training.distill_recipe import command_recipe
 
     recipe = command_recipe([str(RECIPES / "distill-r18.yaml"), "photos"], {"teacher": "t.ts"})
     assert recipe.student.attention == "45"

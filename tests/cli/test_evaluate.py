@@ -2,12 +2,12 @@ import csv
 import json
 from pathlib import Path
 
-import ground_truth
 import numpy as np
 import pytest
 import torch
-from drawn import drawn_checkpoint
-from running import solar
+from support import ground_truth
+from support.drawn import drawn_checkpoint
+from support.running import solar
 
 from solar.datasets import toy
 from solar.models import RetrievalConfig, RetrievalNet

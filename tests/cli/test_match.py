@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from running import solar
-from warped import corner_error, toy_photo, turned
+from support.running import solar
+from support.warped import corner_error, toy_photo, turned
 
 from solar.models import PatchNet, save
 
@@ -80,13 +80,13 @@ def test_mistakes_are_one_sentence(home: Path, arguments: tuple[str, ...], sente
 
 
 def test_search_verifies(home: Path) -> None:
-    from solar.search import Index, Made
+    from solar.search import DescriptorSpec, Index
 
     names = ["a.png", "black.png", "b.png"]
     Image.new("RGB", (50, 40)).save(home / "black.png")
     scores = np.array([1.0, 0.9, 0.8])
     vectors = np.stack([scores, np.sqrt(1 - scores**2)], axis=1)
-    made = Made(2, root=str(home / "moved"))
+    made = DescriptorSpec(2, root=str(home / "moved"))
     Index.create(home / "i.solar", vectors, names, made=made).close()
     missing = solar("search", home / "i.solar", "name:a.png", "--verify", expect=2).stderr
     assert "moved" in missing

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from solar.datasets import catalogue
-from solar.datasets.check import Report, check
+from solar.datasets import registry
+from solar.datasets.check import DatasetReport, check
 
 NAMES = ["all_souls_000013", "oxford_1", "oxford_2"]
 OLD, NEW = 1_200_000_000, 1_700_000_000  # 2008 and 2023
@@ -20,8 +20,8 @@ def fill(path: Path, content: bytes = b"x") -> None:
 
 def known_as(monkeypatch: pytest.MonkeyPatch, name: str, photos: int) -> None:
     """Let the catalogue expect fewer photos of a dataset."""
-    small = replace(catalogue.find(name), photos=photos)
-    monkeypatch.setattr(catalogue, "_DATASETS", (small,))
+    small = replace(registry.find(name), photos=photos)
+    monkeypatch.setattr(registry, "_DATASETS", (small,))
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def oxford(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def counts(report: Report) -> dict[str, tuple[int, int]]:
+def counts(report: DatasetReport) -> dict[str, tuple[int, int]]:
     return {item.what: (item.found, item.expected) for item in report.items}
 
 
@@ -188,7 +188,7 @@ def test_training_photos_are_looked_for_where_their_names_say(tmp_path: Path) ->
 
 def test_a_sequence_needs_all_its_patches(tmp_path: Path) -> None:
     for sequence in ("i_one", "v_two"):
-        for file in catalogue.HPATCHES_FILES:
+        for file in registry.HPATCHES_FILES:
             fill(tmp_path / "hpatches" / sequence / file)
     (tmp_path / "hpatches" / "v_two" / "t5.png").unlink()
     (item,) = check("hpatches", tmp_path).items
@@ -198,7 +198,7 @@ def test_a_sequence_needs_all_its_patches(tmp_path: Path) -> None:
 def test_patches_are_counted_by_picture_and_by_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogue, "PHOTOTOUR_PATCHES", {"liberty": 257})
+    monkeypatch.setattr(registry, "PHOTOTOUR_PATCHES", {"liberty": 257})
     for name in ("patches0000.bmp", "patches0001.bmp", "m50_100000_100000_0.txt"):
         fill(tmp_path / "phototour" / "liberty" / name)
     fill(tmp_path / "phototour" / "liberty" / "info.txt", b"1 0\n" * 256)
@@ -207,5 +207,5 @@ def test_patches_are_counted_by_picture_and_by_row(
 
 
 def test_nothing_at_all_is_not_complete(tmp_path: Path) -> None:
-    for dataset in catalogue.datasets():
+    for dataset in registry.datasets():
         assert not check(dataset.name, tmp_path).complete

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from patch_sets import strips, write_descriptors
 from PIL import Image
+from support.patch_sets import strips, write_descriptors
 
 from solar.datasets.hpatches import (
     STRIPS,

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from patch_sets import write_subset
 from PIL import Image
+from support.patch_sets import write_subset
 
 from solar.datasets.phototour import halved, read_phototour
 from solar.errors import SolarError

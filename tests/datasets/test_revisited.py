@@ -4,9 +4,9 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import ground_truth
 import numpy as np
 import pytest
+from support import ground_truth
 
 from solar.datasets.revisited import (
     SIZES,

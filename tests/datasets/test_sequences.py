@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from patch_sets import write_sequence
+from support.patch_sets import write_sequence
 
 from solar.datasets.sequences import read_sequences
 from solar.errors import SolarError

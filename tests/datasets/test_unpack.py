@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from packed import below, packed
+from support.packed import below, packed
 
 from solar.datasets.unpack import unpack
 from solar.errors import SolarError

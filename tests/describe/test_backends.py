@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from drawn import drawn_retrieval
 from PIL import Image
+from support.drawn import drawn_retrieval
 
 from solar.datasets import toy
-from solar.describe import backends, engine
+from solar.describe import backends, runtime
 from solar.describe.backends import BackendNet, open_backend
 from solar.errors import SolarError
 from solar.images import load
@@ -107,14 +107,14 @@ def dying_openvino(folder: Path, monkeypatch: pytest.MonkeyPatch, deadly: str) -
     package.mkdir()
     (package / "__init__.py").write_text(
         "import os, pathlib, signal\n"
-        f"capped = {engine.CAP[0]!r} in os.environ\n"
+        f"capped = {runtime.CAP[0]!r} in os.environ\n"
         f"with pathlib.Path({str(folder / 'starts')!r}).open('a') as file:\n"
         "    file.write('capped\\n' if capped else 'free\\n')\n"
         f"if {deadly}:\n"
         "    os.kill(os.getpid(), signal.SIGILL)\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
-    monkeypatch.setattr(engine, "processor", lambda: "a processor without AMX")
+    monkeypatch.setattr(runtime, "processor", lambda: "a processor without AMX")
     return folder / "starts"
 
 
@@ -148,13 +148,13 @@ def test_what_works_only_with_the_cap_runs_with_the_cap(
 
     monkeypatch.setattr(backends, "_try", die_without_the_cap)
     (tmp_path / "model.onnx").touch()
-    monkeypatch.setattr(engine, "processor", lambda: "a processor without AMX")
+    monkeypatch.setattr(runtime, "processor", lambda: "a processor without AMX")
     arguments = (backends._noise(), backends.FLOAT32_COSINE, 1)
     verdict = backends._verdict(model, "openvino", tmp_path / "model.onnx", *arguments)
     assert verdict == backends._Verdict(True, cap=True)
     assert tries == [False, True]
 
-    monkeypatch.setattr(engine, "processor", lambda: "flags: avx512_vnni amx_tile")
+    monkeypatch.setattr(runtime, "processor", lambda: "flags: avx512_vnni amx_tile")
     verdict = backends._verdict(model, "openvino", tmp_path / "model.onnx", *arguments)
     assert verdict == backends._Verdict(True, cap=True)
     assert tries == [False, True, True]  # where AMX is advertised it is never tried
@@ -165,16 +165,16 @@ def test_the_cap_is_set_while_an_engine_starts_and_gone_afterwards(
 ) -> None:
     seen = []
 
-    def fake(file: Path, threads: int) -> engine.Run:
-        seen.append(os.environ.get(engine.CAP[0]))
+    def fake(file: Path, threads: int) -> runtime.Run:
+        seen.append(os.environ.get(runtime.CAP[0]))
         return lambda images: images
 
-    monkeypatch.delenv(engine.CAP[0], raising=False)
-    monkeypatch.setitem(engine._ENGINES, "openvino", fake)
-    engine.start("openvino", tmp_path, 1, cap=True)
-    engine.start("openvino", tmp_path, 1, cap=False)
-    assert seen == [engine.CAP[1], None]
-    assert engine.CAP[0] not in os.environ
+    monkeypatch.delenv(runtime.CAP[0], raising=False)
+    monkeypatch.setitem(runtime._ENGINES, "openvino", fake)
+    runtime.start("openvino", tmp_path, 1, cap=True)
+    runtime.start("openvino", tmp_path, 1, cap=False)
+    assert seen == [runtime.CAP[1], None]
+    assert runtime.CAP[0] not in os.environ
 
 
 def test_wrong_descriptors_are_not_used(

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from solar.describe import Pace, extract
+from solar.describe import Throughput, extract
 from solar.describe.pipeline import Progress
 from solar.errors import SolarError
 from solar.models import RetrievalNet
 
 pytest.importorskip("distributed", reason='pip install "solar-retrieval[dask]"')
 
-PACE = Pace(decoders=0, batch=4)
+PACE = Throughput(decoders=0, batch=4)
 
 
 def content(store: Path) -> dict[str, bytes]:

@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from running import solar
+from support.running import solar
 
 from solar.datasets import toy
-from solar.describe import Pace, Store, extract
+from solar.describe import Store, Throughput, extract
 from solar.errors import SolarError
 from solar.images import find_photos
 from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.models import load as load_model
 
-HERE = Pace(decoders=0, batch=4)
+HERE = Throughput(decoders=0, batch=4)
 
 
 def content(store: Path) -> dict[str, bytes]:
@@ -54,7 +54,7 @@ def test_decoding_in_other_threads_gives_the_same_store(
     photos: Path, tiny: RetrievalNet, tmp_path: Path
 ) -> None:
     extract(photos, tmp_path / "here", model=tiny, pace=HERE)
-    extract(photos, tmp_path / "there", model=tiny, pace=Pace(decoders=2, batch=4))
+    extract(photos, tmp_path / "there", model=tiny, pace=Throughput(decoders=2, batch=4))
     assert content(tmp_path / "here") == content(tmp_path / "there")
 
 

@@ -5,7 +5,7 @@ import cv2
 import numpy as np
 import pytest
 from PIL import Image
-from warped import toy_photo
+from support.warped import toy_photo
 
 from solar.describe.local import local_features, local_model, patches_of
 from solar.errors import SolarError

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from warped import toy_photo
+from support.warped import toy_photo
 
 from solar.describe.local import LocalFeatures, local_features
 from solar.describe.local_cache import LocalCache, pack, unpack

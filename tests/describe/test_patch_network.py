@@ -3,9 +3,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from drawn import drawn_state
+from support.drawn import drawn_state
 
-from solar.describe.patch_network import FastPatchNet, patch_descriptors
+from solar.describe.patch_network import FusedPatchNet, patch_descriptors
 from solar.models import PATCH_REDUCTIONS, PatchConfig, PatchNet, attention_at
 from solar.models.checkpoint import _from_state
 
@@ -22,7 +22,7 @@ def test_the_fast_network_computes_the_same(golden: dict[str, np.ndarray], layer
     net = drawn_network(layers)
     patches = torch.from_numpy(golden["patches"])
     with torch.inference_mode():
-        cosines = (FastPatchNet(net)(patches) * net(patches)).sum(1)
+        cosines = (FusedPatchNet(net)(patches) * net(patches)).sum(1)
     assert cosines.min() > 0.99999
 
 

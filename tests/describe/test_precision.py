@@ -1,10 +1,10 @@
 import pytest
 import torch
-from drawn import drawn_state
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import drawn_state
 
-from solar.describe.precision import FastNet, Stem, attend, fuse, to_blocks
+from solar.describe.precision import FusedNet, Stem, attend, fuse, to_blocks
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.models.checkpoint import _from_state
 
@@ -29,7 +29,7 @@ def test_the_fast_network_gives_the_same_descriptors(backbone: str, attention: d
     net, pixels = drawn_network(backbone, attention=attention), photos(2, 75, 99)
     with torch.inference_mode():
         plain = net.multiscale(net.normalise(pixels))
-    torch.testing.assert_close(FastNet(net)(pixels), plain, rtol=0, atol=2e-5)
+    torch.testing.assert_close(FusedNet(net)(pixels), plain, rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize("pooling", ["mac", "spoc"])
@@ -39,14 +39,14 @@ def test_negative_values_after_the_last_attention_survive_where_pooling_sees_the
     net, pixels = drawn_network(pooling=pooling), photos(1, 64, 64)
     with torch.inference_mode():
         plain = net.multiscale(net.normalise(pixels))
-    torch.testing.assert_close(FastNet(net)(pixels), plain, rtol=0, atol=2e-5)
+    torch.testing.assert_close(FusedNet(net)(pixels), plain, rtol=0, atol=2e-5)
 
 
 def test_plain_trunks_and_other_scales_work_too() -> None:
     net, pixels = RetrievalNet(RetrievalConfig("alexnet")).eval(), photos(1, 80, 96)
     with torch.inference_mode():
         plain = net.multiscale(net.normalise(pixels), (1, 0.5))
-    torch.testing.assert_close(FastNet(net, scales=(1, 0.5))(pixels), plain, rtol=0, atol=2e-5)
+    torch.testing.assert_close(FusedNet(net, scales=(1, 0.5))(pixels), plain, rtol=0, atol=2e-5)
 
 
 @settings(max_examples=20, deadline=None)
@@ -63,7 +63,7 @@ def test_the_first_convolution_on_blocks_of_pixels_is_the_same(h: int, w: int) -
 def test_the_network_it_was_made_from_is_left_alone() -> None:
     net = drawn_network().train()
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
-    FastNet(net)(photos(1, 64, 64))
+    FusedNet(net)(photos(1, 64, 64))
     assert net.training
     assert all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
 
@@ -74,7 +74,7 @@ def test_a_fused_trunk_has_no_batch_norm_left() -> None:
 
 
 def test_a_cpu_is_never_given_less_than_float32_unasked() -> None:
-    fast = FastNet(drawn_network(), device="cpu")
+    fast = FusedNet(drawn_network(), device="cpu")
     assert {p.dtype for p in fast.net.parameters()} == {torch.float32}
 
 
@@ -83,7 +83,7 @@ def test_a_gpu_stays_within_its_precision_eager_and_replayed() -> None:
     net, pixels = drawn_network("resnet50").cuda(), photos(2, 97, 131)
     with torch.inference_mode():
         plain = net.multiscale(net.normalise(pixels.cuda()))
-    fast = FastNet(net)
+    fast = FusedNet(net)
     for _ in range(5):  # twice plainly, then recorded and replayed
         cosine = torch.nn.functional.cosine_similarity(fast(pixels), plain)
         assert cosine.min() > 0.999, cosine
@@ -101,7 +101,7 @@ def test_a_gpu_runs_float32_and_plain_trunks_too(backbone: str, dtype: torch.dty
     net, pixels = RetrievalNet(RetrievalConfig(backbone)).eval().cuda(), photos(1, 80, 96)
     with torch.inference_mode():
         plain = net.multiscale(net.normalise(pixels.cuda()))
-    cosine = torch.nn.functional.cosine_similarity(FastNet(net, dtype=dtype)(pixels), plain)
+    cosine = torch.nn.functional.cosine_similarity(FusedNet(net, dtype=dtype)(pixels), plain)
     assert cosine.min() > 0.9999
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from block_server import ASK
-from code_blocks import (
+from support.block_server import ASK
+from support.code_blocks import (
     REPOSITORY,
     RUN,
     SHELLS,
@@ -28,7 +28,9 @@ from code_blocks import (
     pages,
     unknown_words,
 )
-from docs_workspace import BOX, fill
+from support.docs_workspace import BOX, fill
+
+SUPPORT = REPOSITORY / "tests" / "support"
 
 PAGES = pages()
 SECONDS = 120
@@ -62,7 +64,7 @@ def server() -> Iterator[Path]:
             "NO_COLOR": "1",
             "COLUMNS": "120",
         }
-        program = [sys.executable, REPOSITORY / "tests" / "block_server.py", place]
+        program = [sys.executable, SUPPORT / "block_server.py", place]
         process = subprocess.Popen(program, env=environment, start_new_session=True)
         try:
             until_there(place, process)
@@ -169,7 +171,7 @@ def programs(folder: Path, server: Path) -> None:
         },
         # Whether there is such a target, without making it.
         "make": f'#!/bin/sh\nexec "{shutil.which("make")}" -C "{REPOSITORY}" -n "$@" >/dev/null\n',
-        "pip": f'#!/bin/sh\nexec "{sys.executable}" "{REPOSITORY}/tests/pip_stand_in.py" "$@"\n',
+        "pip": f'#!/bin/sh\nexec "{sys.executable}" "{SUPPORT}/pip_stand_in.py" "$@"\n',
     }
     for name, text in stand_ins.items():
         (folder / name).write_text(text)

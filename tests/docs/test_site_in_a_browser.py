@@ -7,9 +7,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from web_browser import Visit
+from support.web_browser import Visit
 
-pytest_plugins = ["web_browser_fixtures"]
+pytest_plugins = ["support.web_browser_fixtures"]
 
 PHONE = {"width": 390, "height": 844}
 # What is typed, and where the first answer that is a part of a page leads.

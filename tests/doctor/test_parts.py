@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from solar.doctor.parts import EXTRAS, PARTS, Part, found, is_installed
-from solar.doctor.probe import Answer
+from solar.doctor.probe import Attempt
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 # These are for who works on solar, not for who works with it.
@@ -33,9 +33,9 @@ def test_every_extra_says_what_it_is_for() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "state"),
-    [(None, "installed"), (Answer(True), "works"), (Answer(False, "ImportError: no"), "broken")],
+    [(None, "installed"), (Attempt(True), "works"), (Attempt(False, "ImportError: no"), "broken")],
 )
-def test_what_is_installed_works_or_is_broken(answer: Answer | None, state: str) -> None:
+def test_what_is_installed_works_or_is_broken(answer: Attempt | None, state: str) -> None:
     part = found(Part("numpy", "numpy"), answer)
     assert part.state == state
     assert re.match(r"\d+\.\d+", part.version)

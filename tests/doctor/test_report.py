@@ -7,7 +7,7 @@ import pytest
 
 from solar.doctor import Report, examine
 from solar.doctor.parts import Found
-from solar.doctor.probe import Answer
+from solar.doctor.probe import Attempt
 from solar.doctor.stock import CacheFolder, StoredModel
 from solar.models import zoo
 
@@ -42,9 +42,9 @@ SOUND = Report(
         StoredModel("solar-r101", "retrieval", "downloaded"),
         StoredModel("gem-r101-gl18", "retrieval", "can be downloaded"),
     ),
-    devices=Answer(True, value=DEVICES),
-    formats=Answer(True, value={"JPEG": "libjpeg_turbo 3.1"}),
-    self_test=Answer(True, value="Found it."),
+    devices=Attempt(True, value=DEVICES),
+    formats=Attempt(True, value={"JPEG": "libjpeg_turbo 3.1"}),
+    self_test=Attempt(True, value="Found it."),
 )
 
 
@@ -103,13 +103,13 @@ def test_a_broken_optional_part_is_told_with_its_words() -> None:
     ],
 )
 def test_a_needed_part_that_does_not_work_is_a_problem(part: Found, sentence: str) -> None:
-    report = replace(SOUND, parts=(part,), self_test=Answer(False, "ImportError: x"))
+    report = replace(SOUND, parts=(part,), self_test=Attempt(False, "ImportError: x"))
     assert report.problems[0] == sentence
     assert not report.to_json()["works"]
 
 
 def test_a_failed_self_test_is_a_problem() -> None:
-    [problem] = replace(SOUND, self_test=Answer(False, "No luck.")).problems
+    [problem] = replace(SOUND, self_test=Attempt(False, "No luck.")).problems
     assert problem.endswith("found again: No luck.")
 
 
@@ -121,7 +121,7 @@ def test_a_card_that_torch_was_not_built_for_is_pointed_out() -> None:
 
 def test_a_card_in_use_is_described() -> None:
     found = {**DEVICES, "gpus": [GPU], "cuda": "13.0", "used": "cuda", "triton": True}
-    text = replace(SOUND, devices=Answer(True, value=found)).to_text()
+    text = replace(SOUND, devices=Attempt(True, value=found)).to_text()
     assert "cuda:0      Toy 9000, 8.0 GiB, compute capability 9.0, CUDA 13.0" in text
     assert "flash, plain, triton kernels" in text
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from drawn import drawn_retrieval
+from support.drawn import drawn_retrieval
 
 from solar.doctor import stock, tasks
 from solar.errors import SolarError

@@ -8,14 +8,14 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from boxed import needs_weights
+from support.boxed import needs_weights
 
 REASON = 'pip install "solar-retrieval[dev]"'
 nbformat = pytest.importorskip("nbformat", reason=REASON)
 nbclient = pytest.importorskip("nbclient", reason=REASON)
 pytest.importorskip("ipykernel", reason=REASON)
 
-from notebooks import EXAMPLES, SHOWN, cleaned, run  # noqa: E402 (it needs nbformat)
+from support.notebooks import EXAMPLES, SHOWN, cleaned, run  # noqa: E402 (it needs nbformat)
 
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 PROJECT = tomllib.loads((EXAMPLES.parent / "pyproject.toml").read_text())["project"]
@@ -97,7 +97,7 @@ def test_the_first_cell_says_what_is_needed_and_how_to_use_ones_own(path: Path) 
 @every_notebook
 def test_what_the_site_shows_is_what_these_cells_showed(path: Path) -> None:
     shown = json.loads((SHOWN / f"{path.stem}.json").read_text(encoding="utf-8"))
-    reason = "python tests/notebooks.py --show writes it anew."
+    reason = "python tests/support/notebooks.py --show writes it anew."
     assert [cell["code"] for cell in shown] == code(read(path)), reason
     pictures = [one["picture"] for cell in shown for one in cell["shows"] if "picture" in one]
     assert sorted(pictures) == sorted(file.name for file in SHOWN.glob(f"{path.stem}-*")), reason

@@ -3,11 +3,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.unit_rows import unit_rows
 from torch import Tensor
-from unit_rows import unit_rows
 
 from solar.errors import SolarError
-from solar.evaluate.metrics import finite
+from solar.evaluation.metrics import finite
 from solar.losses import average_precision
 
 

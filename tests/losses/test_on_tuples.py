@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from drawn import relative_error
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import relative_error
+from support.unit_rows import unit_rows
 from torch import Tensor
-from unit_rows import unit_rows
 
 from solar.errors import SolarError
 from solar.losses import contrastive, second_order, triplet

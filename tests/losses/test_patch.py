@@ -7,8 +7,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.unit_rows import unit_rows
 from torch import Tensor
-from unit_rows import unit_rows
 
 from solar.errors import SolarError
 from solar.losses import PatchLoss, hardnet, sosnet

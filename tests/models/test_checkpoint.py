@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from drawn import drawn_checkpoint, drawn_retrieval, drawn_state, relative_error
+from support.drawn import drawn_checkpoint, drawn_retrieval, drawn_state, relative_error
 
 from solar.errors import SolarError
 from solar.models import (

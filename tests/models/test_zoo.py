@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from file_server import FileServer, serve
+from support.file_server import FileServer, serve
 
 from solar.errors import SolarError
 from solar.models import (

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 import torch
-from drawn import relative_error
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import relative_error
 
 from solar.nn import MAC, POOLINGS, RMAC, CroW, GeM, Regional, SPoC, l2_normalize
 from solar.nn.pooling import square_regions

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 import torch
-from drawn import draw, relative_error
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import draw, relative_error
 
 from solar.models.published import published_name
 from solar.nn import SecondOrderAttention

@@ -2,7 +2,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import pytest
-from milvus_server import MilvusServer, serve
+from support.milvus_server import MilvusServer, serve
 
 Addresses: TypeAlias = Callable[..., str]
 

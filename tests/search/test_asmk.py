@@ -2,9 +2,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from asmk_oracle import signs, similarity, unpacked
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.asmk_oracle import signs, similarity, unpacked
 
 from solar.errors import SolarError
 from solar.search import asmk as module

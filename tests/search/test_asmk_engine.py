@@ -3,10 +3,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from asmk_oracle import signs, similarity
+from support.asmk_oracle import signs, similarity
 
 from solar.errors import SolarError
-from solar.search import Hit, Index, Made, Photo, parse_where
+from solar.search import DescriptorSpec, Hit, Index, Photo, parse_where
 from solar.search import asmk_engine as module
 from solar.search.asmk import Kernel, Signatures, aggregate
 from solar.search.asmk_engine import AsmkEngine, create
@@ -57,7 +57,7 @@ def query(number: int) -> Signatures:
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AsmkEngine]:
     """Thirty photos in inverted files of at most seven."""
     monkeypatch.setattr(module, "_PHOTOS", 7)
-    made = Made(DIM, "sift", "sift", {"method": "asmk"})
+    made = DescriptorSpec(DIM, "sift", "sift", {"method": "asmk"})
     engine = create(tmp_path / "photos.asmk", made, CODEBOOK, described(range(30)))
     yield engine
     engine.close()
@@ -153,7 +153,7 @@ def test_an_unfinished_index_can_be_built_again(tmp_path: Path) -> None:
         yield from described(range(3))
         raise SolarError("Killed.")
 
-    made = Made(DIM, "sift", "sift")
+    made = DescriptorSpec(DIM, "sift", "sift")
     with pytest.raises(SolarError, match="Killed"):
         create(tmp_path / "i", made, CODEBOOK, failing())
     with pytest.raises(SolarError, match="never finished"):

@@ -8,7 +8,7 @@ from PIL import Image
 
 from solar.datasets import toy
 from solar.errors import SolarError
-from solar.evaluate.metrics import average_precision
+from solar.evaluation.metrics import average_precision
 from solar.models import PatchConfig, PatchNet, save
 from solar.search import Index, asmk_build
 from solar.search.add import add

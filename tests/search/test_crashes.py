@@ -157,7 +157,7 @@ def test_another_process_that_writes_is_told_to_wait(tmp_path: Path) -> None:
     folder = tmp_path / "photos.solar"
     Index.create(folder, unit(1, STEP), batch(1)).close()
     holder = start(
-        "import sys; from pathlib import Path; from solar.search.catalogue import Catalogue\n"
+        "import sys; from pathlib import Path; from solar.search.metadata import Catalogue\n"
         "with Catalogue(Path(sys.argv[1])).writing(): print('ready', flush=True); input()",
         folder,
     )

@@ -10,10 +10,10 @@ import pytest
 
 from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.search import Condition, Hit, Index, Made, Photo, parse_where
+from solar.search import Condition, DescriptorSpec, Hit, Index, Photo, parse_where
 
 DIM = 16
-MADE = Made(DIM, "m", "hash", {"size": 96, "scales": [1.0, 0.5]}, "/photos")
+MADE = DescriptorSpec(DIM, "m", "hash", {"size": 96, "scales": [1.0, 0.5]}, "/photos")
 
 
 def unit(seed: int, rows: int) -> np.ndarray:
@@ -59,7 +59,7 @@ def assert_same(ours: list[Hit], theirs: list[Hit]) -> None:
 def indexes(
     engine_address, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Index, Index]]:
-    """Made at the same time: a server spends most of it waiting."""
+    """DescriptorSpec at the same time: a server spends most of it waiting."""
 
     def fill() -> Index:
         folder = tmp_path_factory.mktemp("source")

@@ -11,7 +11,7 @@ from solar.datasets import toy
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.models import PatchNet, RetrievalConfig, RetrievalNet, fingerprint, save
-from solar.search import Hit, Index, Made
+from solar.search import DescriptorSpec, Hit, Index
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def index(model: RetrievalNet, photos: Path, tmp_path_factory: pytest.TempPathFa
     files = sorted(photos.iterdir())
     home = tmp_path_factory.mktemp("index")
     save(model, home / "model.safetensors")
-    made = Made(
+    made = DescriptorSpec(
         model.dim,
         str(home / "model.safetensors"),
         fingerprint(model),
@@ -90,7 +90,7 @@ def test_a_box_describes_the_part_of_the_photo(
 def test_queries_are_described_with_the_settings_of_the_index(
     model: RetrievalNet, photos: Path, tmp_path: Path
 ) -> None:
-    made = Made(model.dim, "", fingerprint(model), {"size": 64, "scales": [1.0, 0.5]})
+    made = DescriptorSpec(model.dim, "", fingerprint(model), {"size": 64, "scales": [1.0, 0.5]})
     small = model.describe(photos / "0-0.png", size=64, scales=(1.0, 0.5))
     index = Index.create(tmp_path / "i.solar", small, ["a"], made=made, model=model)
     np.testing.assert_array_equal(index.describe(photos / "0-0.png"), small[0])
@@ -104,7 +104,7 @@ def test_a_store_fills_an_index_and_adds_to_it(tmp_path: Path) -> None:
         return store
 
     index = Index.create(tmp_path / "i.solar", store("a", ["a.jpg", "b.jpg"]))
-    assert index.made == Made(4, "m", "hash", {"size": 9})
+    assert index.made == DescriptorSpec(4, "m", "hash", {"size": 9})
     assert (index.photo("b.jpg").width, index.photo("b.jpg").height) == (30, 20)
     assert index.add(store("b", ["b.jpg", "c.jpg"])) == 2
     assert len(index) == 3
@@ -117,7 +117,7 @@ def test_settings_that_differ_are_refused(tmp_path: Path) -> None:
     common = {"model": "m", "model_hash": "h", "dim": 4}
     store = Store.create(tmp_path / "s", ["a"], settings={"size": 9}, **common)
     store.write_shard(0, np.eye(4)[:1], ["a"], [(3, 2)], {})
-    made = Made(4, "m", "h", {"size": 8})
+    made = DescriptorSpec(4, "m", "h", {"size": 8})
     index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["a"], made=made)
     with pytest.raises(SolarError, match="settings"):
         index.add(store)
@@ -127,7 +127,7 @@ def test_vectors_of_another_device_or_of_parts_of_photos_are_taken(tmp_path: Pat
     settings = {"size": 9, "device": "cpu", "boxes": {"a": [0, 0, 2, 2]}}
     store = Store.create(tmp_path / "s", ["a"], model="m", model_hash="h", dim=4, settings=settings)
     store.write_shard(0, np.eye(4)[:1], ["a"], [(3, 2)], {})
-    made = Made(4, "m", "h", {"size": 9, "device": "cuda", "boxes": {}})
+    made = DescriptorSpec(4, "m", "h", {"size": 9, "device": "cuda", "boxes": {}})
     index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["b"], made=made)
     assert index.add(store) == 1
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from warped import toy_photo, turned
+from support.warped import toy_photo, turned
 
 from solar.errors import SolarError
 from solar.images.opencv import opencv
 from solar.models import RetrievalConfig, RetrievalNet
-from solar.search import Hit, Index, Made
+from solar.search import DescriptorSpec, Hit, Index
 from solar.search import verify as module
 from solar.search.verify import VerifySettings, reordered
 
@@ -36,7 +36,7 @@ def index(folder: Path, tmp_path: Path) -> Index:
     """Vectors with the scores above for the query, which is indexed too."""
     scores = np.array([1.0, *SCORES.values()])
     vectors = np.stack([scores, np.sqrt(1 - scores**2)], axis=1)
-    made = Made(2, root=str(folder))
+    made = DescriptorSpec(2, root=str(folder))
     return Index.create(tmp_path / "photos.solar", vectors, ["query.png", *SCORES], made=made)
 
 
@@ -128,7 +128,7 @@ def test_a_photo_and_its_box_are_a_query(folder: Path, tmp_path: Path) -> None:
     model = RetrievalNet(RetrievalConfig("resnet18", size=64, scales=(1.0,)))
     names = ["query.png", *SCORES]
     vectors = model.describe([folder / name for name in names])
-    made = Made(model.dim, root=str(folder))
+    made = DescriptorSpec(model.dim, root=str(folder))
     with Index.create(tmp_path / "i.solar", vectors, names, made=made, model=model) as index:
         photo = folder / "query.png"
         whole = index.search(photo, k=5, verify=True)

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 from PIL import Image
-from warped import toy_photo, turned
+from support.warped import toy_photo, turned
 
 from solar.errors import SolarError
-from solar.search.match import Matches
+from solar.search.matching import Matches
 from solar.show.matches import caption, draw_matches
 
 

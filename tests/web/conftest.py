@@ -10,12 +10,12 @@ pytest.importorskip("fastapi", reason='pip install "solar-retrieval[web]"')
 pytest.importorskip("httpx", reason='pip install "solar-retrieval[dev]"')
 
 from fastapi.testclient import TestClient
-from web_visits import DISTRACTORS, LANDMARKS, VIEWS, Home, Open
+from support.web_visits import DISTRACTORS, LANDMARKS, VIEWS, Home, Open
 
 from solar.datasets import toy
 from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.search import Index
-from solar.search.build import build
+from solar.search.index_build import build
 from solar.web import WebSettings, create_app
 
 

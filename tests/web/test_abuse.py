@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
-from web_visits import Home, Open, upload
+from support.web_visits import Home, Open, upload
 
-from solar.search import Index, Made
+from solar.search import DescriptorSpec, Index
 
 SVG = b'<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"><script>1</script></svg>'
 
@@ -109,7 +109,7 @@ def test_names_in_an_index_lead_nowhere_outside_its_folder(
     outside = tmp_path / "outside.jpg"
     outside.write_bytes((home / "photos" / "landmark-000" / "view-000.jpg").read_bytes())
     names = ["../outside.jpg", str(outside)]
-    made = Made(4, root=str(tmp_path / "photos"))
+    made = DescriptorSpec(4, root=str(tmp_path / "photos"))
     Index.create(tmp_path / "stranger.solar", [[1, 0, 0, 0], [0, 1, 0, 0]], names, made=made)
     client = open_app(index=tmp_path / "stranger.solar")
     for number in range(2):

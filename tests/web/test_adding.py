@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from web_visits import PHOTOS, Home, Open, names, search, upload
+from support.web_visits import PHOTOS, Home, Open, names, search, upload
 
 from solar.datasets import toy
 from solar.errors import SolarError
 from solar.search import Index
-from solar.search.catalogue import Catalogue
+from solar.search.metadata import Catalogue
 
 
 @pytest.fixture

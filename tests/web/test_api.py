@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
-from web_visits import LANDMARKS, PHOTOS, VIEWS, Home, Open, names, numbers, search, upload
+from support.web_visits import LANDMARKS, PHOTOS, VIEWS, Home, Open, names, numbers, search, upload
 
 from solar.search import Index
 
@@ -164,7 +164,7 @@ def test_two_models_are_compared(open_app: Open, home: Home, photo: bytes) -> No
 
 def test_attention_is_that_of_the_network(client: TestClient, home: Home, photo: bytes) -> None:
     from solar.models import load
-    from solar.show.attention import attention
+    from solar.show.attention_maps import attention
 
     identity = upload(client, photo)
     asked = {"photo": identity, "x": 100, "y": 30, "layer": 4}

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from web_browser import PHOTOS, VIEWS, Visit, drag, finished, parameters, ranks, within
+from support.web_browser import PHOTOS, VIEWS, Visit, drag, finished, parameters, ranks, within
 
-pytest_plugins = ["web_browser_fixtures"]
+pytest_plugins = ["support.web_browser_fixtures"]
 
 
 def first_of(site: str, landmark: int) -> str:

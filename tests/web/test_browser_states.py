@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from web_browser import PHONE, PHOTOS, TOKEN, Visit, finished, parameters, within
+from support.web_browser import PHONE, PHOTOS, TOKEN, Visit, finished, parameters, within
 
-pytest_plugins = ["web_browser_fixtures"]
+pytest_plugins = ["support.web_browser_fixtures"]
 
 VIEWS_TO_SEE = {
     "start": ("#/", ".browse .card"),

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from web_server import served
-from web_visits import Home
+from support.web_server import served
+from support.web_visits import Home
 
 GUIDE = Path(__file__).parents[2] / "docs" / "web.md"
 

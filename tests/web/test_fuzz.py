@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
-from web_visits import Home, Open, upload
+from support.web_visits import Home, Open, upload
 
 EXAMPLES = {"positive": 20, "negative": 10}
 

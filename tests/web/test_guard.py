@@ -7,7 +7,7 @@ from typing import Any
 
 from solar.web.access import Keys
 from solar.web.guard import Guard
-from solar.web.metrics import Metrics
+from solar.web.monitoring import Metrics
 from solar.web.settings import WebSettings
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]

@@ -1,8 +1,8 @@
 from pathlib import Path
 
 import pytest
-from boxed import needs_weights
-from drawn import drawn_retrieval
+from support.boxed import needs_weights
+from support.drawn import drawn_retrieval
 
 from solar.datasets import toy
 from solar.errors import SolarError

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import solar
-from web_server import running, served
-from web_visits import PHOTOS, Home
+from support.running import solar
+from support.web_server import running, served
+from support.web_visits import PHOTOS, Home
 
 from solar.errors import SolarError
 from solar.web.serving import check_exposure, collection_name, comparison

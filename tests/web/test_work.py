@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from fastapi.testclient import TestClient
-from web_visits import Open, upload
+from support.web_visits import Open, upload
 
 from solar.web import work
 from solar.web.eyes import Eye

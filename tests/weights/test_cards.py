@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawn import drawn_retrieval
-from teachers import torchscript
+from support.drawn import drawn_retrieval
+from support.teachers import torchscript
 
 from solar.datasets import toy
 from solar.errors import SolarError

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from boxed import needs_weights
+from support.boxed import needs_weights
 
 import solar
 from solar import weights
@@ -68,7 +68,7 @@ def test_the_toy_landmarks_are_found_as_well_as_the_card_promises(name: str) -> 
     pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
     from cards import toy_patches, toy_photos
 
-    from solar.evaluate.patch_describers import patch_describer
+    from solar.evaluation.patch_describers import patch_describer
 
     net, floor = solar.load(name, device="cpu"), weights.facts(name)["toy_floor"]
     assert f"at least **{floor:g}**" in weights.card(name)

@@ -17,7 +17,7 @@ from solar.cli import (
     evaluate,
     export,
     extract,
-    index,
+    index_commands,
     match,
     models,
     search,
@@ -77,7 +77,7 @@ def _options(
 
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
-app.add_typer(index.app, name="index")
+app.add_typer(index_commands.app, name="index")
 app.command("search", epilog=search.EXAMPLE)(search.search)
 app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
 app.command("match", epilog=match.EXAMPLE)(match.match)

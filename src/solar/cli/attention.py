@@ -96,11 +96,11 @@ def attention(
         run["size"] = size
         network = _photo_network(name, device, images, locations)
         if figure:
-            from solar.show.attention import draw_photos
+            from solar.show.attention_maps import draw_photos
 
             picture = draw_photos(network, images, locations or None, **run, **style)
         else:
-            from solar.show.attention import attention
+            from solar.show.attention_maps import attention
 
             maps = attention(network, images[0], locations, **run)
             if output.suffix == ".npy":

@@ -9,8 +9,8 @@ from solar.cli.completion import keypoint_models
 from solar.cli.help import Commands
 
 if TYPE_CHECKING:
-    from solar.datasets.build import Built
-    from solar.datasets.check import Report
+    from solar.datasets.check import DatasetReport
+    from solar.datasets.training_build import BuiltTrainingSet
 
 app = Commands(
     help="Get public datasets; make your photos ready to train on.",
@@ -32,7 +32,7 @@ def list_datasets(json: _Json = False) -> None:
     from dataclasses import asdict
 
     from solar.cli.printing import output, print_json
-    from solar.datasets.catalogue import datasets
+    from solar.datasets.registry import datasets
 
     if json:
         print_json(
@@ -80,16 +80,16 @@ def get(
     SOLAR_MIRRORS names mirrors to try first; with SOLAR_OFFLINE=1 nothing is downloaded.
     """
     from solar.cli.printing import errors
-    from solar.datasets import catalogue, download
+    from solar.datasets import fetch, registry
 
     console = errors()
 
     def say(sentence: str) -> None:
         console.print(sentence, markup=False, soft_wrap=True)
 
-    dataset = catalogue.find(name)
+    dataset = registry.find(name)
     say(f"{dataset.name}: {dataset.terms} {dataset.page}")
-    folder = download.get(
+    folder = fetch.get(
         name,
         root,
         release=release,
@@ -179,8 +179,8 @@ def build(
         _build_gl18(source, output, seed, json)
         return
 
-    from solar.datasets.build import build_training_set
     from solar.datasets.cleaning import Geometry
+    from solar.datasets.training_build import build_training_set
 
     with steps() as watch:
         built = build_training_set(
@@ -205,7 +205,7 @@ def build(
         results().print(f"{_as_rows(built)}\nWritten to {output}.", markup=False, soft_wrap=True)
 
 
-def _as_rows(built: "Built") -> str:
+def _as_rows(built: "BuiltTrainingSet") -> str:
     rows = {
         "photos": built.photos,
         "landmarks": built.landmarks,
@@ -237,7 +237,7 @@ def _build_gl18(source: list[Path], output: Path, seed: int, json: bool) -> None
         results().print(said, markup=False)
 
 
-def _as_json(report: "Report") -> dict[str, object]:
+def _as_json(report: "DatasetReport") -> dict[str, object]:
     from dataclasses import asdict
 
     return {
@@ -250,7 +250,7 @@ def _as_json(report: "Report") -> dict[str, object]:
     }
 
 
-def _as_lines(report: "Report", root: Path) -> list[str]:
+def _as_lines(report: "DatasetReport", root: Path) -> list[str]:
     lines = []
     for item in report.items:
         counts = f"{item.found:,} of {item.expected:,}"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from solar.describe.pipeline import Progress
     from solar.models import RetrievalNet
-    from solar.web.sample import Answer, Sample
+    from solar.web.sample import Sample, SampleAnswer
 
 EXAMPLE = "Example: solar demo ~/Pictures --serve"
 
@@ -96,7 +96,7 @@ def _watched(make: "Callable[[Progress], Sample]", photos: int) -> "tuple[Sample
     return made, f"indexed in {seconds:.1f} s" if shown.described else "indexed before"
 
 
-def _show(sample: "Sample", model: "RetrievalNet", count: int) -> "Answer":
+def _show(sample: "Sample", model: "RetrievalNet", count: int) -> "SampleAnswer":
     """Print a table of what is found, and whether it is right where that is known."""
     from rich.table import Table
     from rich.text import Text

@@ -47,8 +47,8 @@ def distill(
     """Teach a small network what a large one sees, without labels."""
     from solar.cli.printing import errors, print_json
     from solar.errors import SolarError
-    from solar.train import distill as work
-    from solar.train.distill_recipe import command_recipe
+    from solar.training import distillation as work
+    from solar.training.distill_recipe import command_recipe
 
     if output is not None and output.suffix != ".safetensors":
         raise SolarError(f"The output {output} must end in .safetensors.")

@@ -10,7 +10,7 @@ from solar.cli.completion import any_models
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
-    from solar.evaluate import Evaluation
+    from solar.evaluation import Evaluation
 
 EXAMPLE = "Example: solar evaluate photos/ --distractors other-photos/"
 
@@ -236,8 +236,8 @@ def evaluate(
     from solar.cli import figures
     from solar.cli.describe import parse_scales
     from solar.errors import SolarError
-    from solar.evaluate.collection import needs_model
-    from solar.evaluate.report import FORMATS
+    from solar.evaluation.collection import needs_model
+    from solar.evaluation.layout import FORMATS
 
     style = "json" if json else style
     if style not in FORMATS:
@@ -245,14 +245,14 @@ def evaluate(
     if per_query == "-" and style != "json":
         raise SolarError("--per-query - goes with --json: name a .csv file otherwise.")
     if what in ("hpatches", "phototour"):
-        from solar.cli import patches
+        from solar.cli import patch_evaluation
 
-        choice = patches.Choice(model or (), methods, descriptors or (), device)
+        choice = patch_evaluation.Choice(model or (), methods, descriptors or (), device)
         if what == "phototour":
-            patches.phototour(choice, root, subset, convention, style=style)
+            patch_evaluation.phototour(choice, root, subset, convention, style=style)
             return
-        where = patches.Source(root, make, output, lists, split, keypoints, seed)
-        patches.hpatches(choice, where, task, average, style=style, verbose=verbose)
+        where = patch_evaluation.Source(root, make, output, lists, split, keypoints, seed)
+        patch_evaluation.hpatches(choice, where, task, average, style=style, verbose=verbose)
         return
     if output is not None and not (sweep_p or rankings or query):
         raise SolarError("--output saves a picture: it goes with --rankings or --sweep-p.")
@@ -300,7 +300,7 @@ def evaluate(
 
 def _measured(what: str, model: str | None, measuring: Mapping[str, Any]) -> "Evaluation":
     from solar.cli.printing import describing_and_ranking, errors
-    from solar.evaluate import evaluate as measure
+    from solar.evaluation import evaluate as measure
 
     with describing_and_ranking() as watching:
         found = measure(what, model=model, **measuring, **watching)
@@ -311,7 +311,7 @@ def _measured(what: str, model: str | None, measuring: Mapping[str, Any]) -> "Ev
 
 def _other(what: str, model: str, measuring: Mapping[str, Any]) -> "Evaluation":
     """What to compare with: an earlier run's measures, or another model on the same set."""
-    from solar.evaluate import Evaluation
+    from solar.evaluation import Evaluation
 
     if model.endswith(".csv"):
         return Evaluation.read_csv(model)

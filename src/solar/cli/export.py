@@ -35,7 +35,7 @@ def onnx(
     from solar.cli.printing import errors
     from solar.errors import SolarError
     from solar.models import load
-    from solar.models.export import export_onnx
+    from solar.models.graph_export import export_onnx
 
     if out.suffix != ".onnx":
         raise SolarError(f"The output {out} must end in .onnx.")
@@ -52,7 +52,7 @@ def torch(
     from solar.cli.printing import errors
     from solar.errors import SolarError
     from solar.models import load
-    from solar.models.export import export_torch
+    from solar.models.graph_export import export_torch
 
     if out.suffix != ".pt2":
         raise SolarError(f"The output {out} must end in .pt2.")

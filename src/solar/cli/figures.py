@@ -11,7 +11,7 @@ from solar.errors import SolarError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from solar.evaluate import Evaluation
+    from solar.evaluation import Evaluation
 
 _BOTH = ("roxford5k", "rparis6k")
 _FIGURES = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
@@ -45,8 +45,8 @@ def _named(model: str) -> tuple[str, str]:
 
 def print_result(found: "Evaluation", *, style: str, interval: bool, per_query: bool) -> None:
     """One evaluation, perhaps with intervals of mAP."""
-    from solar.evaluate.report import Table, number
-    from solar.evaluate.significance import interval as bounds
+    from solar.evaluation.layout import Table, number
+    from solar.evaluation.significance import interval as bounds
 
     data = found.to_dict(per_query=per_query)
     flat = "all" in found.protocols
@@ -77,8 +77,8 @@ def print_comparison(
     from dataclasses import asdict
     from math import isnan
 
-    from solar.evaluate.report import Table
-    from solar.evaluate.significance import compare
+    from solar.evaluation.layout import Table
+    from solar.evaluation.significance import compare
 
     flat = "all" in found.protocols
     differences, rows = {}, []
@@ -121,8 +121,8 @@ def paper_table(
     style: str,
 ) -> None:
     """Table 1 or 2 of the paper, or its speed and memory, with what is measured here."""
-    from solar.evaluate import speed, tables
-    from solar.evaluate.paper import TABLES
+    from solar.evaluation import speed, tables
+    from solar.evaluation.paper import TABLES
 
     if which == "speed":
         how = {name: measuring[name] for name in ("size", "scales", "device")}
@@ -156,7 +156,7 @@ def sweep(
     style: str,
 ) -> None:
     """MAP against the exponent of the pooling, for one model or two."""
-    from solar.evaluate.sweep import EXPONENTS, sweep_p, to_json, to_table
+    from solar.evaluation.sweep import EXPONENTS, sweep_p, to_json, to_table
 
     if not models:
         raise SolarError("--sweep-p takes a --model.")
@@ -184,8 +184,8 @@ def rankings(
     style: str,
 ) -> None:
     """What one model or two list for some queries."""
-    from solar.evaluate.rankings import rankings as listed
-    from solar.evaluate.rankings import to_json, to_table
+    from solar.evaluation.rankings import rankings as listed
+    from solar.evaluation.rankings import to_json, to_table
 
     if not models:
         raise SolarError("--rankings takes a --model, and another one as --against to compare.")
@@ -193,7 +193,7 @@ def rankings(
     with describing_and_ranking() as watching:
         found = listed(what, models, **measuring, **watching)
     if picture is not None:
-        from solar.show.strips import draw_rankings
+        from solar.show.ranking_strips import draw_rankings
 
         save_image(draw_rankings(found), picture)
     print_report(style, to_json(found), to_table(found))

@@ -8,7 +8,7 @@ import typer
 from solar.cli.completion import keypoint_models
 
 if TYPE_CHECKING:
-    from solar.search.match import Matches
+    from solar.search.matching import Matches
 
 EXAMPLE = "Example: solar match a.jpg b.jpg -o matches.png --compare sift"
 
@@ -48,8 +48,8 @@ def match(
     from solar.cli.pictures import check_suffix, save_image
     from solar.cli.printing import print_json
     from solar.describe.local import Frames
-    from solar.search.match import Geometry
-    from solar.search.match import match as matched
+    from solar.search.matching import Geometry
+    from solar.search.matching import match as matched
 
     check_suffix(output)
     found = [

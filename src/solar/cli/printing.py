@@ -21,7 +21,7 @@ from rich.progress import (
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from solar.evaluate.report import Table
+    from solar.evaluation.layout import Table
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ def warnings_as_sentences() -> Iterator[None]:
 
 def print_report(style: str, data: Any, table: "Table") -> None:
     """Print a result as text, JSON, Markdown or LaTeX."""
-    from solar.evaluate.report import RENDERERS
+    from solar.evaluation.layout import RENDERERS
 
     if style == "json":
         print_json(data)

@@ -87,7 +87,7 @@ def search(
         )
         if html is not None:
             from solar.files import replacing
-            from solar.show.rankings import ranking_page
+            from solar.show.search_page import ranking_page
 
             page = ranking_page(opened, asked, hits, box=wanted_box, photos=photos)
             with replacing(html) as temporary:

@@ -32,7 +32,7 @@ def train(
     import os
 
     from solar.cli.printing import errors, print_json
-    from solar.train import train as work
+    from solar.training import train as work
 
     summary = work(recipe, settings or (), run=run, resume=resume, progress=True)
     if os.environ.get("RANK", "0") != "0":

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
-from solar.datasets import catalogue
-from solar.datasets.catalogue import ORIGINAL, Dataset
-from solar.datasets.download import marker
+from solar.datasets import registry
+from solar.datasets.fetch import marker
 from solar.datasets.plain_pickle import read_plain_pickle
+from solar.datasets.registry import ORIGINAL, Dataset
 from solar.errors import SolarError
 
 Watch = Callable[[Iterable[str], int], Iterable[str]]
@@ -46,7 +46,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Report:
+class DatasetReport:
     """What `check` found.
 
     Attributes:
@@ -72,20 +72,22 @@ class Report:
         return all(item.complete for item in self.items) and self.release != "mixed"
 
 
-def check(name: str, root: str | Path, *, watch: Watch = lambda names, total: names) -> Report:
+def check(
+    name: str, root: str | Path, *, watch: Watch = lambda names, total: names
+) -> DatasetReport:
     """Look what of a dataset is in ``root/name``.
 
-    The dataset need not have been put there by :func:`solar.datasets.download.get`.
+    The dataset need not have been put there by :func:`solar.datasets.fetch.get`.
 
     Args:
-        name: One of :func:`solar.datasets.catalogue.datasets`.
+        name: One of :func:`solar.datasets.registry.datasets`.
         root: The folder of all datasets.
         watch: Wrapped around long loops, to show how far they are.
 
     Raises:
         SolarError: The name is unknown, or the folder cannot be read.
     """
-    dataset = catalogue.find(name)
+    dataset = registry.find(name)
     folder = Path(root).expanduser() / dataset.name
     try:
         files = (Item(file.name, int(_is_there(folder / file.name)), 1) for file in dataset.files)
@@ -95,7 +97,7 @@ def check(name: str, root: str | Path, *, watch: Watch = lambda names, total: na
         raise SolarError(f"{folder} cannot be read: {error.strerror or error}.") from error
     archives = dataset.archives_of(release)
     unpacked = bool(archives) and all(marker(folder, archive) for archive in archives)
-    return Report(dataset.name, folder, items, release, known_from, unpacked)
+    return DatasetReport(dataset.name, folder, items, release, known_from, unpacked)
 
 
 def release_of(dataset: Dataset, folder: Path) -> tuple[str, str]:
@@ -181,20 +183,20 @@ def _structure_from_motion(dataset: Dataset, folder: Path, watch: Watch) -> Iter
 def _hpatches(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
     sequences = sorted(path.name for path in folder.glob("[iv]_*") if path.is_dir())
     missing = {
-        name: [file for file in catalogue.HPATCHES_FILES if not _is_there(folder / name / file)]
+        name: [file for file in registry.HPATCHES_FILES if not _is_there(folder / name / file)]
         for name in watch(sequences, len(sequences))
     }
     whole = sum(not files for files in missing.values())
     lacking = [f"{name}/{file}" for name, files in missing.items() for file in files]
-    total = dataset.photos // len(catalogue.HPATCHES_FILES)
+    total = dataset.photos // len(registry.HPATCHES_FILES)
     yield Item("sequences", whole, total, tuple(lacking[:_EXAMPLES]))
 
 
 def _phototour(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
-    for scene, patches in catalogue.PHOTOTOUR_PATCHES.items():
+    for scene, patches in registry.PHOTOTOUR_PATCHES.items():
         place = folder / scene
         pictures = sum(map(_is_there, place.glob("*.bmp")))
-        yield Item(f"{scene}: pictures of patches", pictures, catalogue.mosaics(scene))
+        yield Item(f"{scene}: pictures of patches", pictures, registry.mosaics(scene))
         yield Item(f"{scene}: patches in info.txt", _rows(place / "info.txt"), patches)
         pairs = place / "m50_100000_100000_0.txt"
         yield Item(f"{scene}: {pairs.name}", int(_is_there(pairs)), 1)

@@ -22,7 +22,7 @@ from solar.datasets.training_set import TrainingSet
 from solar.describe.local import DEFAULT, Floats, LocalFeatures, local_features, local_model
 from solar.images import Photos
 from solar.images.opencv import opencv
-from solar.search.match import RATIO, estimate, mutual_matches
+from solar.search.matching import RATIO, estimate, mutual_matches
 
 Match = tuple[int, int, int]
 """Two photos, and how many of their points agree on one change of view."""
@@ -36,7 +36,7 @@ class Geometry:
         model: What describes keypoints, see `solar.describe.local.local_model`.
         size: Photos are shrunk to this longer side.
         keypoints: Of a photo, the strongest.
-        ratio: As for `solar.search.match.match`.
+        ratio: As for `solar.search.matching.match`.
         tolerance: How far a point may be from where the homography puts it, as a part of the
             photo's longer side.
         stamp: Points that are at the same place in both photos, and not farther than this part of

@@ -6,9 +6,9 @@ from solar.describe.store import Store
 
 if TYPE_CHECKING:
     from solar.describe.extraction import extract
-    from solar.describe.pipeline import Pace, Settings
+    from solar.describe.pipeline import Settings, Throughput
 
-__all__ = ["Pace", "Settings", "Store", "extract"]
+__all__ = ["Settings", "Store", "Throughput", "extract"]
 
 
 def __getattr__(name: str) -> Any:

@@ -23,14 +23,14 @@ import torch
 from torch import Tensor
 
 from solar import __version__
-from solar.describe import engine as engines
-from solar.describe.engine import Array
-from solar.describe.precision import FastNet
+from solar.describe import runtime as engines
+from solar.describe.precision import FusedNet
+from solar.describe.runtime import Array
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import Source, load
 from solar.models import RetrievalNet, fingerprint, zoo
-from solar.models.export import export_onnx, quantise_onnx, require
+from solar.models.graph_export import export_onnx, quantise_onnx, require
 from solar.models.inference import inference
 
 # What to use where a backend does not work.
@@ -79,7 +79,7 @@ def open_backend(
 
     Args:
         model: The network; it is left as it was.
-        name: "torch" (`FastNet`'s network in float32), "onnxruntime", "openvino" or one of
+        name: "torch" (`FusedNet`'s network in float32), "onnxruntime", "openvino" or one of
             these with "-int8".
         calibration: Photos like those that will be described, at least two; the first
             `CALIBRATION_PHOTOS` are read. int8 takes its ranges from every other one and must
@@ -94,7 +94,7 @@ def open_backend(
     if name not in BACKENDS:
         raise SolarError(f"No backend is called {name!r}: choose from {', '.join(BACKENDS)}.")
     if name == "torch":
-        return Backend(name, FastNet(model, dtype=torch.float32).net)
+        return Backend(name, FusedNet(model, dtype=torch.float32).net)
     engine = name.removesuffix("-int8")
     if model.device.type != "cpu":
         raise SolarError(f"The backend {name} runs on a CPU: load the model with device='cpu'.")

@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from solar.describe.pipeline import Describer, Job, Progress, Settings, describer
+from solar.describe.pipeline import Describer, ExtractionJob, Progress, Settings, describer
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.models import RetrievalNet, fingerprint
@@ -18,7 +18,7 @@ TIMEOUT = 10  # seconds that a scheduler has to answer
 
 
 def run_on_cluster(
-    job: Job,
+    job: ExtractionJob,
     store: Store,
     net: RetrievalNet,
     scheduler: str | None,
@@ -83,7 +83,7 @@ def _client(scheduler: str | None, workers: int | None) -> "Client":
         ) from error
 
 
-def _part(job: Job, store: Store, shard: int) -> Job:
+def _part(job: ExtractionJob, store: Store, shard: int) -> ExtractionJob:
     """The piece of a job that one shard needs, so that a task stays small."""
     photos = job.photos.take(job.numbers(store, shard))
     boxes = {name: job.boxes[name] for name in photos.names if name in job.boxes}
@@ -91,7 +91,7 @@ def _part(job: Job, store: Store, shard: int) -> Job:
 
 
 def _describe_shard(
-    job: Job, store: Store, shard: int, net: RetrievalNet, digest: str
+    job: ExtractionJob, store: Store, shard: int, net: RetrievalNet, digest: str
 ) -> tuple[int, int]:
     """One task, on a worker: decode, describe and write a shard; return what came of it."""
     numbers = range(len(job.photos))

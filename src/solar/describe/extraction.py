@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from solar.describe.pipeline import Job, Pace, Progress, Settings, describer
+from solar.describe.pipeline import ExtractionJob, Progress, Settings, Throughput, describer
 from solar.describe.store import Store, lock
 from solar.errors import SolarError
 from solar.images import Box, Photos, find_photos
@@ -27,7 +27,7 @@ def extract(
     shard_size: int = 1024,
     device: str | None = None,
     backend: str = "torch",
-    pace: Pace | None = None,
+    pace: Throughput | None = None,
     scheduler: str | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
@@ -67,7 +67,7 @@ def extract(
     settings = Settings.of(
         net, size=size, scales=scales, device=device, orient=orient, mode=mode, backend=backend
     )
-    job = Job(photos, settings, dict(boxes or {}), pace or Pace())
+    job = ExtractionJob(photos, settings, dict(boxes or {}), pace or Throughput())
     here = scheduler is None and workers is None
     if not here and backend != "torch":
         raise SolarError("A cluster describes with torch: leave --backend out.")

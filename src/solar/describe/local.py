@@ -183,7 +183,7 @@ def patches_of(
 
     turns = np.deg2rad(angles)
     if frames == "wide":
-        from solar.images.patches import GreyPhotos, cut, square_frames
+        from solar.images.patch_cutting import GreyPhotos, cut, square_frames
 
         places = square_frames(points, np.maximum(REGION * sizes, SMALLEST), turns)
         return cut(GreyPhotos.lay([grey]).to(device), places.to(device), size=PATCH)

@@ -90,7 +90,7 @@ class LocalCache:
     be written, nothing is kept, and nothing else changes.
 
     Args:
-        folder: Made when the first features are kept.
+        folder: DescriptorSpec when the first features are kept.
         model: What describes the photos.
         **settings: Whatever else changes the features: `keypoints`, `size`, ….
     """

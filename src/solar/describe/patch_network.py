@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from solar.describe.precision import FusedAttention, folded
 from solar.models import PatchNet
 from solar.models.inference import inference
-from solar.models.patch import best_batch
+from solar.models.patch_net import best_batch
 from solar.nn import SecondOrderAttention
 from solar.nn.l2net import unit
 
 
-class FastPatchNet(nn.Module):
+class FusedPatchNet(nn.Module):
     """A frozen copy of a patch network, for the CPU.
 
     Args:
@@ -66,7 +66,7 @@ def patch_descriptors(model: PatchNet, patches: Tensor) -> NDArray[np.float32]:
     """
     rows = np.empty((len(patches), model.dim), np.float32)
     batch = best_batch(model.device)
-    net = FastPatchNet(model) if model.device.type == "cpu" else model
+    net = FusedPatchNet(model) if model.device.type == "cpu" else model
     with inference(net):
         for start in range(0, len(patches), batch):
             part = slice(start, start + batch)

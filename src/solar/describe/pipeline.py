@@ -76,7 +76,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Pace:
+class Throughput:
     """How to work; none of it changes which photos are described.
 
     Attributes:
@@ -91,7 +91,7 @@ class Pace:
 
 
 class Describer(Protocol):
-    """What turns pixels into descriptors: `FastNet`, or another backend."""
+    """What turns pixels into descriptors: `FusedNet`, or another backend."""
 
     @property
     def device(self) -> torch.device:
@@ -116,7 +116,7 @@ def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = Non
     Raises:
         SolarError: There is no CUDA device, or the backend cannot be had.
     """
-    from solar.describe.precision import FastNet
+    from solar.describe.precision import FusedNet
 
     if settings.backend != "torch":
         from solar.describe.backends import BackendNet, open_backend
@@ -126,7 +126,7 @@ def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = Non
         return BackendNet(net, opened, settings.scales)
     if settings.device == "cuda" and not torch.cuda.is_available():
         raise SolarError("This machine has no CUDA device to describe photos with.")
-    return FastNet(net, device=settings.device, scales=settings.scales)
+    return FusedNet(net, device=settings.device, scales=settings.scales)
 
 
 class Shards(Protocol):
@@ -152,13 +152,13 @@ class Shards(Protocol):
 
 
 @dataclass(frozen=True)
-class Job:
+class ExtractionJob:
     """What to describe and how; small enough to be sent to workers."""
 
     photos: Photos
     settings: Settings
     boxes: dict[str, Box]
-    pace: Pace
+    pace: Throughput
 
     def run(self, store: Shards, describe: Describer, progress: Progress | None = None) -> None:
         """Describe all shards that a store still lacks."""

@@ -23,7 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from solar.models import RetrievalNet
-from solar.models.retrieval import rescale
+from solar.models.retrieval_net import rescale
 from solar.nn import GeM, ResNet, SecondOrderAttention
 from solar.nn.resnet import BasicBlock, Bottleneck
 
@@ -40,7 +40,7 @@ FUSED_HEAD = 256
 _EXPLICIT_LOCATIONS = 4096  # beyond that, a map of all pairs takes too much memory
 
 
-class FastNet:
+class FusedNet:
     """A frozen copy of a retrieval network for describing many photos.
 
     Args:

@@ -7,7 +7,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import Literal
 
-from solar.doctor.probe import Answer
+from solar.doctor.probe import Attempt
 
 State = Literal["works", "installed", "missing", "broken"]
 
@@ -96,7 +96,7 @@ def is_installed(part: Part) -> bool:
         return False
 
 
-def found(part: Part, answer: Answer | None) -> Found:
+def found(part: Part, answer: Attempt | None) -> Found:
     """What became of a part.
 
     Args:

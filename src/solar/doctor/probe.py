@@ -23,7 +23,7 @@ _LONGEST = 300  # letters of an error
 
 
 @dataclass(frozen=True)
-class Answer:
+class Attempt:
     """What came of a try.
 
     Attributes:
@@ -37,7 +37,7 @@ class Answer:
     value: Any = None
 
 
-def attempt(tasks: Sequence[str], seconds: float = SECONDS) -> dict[str, Answer]:
+def attempt(tasks: Sequence[str], seconds: float = SECONDS) -> dict[str, Attempt]:
     """Do tasks one after the other in another process.
 
     Args:
@@ -47,14 +47,14 @@ def attempt(tasks: Sequence[str], seconds: float = SECONDS) -> dict[str, Answer]
     Returns:
         An answer for each. Where a task ends or hangs the process, the next ones get a new one.
     """
-    answers: dict[str, Answer] = {}
+    answers: dict[str, Attempt] = {}
     waiting = list(tasks)
     while waiting:
         done, end = _run(waiting, seconds)
         answers.update(zip(waiting, done, strict=False))
         waiting = waiting[len(done) :]
         if waiting:
-            answers[waiting.pop(0)] = Answer(False, end)
+            answers[waiting.pop(0)] = Attempt(False, end)
     return answers
 
 
@@ -82,7 +82,7 @@ def sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
-def _run(tasks: Sequence[str], seconds: float) -> tuple[list[Answer], str]:
+def _run(tasks: Sequence[str], seconds: float) -> tuple[list[Attempt], str]:
     """The answers that a process gave, and how it ended."""
     code = "import sys, pathlib; from solar.doctor.probe import work; "
     code += "work(pathlib.Path(sys.argv[1]), sys.argv[2:])"
@@ -106,12 +106,12 @@ def _run(tasks: Sequence[str], seconds: float) -> tuple[list[Answer], str]:
         return _read(answers), end
 
 
-def _read(answers: Path) -> list[Answer]:
+def _read(answers: Path) -> list[Attempt]:
     if not answers.is_file():
         return []
     # A process that was killed may have left half a line.
     whole = answers.read_text(encoding="utf-8").rpartition("\n")[0]
-    return [Answer(*json.loads(line)) for line in whole.splitlines()]
+    return [Attempt(*json.loads(line)) for line in whole.splitlines()]
 
 
 def _ending(code: int) -> str:

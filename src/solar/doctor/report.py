@@ -10,7 +10,7 @@ from solar import __version__
 from solar.doctor import machine
 from solar.doctor.parts import EXTRAS, PARTS, Found, found, install_line, is_installed
 from solar.doctor.privacy import shareable
-from solar.doctor.probe import Answer, attempt
+from solar.doctor.probe import Attempt, attempt
 from solar.doctor.stock import CacheFolder, StoredModel, cache_folder, models
 
 # What changes how solar works, where it is set. None of them is a secret.
@@ -49,9 +49,9 @@ class Report:
     parts: tuple[Found, ...]
     cache: CacheFolder | None
     models: tuple[StoredModel, ...]
-    devices: Answer | None = None
-    formats: Answer | None = None
-    self_test: Answer | None = None
+    devices: Attempt | None = None
+    formats: Attempt | None = None
+    self_test: Attempt | None = None
 
     @property
     def problems(self) -> list[str]:
@@ -198,7 +198,7 @@ def examine(*, quick: bool = False) -> Report:
     )
 
 
-def _try_out() -> dict[str, Answer]:
+def _try_out() -> dict[str, Attempt]:
     """Import every package that is here, and describe a photo."""
     here = [part for part in PARTS if is_installed(part)]
     needed = [part.module for part in here if not part.extra]
@@ -215,7 +215,7 @@ def _stock() -> tuple[CacheFolder | None, tuple[StoredModel, ...]]:
         return None, ()
 
 
-def _answered(answer: Answer | None) -> Any:
+def _answered(answer: Attempt | None) -> Any:
     if answer is None:
         return None
     return answer.value if answer.works else {"problem": answer.text}

@@ -3,8 +3,8 @@
 from solar.images.boxes import Box, crop, parse_box
 from solar.images.decode import (
     MAX_PIXELS,
+    DecodedImage,
     ImageError,
-    LoadedPhoto,
     Source,
     image_size,
     load,
@@ -16,8 +16,8 @@ from solar.images.sources import Photos, find_photos, named_photos
 __all__ = [
     "MAX_PIXELS",
     "Box",
+    "DecodedImage",
     "ImageError",
-    "LoadedPhoto",
     "Photos",
     "Source",
     "crop",

@@ -53,7 +53,7 @@ class ImageError(SolarError):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class LoadedPhoto:
+class DecodedImage:
     """A photo ready to be described.
 
     Attributes:
@@ -116,7 +116,7 @@ def load(
     orient: bool = True,
     mode: Literal["exact", "fast"] = "exact",
     max_pixels: int = MAX_PIXELS,
-) -> LoadedPhoto:
+) -> DecodedImage:
     """Read a photo, turn it upright, cut out a box and shrink the rest, in this order.
 
     Args:
@@ -154,7 +154,7 @@ def load(
         limit = size and query_size((width, height), image.size, size)
     if limit is not None:
         image = thumbnail(image, limit)
-    return LoadedPhoto(np.array(image), width, height)
+    return DecodedImage(np.array(image), width, height)
 
 
 # --- fast mode --------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def _scalable(image: Image.Image, source: Source) -> bool:
 
 def _load_scaled(
     image: Image.Image, source: Source, size: int, box: Box | None, orient: bool
-) -> LoadedPhoto | None:
+) -> DecodedImage | None:
     """Decode at 1/2, 1/4 or 1/8 and finish with Lanczos; None where that would lose detail."""
     orientation = orientation_of(image) if orient else 1
     width, height = upright_size(image, orientation)
@@ -188,7 +188,7 @@ def _load_scaled(
         box=(stored[0] / factor, stored[1] / factor, stored[2] / factor, stored[3] / factor),
         reducing_gap=REDUCING_GAP,
     )
-    return LoadedPhoto(np.array(turned(small, orientation)), width, height)
+    return DecodedImage(np.array(turned(small, orientation)), width, height)
 
 
 # --- pixels -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ def second_order(
 
     There is one square root for all triplets together, so the loss of a batch is not the mean of
     the losses of its parts: gather the descriptors of all ranks first
-    (`solar.train.distributed.gather`). Computed in float32 even under autocast.
+    (`solar.training.distributed.gather`). Computed in float32 even under autocast.
 
     Example:
         >>> a, p, n = torch.eye(4)[:2], torch.eye(4)[1:3], torch.eye(4)[None, 3:].repeat(2, 1, 1)

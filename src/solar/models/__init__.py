@@ -17,8 +17,8 @@ if TYPE_CHECKING:
         save,
         to_published,
     )
-    from solar.models.patch import PATCH_REDUCTIONS, PatchConfig, PatchNet
-    from solar.models.retrieval import (
+    from solar.models.patch_net import PATCH_REDUCTIONS, PatchConfig, PatchNet
+    from solar.models.retrieval_net import (
         REDUCTIONS,
         SCALES,
         RetrievalConfig,
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Model": "solar.models.checkpoint",
-    "PATCH_REDUCTIONS": "solar.models.patch",
-    "PatchConfig": "solar.models.patch",
-    "PatchNet": "solar.models.patch",
-    "REDUCTIONS": "solar.models.retrieval",
-    "RetrievalConfig": "solar.models.retrieval",
-    "RetrievalNet": "solar.models.retrieval",
-    "SCALES": "solar.models.retrieval",
-    "attention_at": "solar.models.retrieval",
+    "PATCH_REDUCTIONS": "solar.models.patch_net",
+    "PatchConfig": "solar.models.patch_net",
+    "PatchNet": "solar.models.patch_net",
+    "REDUCTIONS": "solar.models.retrieval_net",
+    "RetrievalConfig": "solar.models.retrieval_net",
+    "RetrievalNet": "solar.models.retrieval_net",
+    "SCALES": "solar.models.retrieval_net",
+    "attention_at": "solar.models.retrieval_net",
     "convert": "solar.models.checkpoint",
     "fingerprint": "solar.models.checkpoint",
     "load": "solar.models.checkpoint",

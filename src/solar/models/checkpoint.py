@@ -19,9 +19,9 @@ from solar.errors import SolarError
 from solar.files import replacing
 from solar.models import published, zoo
 from solar.models.inference import best_device
-from solar.models.patch import PatchConfig, PatchNet
+from solar.models.patch_net import PatchConfig, PatchNet
 from solar.models.published import Layout
-from solar.models.retrieval import RetrievalConfig, RetrievalNet
+from solar.models.retrieval_net import RetrievalConfig, RetrievalNet
 from solar.nn import Whitening
 
 Model = RetrievalNet | PatchNet

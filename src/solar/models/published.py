@@ -7,8 +7,8 @@ from typing import Any, Literal
 from torch import Tensor
 
 from solar.errors import SolarError
-from solar.models.patch import PatchConfig
-from solar.models.retrieval import IMAGENET_MEAN, IMAGENET_STD, RetrievalConfig
+from solar.models.patch_net import PatchConfig
+from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD, RetrievalConfig
 from solar.nn.resnet import DESIGNS, Bottleneck
 
 # solar: the paper's own files. gem: cnnimageretrieval's networks. features: its bare trunks.

@@ -5,7 +5,7 @@ from solar.nn.l2net import L2Net
 from solar.nn.norm import l2_normalize
 from solar.nn.pooling import MAC, POOLINGS, RMAC, CroW, Regional, SPoC
 from solar.nn.resnet import ResNet
-from solar.nn.soa import Looks, SecondOrderAttention
+from solar.nn.soa import AttentionFactors, SecondOrderAttention
 from solar.nn.vgg_alexnet import VGG16, AlexNet
 from solar.nn.whitening import Whitening, learned_whitening, pca_whitening
 
@@ -15,10 +15,10 @@ __all__ = [
     "RMAC",
     "VGG16",
     "AlexNet",
+    "AttentionFactors",
     "CroW",
     "GeM",
     "L2Net",
-    "Looks",
     "Regional",
     "ResNet",
     "SPoC",

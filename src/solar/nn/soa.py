@@ -10,7 +10,7 @@ from torch import Tensor, nn
 Init = Literal["kaiming", "orthogonal"]
 
 
-class Looks(NamedTuple):
+class AttentionFactors(NamedTuple):
     """What an attention map over n locations is made of: 2·n·mid numbers in place of n·n.
 
     Attributes:
@@ -85,7 +85,7 @@ class SecondOrderAttention(nn.Module):
         """
         return self._fused(x, self._scale(drawn=False))[0]
 
-    def look(self, x: Tensor, *, drawn: bool = False) -> tuple[Tensor, Looks]:
+    def look(self, x: Tensor, *, drawn: bool = False) -> tuple[Tensor, AttentionFactors]:
         """Re-weight as `attend` does, in linear memory, and keep what gives rows of its map.
 
         Args:
@@ -97,7 +97,7 @@ class SecondOrderAttention(nn.Module):
         """
         scale = self._scale(drawn)
         out, q, k = self._fused(x, scale)
-        return out, Looks(scale * q, k)
+        return out, AttentionFactors(scale * q, k)
 
     def attend(self, x: Tensor, *, drawn: bool = False) -> tuple[Tensor, Tensor]:
         """Re-weight a feature map and return the attention map, which is held in memory whole.

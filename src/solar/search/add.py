@@ -11,8 +11,8 @@ from solar.errors import SolarError
 from solar.images import Photos, find_photos
 from solar.search import asmk_build
 from solar.search.asmk_index import AsmkIndex
-from solar.search.build import Built, described_photos, details
 from solar.search.index import Address, Index
+from solar.search.index_build import BuiltIndex, described_photos, details
 
 if TYPE_CHECKING:
     from solar.describe.pipeline import Progress
@@ -30,8 +30,8 @@ def add(
     metadata: str | Path | None = None,
     progress: Progress | None = None,
     **options: Any,
-) -> Built:
-    """Add photos to an index, or replace those of the same path; see `solar.search.build`.
+) -> BuiltIndex:
+    """Add photos to an index, or replace those of the same path; see `solar.search.index_build`.
 
     Photos inside the folder that the index was built from are called by their path below that, as
     they would have been then; others by their path below `source`.
@@ -41,7 +41,7 @@ def add(
         address: The index.
         new: Leave out photos whose path is in the index already.
         store: Keep the descriptors there; otherwise they are deleted when they are in the index.
-        metadata: A file of tags and times, see `solar.search.build.read_metadata`.
+        metadata: A file of tags and times, see `solar.search.index_build.read_metadata`.
         progress: Called while photos are described.
         **options: For the engine.
 
@@ -56,7 +56,7 @@ def add(
     else:
         photos = _wanted(source, index, new=new)
         if not photos:
-            return Built(index, 0, {})
+            return BuiltIndex(index, 0, {})
     known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": progress}
     if isinstance(index, AsmkIndex):
         assert photos is not None
@@ -73,7 +73,7 @@ def add(
         **settings,
     ) as (described, photos):
         count = index.add(described, details(described, photos, metadata))
-        return Built(index, count, described.failures)
+        return BuiltIndex(index, count, described.failures)
 
 
 def _wanted(source: str | Path, index: Index, *, new: bool) -> Photos:

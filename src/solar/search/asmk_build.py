@@ -23,7 +23,6 @@ from solar.search import asmk_engine
 from solar.search.asmk import aggregate
 from solar.search.asmk_engine import CODEBOOK, Described
 from solar.search.asmk_index import AsmkIndex, local_fingerprint
-from solar.search.build import Built, detail, read_metadata, refuse_taken
 from solar.search.codebook import (
     LEAST_EACH,
     MOST_EACH,
@@ -32,7 +31,8 @@ from solar.search.codebook import (
     Floats,
     train_codebook,
 )
-from solar.search.engine import Made
+from solar.search.engine import DescriptorSpec
+from solar.search.index_build import BuiltIndex, detail, read_metadata, refuse_taken
 from solar.search.verify import VerifySettings
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def build(
     store: str | Path | None = None,
     metadata: str | Path | None = None,
     progress: Progress | None = None,
-) -> Built:
+) -> BuiltIndex:
     """Make an ASMK* index of photos; a killed run continues where it was when called again.
 
     Args:
@@ -74,7 +74,7 @@ def build(
         size: Photos with a longer side are shrunk to it first.
         seed: For the sample of features and for k-means.
         store: Keep local features there; otherwise they are deleted when the index is done.
-        metadata: A file of tags and times, see `solar.search.build.read_metadata`.
+        metadata: A file of tags and times, see `solar.search.index_build.read_metadata`.
         progress: Called while local features are found.
 
     Raises:
@@ -98,7 +98,7 @@ def build(
         # In a folder of their own: photos there may be called as some here are.
         apart = Finder(finder.model, keypoints, size, place / "training")
         vocabulary = learn_words(find_photos(train_on), apart, words, seed=seed, progress=progress)
-    wanted = None if vocabulary else Sample(len(photos), words, seed)
+    wanted = None if vocabulary else FeatureSample(len(photos), words, seed)
     seen = finder.look(photos, wanted, progress)
     if not seen.described:
         why = next(iter(seen.failures.values()), "there is none")
@@ -106,7 +106,7 @@ def build(
     if wanted:
         vocabulary = wanted.words(finder)
     assert vocabulary is not None
-    made = Made(
+    made = DescriptorSpec(
         vocabulary.dim,
         local_name(finder.model),
         local_fingerprint(finder.model),
@@ -117,7 +117,7 @@ def build(
     engine = asmk_engine.create(address, made, vocabulary, described)
     if not store:
         shutil.rmtree(place, ignore_errors=True)
-    return Built(AsmkIndex(engine), seen.described, seen.failures)
+    return BuiltIndex(AsmkIndex(engine), seen.described, seen.failures)
 
 
 def add(
@@ -127,7 +127,7 @@ def add(
     store: str | Path | None = None,
     metadata: str | Path | None = None,
     progress: Progress | None = None,
-) -> Built:
+) -> BuiltIndex:
     """Add photos to an index, or replace those of the same path, as `build` makes one."""
     settings = index.made.settings
     folder = index.engine.folder
@@ -138,7 +138,7 @@ def add(
     count = index.engine.add_signatures(described)
     if not store:
         shutil.rmtree(place, ignore_errors=True)
-    return Built(index, count, seen.failures)
+    return BuiltIndex(index, count, seen.failures)
 
 
 def learn_words(
@@ -156,12 +156,12 @@ def learn_words(
     """
     step = -(-len(photos) // (_TRAINING // 16))
     some = photos.take(range(0, len(photos), step))
-    sample = Sample(len(some), words, seed)
+    sample = FeatureSample(len(some), words, seed)
     finder.look(some, sample, progress)
     return sample.words(finder)
 
 
-class Sample:
+class FeatureSample:
     """Some descriptors of every photo, to learn visual words from."""
 
     def __init__(self, photos: int, words: int | None, seed: int) -> None:
@@ -187,7 +187,7 @@ class Sample:
 
 
 @dataclass
-class Seen:
+class FirstLook:
     """What a first look at photos found: how many have features, and which cannot be read."""
 
     described: int = 0
@@ -232,9 +232,11 @@ class Finder:
                 numbers = range(first, min(first + _BATCH, len(photos)))
                 yield from zip(numbers, threads.map(found, numbers), strict=True)
 
-    def look(self, photos: Photos, sample: Sample | None, progress: Progress | None) -> Seen:
+    def look(
+        self, photos: Photos, sample: FeatureSample | None, progress: Progress | None
+    ) -> FirstLook:
         """Find and keep the features of all photos, and let the sample take its share."""
-        seen = Seen()
+        seen = FirstLook()
         for number, features in self.walk(photos):
             if isinstance(features, SolarError):
                 seen.failures[photos.names[number]] = str(features)
@@ -249,7 +251,7 @@ class Finder:
         return seen
 
     def signatures(
-        self, photos: Photos, seen: Seen, codebook: Codebook, metadata: str | Path | None
+        self, photos: Photos, seen: FirstLook, codebook: Codebook, metadata: str | Path | None
     ) -> Iterator[Described]:
         """All photos that were described, with their visual words."""
         extra: Mapping[str, dict[str, Any]] = read_metadata(metadata) if metadata else {}

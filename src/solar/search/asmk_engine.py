@@ -29,10 +29,10 @@ from solar.errors import SolarError
 from solar.files import file_digest, sync_folder
 from solar.search.asmk import Kernel, Postings, Signatures, inverse_frequency
 from solar.search.audit import row_problems
-from solar.search.catalogue import Catalogue, Part, Version, View
 from solar.search.codebook import Codebook, Floats
-from solar.search.engine import Engine, Hit, Made, Photo, Vectors, Where
+from solar.search.engine import DescriptorSpec, Engine, Hit, Photo, Vectors, Where
 from solar.search.exact import Rows
+from solar.search.metadata import Catalogue, CodesFile, Version, View
 from solar.search.writer import check_names, drop_photos, make_folder
 
 CODEBOOK = "codebook.safetensors"
@@ -45,7 +45,10 @@ Described = tuple[Sequence[Photo], Sequence[Signatures]]
 
 
 def create(
-    address: str | os.PathLike[str], made: Made, codebook: Codebook, batches: Iterable[Described]
+    address: str | os.PathLike[str],
+    made: DescriptorSpec,
+    codebook: Codebook,
+    batches: Iterable[Described],
 ) -> AsmkEngine:
     """Make an index in a new or empty folder and fill it: whole, or not at all.
 
@@ -73,7 +76,7 @@ def create(
 
 
 @dataclass(frozen=True)
-class _State:
+class _AsmkState:
     """One committed version with its inverted files mapped."""
 
     version: Version
@@ -108,10 +111,12 @@ class AsmkEngine:
 
     compress = KIND
 
-    def __init__(self, folder: Path, made: Made, catalogue: Catalogue | None = None) -> None:
+    def __init__(
+        self, folder: Path, made: DescriptorSpec, catalogue: Catalogue | None = None
+    ) -> None:
         self.folder, self.made = folder, made
         self._catalogue = catalogue or Catalogue(folder)
-        self._latest: _State | None = None
+        self._latest: _AsmkState | None = None
 
     @cached_property
     def codebook(self) -> Codebook:
@@ -234,11 +239,11 @@ class AsmkEngine:
         with self._catalogue.writing() as view:
             yield _Writer(self.folder, view, self.codebook.blocks)
 
-    def _state(self, view: View, version: Version) -> _State:
+    def _state(self, view: View, version: Version) -> _AsmkState:
         state = self._latest
         if state is None or state.version != version:
             parts = tuple(Postings.mapped(self.folder / part.name) for part in version.sketch)
-            state = self._latest = _State(version, parts, view.removed())
+            state = self._latest = _AsmkState(version, parts, view.removed())
         return state
 
 
@@ -300,7 +305,7 @@ class _Writer:
         """Write inverted files anew that are small or hold removed photos."""
         present = np.ones(self._version.rows, bool)
         present[self._view.removed()] = False
-        parts: list[Part] = []
+        parts: list[CodesFile] = []
         group: list[tuple[Postings, NDArray[np.bool_]]] = []
         first = 0
         for part in self._version.sketch:
@@ -315,16 +320,16 @@ class _Writer:
         self._view.renumber()
         self._commit(self._version.photos, self._version.photos, parts)
 
-    def _write(self, postings: Postings, number: int) -> Part:
+    def _write(self, postings: Postings, number: int) -> CodesFile:
         path = self._folder / f"postings-{self._version.number + 1}-{number}.npy"
         with path.open("wb") as file:
             postings.write(file)
             file.flush()
             os.fsync(file.fileno())
         sync_folder(self._folder)
-        return Part(path.name, len(postings.counts), file_digest(path))
+        return CodesFile(path.name, len(postings.counts), file_digest(path))
 
-    def _commit(self, rows: int, photos: int, parts: Sequence[Part]) -> None:
+    def _commit(self, rows: int, photos: int, parts: Sequence[CodesFile]) -> None:
         number = self._version.number + 1
         self._version = Version(number, rows, photos, sketch=tuple(parts))
         self._view.set_version(self._version)

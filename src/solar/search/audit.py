@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from solar.files import file_digest
-from solar.search.catalogue import Version, View
 from solar.search.exact import Stored
+from solar.search.metadata import Version, View
 
 
 def audit(folder: Path, view: View, version: Version, vectors: Stored) -> list[str]:

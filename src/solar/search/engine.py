@@ -59,7 +59,7 @@ class Photo:
 
 
 @dataclass(frozen=True)
-class Made:
+class DescriptorSpec:
     """How the vectors of an index were made: vectors made otherwise cannot be compared to them.
 
     Attributes:
@@ -138,7 +138,7 @@ class Engine(Protocol):
     threads, and by many readers while one writer changes it: a search sees one committed state.
     """
 
-    made: Made
+    made: DescriptorSpec
 
     def __len__(self) -> int: ...
 

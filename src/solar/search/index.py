@@ -16,8 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.errors import SolarError
-from solar.search.engine import Condition, Engine, Hit, Made, Photo, Vectors, Where, parse_where
-from solar.search.filling import BATCH, batches, made_of
+from solar.search.engine import (
+    Condition,
+    DescriptorSpec,
+    Engine,
+    Hit,
+    Photo,
+    Vectors,
+    Where,
+    parse_where,
+)
+from solar.search.ingest import BATCH, batches, made_of
 
 if TYPE_CHECKING:
     from solar.describe.local import LocalFeatures
@@ -65,7 +74,7 @@ class Index:
         source: Store | npt.ArrayLike,
         photos: Sequence[str | Photo] | None = None,
         *,
-        made: Made | None = None,
+        made: DescriptorSpec | None = None,
         model: RetrievalNet | str | None = None,
         **options: Any,
     ) -> Index:
@@ -77,14 +86,14 @@ class Index:
             photos: Their paths, or all that is known of them; a store knows its own.
             made: How the vectors were made; a store knows that too.
             model: What describes queries; the one that `made` names if not given.
-            **options: For the engine: `compress=` of `solar.search.faiss_index.create`, or those
-                of `solar.search.milvus_index.create`.
+            **options: For the engine: `compress=` of `solar.search.folder_engine.create`, or those
+                of `solar.search.milvus_engine.create`.
 
         Raises:
             SolarError: The address is taken or cannot be written, or photos and vectors do not fit
                 together.
         """
-        made = made or made_of(source) or Made(np.atleast_2d(np.asarray(source)).shape[1])
+        made = made or made_of(source) or DescriptorSpec(np.atleast_2d(np.asarray(source)).shape[1])
         engine = _engines(address).create(address, made, batches(source, photos), **options)
         return cls(engine, model)
 
@@ -116,7 +125,7 @@ class Index:
         self.close()
 
     @property
-    def made(self) -> Made:
+    def made(self) -> DescriptorSpec:
         """How the vectors were made."""
         return self.engine.made
 
@@ -391,7 +400,7 @@ class Index:
             )
         return network
 
-    def _refuse_other(self, made: Made | None) -> None:
+    def _refuse_other(self, made: DescriptorSpec | None) -> None:
         ours = self.made
         if made is None or not (made.fingerprint and ours.fingerprint):
             return
@@ -413,7 +422,7 @@ def _check_count(k: int) -> None:
         raise SolarError(f"A search gives at least one photo, not {k}.")
 
 
-def _comparable(made: Made) -> dict[str, Any]:
+def _comparable(made: DescriptorSpec) -> dict[str, Any]:
     """The settings in which vectors must agree to be compared."""
     return {name: value for name, value in made.settings.items() if name not in _OF_NO_ACCOUNT}
 
@@ -421,4 +430,4 @@ def _comparable(made: Made) -> dict[str, Any]:
 def _engines(address: Address) -> ModuleType:
     """The module whose `create` and `open_index` understand an address."""
     milvus = isinstance(address, str) and address.startswith(MILVUS)
-    return import_module("solar.search.milvus_index" if milvus else "solar.search.faiss_index")
+    return import_module("solar.search.milvus_engine" if milvus else "solar.search.folder_engine")

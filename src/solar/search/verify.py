@@ -27,7 +27,7 @@ from solar.errors import SolarError
 from solar.images import named_photos
 from solar.images.opencv import opencv
 from solar.search.engine import Engine, Hit
-from solar.search.match import RATIO, Geometry, match_features
+from solar.search.matching import RATIO, Geometry, match_features
 
 if TYPE_CHECKING:
     from solar.images import Box, Source

@@ -13,12 +13,12 @@ import numpy as np
 
 from solar.errors import SolarError
 from solar.files import file_digest, sync_folder
-from solar.search import sketch
-from solar.search.catalogue import FILE, LOCK, Block, Part, Version, View
+from solar.search import codes as compressed
 from solar.search.engine import Photo, Vectors, fitting, is_text
 from solar.search.exact import Stored
+from solar.search.metadata import FILE, LOCK, Block, CodesFile, Version, View
 
-COMPRESSIONS = ("none", "fp16", *sketch.KINDS)
+COMPRESSIONS = ("none", "fp16", *compressed.KINDS)
 
 _DTYPES: dict[str, np.dtype[np.floating[Any]]] = {".f32": np.dtype("<f4"), ".f16": np.dtype("<f2")}
 _PIECE = 8192
@@ -70,7 +70,7 @@ class Writer:
 
     def __init__(self, folder: Path, view: View, dim: int, compress: str) -> None:
         self._folder, self._view, self._dim = folder, view, dim
-        self._kind = compress if compress in sketch.KINDS else None
+        self._kind = compress if compress in compressed.KINDS else None
         self._version = view.version()
         self._sweep()
         view.afterwards.append(self._sweep)
@@ -146,19 +146,19 @@ class Writer:
     def _with_sketch(self, version: Version) -> Version:
         """Let the sketch cover all rows where that is due."""
         first, last = version.sketch_rows, version.rows
-        due = last - first > max(_TAIL, first // 8) if version.sketch else last >= sketch.LEAST
+        due = last - first > max(_TAIL, first // 8) if version.sketch else last >= compressed.LEAST
         if self._kind is None or not due:
             return version
         vectors = mapped(self._folder / version.vectors, last, self._dim)
         if version.sketch:
-            codes = sketch.read_part(self._folder / version.sketch[0].name)
+            codes = compressed.read_part(self._folder / version.sketch[0].name)
         else:
-            codes = sketch.train(self._kind, vectors)
+            codes = compressed.train(self._kind, vectors)
         parts = list(version.sketch)
-        for start, end in sketch.stretches(self._kind, first, last):
+        for start, end in compressed.stretches(self._kind, first, last):
             path = self._folder / f"sketch-{version.number}-{len(parts)}.faiss"
-            sketch.write_part(codes, vectors[start:end], path)
-            parts.append(Part(path.name, end - start, file_digest(path)))
+            compressed.write_part(codes, vectors[start:end], path)
+            parts.append(CodesFile(path.name, end - start, file_digest(path)))
         sync_folder(self._folder)
         return replace(version, sketch=tuple(parts))
 

@@ -36,7 +36,7 @@ _SAMPLE = 512
 
 
 @dataclass(frozen=True, eq=False)
-class LayerLooks:
+class LayerAttention:
     """What the attention map of one layer is made of.
 
     Attributes:
@@ -83,7 +83,7 @@ class AttentionSource:
 
     width: int
     height: int
-    layers: Mapping[int, LayerLooks]
+    layers: Mapping[int, LayerAttention]
 
     @classmethod
     def of(
@@ -116,7 +116,7 @@ class AttentionSource:
         check_model(model)
         photo = read_image(image, orient=orient)
         batch, trunk = _prepare(model, photo, size)
-        layers: dict[int, LayerLooks] = {}
+        layers: dict[int, LayerAttention] = {}
 
         def keep(layer: int, block: SecondOrderAttention, x: Tensor) -> Tensor:
             out, looks = block.look(x, drawn=drawn)
@@ -126,7 +126,7 @@ class AttentionSource:
                 stride * photo.height / batch.shape[2],
             )
             queries, keys = (_array(values[0], half) for values in looks)
-            layers[layer] = LayerLooks(queries, keys, (x.shape[2], x.shape[3]), cell)
+            layers[layer] = LayerAttention(queries, keys, (x.shape[2], x.shape[3]), cell)
             return out
 
         with inference(model):
@@ -138,7 +138,7 @@ class AttentionSource:
         """Memory that it holds; it grows with the square of `size`."""
         return sum(one.queries.nbytes + one.keys.nbytes for one in self.layers.values())
 
-    def layer(self, number: int | None = None) -> LayerLooks:
+    def layer(self, number: int | None = None) -> LayerAttention:
         """A layer by its number, or the last.
 
         Raises:

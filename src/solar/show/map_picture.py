@@ -25,8 +25,8 @@ def draw_map(
 
     Args:
         found: Where photos lie.
-        find: From a path to the photo, as `solar.show.rankings.photo_finder` makes it. A photo that
-            is not there any more becomes a grey square.
+        find: From a path to the photo, as `solar.show.search_page.photo_finder` makes it. A photo
+            that is not there any more becomes a grey square.
         side: Width of the picture, and its height at most.
 
     Returns:

@@ -9,8 +9,8 @@ from PIL import Image
 
 from solar.errors import SolarError
 from solar.images import Box, Source, crop, read_image
-from solar.show.attention import see_layers
 from solar.show.attention_figure import draw_figure
+from solar.show.attention_maps import see_layers
 from solar.show.attention_source import AttentionSource, Location, check_locations
 
 if TYPE_CHECKING:

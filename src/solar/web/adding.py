@@ -22,8 +22,8 @@ from PIL import Image
 from solar.errors import SolarError
 from solar.files import replacing, sync_folder
 from solar.search import Photo
-from solar.search.build import taken_at
 from solar.search.engine import Vectors
+from solar.search.index_build import taken_at
 from solar.web.eyes import Eye
 from solar.web.photos import UPLOADS, Collection, check_photo
 from solar.web.problems import WebError

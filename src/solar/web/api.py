@@ -18,13 +18,13 @@ from starlette.formparsers import MultiPartException
 from solar.errors import SolarError
 from solar.images import Box
 from solar.web import schemas
-from solar.web.photos import LARGEST, Seen
+from solar.web.photos import LARGEST, VisiblePhoto
 from solar.web.problems import WebError
-from solar.web.searching import Ranking, Wanted, depth_for
+from solar.web.searching import StageResult, Wanted, depth_for
 from solar.web.service import Service
 
 if TYPE_CHECKING:
-    from solar.search.match import Matches
+    from solar.search.matching import Matches
     from solar.show.attention_source import AttentionSource
 
 NDJSON = "application/x-ndjson"
@@ -166,7 +166,11 @@ def _row(
 
 
 def _matched(
-    service: Service, photos: tuple[Seen, Seen], found: Matches, seconds: float, cached: bool
+    service: Service,
+    photos: tuple[VisiblePhoto, VisiblePhoto],
+    found: Matches,
+    seconds: float,
+    cached: bool,
 ) -> schemas.MatchAnswer:
     pairs = found.pairs[found.inliers]
     ends = np.hstack([found.points_a[pairs[:, 0]], found.points_b[pairs[:, 1]]]).round(1)
@@ -190,7 +194,7 @@ def _matched(
     )
 
 
-def _wanted(service: Service, asked: schemas.SearchRequest, seen: Seen) -> Wanted:
+def _wanted(service: Service, asked: schemas.SearchRequest, seen: VisiblePhoto) -> Wanted:
     only = asked.filter or schemas.Filter.model_construct()
     return Wanted(
         seen,
@@ -210,7 +214,10 @@ def _box(box: list[float] | None) -> Box | None:
 
 
 async def _lines(
-    service: Service, asked: schemas.SearchRequest, seen: Seen, rankings: AsyncIterator[Ranking]
+    service: Service,
+    asked: schemas.SearchRequest,
+    seen: VisiblePhoto,
+    rankings: AsyncIterator[StageResult],
 ) -> AsyncIterator[str]:
     async for ranking in rankings:
         page = await service.threads.run(service.page, asked, seen, ranking)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
 from solar.web.access import Keys, Rates, check_host, check_origin, cost_of
-from solar.web.metrics import Metrics
+from solar.web.monitoring import Metrics
 from solar.web.problems import WebError
 from solar.web.settings import WebSettings
 

@@ -11,11 +11,11 @@ from solar.images import Box
 from solar.search import Index
 from solar.web.cache import Cache
 from solar.web.eyes import Eye
-from solar.web.photos import Seen
+from solar.web.photos import VisiblePhoto
 from solar.web.work import NetworkThread, Threads
 
 if TYPE_CHECKING:
-    from solar.search.match import Matches
+    from solar.search.matching import Matches
     from solar.show.attention_source import AttentionSource
     from solar.show.collection_map import CollectionMap
 
@@ -73,7 +73,7 @@ class Attention:
         """Memory of what is kept."""
         return self._sources.kept.bytes
 
-    async def source(self, seen: Seen, eye: Eye) -> tuple[AttentionSource, bool]:
+    async def source(self, seen: VisiblePhoto, eye: Eye) -> tuple[AttentionSource, bool]:
         """What the attention maps of a photo are made of, and whether it was there already.
 
         Raises:
@@ -103,7 +103,9 @@ class Matching:
         """Memory of what is kept."""
         return self._kept.kept.bytes
 
-    async def match(self, a: Seen, b: Seen, box: Box | None) -> tuple[tuple[Matches, float], bool]:
+    async def match(
+        self, a: VisiblePhoto, b: VisiblePhoto, box: Box | None
+    ) -> tuple[tuple[Matches, float], bool]:
         """Matches with the seconds they took, and whether they were there already.
 
         Raises:
@@ -112,7 +114,7 @@ class Matching:
 
         def compare() -> tuple[Matches, float]:
             from solar.describe.local import local_features
-            from solar.search.match import match_features
+            from solar.search.matching import match_features
 
             started = perf_counter()
             first = local_features(a.source, box=box)

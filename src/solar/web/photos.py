@@ -19,7 +19,7 @@ from solar.errors import SolarError
 from solar.images import image_size, load
 from solar.search import Index
 from solar.search.engine import Photo
-from solar.show.rankings import photo_finder
+from solar.show.search_page import photo_finder
 from solar.web.cache import Cache
 from solar.web.problems import WebError
 
@@ -32,7 +32,7 @@ _UNLABELLED = {UPLOADS, "distractors"}
 
 
 @dataclass(frozen=True)
-class Seen:
+class VisiblePhoto:
     """A photo as the app sees it.
 
     Attributes:
@@ -111,7 +111,7 @@ class Collection:
         folder = PurePosixPath(path).parent.name
         return None if folder in _UNLABELLED else folder or None
 
-    def seen(self, number: int) -> Seen:
+    def seen(self, number: int) -> VisiblePhoto:
         """A photo that is there.
 
         Raises:
@@ -124,7 +124,7 @@ class Collection:
         width, height = photo.width, photo.height
         if not (width and height):
             width, height = image_size(source)
-        return Seen(
+        return VisiblePhoto(
             str(number),
             photo.path,
             width,
@@ -174,7 +174,7 @@ class Uploads:
     """Photos that visitors search with, in memory, the oldest forgotten first."""
 
     def __init__(self, budget: int, most: int = 1000) -> None:
-        self._kept: Cache[str, Seen] = Cache(budget, lambda seen: len(seen.source), most)  # type: ignore[arg-type]
+        self._kept: Cache[str, VisiblePhoto] = Cache(budget, lambda seen: len(seen.source), most)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -184,14 +184,16 @@ class Uploads:
         """Memory they take."""
         return self._kept.bytes
 
-    def add(self, name: str, data: bytes, size: tuple[int, int]) -> Seen:
+    def add(self, name: str, data: bytes, size: tuple[int, int]) -> VisiblePhoto:
         """Take a photo and give it an id that nobody can guess."""
         identity = f"q-{secrets.token_urlsafe(12)}"
-        seen = Seen(identity, name, *size, source=data, indexed=False, version=identity[2:10])
+        seen = VisiblePhoto(
+            identity, name, *size, source=data, indexed=False, version=identity[2:10]
+        )
         self._kept.put(identity, seen)
         return seen
 
-    def get(self, identity: str) -> Seen:
+    def get(self, identity: str) -> VisiblePhoto:
         """A photo; a WebError where it was never there or is forgotten."""
         seen = self._kept.get(identity)
         if seen is None:

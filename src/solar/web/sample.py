@@ -48,7 +48,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SampleAnswer:
     """What came of asking.
 
     Attributes:
@@ -122,7 +122,7 @@ def folder_sample(
     return Sample(index, f"name:{_surest(index, some.names)}", "", count, len(every))
 
 
-def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> Answer:
+def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
     """Search a sample, and write a page of what was found and where the network looks.
 
     Args:
@@ -135,8 +135,8 @@ def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> Answer:
     """
     from solar.files import replacing
     from solar.search import Index
-    from solar.show.attention import draw_photos
-    from solar.show.rankings import photo_finder, ranking_page
+    from solar.show.attention_maps import draw_photos
+    from solar.show.search_page import photo_finder, ranking_page
 
     name = sample.query.removeprefix("name:")
     page = sample.index.parent / "ranking.html"
@@ -150,14 +150,14 @@ def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> Answer:
         html = ranking_page(index, [sample.query], hits, marks=marks, looks=looks)
     with replacing(page) as temporary:
         temporary.write_text(html, encoding="utf-8")
-    return Answer(hits, page)
+    return SampleAnswer(hits, page)
 
 
 def score(sample: Sample) -> dict[str, float | None]:
     """Ask for every photo of a labelled sample among the others: mAP and the rest, in percent."""
     import numpy as np
 
-    from solar.evaluate import evaluate_labels
+    from solar.evaluation import evaluate_labels
     from solar.images import find_photos
     from solar.search import Index
 
@@ -177,7 +177,7 @@ def _index(
     from solar.describe import extract
     from solar.search import Index
     from solar.search.engine import NoIndexError
-    from solar.search.filling import made_of
+    from solar.search.ingest import made_of
 
     try:
         with Index.open(place) as opened:

@@ -12,7 +12,7 @@ from solar.search import Condition, Hit, Index, Where
 from solar.search.engine import Vectors
 from solar.web.cache import Cache
 from solar.web.eyes import Eye
-from solar.web.photos import Collection, Seen
+from solar.web.photos import Collection, VisiblePhoto
 from solar.web.work import NetworkThread, Threads
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Wanted:
         depth: How many hits.
     """
 
-    seen: Seen
+    seen: VisiblePhoto
     eye: Eye
     box: Box | None = None
     expand: str | None = None
@@ -54,7 +54,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Ranking:
+class StageResult:
     """What a stage found.
 
     Attributes:
@@ -115,7 +115,7 @@ class Searcher:
         """Forget rankings: the index has changed."""
         self._rankings.clear()
 
-    async def search(self, wanted: Wanted) -> AsyncIterator[Ranking]:
+    async def search(self, wanted: Wanted) -> AsyncIterator[StageResult]:
         """Rank, a stage after the other: plain, expanded, verified.
 
         Raises:
@@ -128,23 +128,23 @@ class Searcher:
         plain = {hit.path: rank for rank, hit in enumerate(hits, 1)}
         verify = wanted.verify and self._verifier is not None
         last: Stage = "verify" if verify else "expand" if wanted.expand else "search"
-        yield Ranking("search", hits, dict(seconds), plain, complete=last == "search")
+        yield StageResult("search", hits, dict(seconds), plain, complete=last == "search")
         if wanted.expand:
             method = wanted.expand
             hits, took = await self._kept(
                 wanted, method, lambda: self._find(wanted, vector, method)
             )
             seconds["expand"] = took
-            yield Ranking("expand", hits, dict(seconds), plain, complete=last == "expand")
+            yield StageResult("expand", hits, dict(seconds), plain, complete=last == "expand")
         if verify:
             found = hits
             hits, took = await self._kept(
                 wanted, f"{wanted.expand}{_VERIFIED}", lambda: self._verify(wanted, found)
             )
             seconds["verify"] = took
-            yield Ranking("verify", hits, dict(seconds), plain, complete=True)
+            yield StageResult("verify", hits, dict(seconds), plain, complete=True)
 
-    async def vector(self, seen: Seen, eye: Eye, box: Box | None) -> tuple[Vectors, float]:
+    async def vector(self, seen: VisiblePhoto, eye: Eye, box: Box | None) -> tuple[Vectors, float]:
         """The vector of a photo or a part of it, and the seconds it took."""
         key = (seen.id, seen.version, eye.name, box)
         kept = self._vectors.get(key)
@@ -160,7 +160,7 @@ class Searcher:
         self._vectors.put(key, described)
         return described
 
-    async def _indexed(self, seen: Seen, eye: Eye) -> Vectors | None:
+    async def _indexed(self, seen: VisiblePhoto, eye: Eye) -> Vectors | None:
         found = await self._threads.run(eye.index.engine.lookup, [seen.name])
         return found[seen.name][1] if seen.name in found else None
 

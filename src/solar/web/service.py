@@ -18,19 +18,19 @@ from solar.web.adding import Adder
 from solar.web.cache import Cache
 from solar.web.eyes import Eye
 from solar.web.looking import Attention, Explorer, Matching
-from solar.web.metrics import Metrics
+from solar.web.monitoring import Metrics
 from solar.web.photos import (
     LARGEST,
     Collection,
-    Seen,
     Uploads,
+    VisiblePhoto,
     check_photo,
     picture,
     told_of_upload,
     version_of,
 )
 from solar.web.problems import WebError
-from solar.web.searching import Ranking, Searcher
+from solar.web.searching import Searcher, StageResult
 from solar.web.settings import WebSettings
 from solar.web.work import NetworkThread, Threads
 
@@ -122,7 +122,7 @@ class Service:
             raise WebError(404, f"No model is called {name!r} here: choose from {known}.")
         return self.eyes[name]
 
-    def seen(self, identity: str) -> Seen:
+    def seen(self, identity: str) -> VisiblePhoto:
         """The photo of an id."""
         if identity.isascii() and identity.isdecimal():
             return self.collection.seen(int(identity))
@@ -178,7 +178,7 @@ class Service:
             "photo": f"{base}/photo?{urlencode(extra)}",
         }
 
-    def photo_info(self, seen: Seen) -> schemas.PhotoInfo:
+    def photo_info(self, seen: VisiblePhoto) -> schemas.PhotoInfo:
         """A photo for the page."""
         return schemas.PhotoInfo(
             id=seen.id,
@@ -209,7 +209,7 @@ class Service:
             )
         return schemas.PhotoPage(total=total, photos=photos)
 
-    async def take(self, name: str, data: bytes) -> Seen:
+    async def take(self, name: str, data: bytes) -> VisiblePhoto:
         """Keep an uploaded photo to search with.
 
         Raises:
@@ -242,7 +242,7 @@ class Service:
         return kept
 
     def page(
-        self, asked: schemas.SearchRequest, seen: Seen, ranking: Ranking
+        self, asked: schemas.SearchRequest, seen: VisiblePhoto, ranking: StageResult
     ) -> schemas.SearchAnswer:
         """The part of a ranking that a visitor asked for."""
         shown = ranking.hits[asked.offset : asked.offset + asked.k]
@@ -284,7 +284,7 @@ class Service:
         return json.dumps({"points": points, "method": found.method})
 
     def _hit(
-        self, hit: Hit, number: int, rank: int, seen: Seen, ranking: Ranking
+        self, hit: Hit, number: int, rank: int, seen: VisiblePhoto, ranking: StageResult
     ) -> schemas.HitInfo:
         known = self.collection.photo(number)
         label = self.collection.label(hit.path)

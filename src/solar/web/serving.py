@@ -150,12 +150,12 @@ def comparison(
 
 
 def _described(index: Index, settings: WebSettings, model: str, say: Say) -> Index:
-    from solar.search.build import build
-    from solar.search.faiss_index import FaissEngine
+    from solar.search.folder_engine import FolderEngine
+    from solar.search.index_build import build
 
     root = settings.photos or index.made.root
     engine = index.engine
-    if root is None or not isinstance(engine, FaissEngine):
+    if root is None or not isinstance(engine, FolderEngine):
         raise SolarError(
             f"The photos are not at hand to describe them with {model}: build an index with "
             "`solar index build --model`, and name that one."

@@ -1,0 +1,297 @@
+"""`solar index`: make and change an index of photos."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from solar.cli.completion import keypoint_models, photo_models
+from solar.cli.help import Commands
+from solar.weights import DEFAULT
+
+if TYPE_CHECKING:
+    from solar.search.index_build import BuiltIndex
+
+app = Commands(help="Make an index of photos, change it, look at it.")
+
+Address = Annotated[
+    str, typer.Argument(metavar="INDEX", help="A folder, or milvus://host:port/collection.")
+]
+Source = Annotated[
+    Path, typer.Argument(help="A folder, list or tar shard of photos, or a store of descriptors.")
+]
+Compress = Annotated[
+    str | None,
+    typer.Option(
+        help="none and fp16 are searched exactly; sq8, pq (small and fast), ivf and hnsw find "
+        "candidates that are ranked exactly."
+    ),
+]
+KeptStore = Annotated[
+    Path | None, typer.Option("--store", help="Keep the descriptors in this store.")
+]
+Metadata = Annotated[
+    Path | None,
+    typer.Option(help='A JSON object a line: {"path": …, "tags": [ … ], "taken": …}.'),
+]
+Method = Annotated[
+    Literal["global", "asmk"],
+    typer.Option(help="One vector a photo, or its local features (see docs/asmk.md)."),
+]
+Local = Annotated[
+    str | None,
+    typer.Option(
+        help="For asmk: a patch model, sift or rootsift (default).", autocompletion=keypoint_models
+    ),
+]
+VisualWords = Annotated[
+    int | None, typer.Option(min=1, help="For asmk: how many visual words to learn.")
+]
+CodebookOf = Annotated[
+    Path | None,
+    typer.Option("--codebook", help="For asmk: an index or a file whose visual words to take."),
+]
+TrainOn = Annotated[
+    Path | None, typer.Option(help="For asmk: photos to learn visual words from, if not these.")
+]
+Json = Annotated[bool, typer.Option("--json", help="For a program to read.")]
+
+
+@app.command(epilog="Example: solar index build photos/ -o photos.solar")
+def build(
+    source: Source,
+    output: Annotated[str, typer.Option("--output", "-o", metavar="INDEX", help="The new index.")],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help=f"What describes the photos; {DEFAULT} if not given.", autocompletion=photo_models
+        ),
+    ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Shrink longer sides to this first; the model's own if not given."
+        ),
+    ] = None,
+    compress: Compress = None,
+    store: KeptStore = None,
+    metadata: Metadata = None,
+    method: Method = "global",
+    local: Local = None,
+    words: VisualWords = None,
+    codebook: CodebookOf = None,
+    train_on: TrainOn = None,
+) -> None:
+    """Make an index of photos; run it again if it was interrupted."""
+    from solar.cli.printing import photo_progress
+    from solar.search import asmk_build
+    from solar.search.index_build import build
+
+    describing = {"--model": model, "--size": size, "--compress": compress}
+    aggregating: dict[str, Any] = {
+        "local": local,
+        "words": words,
+        "codebook": codebook,
+        "train_on": train_on,
+    }
+    with photo_progress() as shown:
+        known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown.advance}
+        if method == "asmk":
+            _refuse(describing, "goes with one vector a photo, not with --method asmk")
+            built = asmk_build.build(source, output, **known, **aggregating)
+        else:
+            _refuse(aggregating, "goes with --method asmk only")
+            known |= _compression(output, compress)
+            built = build(source, output, model=model, size=size, **known)
+    _report(built, output)
+
+
+@app.command(epilog="Example: solar index add photos.solar new/")
+def add(
+    index: Address,
+    source: Source,
+    new: Annotated[
+        bool, typer.Option("--new", help="Only photos whose path is not in the index yet.")
+    ] = False,
+    store: KeptStore = None,
+    metadata: Metadata = None,
+) -> None:
+    """Add photos, or replace those of the same path."""
+    from solar.cli.printing import photo_progress, warnings_as_sentences
+    from solar.search.add import add
+
+    with photo_progress() as shown, warnings_as_sentences():
+        known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown.advance}
+        built = add(source, index, new=new, **known)
+    _report(built, index)
+
+
+@app.command(epilog="Example: solar index remove photos.solar rome/12.jpg")
+def remove(
+    index: Address,
+    photos: Annotated[list[str], typer.Argument(help="Their paths in the index.")],
+) -> None:
+    """Remove photos: all of those named, or none."""
+    from solar.cli.printing import errors
+    from solar.search import Index
+
+    with Index.open(index) as opened:
+        count = opened.remove(photos)
+        errors().print(f"Removed {count}, {len(opened)} photos left.")
+
+
+@app.command(epilog="Example: solar index info photos.solar --json")
+def info(index: Address, json: Json = False) -> None:
+    """Say what an index holds and how it was made."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from solar.cli.printing import output, print_json
+    from solar.search import Index
+
+    with Index.open(index) as opened:
+        facts = opened.info()
+    if json:
+        print_json(facts)
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in facts.items():
+        table.add_row(name.replace("_", " "), Text(_shown(value)))
+    output().print(table)
+
+
+def _shown(value: object) -> str:
+    """A fact in words: nothing as a dash, numbers with commas, names before their values."""
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name} {_shown(own)}" for name, own in value.items()) or "–"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value)) or "–"
+    if value is None or value == "":
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@app.command(epilog="Example: solar index verify photos.solar")
+def verify(index: Address) -> None:
+    """Read everything, recompute every checksum, and exit with 1 if anything is wrong."""
+    from solar.cli.printing import errors
+    from solar.search import Index
+
+    with Index.open(index) as opened:
+        problems, count = opened.verify(), len(opened)
+    for problem in problems:
+        errors().print(problem, style="red", markup=False, soft_wrap=True)
+    if problems:
+        raise typer.Exit(1)
+    errors().print(f"{count} photos, all sound.")
+
+
+@app.command(epilog="Example: solar index compact photos.solar")
+def compact(index: Address) -> None:
+    """Give back the room of removed photos, and rebuild what speeds searches up."""
+    from solar.search import Index
+
+    with Index.open(index) as opened:
+        opened.compact()
+
+
+@app.command(epilog="Example: solar index copy photos.solar milvus://localhost:19530/photos")
+def copy(
+    index: Address,
+    destination: Annotated[str, typer.Argument(help="A new index.")],
+    compress: Annotated[
+        str | None, typer.Option(help="As for build; like the index if not given.")
+    ] = None,
+) -> None:
+    """Copy an index to another engine, or compress it otherwise."""
+    from solar.cli.printing import errors
+    from solar.search import Index
+
+    with Index.open(index) as opened:
+        kept = opened.info().get("compress", "none")
+        options = _compression(destination, compress, kept)
+        with opened.copy(destination, **options) as copied:
+            errors().print(f"{len(copied)} photos → {destination}")
+
+
+@app.command("map", epilog="Example: solar index map photos.solar -o map.png")
+def draw_map(
+    index: Address,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A .png, .jpg or .webp of thumbnails.")
+    ] = None,
+    photos: Annotated[
+        Path | None, typer.Option(help="Where the photos are, if not where they were indexed.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed gives another map.")] = 0,
+    side: Annotated[
+        int, typer.Option(min=200, max=20000, help="Width of the picture in pixels.")
+    ] = 2000,
+    json: Annotated[bool, typer.Option("--json", help="Print where every photo lies.")] = False,
+) -> None:
+    """Draw all photos on one map, those that look alike close together."""
+    from solar.cli.pictures import check_suffix, save_image
+    from solar.cli.printing import errors, print_json
+    from solar.errors import SolarError
+    from solar.search import Index
+    from solar.search.asmk_engine import need_vectors
+    from solar.show.collection_map import choose_method, map_index
+    from solar.show.map_picture import draw_map
+    from solar.show.search_page import photo_finder
+
+    if output is None and not json:
+        raise SolarError("Say where the map goes with -o map.png, or ask for --json.")
+    check_suffix(output)
+    console = errors()
+    with Index.open(index) as opened:
+        need_vectors(opened.engine)
+        if reason := choose_method(len(opened))[1]:
+            console.print(reason, soft_wrap=True, markup=False)
+        with console.status("Arranging"):
+            found = map_index(opened, seed=seed)
+            root = photos or opened.made.root
+    if output is not None:
+        picture, shown = draw_map(found, photo_finder(root), side=side)
+        save_image(picture, output)
+        if shown < len(found.paths):
+            console.print(f"{shown} of {len(found.paths)} photos have room on it.")
+    if json:
+        places = zip(found.paths, found.points.tolist(), strict=True)
+        print_json([{"path": path, "x": x, "y": y} for path, (x, y) in places])
+
+
+def _refuse(options: dict[str, Any], why: str) -> None:
+    """Complain of the first option that was given and makes no sense."""
+    for name, value in options.items():
+        if value is not None:
+            from solar.errors import SolarError
+
+            option = name if name.startswith("-") else f"--{name.replace('_', '-')}"
+            raise SolarError(f"{option} {why}.")
+
+
+def _report(built: "BuiltIndex", index: str) -> None:
+    from solar.cli.printing import errors
+
+    console = errors()
+    for name, why in built.failures.items():
+        console.print(f"{name} was left out: {why}", style="yellow", markup=False, soft_wrap=True)
+    what = "photo" if built.photos == 1 else "photos"
+    console.print(f"{built.photos:,} {what} → {index}, which holds {len(built.index):,}.")
+    built.index.close()
+
+
+def _compression(address: str, asked: str | None, otherwise: str = "none") -> dict[str, str]:
+    """The engine's option; a Milvus address names its own kind of index."""
+    if not address.startswith("milvus://"):
+        return {"compress": asked or otherwise}
+    if asked:
+        from solar.errors import SolarError
+
+        raise SolarError("--compress is for an index in a folder: write milvus://…?index=HNSW.")
+    return {}

@@ -1,0 +1,118 @@
+"""Engines that run an exported network on a CPU, and a child process that tries one out.
+
+As a program, `python engine.py ENGINE FILE THREADS CAP IN.npz OUT.npz` runs every array of IN and
+writes what comes out: if the engine dies, only this process dies with it. It starts fast because
+nothing else of solar is imported here.
+"""
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[np.float32]]
+Run = Callable[[Array], Array]
+
+# Some processors advertise AMX and then die of an illegal instruction in it. oneDNN, which
+# OpenVINO computes with, obeys this variable if it is set before its first computation.
+CAP = ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_VNNI")
+
+
+def start(engine: str, file: Path, threads: int, *, cap: bool = False) -> Run:
+    """Load an ONNX file; what comes back takes (b, 3, h, w) float32 and gives (b, dim).
+
+    It must be called by one thread at a time. May raise anything at all, and may end the process:
+    try it in a child first.
+
+    Args:
+        engine: "onnxruntime" or "openvino".
+        file: From `solar.models.graph_export`.
+        threads: Processor cores to use.
+        cap: Keep oneDNN from instructions beyond AVX-512 VNNI.
+    """
+    with _capped(cap):
+        run = _ENGINES[engine](file, threads)
+        run(np.zeros((1, 3, 64, 64), np.float32))  # oneDNN reads the cap when it first computes
+    return run
+
+
+def _onnxruntime(file: Path, threads: int) -> Run:
+    import onnxruntime  # type: ignore[import-untyped]
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+
+    def run(images: Array) -> Array:
+        descriptors: Array = session.run(None, {"images": images})[0]
+        return descriptors
+
+    return run
+
+
+def _openvino(file: Path, threads: int) -> Run:
+    import openvino  # type: ignore[import-untyped]
+
+    settings = {
+        # Its own choice would be bf16 where the processor claims to have it.
+        "INFERENCE_PRECISION_HINT": "f32",
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_NUM_THREADS": threads,
+    }
+    # Sizes stay open: compiled once for each size it was measured no faster.
+    request = openvino.Core().compile_model(file, "CPU", settings).create_infer_request()
+
+    def run(images: Array) -> Array:
+        descriptors: Array = request.infer([images], share_inputs=True)[0]
+        return descriptors
+
+    return run
+
+
+_ENGINES: dict[str, Callable[[Path, int], Run]] = {
+    "onnxruntime": _onnxruntime,
+    "openvino": _openvino,
+}
+
+
+@contextmanager
+def _capped(cap: bool) -> Iterator[None]:
+    """Set `CAP` in the environment inside the block, unless the user has chosen one."""
+    name, value = CAP
+    if not cap or name in os.environ:
+        yield
+        return
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
+def processor() -> str:
+    """The processor's name and abilities, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    facts = [line for line in lines if line.startswith(("model name", "flags", "Features"))]
+    return "\n".join(sorted(set(facts))) or platform.machine()
+
+
+def main(arguments: list[str]) -> None:
+    """Run the arrays of one file through an engine and write another."""
+    engine, file, threads, cap, source, destination = arguments
+    run = start(engine, Path(file), int(threads), cap=cap == "1")
+    with np.load(source, allow_pickle=False) as batches:
+        descriptors: dict[str, Any] = {name: run(batches[name]) for name in batches.files}
+    np.savez(destination, **descriptors)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

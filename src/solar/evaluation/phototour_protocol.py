@@ -1,0 +1,121 @@
+"""UBC PhotoTour: the share of false matches at the distance that finds 95 % of the true ones."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.datasets.phototour import PAIRS, PhotoTour
+from solar.errors import SolarError
+from solar.evaluation.patch_describers import Describe
+from solar.evaluation.patch_tasks import pair_distances
+
+CONVENTIONS = ("hardnet", "hynet")
+"""`hardnet`, as the literature reports it: negatives listed before the positive that makes it 95 %.
+`hynet`: negatives up to the distance of the positive after that one."""
+
+RECALL = 0.95
+
+_CHUNK = 2048
+
+
+@dataclass(frozen=True)
+class PhotoTourResult:
+    """What was measured.
+
+    Attributes:
+        subset: Name of its folder.
+        fpr95: From 0 to 1.
+        pairs: How many were compared.
+        convention: `hardnet` or `hynet`.
+    """
+
+    subset: str
+    fpr95: float
+    pairs: int
+    convention: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, in percent."""
+        return {
+            "subset": self.subset,
+            "FPR95": 100 * self.fpr95,
+            "pairs": self.pairs,
+            "convention": self.convention,
+        }
+
+
+def fpr95(distances: npt.ArrayLike, same: npt.ArrayLike, convention: str = "hardnet") -> float:
+    """False positive rate at 95 % recall.
+
+    Args:
+        distances: (n,) of pairs.
+        same: (n,) true where both show the same point.
+        convention: `hardnet` or `hynet`; they differ by at most one positive. At equal distances
+            the negative comes first, so the order of the pairs does not matter.
+
+    Raises:
+        SolarError: There is no such convention, or not both kinds of pairs.
+    """
+    apart, positive = np.asarray(distances), np.asarray(same).astype(bool)
+    if convention not in CONVENTIONS:
+        raise SolarError(f"There is no convention {convention!r}: choose hardnet or hynet.")
+    if positive.all() or not positive.any():
+        raise SolarError("FPR95 needs pairs of the same point and pairs of different ones.")
+    near, far = np.sort(apart[positive]), np.sort(apart[~positive])
+    needed = int(np.ceil(RECALL * len(near)))
+    place = needed - 1 if convention == "hardnet" else min(needed, len(near) - 1)
+    return int(far.searchsorted(near[place], "right")) / len(far)
+
+
+def evaluate_phototour(
+    data: PhotoTour,
+    describe: Describe,
+    *,
+    pairs: int = PAIRS,
+    convention: str = "hardnet",
+    progress: Callable[[int, int], None] | None = None,
+) -> PhotoTourResult:
+    """FPR95 on a published list of pairs. Only patches of the list are described, each once.
+
+    Args:
+        data: A subset.
+        describe: (n, 64, 64) uint8 to (n, d) float32.
+        pairs: Which list: `m50_{pairs}_{pairs}_0.txt`.
+        convention: As for `fpr95`.
+        progress: Called with the patches read and their number.
+
+    Raises:
+        SolarError: The subset is incomplete or damaged.
+    """
+    wanted = data.pairs(pairs)
+    used = np.unique(np.concatenate([wanted.left, wanted.right]))
+    rows = _described(data, used, describe, progress)
+    left, right = used.searchsorted(wanted.left), used.searchsorted(wanted.right)
+    rate = fpr95(pair_distances(rows, left, right), wanted.same, convention)
+    return PhotoTourResult(data.folder.resolve().name, rate, len(wanted.left), convention)
+
+
+def _described(
+    data: PhotoTour,
+    used: npt.NDArray[np.int64],
+    describe: Describe,
+    progress: Callable[[int, int], None] | None,
+) -> npt.NDArray[np.float32]:
+    """Rows of the patches with these ascending numbers."""
+    found, waiting = [], []
+    seen = 0
+    for chunk in data.chunks():
+        low, high = used.searchsorted([seen, seen + len(chunk)])
+        waiting.append(chunk[used[low:high] - seen])
+        seen += len(chunk)
+        if sum(map(len, waiting)) >= _CHUNK or seen == len(data.points):
+            patches = np.concatenate(waiting)
+            waiting = []
+            if len(patches):
+                found.append(np.asarray(describe(patches), np.float32))
+        if progress:
+            progress(seen, len(data.points))
+    return np.concatenate(found)

@@ -1,0 +1,113 @@
+"""What an evaluation found: every measure of every query, and their means."""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from solar.errors import SolarError
+from solar.evaluation.metrics import Numbers, mean
+from solar.files import replacing
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Measures of each query, by protocol.
+
+    Attributes:
+        queries: The queries' names.
+        protocols: Protocol to measure (`AP`, `P@1`, `recall@1`, …) to a number a query, from 0 to
+            1, NaN where the query has no positive. A set without protocols has the one `all`.
+        failures: Photos that could not be read and were left out, and why.
+    """
+
+    queries: tuple[str, ...]
+    protocols: Mapping[str, Mapping[str, Numbers]]
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    def mean(self, measure: str = "AP", protocol: str = "all") -> float:
+        """Mean of a measure over the queries that have a positive, from 0 to 1."""
+        return mean(self.protocols[protocol][measure])
+
+    def to_dict(self, *, per_query: bool = False) -> dict[str, Any]:
+        """Means in percent, as JSON: `{"easy": {"mAP": …, "mP@1": …}, …}`.
+
+        A set without protocols gives `{"mAP": …, …}` alone. A mean over no query is None.
+
+        Args:
+            per_query: Add `queries`, a list with each one's name and its own measures.
+        """
+        found: dict[str, Any] = {
+            protocol: {_mean_name(name): _percent(mean(values)) for name, values in table.items()}
+            for protocol, table in self.protocols.items()
+        }
+        if "all" in found:
+            found = found["all"]
+        if per_query:
+            found["queries"] = [self._query(number) for number in range(len(self.queries))]
+        return found
+
+    def _query(self, number: int) -> dict[str, Any]:
+        measured = {
+            protocol: {name: _percent(values[number]) for name, values in table.items()}
+            for protocol, table in self.protocols.items()
+        }
+        return {"query": self.queries[number], **measured.get("all", measured)}
+
+    def write_csv(self, path: str | Path) -> None:
+        """Write a line a query and protocol, in percent; an empty cell where there is no positive.
+
+        Raises:
+            SolarError: The file cannot be written.
+        """
+        names = list(next(iter(self.protocols.values())))
+        with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as file:
+            out = csv.writer(file)
+            out.writerow(["query", "protocol", *names])
+            for number, query in enumerate(self.queries):
+                for protocol, table in self.protocols.items():
+                    out.writerow([query, protocol, *(_percent(table[n][number]) for n in names)])
+
+    @classmethod
+    def read_csv(cls, path: str | Path) -> "Evaluation":
+        """Read what `write_csv` has written.
+
+        Raises:
+            SolarError: The file cannot be read, or holds something else.
+        """
+        try:
+            with Path(path).open(encoding="utf-8", newline="") as file:
+                lines = list(csv.DictReader(file))
+            protocols = dict.fromkeys(line["protocol"] for line in lines)
+            names = [name for name in lines[0] if name not in ("query", "protocol")]
+            found = {
+                protocol: {
+                    name: np.array([_share(x[name]) for x in lines if x["protocol"] == protocol])
+                    for name in names
+                }
+                for protocol in protocols
+            }
+            first = next(iter(protocols))
+            queries = tuple(line["query"] for line in lines if line["protocol"] == first)
+        except OSError as error:
+            raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+        except (KeyError, IndexError, TypeError, ValueError, csv.Error) as error:
+            raise SolarError(f"{path} is not what --per-query writes.") from error
+        if any(len(v) != len(queries) for table in found.values() for v in table.values()):
+            raise SolarError(f"{path} is cut short: write it again with --per-query.")
+        return cls(queries, found)
+
+
+def _share(percent: str) -> float:
+    return float(percent) / 100 if percent else float("nan")
+
+
+def _mean_name(measure: str) -> str:
+    return measure if measure.startswith("recall") else f"m{measure}"
+
+
+def _percent(value: float) -> float | None:
+    return None if value != value else 100 * float(value)

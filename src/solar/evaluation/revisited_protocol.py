@@ -1,0 +1,88 @@
+"""Revisited Oxford and Paris, their older forms, and any set with a ground truth of that kind."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from solar.datasets.revisited import GroundTruth, Query
+from solar.describe.store import Vectors
+from solar.errors import SolarError
+from solar.evaluation.metrics import Ranks, measure, without_junk
+from solar.evaluation.ranks import Database, ranks
+from solar.evaluation.result import Evaluation
+
+
+def evaluate_ground_truth(
+    truth: GroundTruth,
+    database: Database,
+    queries: Vectors,
+    *,
+    distractors: Database | None = None,
+    average: str = "trapezoid",
+    precision: str | None = None,
+    device: str | None = None,
+    watch: Callable[[int, int], None] | None = None,
+    names: tuple[str, str, str] = ("the queries", "the database", "the distractors"),
+) -> Evaluation:
+    """Rank a database for every query and measure each protocol of the ground truth.
+
+    Junk is taken out of the list; a query that has no right answer in a protocol does not count in
+    its means.
+
+    Args:
+        truth: What is right.
+        database: (n, dim) unit rows, in the order of `truth.database`.
+        queries: (nq, dim) unit rows, in the order of `truth.queries`.
+        distractors: Rows that are never right.
+        average: `trapezoid`, as published, or `finite`.
+        precision: See `solar.evaluation.ranks.ranks`, also for the rest.
+        device: `cuda` to compute there.
+        watch: Told the rows that are done, and of how many.
+        names: What to call the three in a complaint.
+
+    Raises:
+        SolarError: The descriptors are not those of this ground truth, or not descriptors.
+    """
+    for name, what, there, expected in (
+        (names[1], "database photos", len(database), len(truth.database)),
+        (names[0], "queries", len(queries), len(truth.queries)),
+    ):
+        if there != expected:
+            raise SolarError(
+                f"There are {there} rows in {name} but {expected} {what} in {truth.path}: "
+                "it is the ground truth of another database."
+            )
+    items = [np.concatenate(list(query.answers.values())) for query in truth.queries]
+    places = ranks(
+        queries,
+        database,
+        items,
+        distractors=distractors,
+        precision=precision,
+        device=device,
+        watch=watch,
+        names=names,
+    )
+    by_kind = [_by_kind(query, found) for query, found in zip(truth.queries, places, strict=True)]
+    return Evaluation(
+        tuple(query.photo for query in truth.queries),
+        {
+            protocol: measure(
+                [_protocol(found, right, ignored) for found in by_kind], average=average
+            )
+            for protocol, (right, ignored) in truth.protocols.items()
+        },
+    )
+
+
+def _by_kind(query: Query, found: Ranks) -> dict[str, Ranks]:
+    ends = np.cumsum([len(rows) for rows in query.answers.values()])
+    return dict(zip(query.answers, np.split(found, ends[:-1]), strict=True))
+
+
+def _protocol(found: dict[str, Ranks], right: tuple[str, ...], ignored: tuple[str, ...]) -> Ranks:
+    """Ranks of the right answers once what is ignored is gone."""
+    return without_junk(
+        np.concatenate([found[kind] for kind in right]),
+        np.concatenate([found[kind] for kind in ignored]),
+    )

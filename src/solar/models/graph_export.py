@@ -1,0 +1,199 @@
+"""Networks to files that run without solar: ONNX and torch.export programs."""
+
+import copy
+import importlib.util
+import json
+import logging
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from solar.errors import SolarError
+from solar.files import replacing
+from solar.models.checkpoint import Model, fingerprint
+from solar.models.patch_net import PatchNet
+from solar.models.retrieval_net import RetrievalNet
+
+# Attention is written out as products and a softmax: opset 23 has a single node for it, which
+# OpenVINO runs no faster and ONNX Runtime slower.
+OPSET = 18
+# torch takes a size of one in an example for a fixed one; these are merely unlike each other.
+_PHOTOS, _PATCHES = (2, 3, 160, 192), (2, 1, 32, 32)
+
+
+def export_onnx(model: Model, path: str | Path, *, multiscale: bool = False) -> Path:
+    """Write a network as an ONNX file, batch norms folded into the convolutions.
+
+    A retrieval network takes `images` (batch, 3, height, width), float32 and normalised with its
+    mean and standard deviation, a patch network `patches` (batch, 1, 32, 32); batch, height and
+    width are left open. Out come `descriptors` (batch, dim) of unit norm. The file's metadata
+    holds `solar.config` (JSON: mean, std, scales and so on) and `solar.fingerprint`.
+
+    Args:
+        model: Any network of ours; it is left as it was.
+        path: Where to; written whole or not at all.
+        multiscale: Put a retrieval network's scales, their average and post-whitening into the
+            file too.
+
+    Raises:
+        SolarError: A package is missing, the pooling needs fixed sizes, or the file cannot be
+            written.
+    """
+    require("onnx", "onnxscript", purpose="Exporting to ONNX")
+    name, example, dynamic = _inputs(model)
+    network: nn.Module = copy.deepcopy(model).cpu().eval()
+    if multiscale:
+        network = _MultiScale(network)
+    with _quiet():
+        program = torch.onnx.export(
+            network,
+            (example,),
+            dynamo=True,
+            input_names=[name],
+            output_names=["descriptors"],
+            dynamic_shapes={name: dynamic},
+            opset_version=OPSET,
+            verbose=False,
+        )
+    assert program is not None
+    facts = {**_facts(model), "multiscale": json.dumps(multiscale)}
+    program.model.metadata_props.update({f"solar.{key}": text for key, text in facts.items()})
+    with replacing(path) as temporary:
+        program.save(temporary, external_data=False)
+    return Path(path)
+
+
+def export_torch(model: Model, path: str | Path) -> Path:
+    """Write a network as a torch.export program (`.pt2`) for one scale.
+
+    `torch.export.load(path).module()` takes what the network takes: batch, height and width are
+    open, photos of at least 33 pixels a side. Beside the program lie `config` (JSON) and
+    `fingerprint`, for `torch.export.load(…, extra_files={"config": "", "fingerprint": ""})`.
+
+    Raises:
+        SolarError: The pooling needs fixed sizes, or the file cannot be written.
+    """
+    name, example, dynamic = _inputs(model)
+    network = copy.deepcopy(model).cpu().eval()
+    axes = dict.fromkeys(dynamic, torch.export.Dim.DYNAMIC)
+    with _quiet():
+        program = torch.export.export(network, (example,), dynamic_shapes={name: axes})
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            torch.export.save(program, file, extra_files=_facts(model))
+    return Path(path)
+
+
+def quantise_onnx(
+    source: str | Path,
+    destination: str | Path,
+    batches: Iterable[np.ndarray[Any, np.dtype[np.float32]]],
+    *,
+    attention: bool = True,
+) -> Path:
+    """Rewrite an exported retrieval network so that its convolutions run in int8.
+
+    Weights get one scale a channel, activations one a tensor, from the ranges that the batches
+    reach. Residual sums, the products and softmax of attention, GeM, whitening and norms stay in
+    float32, and so does the first convolution, which OpenVINO gets badly wrong in int8.
+    The file runs wherever ONNX's QuantizeLinear does; ONNX Runtime and OpenVINO both use int8
+    instructions for it.
+
+    Args:
+        source: From `export_onnx`, at one scale.
+        destination: Where to; written whole or not at all.
+        batches: Normalised photos (b, 3, h, w) like those that will be described; four or more.
+        attention: Quantise the attention blocks' convolutions as well: a sixth faster on a
+            ResNet-101, and a little further from float32.
+
+    Raises:
+        SolarError: A package is missing, or the file cannot be written.
+    """
+    require("onnx", "onnxruntime", purpose="Quantising")
+    import onnx
+    from onnxruntime import quantization  # type: ignore[import-untyped]
+
+    nodes = onnx.load(source).graph.node
+    convolutions = [node for node in nodes if node.op_type == "Conv"]
+    blocks = [node for node in convolutions if any(".soa" in name for name in node.input)]
+    kept = [convolutions[0]] if attention else [convolutions[0], *blocks]
+
+    class _CalibrationReader(quantization.CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.batches = iter(batches)
+
+        def get_next(self) -> dict[str, Any] | None:
+            batch = next(self.batches, None)
+            return None if batch is None else {"images": batch}
+
+    with replacing(destination) as temporary, _quiet():
+        quantization.quantize_static(
+            str(source),
+            str(temporary),
+            _CalibrationReader(),
+            quant_format=quantization.QuantFormat.QDQ,
+            op_types_to_quantize=["Conv"],
+            nodes_to_exclude=[node.name for node in kept],
+            per_channel=True,
+            activation_type=quantization.QuantType.QUInt8,
+            weight_type=quantization.QuantType.QInt8,
+        )
+    return Path(destination)
+
+
+def require(*packages: str, purpose: str) -> None:
+    """Raise a SolarError that names the extra to install if an optional package is missing."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise SolarError(
+                f'{purpose} needs the package {package}: pip install "solar-retrieval[export]".'
+            )
+
+
+class _MultiScale(nn.Module):
+    """All of a network's scales in one forward."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        if not isinstance(model, RetrievalNet):
+            raise SolarError("Only a network that describes photos has several scales.")
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.model.multiscale(images)
+
+
+def _inputs(model: Model) -> tuple[str, Tensor, dict[int, str]]:
+    """The input's name, an example of it, and the axes whose length is left open."""
+    if isinstance(model, PatchNet):
+        return "patches", torch.zeros(_PATCHES), {0: "batch"}
+    if model.config.regional or model.config.pooling == "rmac":
+        raise SolarError(
+            "A network that pools by regions cannot be exported: its regions depend on the size "
+            "of the photo."
+        )
+    return "images", torch.zeros(_PHOTOS), {0: "batch", 2: "height", 3: "width"}
+
+
+def _facts(model: Model) -> dict[str, Any]:
+    """What a file says about the network in it."""
+    settings = json.dumps(model.config.to_dict(), sort_keys=True)
+    return {"config": settings, "fingerprint": fingerprint(model)}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep to ourselves what torch and ONNX Runtime say about their own insides."""
+    former = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(former)

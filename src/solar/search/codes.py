@@ -1,0 +1,142 @@
+"""Small codes of vectors that find candidates quickly: Faiss indices, searched and then re-ranked.
+
+`pq` spends one bit a number: 16 centroids for every four of them, compared in registers while the
+codes stream by. On 2048 random numbers a row it is as fast as memory is; codes of that size with
+other names were slower, and lists to choose from (`ivf`) miss the less similar neighbours.
+
+A sketch consists of parts that cover stretches of rows. Parts never change: new rows get a new one.
+"""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib import import_module
+from math import isqrt
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from solar.errors import SolarError
+from solar.search.engine import Vectors
+from solar.search.exact import Rows, Stored
+
+Codes: TypeAlias = Any
+"""A Faiss index."""
+
+KINDS = ("sq8", "pq", "ivf", "hnsw")
+LEAST = 1024
+"""Fewer rows are not worth a sketch, nor enough to train one."""
+
+_TRAINING = 16384
+_PIECE = 8192
+# One query is searched by as many threads as there are parts, so a large sketch has several.
+_PARTS = 16
+_PART = 65536
+
+
+class CompressedCodes:
+    """The parts of a sketch, read into memory and searched together."""
+
+    def __init__(self, parts: Sequence[Codes]) -> None:
+        self._parts = list(parts)
+        self._firsts = np.cumsum([0, *(part.ntotal for part in parts)])[:-1]
+        self._workers = min(len(parts), os.cpu_count() or 1)
+        self._threads = ThreadPoolExecutor(self._workers)
+
+    def candidates(self, queries: Vectors, count: int) -> list[Rows]:
+        """The rows that look best for each of the queries (n, dim), at most `count`."""
+        # Faiss itself uses every core, but only for several queries.
+        workers = self._workers if len(queries) == 1 else 1
+        shares = [slice(i, None, workers) for i in range(workers)]
+        found: list[Any] = [None] * len(self._parts)
+        each = self._threads.map if workers > 1 else map
+        for share, pairs in zip(
+            shares, each(partial(self._search, queries, count), shares), strict=True
+        ):
+            found[share] = pairs
+        scores = np.concatenate([scores for scores, _ in found], axis=1)
+        rows = np.concatenate(
+            [
+                np.where(ids < 0, -1, ids + first)
+                for (_, ids), first in zip(found, self._firsts, strict=True)
+            ],
+            axis=1,
+        )
+        if rows.shape[1] > count:
+            best = np.argpartition(-scores, count - 1, axis=1)[:, :count]
+            rows = np.take_along_axis(rows, best, axis=1)
+        return [mine[mine >= 0] for mine in rows]
+
+    def _search(self, queries: Vectors, count: int, share: slice) -> list[Any]:
+        return [part.search(queries, min(count, part.ntotal)) for part in self._parts[share]]
+
+
+def stretches(kind: str, first: int, last: int) -> list[tuple[int, int]]:
+    """How to cut rows first..last into parts."""
+    parts = 1
+    if kind in ("sq8", "pq"):  # graphs and lists are faster whole
+        parts = min(_PARTS, -(-(last - first) // _PART))
+    size = -(-(last - first) // parts)
+    return [(start, min(start + size, last)) for start in range(first, last, size)]
+
+
+def train(kind: str, vectors: Stored) -> Codes:
+    """Make empty codes for vectors (n, dim), n ≥ `LEAST`, from a sample of them."""
+    faiss = _faiss()
+    rows, dim = vectors.shape
+    lists = min(isqrt(rows), rows // 48)
+    sample = min(rows, max(_TRAINING, 48 * lists) if kind == "ivf" else _TRAINING)
+    picked = np.sort(np.random.default_rng(0).choice(rows, sample, replace=False))
+    codes = faiss.index_factory(dim, _recipe(kind, dim, lists), faiss.METRIC_INNER_PRODUCT)
+    for part in (codes, getattr(codes, "pq", codes)):
+        if hasattr(part, "cp"):
+            part.cp.min_points_per_centroid = 1  # no warnings about small collections
+    codes.train(np.asarray(vectors[picked], np.float32))
+    return codes
+
+
+def write_part(codes: Codes, vectors: Stored, path: Path) -> None:
+    """Encode vectors with trained codes, in place of what those held, into a new file.
+
+    Raises:
+        SolarError: The file cannot be written.
+    """
+    codes.reset()
+    for first in range(0, len(vectors), _PIECE):
+        codes.add(np.ascontiguousarray(vectors[first : first + _PIECE], np.float32))
+    try:
+        _faiss().write_index(codes, str(path))
+    except RuntimeError as error:
+        raise SolarError(f"{path} cannot be written: is the disk full?") from error
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def read_part(path: Path) -> Codes:
+    """Read a part; FileNotFoundError if there is none, a SolarError if it is damaged."""
+    if not path.exists():
+        raise FileNotFoundError(2, "no such file", str(path))
+    try:
+        codes = _faiss().read_index(str(path))
+    except RuntimeError as error:
+        raise SolarError(
+            f"{path} is damaged: run `solar index compact` to make it anew."
+        ) from error
+    if hasattr(codes, "nprobe"):
+        codes.nprobe = max(16, codes.nlist // 8)
+    if hasattr(codes, "hnsw"):
+        codes.hnsw.efSearch = 512
+    return codes
+
+
+def _recipe(kind: str, dim: int, lists: int) -> str:
+    # Four numbers share a code; where four does not divide the length, the next number that does.
+    share = next(share for share in range(min(4, dim), dim + 1) if dim % share == 0)
+    codes = f"PQ{dim // share}x4fs"
+    return {"sq8": "SQ8", "pq": codes, "ivf": f"IVF{lists},{codes}", "hnsw": "HNSW32,SQ8"}[kind]
+
+
+def _faiss() -> Any:
+    return import_module("faiss")

@@ -1,0 +1,52 @@
+"""What an index is filled from: a finished store, or vectors and the photos they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.errors import SolarError
+from solar.search.engine import DescriptorSpec, Photo, Vectors
+
+if TYPE_CHECKING:
+    from solar.describe.store import Store
+
+BATCH = 4096
+
+
+def knows_its_photos(source: object) -> TypeGuard[Store]:
+    """Whether a source is a store, which also knows the model."""
+    return hasattr(source, "model_hash")
+
+
+def made_of(source: object) -> DescriptorSpec | None:
+    """How a store was made; None for plain vectors, which do not know."""
+    if not knows_its_photos(source):
+        return None
+    return DescriptorSpec(source.dim, source.model, source.model_hash, source.settings)
+
+
+def batches(
+    source: Store | npt.ArrayLike, photos: Sequence[str | Photo] | None
+) -> Iterator[tuple[list[Photo], Vectors]]:
+    """Photos and their vectors in pieces; a store is never read into memory whole.
+
+    Raises:
+        SolarError: There are not as many photos as vectors.
+    """
+    if knows_its_photos(source):
+        pairs = zip(source.names, source.sizes.tolist(), strict=True)
+        known: Sequence[str | Photo] = photos or [Photo(name, *size) for name, size in pairs]
+        pieces, rows = source.chunks(BATCH), len(source)
+    else:
+        array = np.asarray(source)
+        known, rows = photos or [], len(array)
+        pieces = ((start, array[start : start + BATCH]) for start in range(0, rows, BATCH))
+    if len(known) != rows:
+        raise SolarError(f"There are {rows} vectors and {len(known)} photos: give one for each.")
+    for start, piece in pieces:
+        batch = [p if isinstance(p, Photo) else Photo(p) for p in known[start : start + len(piece)]]
+        yield batch, np.ascontiguousarray(piece, np.float32)

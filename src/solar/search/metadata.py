@@ -1,0 +1,389 @@
+"""The catalogue of an embedded index: which photo has which row, in SQLite.
+
+It is the one place where a change becomes true. Files beside it are written first and named here
+in the same transaction as the photos they belong to, so that a crash leaves the old version or the
+new one. Readers see the version that was the latest when they began.
+"""
+
+import contextlib
+import json
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+import numpy as np
+
+from solar.errors import SolarError
+from solar.search.engine import Condition, DescriptorSpec, Photo, Where, is_text
+from solar.search.exact import Rows
+
+T = TypeVar("T")
+
+FILE = "catalogue.sqlite"
+LOCK = ".lock"
+FORMAT = 1
+
+_PATIENCE = 60.0  # seconds to wait for another process that recovers or checkpoints
+
+_SCHEMA = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE photos (
+    row INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE,
+    width INTEGER NOT NULL, height INTEGER NOT NULL, taken TEXT
+);
+CREATE INDEX photos_by_time ON photos (taken) WHERE taken IS NOT NULL;
+CREATE TABLE tags (
+    tag TEXT NOT NULL,
+    row INTEGER NOT NULL REFERENCES photos ON DELETE CASCADE ON UPDATE CASCADE,
+    PRIMARY KEY (tag, row)
+) WITHOUT ROWID;
+CREATE INDEX tags_by_row ON tags (row);
+CREATE TABLE removed (row INTEGER PRIMARY KEY);
+CREATE TABLE blocks (
+    first INTEGER PRIMARY KEY, rows INTEGER NOT NULL, sha256 TEXT NOT NULL
+);
+"""
+
+_CONDITIONS = {
+    ("tag", "="): "row IN (SELECT row FROM tags WHERE tag = ?)",
+    ("path", "="): "path GLOB ?",
+    ("width", ">="): "width >= ?",
+    ("width", "<"): "width < ?",
+    ("height", ">="): "height >= ?",
+    ("height", "<"): "height < ?",
+    ("taken", ">="): "taken >= ?",
+    ("taken", "<"): "taken < ?",
+}
+
+
+@dataclass(frozen=True)
+class CodesFile:
+    """A file of the sketch, which covers so many rows."""
+
+    name: str
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Version:
+    """What one committed version consists of, besides its photos.
+
+    Attributes:
+        number: Counts commits.
+        rows: Length of the vectors file in rows, those of removed photos included.
+        photos: How many photos can be found.
+        vectors: Name of the vectors file.
+        sketch: Its parts, which cover the first rows, one after the other.
+    """
+
+    number: int = 0
+    rows: int = 0
+    photos: int = 0
+    vectors: str = ""
+    sketch: tuple[CodesFile, ...] = ()
+
+    @property
+    def sketch_rows(self) -> int:
+        """How many rows, from the first, the sketch covers."""
+        return sum(part.rows for part in self.sketch)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A stretch of the vectors file that was written at once."""
+
+    first: int
+    rows: int
+    sha256: str
+
+
+class View:
+    """The catalogue within one transaction; a view of a reader never changes."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.execute = connection.execute
+        self.executemany = connection.executemany
+        self.afterwards: list[Callable[[], None]] = []
+        """What a writer does once its changes are true."""
+
+    def format(self) -> int:
+        """The format of the catalogue; 0 while no index was finished here."""
+        return int(self.execute("PRAGMA user_version").fetchone()[0])
+
+    def made(self) -> tuple[DescriptorSpec, str] | None:
+        """How the vectors were made and how they are compressed; None if nothing is finished."""
+        found = self.execute("SELECT value FROM facts WHERE name = 'made'").fetchone()
+        if found is None:
+            return None
+        facts = json.loads(found[0])
+        return DescriptorSpec(**facts["made"]), facts["compress"]
+
+    def version(self) -> Version:
+        """The version that this view shows."""
+        [value] = self.execute("SELECT value FROM facts WHERE name = 'version'").fetchone()
+        facts = json.loads(value)
+        return Version(**{**facts, "sketch": tuple(CodesFile(**part) for part in facts["sketch"])})
+
+    def rows(self) -> Rows:
+        """The rows of photos, ascending."""
+        return self._numbers("SELECT row FROM photos ORDER BY row")
+
+    def removed(self) -> Rows:
+        """The rows of removed and replaced photos, ascending."""
+        return self._numbers("SELECT row FROM removed ORDER BY row")
+
+    def matching(self, where: Where) -> Rows:
+        """The rows of the photos that satisfy every condition, ascending."""
+        conditions = " AND ".join(_CONDITIONS[c.field, c.relation] for c in where)
+        values = [_operand(condition) for condition in where]
+        return self._numbers(f"SELECT row FROM photos WHERE {conditions} ORDER BY row", *values)
+
+    def paths(self, rows: Iterable[int]) -> dict[int, str]:
+        """The paths of some rows."""
+        found = self.execute(
+            "SELECT row, path FROM photos WHERE row IN (SELECT value FROM json_each(?))",
+            [json.dumps([int(row) for row in rows])],
+        )
+        return dict(found)
+
+    def find(self, paths: Sequence[str]) -> list[tuple[int, Photo]]:
+        """Rows and photos of those paths that are indexed."""
+        known = json.dumps([path for path in paths if is_text(path)], ensure_ascii=False)
+        return self._photos("path IN (SELECT value FROM json_each(?))", known)
+
+    def batches(self, photos: int) -> Iterator[list[tuple[int, Photo]]]:
+        """All rows and photos, ascending by row, in pieces."""
+        last = -1
+        while batch := self._photos("row > ? ORDER BY row LIMIT ?", last, photos):
+            yield batch
+            last = batch[-1][0]
+
+    def blocks(self) -> list[Block]:
+        """The stretches of the vectors file, ascending."""
+        found = self.execute("SELECT first, rows, sha256 FROM blocks ORDER BY first")
+        return [Block(*columns) for columns in found]
+
+    def problems(self) -> list[str]:
+        """What SQLite itself finds wrong with its file."""
+        damage = [text for (text,) in self.execute("PRAGMA integrity_check(5)") if text != "ok"]
+        strays = self.execute("PRAGMA foreign_key_check").fetchall()
+        return damage + ([f"{len(strays)} tags belong to no photo"] if strays else [])
+
+    # Writing
+
+    def begin(self, made: DescriptorSpec, compress: str) -> None:
+        """Make this the catalogue of a new index."""
+        self._fact("made", {"made": asdict(made), "compress": compress})
+
+    def set_version(self, version: Version) -> None:
+        """Say what the version being written consists of."""
+        self._fact("version", asdict(version))
+
+    def put(self, photos: Sequence[Photo], first: int) -> int:
+        """Give photos the rows from `first` on, and say how many were there already.
+
+        A path may occur once in `photos`; a photo that had it before is removed.
+        """
+        replaced = self.drop([photo.path for photo in photos])
+        rows = list(enumerate(photos, first))
+        self.executemany(
+            "INSERT INTO photos (row, path, width, height, taken) VALUES (?, ?, ?, ?, ?)",
+            [(row, p.path, p.width, p.height, p.taken) for row, p in rows],
+        )
+        self.executemany(
+            "INSERT OR IGNORE INTO tags (tag, row) VALUES (?, ?)",
+            [(tag, row) for row, photo in rows for tag in photo.tags],
+        )
+        return replaced
+
+    def drop(self, paths: Sequence[str]) -> int:
+        """Remove the photos of those paths that are indexed, and say how many those were."""
+        rows = [[row] for row, _ in self.find(paths)]
+        self.executemany("INSERT INTO removed (row) VALUES (?)", rows)
+        self.executemany("DELETE FROM photos WHERE row = ?", rows)
+        return len(rows)
+
+    def add_block(self, block: Block) -> None:
+        """Record a stretch that was written to the vectors file."""
+        self.execute("INSERT INTO blocks VALUES (?, ?, ?)", [block.first, block.rows, block.sha256])
+
+    def renumber(self) -> None:
+        """Close the gaps of removed photos: rows count from 0, in the same order."""
+        self.execute(
+            "CREATE TEMP TABLE moved AS SELECT row AS old, row_number() OVER (ORDER BY row) AS new "
+            "FROM photos"
+        )
+        self.execute("CREATE UNIQUE INDEX temp.moved_by_old ON moved (old)")
+        # Over the negative numbers, so that no row meets another on its way.
+        self.execute("UPDATE photos SET row = -(SELECT new FROM moved WHERE old = row)")
+        self.execute("UPDATE photos SET row = -row - 1")
+        self.execute("DROP TABLE temp.moved")
+        self.execute("DELETE FROM removed")
+        self.execute("DELETE FROM blocks")
+
+    def _fact(self, name: str, value: object) -> None:
+        self.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", [name, json.dumps(value)])
+
+    def _numbers(self, sql: str, *values: str | int) -> Rows:
+        return np.fromiter((row for (row,) in self.execute(sql, values)), np.int64)
+
+    def _photos(self, condition: str, *values: str | int) -> list[tuple[int, Photo]]:
+        found = self.execute(
+            "SELECT row, path, width, height, taken, "
+            "(SELECT json_group_array(tag) FROM tags WHERE tags.row = photos.row) "
+            f"FROM photos WHERE {condition}",
+            values,
+        )
+        return [
+            (row, Photo(path, width, height, tuple(json.loads(tags)), taken))
+            for row, path, width, height, taken, tags in found
+        ]
+
+
+class Catalogue:
+    """The catalogue in the folder of an index; every thread and process may have its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._idle: list[sqlite3.Connection] = []
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[View]:
+        """Look at the latest version, which stays the same until the end of the block."""
+        with _explained(self._folder):
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self._connect(_readable(self._folder))
+                connection.execute("PRAGMA query_only = ON")
+            try:
+                connection.execute("BEGIN")
+                yield View(connection)
+            finally:
+                connection.rollback()
+                self._idle.append(connection)
+
+    @contextlib.contextmanager
+    def snapshot(self, load: Callable[[View, Version], T]) -> Iterator[tuple[View, T]]:
+        """The latest version, and what `load` makes of the files that it names.
+
+        Raises:
+            SolarError: A file is missing, for which `load` raises FileNotFoundError.
+        """
+        missing = None
+        while True:
+            with self.reading() as view:
+                version = view.version()
+                try:
+                    loaded = load(view, version)
+                except FileNotFoundError as error:
+                    # A writer may just have replaced the file: then the version has moved on.
+                    if missing == version.number:
+                        raise SolarError(
+                            f"{error.filename} is missing: restore it or build the index again."
+                        ) from error
+                    missing = version.number
+                else:
+                    yield view, loaded
+                    return
+
+    @contextlib.contextmanager
+    def writing(self, *, create: bool = False) -> Iterator[View]:
+        """Change the catalogue: everything in the block becomes true at its end, or nothing.
+
+        Raises:
+            SolarError: Another writer is at work, or the disk is full or read-only.
+        """
+        with _explained(self._folder), self._alone():
+            connection = self._connect("mode=rwc" if create else "mode=rw")
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA foreign_keys = ON")
+                connection.execute("BEGIN IMMEDIATE")
+                if create:
+                    _lay_out(connection)
+                view = View(connection)
+                yield view
+                connection.commit()
+                for action in view.afterwards:
+                    action()
+            except OSError as error:
+                raise _unwritable(self._folder, error) from error
+            finally:
+                connection.rollback()
+                connection.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _connect(self, how: str) -> sqlite3.Connection:
+        return sqlite3.connect(
+            f"file:{quote(str((self._folder / FILE).absolute()))}?{how}",
+            uri=True,
+            timeout=_PATIENCE,
+            isolation_level=None,
+            check_same_thread=False,  # handed from thread to thread, never shared
+        )
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self._folder / LOCK, blocking=False)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise SolarError(
+                f"Another process is writing to {self._folder}: try again when it is done."
+            ) from None
+        except OSError as error:
+            raise _unwritable(self._folder, error) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def _lay_out(connection: sqlite3.Connection) -> None:
+    if View(connection).format():
+        return
+    for statement in _SCHEMA.split(";")[:-1]:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def _readable(folder: Path) -> str:
+    """How to open the file for reading, also in a folder where nothing can be written."""
+    if os.access(folder, os.W_OK):
+        return "mode=rw"
+    return "mode=ro" if (folder / f"{FILE}-wal").exists() else "immutable=1"
+
+
+@contextlib.contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Turn what SQLite and the disk complain about into a sentence."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise SolarError(f"{folder} cannot be used: {error}.") from error
+    except sqlite3.DatabaseError as error:
+        raise SolarError(f"{folder / FILE} is damaged ({error}): build the index again.") from error
+
+
+def _unwritable(folder: Path, error: OSError) -> SolarError:
+    return SolarError(f"{folder} cannot be written: {error.strerror or error}.")
+
+
+def _operand(condition: Condition) -> str | int:
+    if condition.field != "path":
+        return condition.value
+    return re.sub(r"([*?[])", r"[\1]", str(condition.value)) + "*"

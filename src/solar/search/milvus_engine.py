@@ -1,0 +1,526 @@
+"""The engine for more photos than one machine holds: a collection of Milvus.
+
+One row a photo: its path is the primary key, beside its vector and what is known of it. The
+collection's properties say how the vectors were made. Addresses and options are in
+`solar.search.milvus_address`.
+
+Milvus has no transactions. A new collection gets its name when it is whole, so it is there whole or
+not at all. Adding becomes visible piece by piece; if it breaks off, adding the same again is safe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import secrets
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+
+from solar.errors import SolarError
+from solar.search.engine import DescriptorSpec, Hit, Photo, Vectors, Where, fitting, is_text
+from solar.search.milvus_address import BY_TAG, Options, Params, parse_address, read_options
+from solar.search.milvus_connection import Connection
+from solar.search.milvus_filter import among, expression
+
+FORMAT = 1
+
+_FACTS = "solar"
+_UNFINISHED = "_unfinished_"
+_MOST = 16384  # rows in one answer, a limit of Milvus
+_MOST_BYTES = 32 << 20  # in one call or answer; a server's own limit is 64 MiB
+_PATHS = 500  # named in one expression
+_PLACES = 1 << 62
+
+_PATH_BYTES, _TAG_BYTES, _TAGS, _TAKEN_BYTES = 4096, 1024, 256, 32
+_FIELDS = ["path", "width", "height", "tags", "taken", "place", "checksum", "vector"]
+
+_Item = TypeVar("_Item")
+
+
+def create(
+    address: str,
+    made: DescriptorSpec,
+    batches: Iterable[tuple[Sequence[Photo], Vectors]],
+    **options: Any,
+) -> MilvusEngine:
+    """Make a collection and fill it: whole, or not at all.
+
+    Args:
+        address: `milvus://host:port/collection` or `milvus:///folder/file.db`, with options or not.
+        made: How the vectors were made.
+        batches: Photos and their vectors (n, dim).
+        **options: Those of `solar.search.milvus_address.Options`; they win over the address.
+
+    Raises:
+        SolarError: No server answers, the collection exists, or the vectors are not sound.
+    """
+    place = parse_address(address)
+    chosen = read_options({**place.options, **options})
+    connection = Connection(place, chosen)
+    name = f"{place.collection}{_UNFINISHED}{secrets.token_hex(4)}"
+    engine = MilvusEngine(connection, name, made, chosen)
+    try:
+        if connection.call("has_collection", place.collection):
+            raise SolarError(f"{place} exists already: add to it, or choose another name.")
+        engine.fill(batches)
+        engine.load()
+        engine.rename(place.collection)
+        engine.load()  # once more, for Milvus Lite: there, a new name means not loaded
+    except BaseException:
+        engine.drop()
+        engine.close()
+        raise
+    return engine
+
+
+def open_index(address: str, **options: Any) -> MilvusEngine:
+    """Open a collection, and have it loaded into memory if it is not.
+
+    Raises:
+        SolarError: No server answers, or there is no such collection, or solar did not make it.
+    """
+    place = parse_address(address)
+    given = {**place.options, **options}
+    connection = Connection(place, read_options(given))
+    try:
+        made, stored = _facts(connection)
+        connection.options = stored.reading(given)
+        engine = MilvusEngine(connection, place.collection, made, connection.options)
+        engine.load()
+    except BaseException:
+        connection.close()
+        raise
+    return engine
+
+
+class MilvusEngine:
+    """A collection of Milvus; see `solar.search.engine.Engine`.
+
+    Where it differs: `add` and `remove` become visible piece by piece, many may write at a time,
+    and `batches` shows changes made meanwhile or not.
+    """
+
+    def __init__(
+        self, connection: Connection, name: str, made: DescriptorSpec, options: Options
+    ) -> None:
+        self.made = made
+        self.options = options
+        self._connection = connection
+        self._name = name
+
+    def __len__(self) -> int:
+        [row] = self._query("", ["count(*)"], consistency="Strong")
+        return int(row["count(*)"])
+
+    def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
+        """The k best photos that satisfy `where`, for each of the queries (n, dim).
+
+        Raises:
+            SolarError: Milvus cannot find so many at a time, or no server answers.
+        """
+        if k > _MOST:
+            raise SolarError(f"Milvus finds at most {_MOST} photos at a time, not {k}.")
+        found: list[list[Hit]] = []
+        most = max(1, _MOST_BYTES // (4 * self.made.dim))
+        for start in range(0, len(queries), most):
+            answer = self._call(
+                "search",
+                data=queries[start : start + most],
+                anns_field="vector",
+                filter=expression(where, self._partition_tag),
+                limit=k,
+                search_params={"metric_type": "IP", "params": self._search_params(k)},
+                consistency_level=self.options.consistency,
+            )
+            found += [[Hit(str(hit.id), float(hit.distance)) for hit in hits] for hits in answer]
+        return found
+
+    def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
+        """What is known of photos and their vectors (dim,), by path; unknown paths are left out."""
+        rows = self._find(paths, _FIELDS, self.options.consistency)
+        return {row["path"]: (_photo(row), _vector(row)) for row in rows}
+
+    def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
+        """Everything, in the order of a hash of the paths, in pieces of at most `rows`."""
+        for batch in self._walk(rows):
+            yield [_photo(row) for row in batch], np.stack([_vector(row) for row in batch])
+
+    def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
+        """What is known of every photo, in the order of `batches`, without its vector."""
+        fields = [field for field in _FIELDS if field != "vector"]
+        for batch in self._walk(rows, fields):
+            yield [_photo(row) for row in batch]
+
+    def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
+        """Add photos or replace those of the same path, piece by piece; repeating it is safe.
+
+        Raises:
+            SolarError: No server answers, or vectors do not fit; some may have been written before.
+        """
+        given = 0
+        try:
+            for count in self._put(batches):
+                given += count
+        except SolarError as error:
+            if not given:
+                raise
+            raise SolarError(
+                f"{str(error).removesuffix('.')}; {given} photos were written before, and adding "
+                "all of them again is safe."
+            ) from error
+        return given
+
+    def remove(self, paths: Sequence[str]) -> int:
+        """Remove photos; a SolarError names the first that is not indexed, and none is removed."""
+        wanted = list(dict.fromkeys(paths))
+        known = {row["path"] for row in self._find(wanted, ["path"], "Strong")}
+        for path in wanted:
+            if path not in known:
+                raise SolarError(f"{path} is not in {self._place}: nothing was removed.")
+        for some in _chunks(wanted, _PATHS):
+            self._call("delete", filter=among("path", some))
+        return len(wanted)
+
+    def info(self) -> dict[str, Any]:
+        """Facts to print; `bytes` are those of the vectors alone, in one replica."""
+        options, photos = self.options, len(self)
+        index = self._call("describe_index", "vector")
+        return {
+            "engine": "milvus",
+            "server": str(self._connection.call("get_server_version")),
+            "photos": photos,
+            "bytes": photos * self.made.dim * 4,
+            "index": options.index,
+            "rows_not_yet_indexed": int(index.get("pending_index_rows", 0)),
+            "build": dict(options.build),
+            "search": dict(options.search),
+            "partition": options.partition,
+            "shards": options.shards,
+            "replicas": options.replicas,
+            "consistency": options.consistency,
+        }
+
+    def verify(self) -> list[str]:
+        """Read everything, recompute every checksum, and return one sentence a problem."""
+        try:
+            return [*self._leftovers(), *self._audit()]
+        except SolarError as error:
+            return [str(error)]
+
+    def compact(self) -> None:
+        """Have the server give back the room of removed and replaced photos, in its own time."""
+        self._call("compact")
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._connection.close()
+
+    # Making a collection
+
+    def fill(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> None:
+        """Make the collection and put everything in."""
+        options, connection = self.options, self._connection
+        facts = json.dumps(
+            {"format": FORMAT, "made": asdict(self.made), "options": options.remembered()}
+        )
+        index = connection.index_params()
+        kind, build = options.index, _build_defaults(options.index, self.made.dim)
+        index.add_index(
+            "vector", index_type=kind, metric_type="IP", params={**build, **options.build}
+        )
+        partitions = {} if options.partition == "none" else {"num_partitions": options.partitions}
+        self._call(
+            "create_collection",
+            # Servers keep both; Milvus Lite forgets the description.
+            schema=self._schema(description=facts),
+            properties={_FACTS: facts},
+            num_shards=options.shards,
+            consistency_level=options.consistency,
+            **partitions,
+        )
+        self._call("create_index", index)
+        for _ in self._put(batches):
+            pass
+        self._call("flush", timeout=options.wait)
+
+    def rename(self, name: str) -> None:
+        """Give the collection its name."""
+        self._connection.call("rename_collection", self._name, name)
+        self._name = name
+
+    def drop(self) -> None:
+        """Undo `fill`, as far as the server answers."""
+        with contextlib.suppress(SolarError):
+            self._call("drop_collection")
+
+    def load(self) -> None:
+        """Have the collection in memory, with its index, unless it is there already."""
+        state = self._call("get_load_state")["state"]
+        if getattr(state, "name", str(state)) == "Loaded":
+            return
+        end = time.monotonic() + self.options.wait
+        while self._call("describe_index", "vector").get("pending_index_rows", 0):
+            if time.monotonic() > end:
+                break  # loaded all the same, and searched slowly at first
+            time.sleep(0.2)
+        self._call(
+            "load_collection", timeout=self.options.wait, replica_number=self.options.replicas
+        )
+
+    def _schema(self, description: str) -> Any:
+        schema, kind = self._connection.schema(description), self._connection.type
+        by = self.options.partition
+        schema.add_field("path", kind("VARCHAR"), max_length=_PATH_BYTES, is_primary=True)
+        schema.add_field("width", kind("INT64"))
+        schema.add_field("height", kind("INT64"))
+        schema.add_field(
+            "tags",
+            kind("ARRAY"),
+            element_type=kind("VARCHAR"),
+            max_capacity=_TAGS,
+            max_length=_TAG_BYTES,
+        )
+        schema.add_field("taken", kind("VARCHAR"), max_length=_TAKEN_BYTES)
+        schema.add_field("place", kind("INT64"), is_partition_key=by == "hash")
+        schema.add_field("checksum", kind("INT64"))
+        if by.startswith(BY_TAG):
+            schema.add_field(
+                "partition", kind("VARCHAR"), max_length=_TAG_BYTES, is_partition_key=True
+            )
+        schema.add_field("vector", kind("FLOAT_VECTOR"), dim=self.made.dim)
+        return schema
+
+    # Rows
+
+    def _put(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> Iterator[int]:
+        """Write batch by batch, and say after each how many photos it held."""
+        for photos, vectors in batches:
+            kept, sound = self._checked(photos, vectors)
+            for rows in _chunks(self._rows(kept, sound), self._rows_per_call):
+                self._write(list(rows))
+            yield len(photos)
+
+    def _write(self, rows: list[dict[str, Any]]) -> None:
+        """Put rows in the place of those with the same paths; doing so twice changes nothing."""
+        if self.options.partition == "none":
+            self._call("upsert", rows)
+            return
+        # Up to 2.3.7 at least, servers upsert into the wrong partition (milvus-io/milvus#30607),
+        # and a search that looks at one partition misses the photo.
+        old = among("path", (row["path"] for row in rows))
+        name, timeout = self._name, self.options.timeout
+
+        def replace(client: Any) -> None:
+            client.delete(name, filter=old, timeout=timeout)
+            client.insert(name, rows, timeout=timeout)
+
+        self._connection.repeat("insert", replace)
+
+    def _checked(
+        self, photos: Sequence[Photo], vectors: Vectors
+    ) -> tuple[Sequence[Photo], Vectors]:
+        """Photos and vectors that Milvus will take, the later of two photos with one path."""
+        for photo in photos:
+            _check(photo)
+        return fitting(photos, vectors, self.made.dim, self._place)
+
+    def _rows(self, photos: Sequence[Photo], vectors: Vectors) -> list[dict[str, Any]]:
+        rows = [
+            {
+                "path": photo.path,
+                "width": photo.width,
+                "height": photo.height,
+                "tags": list(photo.tags),
+                "taken": photo.taken or "",
+                "place": _place(photo.path),
+                "checksum": _checksum(vector),
+                "vector": vector,
+            }
+            for photo, vector in zip(photos, vectors, strict=True)
+        ]
+        if self._partition_tag is not None:
+            for row, photo in zip(rows, photos, strict=True):
+                row["partition"] = _tag_of(photo, self._partition_tag)
+        return rows
+
+    @property
+    def _rows_per_call(self) -> int:
+        return max(1, min(4096, _MOST_BYTES // (4 * self.made.dim + 1024)))
+
+    @property
+    def _partition_tag(self) -> str | None:
+        by = self.options.partition
+        return by.removeprefix(BY_TAG) if by.startswith(BY_TAG) else None
+
+    # Reading
+
+    @property
+    def _place(self) -> str:
+        return str(self._connection.place)
+
+    def _call(self, method: str, *arguments: Any, **named: Any) -> Any:
+        return self._connection.call(method, self._name, *arguments, **named)
+
+    def _query(
+        self, filter_: str, fields: list[str], consistency: str, **named: Any
+    ) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._call(
+            "query", filter=filter_, output_fields=fields, consistency_level=consistency, **named
+        )
+        return found
+
+    def _find(
+        self, paths: Sequence[str], fields: list[str], consistency: str
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of those paths that are indexed."""
+        known = [path for path in dict.fromkeys(paths) if is_text(path)]
+        for some in _chunks(known, _PATHS):
+            chosen = among("path", some)
+            if self.options.partition == "hash":  # no other partition has to be looked at
+                chosen += f" and {among('place', map(_place, some))}"
+            yield from self._query(chosen, fields, consistency)
+
+    def _walk(self, most: int, fields: list[str] | None = None) -> Iterator[list[dict[str, Any]]]:
+        """All rows, ascending by place, in pieces.
+
+        Places are spread evenly, so that a range of them holds about as many photos as wanted; a
+        range with too many is halved. No version of Milvus promises an order of its own that paths
+        with quotes survive.
+        """
+        most = min(most, _MOST - 1, self._rows_per_call)
+        ranges = max(1, math.ceil(2 * len(self) / most))
+        edges = [_PLACES * number // ranges for number in range(ranges + 1)]
+        todo = list(pairwise(edges))[::-1]
+        while todo:
+            first, last = todo.pop()
+            inside = f"place >= {first} and place < {last}"
+            rows = self._query(inside, fields or _FIELDS, "Strong", limit=most + 1)
+            if len(rows) > most:
+                middle = (first + last) // 2
+                todo += [(middle, last), (first, middle)]
+            elif rows:
+                yield sorted(rows, key=lambda row: (row["place"], row["path"]))
+
+    def _search_params(self, k: int) -> Params:
+        params = {**_search_defaults(self.options.index), **self.options.search}
+        if "ef" in params:
+            params["ef"] = max(int(params["ef"]), k)
+        return params
+
+    def _leftovers(self) -> list[str]:
+        begin = f"{self._name}{_UNFINISHED}"
+        names = [n for n in self._connection.call("list_collections") if n.startswith(begin)]
+        return [
+            f"The collection {name} is being made, or was left by a process that was killed: drop "
+            "it if nobody is making it."
+            for name in names
+        ]
+
+    def _audit(self) -> list[str]:
+        problems, seen = [], 0
+        for batch in self._walk(1024):
+            seen += len(batch)
+            for row in batch:
+                if _checksum(_vector(row)) != row["checksum"]:
+                    problems.append(f"The vector of {row['path']} in {self._place} is damaged.")
+                if row["place"] != _place(row["path"]):
+                    problems.append(f"The row of {row['path']} in {self._place} is damaged.")
+        count = len(self)
+        if count != seen:
+            problems.append(
+                f"{self._place} counts {count} photos and shows {seen}: verify it again when "
+                "nobody writes."
+            )
+        return problems
+
+
+def _facts(connection: Connection) -> tuple[DescriptorSpec, Options]:
+    """How the vectors of a collection were made, and the collection itself."""
+    place = connection.place
+    described = connection.call("describe_collection", place.collection)
+    text = described.get("properties", {}).get(_FACTS) or described.get("description", "")
+    try:
+        facts = json.loads(text)
+        if facts["format"] > FORMAT:
+            raise SolarError(f"{place} was made by a newer version of solar: upgrade solar.")
+        made, options = DescriptorSpec(**facts["made"]), Options(**facts["options"])
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, SolarError):
+            raise
+        raise SolarError(f"{place} was not made by solar: choose another collection.") from error
+    [dim] = [f["params"]["dim"] for f in described["fields"] if f["name"] == "vector"]
+    if int(dim) != made.dim:
+        raise SolarError(f"{place} holds vectors of length {dim} instead of {made.dim}.")
+    return made, options
+
+
+def _build_defaults(index: str, dim: int) -> Params:
+    if index.startswith("HNSW"):
+        return {"M": 16, "efConstruction": 200}
+    if index == "IVF_PQ":  # a byte for every eight numbers, where that divides them
+        together = next(size for size in (8, 4, 2, 1) if dim % size == 0)
+        return {"nlist": 1024, "m": dim // together, "nbits": 8}
+    return {"nlist": 1024} if index.startswith("IVF") or index == "SCANN" else {}
+
+
+def _search_defaults(index: str) -> dict[str, str | int | float]:
+    if index.startswith("HNSW"):
+        return {"ef": 128}
+    return {"nprobe": 64} if index.startswith("IVF") or index == "SCANN" else {}
+
+
+def _check(photo: Photo) -> None:
+    """Refuse what Milvus would refuse, with a better sentence."""
+    texts = (photo.path, photo.taken or "", *photo.tags)
+    if not all(map(is_text, texts)):
+        raise SolarError(f"The name {photo.path!r} is not text: rename the photo.")
+    if len(photo.path.encode()) > _PATH_BYTES:
+        raise SolarError(f"The path {photo.path[:40]}… is longer than {_PATH_BYTES} bytes.")
+    if len(photo.tags) > _TAGS or any(len(tag.encode()) > _TAG_BYTES for tag in photo.tags):
+        raise SolarError(
+            f"{photo.path} has more than {_TAGS} tags, or one longer than {_TAG_BYTES} bytes."
+        )
+
+
+def _tag_of(photo: Photo, beginning: str) -> str:
+    """The one tag that decides on the partition; empty without any."""
+    found = [tag for tag in photo.tags if tag.startswith(beginning)]
+    if len(found) > 1:
+        raise SolarError(
+            f"{photo.path} has {len(found)} tags that begin with {beginning!r}, by which the "
+            "collection is partitioned: leave one."
+        )
+    return found[0] if found else ""
+
+
+def _photo(row: dict[str, Any]) -> Photo:
+    return Photo(
+        row["path"], row["width"], row["height"], tuple(map(str, row["tags"])), row["taken"] or None
+    )
+
+
+def _vector(row: dict[str, Any]) -> Vectors:
+    return np.asarray(row["vector"], np.float32)
+
+
+def _place(path: str) -> int:
+    """A number that spreads paths evenly over a range."""
+    digest = hashlib.blake2b(path.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") % _PLACES
+
+
+def _checksum(vector: Vectors) -> int:
+    return zlib.crc32(np.ascontiguousarray(vector, "<f4").data)
+
+
+def _chunks(items: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:
+    for start in range(0, len(items), most):
+        yield items[start : start + most]

@@ -1,0 +1,188 @@
+"""Ranking strips: a query with its box, and what each model lists, right or wrong."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PIL import Image, ImageDraw
+
+from solar.evaluation.rankings import Listed, Picture, RankedPhoto, Ranking
+from solar.images import Box, load
+from solar.show.lettering import INK, PAPER, SOFT, short, wide, write
+
+# Bluish green and vermilion stay apart for every kind of colour vision; the marks do without any.
+RIGHT, WRONG = (0, 148, 108), (208, 68, 0)
+_BOX = (255, 213, 0)
+_EMPTY = (226, 226, 230)
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Lengths in pixels, all from the width of a photo's cell."""
+
+    cell: int
+
+    @property
+    def high(self) -> int:
+        return self.cell * 3 // 4
+
+    @property
+    def border(self) -> int:
+        return max(2, self.cell // 34)
+
+    @property
+    def gap(self) -> int:
+        return max(4, self.cell // 16)
+
+    @property
+    def text(self) -> int:
+        return max(10, self.cell // 11)
+
+    @property
+    def line(self) -> int:
+        return self.text * 3 // 2
+
+    @property
+    def query(self) -> int:
+        return 2 * self.cell
+
+
+def draw_rankings(found: Sequence[Ranking], *, cell: int = 220) -> Image.Image:
+    """Draw queries one below the other, each beside the lists of the models.
+
+    A photo that is right has a green border and a tick, one that is wrong a red border and a cross.
+    The part of the query's photo that was asked for is in a yellow box.
+
+    Args:
+        found: From `solar.evaluation.rankings.rankings`; at least one.
+        cell: Width of a listed photo in pixels; everything else follows.
+
+    Raises:
+        ImageError: A photo cannot be read.
+    """
+    sizes = _Sizes(cell)
+    blocks = [_block(one, sizes) for one in found]
+    margin = 2 * sizes.gap
+    apart = 3 * sizes.gap
+    width = max(block.width for block in blocks) + 2 * margin
+    legend = _legend(found[0].protocol, sizes)
+    height = sum(block.height + apart for block in blocks) + legend.height + 2 * margin
+    picture = Image.new("RGB", (max(width, legend.width + 2 * margin), height), PAPER)
+    top = margin
+    for number, block in enumerate(blocks):
+        if number:
+            y = top - apart // 2
+            line = (margin, y, picture.width - margin, y)
+            ImageDraw.Draw(picture).line(line, _EMPTY, max(1, sizes.border // 3))
+        picture.paste(block, (margin, top))
+        top += block.height + apart
+    picture.paste(legend, (margin, top))
+    return picture
+
+
+def _block(one: Ranking, sizes: _Sizes) -> Image.Image:
+    """One query and its lists."""
+    longest = max(len(listed.hits) for listed in one.lists)
+    left = sizes.query + 2 * sizes.gap
+    step = sizes.line + sizes.high + sizes.gap
+    height = max(len(one.lists) * step - sizes.gap, sizes.line + sizes.query * 3 // 4)
+    width = left + longest * (sizes.cell + sizes.gap) - sizes.gap
+    block = Image.new("RGB", (width, height), PAPER)
+    room = height - sizes.line
+    photo = _query(one.picture, one.box, (sizes.query, min(room, sizes.query)), sizes)
+    write(block, (0, 0), short(one.query, sizes.query, sizes.text), sizes.text)
+    block.paste(photo, (0, sizes.line))
+    for number, listed in enumerate(one.lists):
+        _list(block, listed, (left, number * step), sizes)
+    return block
+
+
+def _list(block: Image.Image, listed: Listed, at: tuple[int, int], sizes: _Sizes) -> None:
+    x, y = at
+    room = block.width - x
+    score = f"AP {100 * listed.average_precision:.1f}"
+    beside = wide(score, sizes.text) + 2 * sizes.gap
+    name = short(listed.model, room - beside, sizes.text)
+    write(block, at, name, sizes.text)
+    write(block, (x + wide(name, sizes.text) + sizes.gap, y), score, sizes.text, SOFT)
+    for place, hit in enumerate(listed.hits):
+        photo = _hit(hit, sizes)
+        corner = x + place * (sizes.cell + sizes.gap) + (sizes.cell - photo.width) // 2
+        block.paste(photo, (corner, y + sizes.line + (sizes.high - photo.height) // 2))
+
+
+def _hit(hit: RankedPhoto, sizes: _Sizes) -> Image.Image:
+    """A listed photo in its border, with its mark in a corner."""
+    border, colour = sizes.border, RIGHT if hit.right else WRONG
+    inside = (sizes.cell - 2 * border, sizes.high - 2 * border)
+    photo = _placeholder(hit.name, inside, sizes) if hit.picture is None else None
+    if photo is None:
+        assert hit.picture is not None
+        photo = _fitted(hit.picture, inside)[0]
+    framed = Image.new("RGB", (photo.width + 2 * border, photo.height + 2 * border), colour)
+    framed.paste(photo, (border, border))
+    framed.paste(_mark(hit.right, sizes), (0, 0))
+    return framed
+
+
+def _mark(right: bool, sizes: _Sizes) -> Image.Image:
+    """A white tick on green or a white cross on red, drawn large and reduced to smooth it."""
+    side, fine = sizes.cell // 8, 4
+    colour = RIGHT if right else WRONG
+    mark = Image.new("RGB", (side * fine, side * fine), colour)
+    points = [(0.24, 0.54), (0.42, 0.72), (0.76, 0.3)] if right else [(0.28, 0.28), (0.72, 0.72)]
+    pen = ImageDraw.Draw(mark)
+    wide = side * fine // 7
+    for stroke in [points] if right else [points, [(0.72, 0.28), (0.28, 0.72)]]:
+        pen.line([(x * mark.width, y * mark.width) for x, y in stroke], PAPER, wide, "curve")
+    return mark.resize((side, side), Image.Resampling.LANCZOS)
+
+
+def _query(picture: Picture, box: Box | None, room: tuple[int, int], sizes: _Sizes) -> Image.Image:
+    if picture is None:
+        return _placeholder("query", room, sizes)
+    photo, scale = _fitted(picture, room)
+    if box is None:
+        return photo
+    pen, wide = ImageDraw.Draw(photo), sizes.border
+    edges = [round(edge * scale) for edge in box]
+    x1, y1 = max(edges[0], 0), max(edges[1], 0)
+    x2, y2 = min(edges[2], photo.width) - 1, min(edges[3], photo.height) - 1
+    # A dark line around the yellow one keeps it visible on a bright sky.
+    pen.rectangle((x1, y1, max(x2, x1), max(y2, y1)), outline=INK, width=wide + 2)
+    if x2 - x1 > 2 and y2 - y1 > 2:
+        pen.rectangle((x1 + 1, y1 + 1, x2 - 1, y2 - 1), outline=_BOX, width=wide)
+    return photo
+
+
+def _fitted(picture: Picture, room: tuple[int, int]) -> tuple[Image.Image, float]:
+    """A photo as large as fits, and by how much it was scaled."""
+    assert picture is not None
+    loaded = load(picture, max(room) * 2)
+    scale = min(room[0] / loaded.width, room[1] / loaded.height)
+    size = max(1, round(loaded.width * scale)), max(1, round(loaded.height * scale))
+    return Image.fromarray(loaded.pixels).resize(size, Image.Resampling.LANCZOS), scale
+
+
+def _placeholder(name: str, room: tuple[int, int], sizes: _Sizes) -> Image.Image:
+    """Stands for a photo of which only the descriptor is known."""
+    empty = Image.new("RGB", room, _EMPTY)
+    text = short(name, room[0] - 2 * sizes.gap, sizes.text)
+    at = ((room[0] - wide(text, sizes.text)) // 2, (room[1] - sizes.text) // 2)
+    write(empty, at, text, sizes.text, SOFT)
+    return empty
+
+
+def _legend(protocol: str, sizes: _Sizes) -> Image.Image:
+    """One line that explains borders, marks and box."""
+    level = "" if protocol == "all" else f"{protocol.capitalize()} protocol. "
+    side = sizes.cell // 8
+    legend = Image.new("RGB", (sizes.cell * 6, max(side, sizes.line)), PAPER)
+    x, y = 0, (legend.height - sizes.text) // 2 - sizes.text // 8
+    for mark, text in ((True, "right"), (False, "wrong")):
+        legend.paste(_mark(mark, sizes), (x, (legend.height - side) // 2))
+        x += side + sizes.gap // 2
+        write(legend, (x, y), text, sizes.text, SOFT)
+        x += wide(text, sizes.text) + 2 * sizes.gap
+    text = f"{level}Best first; junk is left out."
+    write(legend, (x, y), text, sizes.text, SOFT)
+    return legend.crop((0, 0, x + wide(text, sizes.text), legend.height))

@@ -1,0 +1,234 @@
+"""The tuples of an epoch: queries, a positive for each, and negatives mined with the network."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+from torch import Tensor, nn
+
+from solar.datasets.training import TrainingSet
+from solar.errors import SolarError
+from solar.images import Photos, read_image
+from solar.nn.whitening import learned_whitening, pca_whitening
+from solar.training.distributed import collect, part, share
+from solar.training.hard_negatives import Draw, draw_epoch, mine
+from solar.training.loader import Loader, Pixels
+from solar.training.retrieval_recipe import RetrievalRecipe
+from solar.training.trainable import TrainableNet
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Tuples, and what they say about the network.
+
+    Attributes:
+        tuples: (q, s) photos: query, positive, negatives.
+        figures: Mean distance of the negatives, and mean similarity within the pool.
+    """
+
+    tuples: Tensor
+    figures: dict[str, float]
+
+
+def draw(data: TrainingSet, recipe: RetrievalRecipe, epoch: int) -> tuple[Draw, torch.Generator]:
+    """Draw an epoch's queries, positives and pool; the generator goes on from there.
+
+    As published, everything random in an epoch follows from the epoch's number.
+    """
+    generator = torch.Generator().manual_seed(recipe.seed + epoch)
+    drawn = draw_epoch(
+        data.queries,
+        data.positives,
+        len(data),
+        query_count=recipe.mining.queries,
+        pool_size=recipe.mining.pool,
+        generator=generator,
+    )
+    return drawn, generator
+
+
+def mine_epoch(
+    data: TrainingSet, reader: Loader, trainee: TrainableNet, recipe: RetrievalRecipe, epoch: int
+) -> Epoch:
+    """Make the tuples of an epoch, the same in every process.
+
+    The network must be in evaluation mode. Every process describes a part of the photos.
+
+    Raises:
+        SolarError: The pool holds too few landmarks, or descriptors are no numbers.
+    """
+    settings = recipe.mining
+    drawn, generator = draw(data, recipe, epoch)
+    landmarks = torch.from_numpy(data.landmarks)
+    if settings.style == "random" and not settings.floor:
+        chosen = mine(
+            torch.zeros(len(drawn.queries), 1),
+            landmarks[drawn.queries],
+            torch.zeros(len(drawn.pool), 1),
+            landmarks[drawn.pool],
+            negatives=settings.negatives,
+            style="random",
+            generator=generator,
+        )
+        return Epoch(drawn.tuples(chosen), {})
+    queries, _ = describe(drawn.queries, reader, trainee, recipe, epoch)
+    pool, readable = describe(drawn.pool, reader, trainee, recipe, epoch)
+    positives = None
+    if settings.style == "semi-hard":
+        positives, _ = describe(drawn.positives, reader, trainee, recipe, epoch)
+    drawn, pool = drawn._replace(pool=drawn.pool[readable.cpu()]), pool[readable]
+    chosen = mine(
+        queries,
+        landmarks[drawn.queries].to(queries.device),
+        pool,
+        landmarks[drawn.pool].to(queries.device),
+        negatives=settings.negatives,
+        style=settings.style,
+        positives=positives,
+        floor=settings.floor,
+        generator=generator,
+    )
+    # All ranks have the same rows, but not all GPUs need multiply them alike.
+    chosen = share(chosen)
+    distance = (queries[:, None] - pool[chosen]).norm(dim=2).mean()
+    return Epoch(
+        drawn.tuples(chosen),
+        {"negative_distance": float(distance), "pool_similarity": float(similarity(pool))},
+    )
+
+
+def similarity(rows: Tensor) -> Tensor:
+    """Mean cosine of two different rows of unit length: near 1 when descriptors have collapsed."""
+    n = len(rows)
+    return (rows.sum(0).square().sum() - n) / max(1, n * (n - 1))
+
+
+@torch.no_grad()
+def describe(
+    numbers: Tensor, reader: Loader, trainee: TrainableNet, recipe: RetrievalRecipe, epoch: int
+) -> tuple[Tensor, Tensor]:
+    """Describe photos as mining does: random squares, one scale; shared among all processes.
+
+    Returns:
+        (n, dim) descriptors, zero for photos that cannot be read, and (n,) whether they can.
+    """
+    mine = numbers[part(len(numbers))].tolist()
+    squares = reader.squares(mine, recipe.mining_size, (epoch,))
+    net = trainee.net
+    dim = net.dim if net.whiten is not None else net.backbone.channels
+    rows = torch.zeros(len(mine), dim, device=net.device)
+    readable = torch.zeros(len(mine), dtype=torch.bool, device=net.device)
+    for places, pixels in _batched(squares, recipe.mining.batch):
+        where = torch.tensor(places, device=net.device)
+        rows[where] = trainee([torch.from_numpy(np.stack(pixels))]).float()
+        readable[where] = True
+    return collect(rows), collect(readable)
+
+
+def _batched(
+    squares: Iterator[Pixels | None], size: int
+) -> Iterator[tuple[list[int], list[Pixels]]]:
+    places: list[int] = []
+    pixels: list[Pixels] = []
+    for place, square in enumerate(squares):
+        if square is not None:
+            places.append(place)
+            pixels.append(square)
+        if len(pixels) == size:
+            yield places, pixels
+            places, pixels = [], []
+    if pixels:
+        yield places, pixels
+
+
+def learn_whitening(
+    data: TrainingSet, reader: Loader, trainee: TrainableNet, recipe: RetrievalRecipe
+) -> None:
+    """Start the whitening layer from the photos of the first epoch.
+
+    "learn" makes pairs alike, as older networks do it; with fewer pairs than a few times the
+    descriptor's length that learns them by heart, and "pca" is better.
+    """
+    net = trainee.net
+    drawn, _ = draw(data, recipe, 0)
+    layer, net.whiten = net.whiten, None
+    assert layer is not None
+    try:
+        both = [describe(rows, reader, trainee, recipe, 0)[0] for rows in drawn[:2]]
+    finally:
+        net.whiten = layer
+    n = len(both[0])
+    pairs = torch.arange(n)
+    rows = torch.cat(both).cpu()
+    by_pairs = recipe.network.whitening_from == "learn"
+    found = learned_whitening(rows, pairs, pairs + n) if by_pairs else pca_whitening(rows)
+    learnt = found.linear(net.dim)
+    with torch.no_grad():
+        layer.weight.copy_(share(learnt.weight.to(layer.weight)))
+        layer.bias.copy_(share(learnt.bias.to(layer.bias)))
+
+
+@torch.no_grad()
+def settle_batch_norms(
+    data: TrainingSet, reader: Loader, trainee: TrainableNet, recipe: RetrievalRecipe
+) -> None:
+    """Give batch norms that follow their batches the statistics of the first epoch's queries.
+
+    A trunk that starts at random has none, and mining, validation and a whitening layer computed
+    from photos would see another network than the one that learns. Every process does the same.
+    """
+    norms = [m for m in trainee.modules() if isinstance(m, nn.BatchNorm2d) and m.training]
+    kept = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # torch's way to ask for a plain mean over all batches
+    numbers = draw(data, recipe, 0)[0].queries.tolist()
+    squares = reader.squares(numbers, recipe.mining_size, (0,))
+    for n, (_, pixels) in enumerate(_batched(squares, recipe.mining.batch)):
+        if n == 0 or len(pixels) == recipe.mining.batch:
+            trainee([torch.from_numpy(np.stack(pixels))])
+    for norm, momentum in zip(norms, kept, strict=True):
+        norm.momentum = momentum
+
+
+def contact_sheet(
+    photos: Photos, tuples: Tensor, *, most: int = 8, cell: int = 96
+) -> NDArray[np.uint8]:
+    """Draw tuples one below the other: query, positive (framed green), negatives (red).
+
+    Args:
+        photos: Where the numbers in the tuples point to.
+        tuples: (q, s) photos.
+        most: Tuples to draw.
+        cell: Side of a photo.
+
+    Returns:
+        (h, w, 3) bytes.
+    """
+    rows: Sequence[Sequence[int]] = tuples[:most].tolist()
+    gap = max(2, cell // 24)
+    high, wide = len(rows) * (cell + gap) + gap, len(rows[0]) * (cell + gap) + gap
+    sheet = Image.new("RGB", (wide, high), (255, 255, 255))
+    pen = ImageDraw.Draw(sheet)
+    for y, row in enumerate(rows):
+        for x, number in enumerate(row):
+            place = gap + x * (cell + gap), gap + y * (cell + gap)
+            colour = ((32, 32, 36), (0, 148, 108), (208, 68, 0))[min(x, 2)]
+            frame: Any = (place[0] - gap, place[1] - gap, place[0] + cell, place[1] + cell)
+            pen.rectangle(frame, fill=colour)
+            sheet.paste(_thumbnail(photos, number, cell - gap), place)
+    return np.asarray(sheet)
+
+
+def _thumbnail(photos: Photos, number: int, side: int) -> Image.Image:
+    try:
+        image = read_image(photos.read(number))
+    except SolarError:  # a picture for people needs no complaint
+        return Image.new("RGB", (side, side), (226, 226, 230))
+    short = min(image.size)
+    left, top = (image.width - short) // 2, (image.height - short) // 2
+    return image.crop((left, top, left + short, top + short)).resize((side, side))

@@ -1,0 +1,249 @@
+"""The network of a retrieval run: its first weights, and which of them learn."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from solar.errors import SolarError
+from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
+from solar.models.checkpoint import load_whitening
+from solar.models.retrieval_net import REDUCTIONS, attention_at
+from solar.nn import GeM, ResNet, SecondOrderAttention
+from solar.training.retrieval_recipe import Network, Optimiser
+
+COMPUTED = "computed from training photos"
+"""How the origin of a whitening begins that is still to be computed."""
+
+
+def build_network(settings: Network) -> tuple[RetrievalNet, dict[str, str]]:
+    """Build a network and give it its first weights.
+
+    The published run takes the trunk of one network, the whitening layer of another, a fresh
+    exponent, and attention that starts as the identity.
+
+    Returns:
+        The network on the CPU, and for trunk, attention, pooling and whitening where each is from.
+
+    Raises:
+        SolarError: A file is missing or does not fit.
+    """
+    if settings.start is not None:
+        return _gone_on_with(settings.start, settings.attention)
+    net = RetrievalNet(
+        RetrievalConfig(
+            settings.backbone,
+            attention=attention_at(settings.attention, REDUCTIONS),
+            pooling=settings.pooling,
+            whitening=settings.whitening,
+            dim=settings.dim,
+        )
+    )
+    origin = dict.fromkeys(("trunk", "pooling", "whitening"), "random")
+    origin["attention"] = "identity" if settings.attention else "none"
+    features = (
+        None if settings.features is None else retrieval_model(settings.features, device="cpu")
+    )
+    if features is not None:
+        attention = take_trunk(net, features, str(settings.features))
+        origin |= {"trunk": str(settings.features), "attention": attention}
+    origin["pooling"] = _start_pooling(net, settings, features)
+    origin["whitening"] = _start_whitening(net, settings, features)
+    return net, origin
+
+
+def _gone_on_with(start: str, attention: str) -> tuple[RetrievalNet, dict[str, str]]:
+    found = retrieval_model(start, device="cpu")
+    wanted = attention_at(attention, REDUCTIONS)
+    config = replace(found.config, attention={**wanted, **found.config.attention})
+    net = RetrievalNet(config)
+    missing = net.load_state_dict(found.state_dict(), strict=False).missing_keys
+    added = sorted({name.split(".")[1] for name in missing})
+    origin = dict.fromkeys(("trunk", "pooling", "whitening", "attention"), start)
+    if added:
+        origin["attention"] = f"identity in {', '.join(added)}"
+    return net, origin
+
+
+def take_trunk(net: RetrievalNet, features: RetrievalNet, name: str) -> str:
+    """Copy a trunk, with the attention that both have.
+
+    Args:
+        net: What gets it.
+        features: What has it.
+        name: Of the latter, for complaints.
+
+    Returns:
+        Where attention is from.
+
+    Raises:
+        SolarError: The trunks are of different kinds.
+    """
+    own = net.backbone.state_dict()
+    shared = {key: value for key, value in features.backbone.state_dict().items() if key in own}
+    lacking = [key for key in own if key not in shared and not key.startswith("soa")]
+    wrong = [key for key, value in shared.items() if value.shape != own[key].shape]
+    if lacking or wrong:
+        raise SolarError(
+            f"{name} has another trunk ({features.config.backbone}) than {net.config.backbone}."
+        )
+    net.backbone.load_state_dict(shared, strict=False)
+    if not net.config.attention:
+        return "none"
+    fresh = [layer for layer in net.config.attention if f"soa{layer}.output.weight" not in shared]
+    return f"identity in {', '.join(f'soa{layer}' for layer in fresh)}" if fresh else name
+
+
+def _start_pooling(net: RetrievalNet, settings: Network, features: RetrievalNet | None) -> str:
+    if not isinstance(net.pool, GeM):
+        return "has no weights"
+    if settings.p is not None:
+        nn.init.constant_(net.pool.p, settings.p)
+        return f"p = {settings.p:g}"
+    if features is None or not isinstance(features.pool, GeM):
+        raise SolarError("network.p is null, but network.features has no exponent to take.")
+    net.pool.load_state_dict(features.pool.state_dict())
+    return str(settings.features)
+
+
+def _start_whitening(net: RetrievalNet, settings: Network, features: RetrievalNet | None) -> str:
+    source = settings.whitening_from
+    if net.whiten is None:
+        return "none"
+    if source is None:
+        return "random"
+    if source in ("learn", "pca"):
+        return f"{COMPUTED} ({source})"
+    if source == "features":
+        layer = None if features is None else features.whiten
+        source = str(settings.features)
+    else:
+        layer = _whitening(source)
+    if layer is None:
+        raise SolarError(f"network.whitening_from: {source} has no whitening layer.")
+    if layer.weight.shape != net.whiten.weight.shape:
+        raise SolarError(
+            f"The whitening of {source} is {tuple(layer.weight.shape)}, "
+            f"but {tuple(net.whiten.weight.shape)} is needed."
+        )
+    net.whiten.load_state_dict(layer.state_dict())
+    return source
+
+
+def _whitening(source: str) -> nn.Linear | None:
+    try:
+        return load_whitening(source)
+    except SolarError as no_layer:
+        try:
+            return retrieval_model(source, device="cpu").whiten
+        except SolarError:
+            raise no_layer from None
+
+
+# What learns.
+
+
+def stages(trunk: nn.Module) -> list[tuple[str, nn.Module]]:
+    """The parts of a trunk in the order in which a photo meets them."""
+    if not isinstance(trunk, ResNet):
+        return [("trunk", trunk)]
+    stem = nn.Sequential(trunk.conv1, trunk.bn1, trunk.relu, trunk.maxpool)
+    names = [name for n in (1, 2, 3, 4) for name in (f"layer{n}", f"soa{n + 1}")]
+    found = [(name, trunk._modules[name]) for name in names if name in trunk._modules]
+    return [("stem", stem), *((name, module) for name, module in found if module is not None)]
+
+
+def parameter_groups(net: RetrievalNet, settings: Optimiser) -> list[dict[str, Any]]:
+    """Freeze all that does not learn, and group the rest with its rates.
+
+    The published groups are soa4, soa5, pool (a hundred times the rate, no decay) and whiten.
+
+    Returns:
+        For a torch optimiser; each group also has a `name`.
+
+    Raises:
+        SolarError: `trunk` names a stage that is not there, or nothing learns.
+    """
+    net.requires_grad_(False)
+    parts = dict(stages(net.backbone))
+    trunk = dict(settings.trunk)
+    if "all" in trunk:
+        factor = trunk.pop("all")
+        plain = [name for name in parts if not name.startswith("soa")]
+        trunk = {**dict.fromkeys(plain, factor), **trunk}
+    unknown = [name for name in trunk if name not in parts or name.startswith("soa")]
+    if unknown:
+        there = ", ".join(name for name in parts if not name.startswith("soa"))
+        raise SolarError(f"optimiser.trunk: there is no {unknown[0]!r}; there are all, {there}.")
+    wanted: list[tuple[str, nn.Module | None, float, float]] = [
+        (
+            name,
+            part,
+            settings.attention if name.startswith("soa") else trunk.get(name, 0.0),
+            settings.decay,
+        )
+        for name, part in parts.items()
+    ]
+    wanted.append(("local_whiten", net.local_whiten, settings.whitening, settings.decay))
+    wanted.append(("pool", net.pool, settings.pooling, 0.0))
+    wanted.append(("whiten", net.whiten, settings.whitening, settings.decay))
+    groups = []
+    for name, part, factor, decay in wanted:
+        parameters = [] if part is None or factor == 0 else list(part.parameters())
+        if parameters:
+            for parameter in parameters:
+                parameter.requires_grad_(True)
+            rate = settings.rate * factor
+            groups.append({"name": name, "params": parameters, "lr": rate, "weight_decay": decay})
+    if not groups:
+        raise SolarError("Nothing learns: no part of the network has a factor above zero.")
+    return groups
+
+
+def make_optimiser(net: RetrievalNet, settings: Optimiser) -> torch.optim.Optimizer:
+    """An optimiser over `parameter_groups`."""
+    groups = parameter_groups(net, settings)
+    if settings.kind == "sgd":
+        return torch.optim.SGD(groups, lr=settings.rate, momentum=0.9)
+    kind = torch.optim.Adam if settings.kind == "adam" else torch.optim.AdamW
+    return kind(groups, lr=settings.rate)
+
+
+def set_training(net: RetrievalNet, settings: Optimiser) -> None:
+    """Switch to training mode, except for frozen parts, and batch norms that are to be."""
+    net.train()
+    for _, part in stages(net.backbone):
+        part.train(learns(part))
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d) and settings.batch_norm == "frozen":
+            module.eval()
+
+
+def folded_weights(head: nn.Sequential) -> tuple[Tensor, Tensor]:
+    """Weight (out, in) and bias of a 1×1 convolution and its frozen batch norm, with gradients."""
+    conv, norm = head[0], head[1]
+    assert isinstance(conv, nn.Conv2d)
+    assert isinstance(norm, nn.BatchNorm2d)
+    assert conv.bias is not None
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    factor = norm.weight * (norm.running_var + norm.eps).rsqrt()
+    bias = (conv.bias - norm.running_mean) * factor + norm.bias
+    return conv.weight.flatten(1) * factor[:, None], bias
+
+
+def learns(module: nn.Module) -> bool:
+    """Whether anything in a module has a gradient."""
+    return any(parameter.requires_grad for parameter in module.parameters())
+
+
+def frozen_stages(net: RetrievalNet) -> list[str]:
+    """Names of the trunk's own stages in which nothing learns."""
+    plain = [(name, part) for name, part in stages(net.backbone) if not name.startswith("soa")]
+    return [name for name, part in plain if not learns(part)]
+
+
+def has_frozen_norms(block: SecondOrderAttention) -> bool:
+    """Whether a block's batch norms are in evaluation mode."""
+    return not any(m.training for m in block.modules() if isinstance(m, nn.BatchNorm2d))

@@ -1,0 +1,303 @@
+"""A run's folder: its recipe, where it ran, its figures and its checkpoints.
+
+```
+recipe.yaml         every setting, those left at their default too
+environment.json    a list: Python, torch and devices of each start
+metrics.jsonl       a line for each call of `log`
+checkpoints/        step-00000250.pt and so on, the last few; best.pt
+pictures/           what `image` was given
+curves.png          the figures as curves, where matplotlib is installed
+tensorboard/        the same figures, where TensorBoard is installed
+```
+"""
+
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from solar import __version__
+from solar.errors import SolarError
+from solar.files import replacing, sync_folder
+from solar.training.distributed import started_processes
+from solar.training.recipe import differences, read_settings, to_dict, write_recipe
+
+State = dict[str, Any]
+_CHECKPOINT = re.compile(r"step-(\d{8})\.pt")
+
+
+class Run:
+    """Where a training run writes; made by `Run.open`.
+
+    Attributes:
+        folder: The run's folder.
+        step: Steps taken when the newest checkpoint was written; 0 for a new run.
+    """
+
+    def __init__(self, folder: Path, *, keep: int, writes: bool) -> None:
+        self.folder, self.keep, self.writes = folder, keep, writes
+        self.step = 0
+        self._metrics_bytes = 0  # what the newest checkpoint knows of
+        self._state: State | None = None
+        self._tensorboard: Any = None
+        self._metrics: Any = None
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | Path,
+        recipe: Any,
+        *,
+        resume: bool,
+        keep: int = 2,
+        writes: bool = True,
+        may_change: Collection[str] = (),
+    ) -> "Run":
+        """Start a run, or go on with one from its newest checkpoint.
+
+        Going on cuts `metrics.jsonl` back to what it held when that checkpoint was written, so
+        that no line is doubled. `resume` on an empty folder starts a run: the same command can be
+        repeated until it is done.
+
+        Args:
+            folder: DescriptorSpec if it does not exist.
+            recipe: A tree of dataclasses, saved as `recipe.yaml`.
+            resume: Go on instead of refusing a folder that holds a run.
+            keep: Checkpoints to keep, beside the best.
+            writes: False for all but one process of a distributed run: nothing is written then.
+            may_change: Dotted settings in which a resumed recipe may differ.
+
+        Raises:
+            SolarError: The folder holds a run and `resume` is off, or the recipe has changed.
+        """
+        run = cls(Path(folder), keep=keep, writes=writes)
+        if resume:
+            run._check_recipe(recipe, may_change)
+            run._read_latest()
+        elif writes and run._holds_a_run():
+            raise SolarError(
+                f"{folder} already holds a run: add --resume to go on with it, "
+                "or name another folder."
+            )
+        if writes:
+            run._start(recipe)
+        return run
+
+    def log(self, step: int, **values: float | int | str | bool | None) -> None:
+        """Add a line to `metrics.jsonl`, and its numbers to TensorBoard.
+
+        Args:
+            step: Steps taken so far.
+            values: Numbers or short texts. A number that is not finite is written as null.
+        """
+        if not self.writes:
+            return
+        line = {"step": step, **{name: _json_ready(value) for name, value in values.items()}}
+        self._metrics.write((json.dumps(line) + "\n").encode())
+        self._metrics.flush()
+        if self._tensorboard is not None:
+            for name, value in values.items():
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    self._tensorboard.add_scalar(name, value, step)
+
+    def image(self, step: int, name: str, pixels: "np.ndarray[Any, np.dtype[np.uint8]]") -> None:
+        """Keep a picture as `pictures/NAME.png` (the newest of its name) and for TensorBoard.
+
+        Args:
+            step: Steps taken so far.
+            name: A word; a picture of the same name is replaced.
+            pixels: (h, w, 3) bytes.
+        """
+        if not self.writes:
+            return
+        from PIL import Image
+
+        (self.folder / "pictures").mkdir(exist_ok=True)
+        with replacing(self.folder / "pictures" / f"{name}.png") as temporary:
+            Image.fromarray(pixels).save(temporary, format="PNG")
+        if self._tensorboard is not None:
+            self._tensorboard.add_image(name, pixels, step, dataformats="HWC")
+
+    def save(self, step: int, state: State, *, best: bool = False) -> None:
+        """Write a checkpoint, all or nothing, and drop those that are too old.
+
+        Args:
+            step: Steps taken so far.
+            state: Tensors, numbers, texts, and lists, tuples and dicts of them.
+            best: Keep a copy as `best.pt`.
+        """
+        if not self.writes:
+            return
+        os.fsync(self._metrics.fileno())  # its length goes into the checkpoint
+        checkpoints = self.folder / "checkpoints"
+        content = {
+            "format": 1,
+            "step": step,
+            "metrics_bytes": self._metrics.tell(),
+            "state": state,
+        }
+        path = checkpoints / f"step-{step:08d}.pt"
+        with replacing(path) as temporary:
+            torch.save(content, temporary)
+        if best:
+            with replacing(checkpoints / "best.pt") as temporary:
+                shutil.copyfile(path, temporary)
+        sync_folder(checkpoints)
+        self.step = step
+        for old in self._checkpoints()[: -self.keep]:
+            old.unlink(missing_ok=True)
+
+    def latest(self) -> State | None:
+        """The state that the run was opened with, or None where it starts."""
+        return self._state
+
+    def best(self) -> State | None:
+        """The state last saved as the best, or None."""
+        path = self.folder / "checkpoints" / "best.pt"
+        return _read_checkpoint(path)["state"] if path.exists() else None
+
+    def close(self) -> None:
+        """Write out what is still held back, and draw the learning curves."""
+        if self._metrics is not None:
+            self._metrics.close()
+            self._draw_curves()
+        if self._tensorboard is not None:
+            self._tensorboard.close()
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _draw_curves(self) -> None:
+        from solar.show.learning import plot_run
+
+        # A run that could not begin has nothing to draw, and no run is lost for a picture.
+        with suppress(SolarError, OSError):
+            plot_run(self.folder)
+
+    def _checkpoints(self) -> list[Path]:
+        found = (self.folder / "checkpoints").glob("step-*.pt")
+        return sorted(path for path in found if _CHECKPOINT.fullmatch(path.name))
+
+    def _holds_a_run(self) -> bool:
+        metrics = self.folder / "metrics.jsonl"
+        return bool(self._checkpoints()) or (metrics.exists() and metrics.stat().st_size > 0)
+
+    def _check_recipe(self, recipe: Any, may_change: Collection[str]) -> None:
+        path = self.folder / "recipe.yaml"
+        if not (path.exists() and self._checkpoints()):
+            return
+        changed = [
+            key
+            for key in differences(read_settings(path), _through_yaml(recipe))
+            if key not in may_change
+        ]
+        if changed:
+            raise SolarError(
+                f"The run in {self.folder} was started with another {changed[0]}: "
+                "go on with the same recipe and overrides, or start a new run."
+            )
+
+    def _read_latest(self) -> None:
+        if checkpoints := self._checkpoints():
+            content = _read_checkpoint(checkpoints[-1])
+            self.step, self._state = content["step"], content["state"]
+            self._metrics_bytes = content["metrics_bytes"]
+
+    def _start(self, recipe: Any) -> None:
+        try:
+            (self.folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SolarError(f"{self.folder} cannot be made: {error.strerror}.") from error
+        write_recipe(recipe, self.folder / "recipe.yaml")
+        self._add_environment()
+        self._metrics = (self.folder / "metrics.jsonl").open("ab")
+        self._metrics.truncate(self._metrics_bytes)
+        self._metrics.seek(0, os.SEEK_END)
+        self._tensorboard = _tensorboard(self.folder / "tensorboard", self.step)
+
+    def _add_environment(self) -> None:
+        path = self.folder / "environment.json"
+        starts = json.loads(path.read_text()) if path.exists() and self._state else []
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps([*starts, environment()], indent=2) + "\n")
+
+
+def environment() -> dict[str, Any]:
+    """What a run ran on."""
+    cuda = torch.cuda.is_available()
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "solar": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "system": platform.platform(),
+        "threads": torch.get_num_threads(),
+        "devices": [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
+        if cuda
+        else ["cpu"],
+        "cuda": torch.version.cuda if cuda else None,
+        "processes": started_processes(),
+        "command": sys.argv[1:],
+    }
+
+
+def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
+    """Every line of a run's `metrics.jsonl`; a last line that was cut short is left out.
+
+    Raises:
+        SolarError: The folder holds no run.
+    """
+    path = Path(folder) / "metrics.jsonl"
+    if not path.exists():
+        raise SolarError(f"{folder} holds no run: there is no metrics.jsonl.")
+    lines = path.read_text().split("\n")[:-1]
+    return [json.loads(line) for line in lines]
+
+
+def _through_yaml(recipe: Any) -> Mapping[str, Any]:
+    """A recipe's settings as they come back from a file: tuples are lists, and so on."""
+    import yaml
+
+    settings: Mapping[str, Any] = yaml.safe_load(yaml.safe_dump(to_dict(recipe)))
+    return settings
+
+
+def _read_checkpoint(path: Path) -> dict[str, Any]:
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged file can make the reader fail in any way at all
+        raise SolarError(
+            f"{path} is damaged or no checkpoint of a run: delete it to go on from the one before."
+        ) from error
+    if not isinstance(content, dict) or content.get("format") != 1:
+        raise SolarError(f"{path} is no checkpoint that this solar can read.")
+    return content
+
+
+def _json_ready(value: Any) -> Any:
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    return value
+
+
+def _tensorboard(folder: Path, step: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder), purge_step=step + 1 if step else None)

@@ -1,0 +1,198 @@
+"""Teachers: networks that are imitated, whatever they were written with.
+
+A TorchScript or `torch.export` file is a program: torch runs what is written in it. Take teachers,
+like any other program, only from where you would install software from.
+"""
+
+import warnings
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from solar.errors import SolarError
+from solar.models import RetrievalNet, retrieval_model
+from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD
+from solar.nn import GeM, l2_normalize
+
+
+class Teacher(nn.Module):
+    """A frozen network: photos in, a feature map and a descriptor out.
+
+    Args:
+        trunk: Normalised images (b, 3, h, w) to a feature map (b, channels, h', w').
+        head: A feature map to descriptors (b, dim).
+        mean: Subtracted from pixels in 0..1.
+        std: Divides them.
+    """
+
+    def __init__(
+        self, trunk: nn.Module, head: nn.Module, mean: Sequence[float], std: Sequence[float]
+    ) -> None:
+        super().__init__()
+        self.trunk, self.head = trunk, head
+        self.mean: Tensor
+        self.std: Tensor
+        self.register_buffer("mean", torch.tensor(mean).view(3, 1, 1))
+        self.register_buffer("std", torch.tensor(std).view(3, 1, 1))
+        for parameter in self.parameters():
+            parameter.requires_grad_(False)
+        self.channels = self.dim = 0
+
+    def train(self, mode: bool = True) -> "Teacher":
+        """Do nothing: a teacher never learns, and an exported program has no modes."""
+        return self
+
+    @torch.no_grad()
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Look at photos.
+
+        Shape:
+            (b, 3, h, w) in 0..1 to (b, channels, h', w') and (b, dim), unit rows.
+        """
+        features = self.look(images)
+        return features, self.head(features.float())
+
+    @torch.no_grad()
+    def look(self, images: Tensor) -> Tensor:
+        """The feature map alone."""
+        # Without this, TorchScript spends seconds on optimising for each new size of image.
+        with torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
+            features: Tensor = self.trunk((images - self.mean) / self.std)
+        return features
+
+
+class _Pool(nn.Module):
+    """GeM and unit norm: the descriptor of a network that has none of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gem = GeM(p=3.0)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return l2_normalize(self.gem(features))
+
+
+class _Head(nn.Module):
+    """Pooling and whitening of a retrieval network."""
+
+    def __init__(self, network: RetrievalNet) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.network.head(features)
+
+
+def load_teacher(
+    source: str | Path,
+    *,
+    device: str | torch.device = "cpu",
+    sizes: Sequence[int] = (224,),
+    mean: Sequence[float] = IMAGENET_MEAN,
+    std: Sequence[float] = IMAGENET_STD,
+) -> Teacher:
+    """Load a teacher and try it out.
+
+    Args:
+        source: What `solar.load` takes for a retrieval network (its trunk gives the map and its
+            head the descriptor); or a TorchScript file or a `torch.export` file ending in .pt2,
+            which takes normalised images and gives a feature map (pooled by GeM with p = 3). Such
+            a file is a program, and trusted like one.
+        device: Where to.
+        sizes: Sides of the squares that it will be shown.
+        mean: How a program wants its images normalised; a retrieval network knows itself.
+        std: The same.
+
+    Raises:
+        SolarError: There is no such file or name, it is no network, or it does not give a feature
+            map for images of these sizes.
+    """
+    path = Path(source)
+    if path.suffix == ".pt2" or _is_torchscript(path):
+        program = _read_program(path, torch.device(device))
+        teacher = Teacher(program, _Pool(), mean, std)
+    else:
+        network = retrieval_model(source, device=device)
+        trunk = network.backbone
+        teacher = Teacher(trunk, _Head(network), network.config.mean, network.config.std)
+    teacher.to(device)
+    for size in sizes:
+        features = _tried(teacher, source, size, torch.device(device))
+        teacher.channels, teacher.dim = features.shape[1], teacher.head(features).shape[1]
+    return teacher
+
+
+def _is_torchscript(path: Path) -> bool:
+    if not (path.is_file() and zipfile.is_zipfile(path)):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any("/code/" in name for name in archive.namelist())
+
+
+def _read_program(path: Path, device: torch.device) -> nn.Module:
+    program: Any
+    try:
+        if path.suffix == ".pt2":
+            program = torch.export.load(path).module()
+        else:
+            with warnings.catch_warnings():  # that there are newer formats
+                warnings.simplefilter("ignore", DeprecationWarning)
+                program = torch.jit.load(path, map_location=device).eval()  # type: ignore[no-untyped-call]
+    except Exception as error:  # a damaged file can make the reader fail in any way at all
+        reason = str(error).strip().split("\n")[0]
+        raise SolarError(f"{path} is no program that torch can read ({reason}).") from error
+    assert isinstance(program, nn.Module)
+    return program
+
+
+def _tried(teacher: Teacher, source: str | Path, size: int, device: torch.device) -> Tensor:
+    try:
+        features = teacher.look(torch.rand(2, 3, size, size, device=device))
+    except Exception as error:  # whatever a program finds to complain about
+        reason = str(error).strip().split("\n")[0]
+        raise SolarError(
+            f"The teacher {source} does not take two images of {size} × {size} ({reason}): "
+            "export it with batch, height and width left open, or train at its size."
+        ) from error
+    if features.dim() != 4 or len(features) != 2:
+        raise SolarError(
+            f"The teacher {source} gives {tuple(features.shape)} for two images, "
+            "not a feature map (2, channels, height, width)."
+        )
+    return features
+
+
+class Projection(nn.Module):
+    """From what a student sees to what its teacher sees: needed in training only.
+
+    Args:
+        channels: Of the student's feature map.
+        teacher: Who is imitated.
+    """
+
+    def __init__(self, channels: int, teacher: Teacher) -> None:
+        super().__init__()
+        self.places = nn.Conv2d(channels, teacher.channels, 1)
+        self.pooled = nn.Linear(channels, teacher.dim)
+
+    def forward(
+        self, features: Tensor, descriptors: Tensor, grid: Sequence[int]
+    ) -> tuple[Tensor, Tensor]:
+        """Project a map and its pooled vectors.
+
+        Args:
+            features: (b, channels, h, w)
+            descriptors: (b, channels)
+            grid: Height and width of the teacher's map, to which the student's is resized.
+
+        Shape:
+            (b, teacher's channels, *grid) and (b, teacher's dim).
+        """
+        if list(features.shape[-2:]) != list(grid):
+            features = F.interpolate(features, list(grid), mode="bilinear", align_corners=False)
+        return self.places(features), self.pooled(descriptors)

@@ -1,0 +1,88 @@
+"""How well the network in training finds photos that it does not learn from."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from solar.datasets.folders import labelled_photos
+from solar.datasets.training import TrainingSet, read_training_set
+from solar.describe import extract
+from solar.errors import SolarError
+from solar.evaluation import evaluate_labels
+from solar.images import Photos
+from solar.models import RetrievalNet
+from solar.training.retrieval_recipe import Validation
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Photos to validate on.
+
+    Attributes:
+        photos: Each asks for the others of its label.
+        labels: What each shows.
+    """
+
+    photos: Photos
+    labels: list[str]
+
+
+def open_labelled(sources: Sequence[str | Path]) -> Labelled:
+    """Labelled photos, or what a .json or published .pkl holds out.
+
+    Raises:
+        SolarError: There is no such thing, or it says not what a photo shows.
+    """
+    if Path(sources[0]).suffix.lower() in (".json", ".pkl"):
+        return _labelled(read_training_set(sources, part="val"))
+    return Labelled(*labelled_photos(sources))
+
+
+def open_validation(
+    settings: Validation, data: TrainingSet, seed: int, held: TrainingSet | None = None
+) -> tuple[TrainingSet, Labelled | None]:
+    """Find what to validate on.
+
+    Args:
+        settings: Their source goes before `held`, and that before their fraction.
+        data: To train on; a fraction is taken from its landmarks.
+        seed: Decides which.
+        held: What the training data itself holds out.
+
+    Returns:
+        What is left to train on, and the photos to validate on, if any.
+    """
+    if settings.source is not None:
+        return data, open_labelled([settings.source])
+    if held is None and settings.fraction is not None:
+        data, held = data.split(settings.fraction, seed=seed)
+    return data, None if held is None else _labelled(held)
+
+
+def _labelled(held: TrainingSet) -> Labelled:
+    return Labelled(held.photos, [held.labels[n] for n in held.landmarks.tolist()])
+
+
+def validate(net: RetrievalNet, held: Labelled, settings: Validation) -> dict[str, float]:
+    """Measure mAP and recall@1 in percent, every photo asking for the others like it.
+
+    Raises:
+        SolarError: No photo can be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="solar-validate-") as folder:
+        store = extract(
+            held.photos,
+            Path(folder) / "store",
+            model=net,
+            size=settings.size,
+            scales=settings.scales,
+        )
+        if not len(store):
+            raise SolarError("No photo to validate on could be read.")
+        labels = dict(zip(held.photos.names, held.labels, strict=True))
+        found = evaluate_labels(store.vectors(), [labels[name] for name in store.names])
+    return {
+        "mAP": 100 * found.mean("AP", "all"),
+        "recall@1": 100 * found.mean("recall@1", "all"),
+    }

@@ -1,0 +1,77 @@
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from solar.describe import Store, extract
+from solar.describe.precision import FusedNet
+from solar.describe.shared_backbone import SharedBackbone, extract_together
+from solar.images import find_photos
+from solar.models import RetrievalNet
+
+
+@pytest.fixture(scope="module")
+def family(tiny: RetrievalNet) -> list[RetrievalNet]:
+    """Three networks that share all but the pooling."""
+    shared = {id(part): part for name, part in tiny.named_children() if name != "pool"}
+    family = [copy.deepcopy(tiny, dict(shared)) for _ in range(3)]
+    for net, p in zip(family, (1.0, 3.0, 6.0), strict=True):
+        net.pool.p.data.fill_(p)
+    return family
+
+
+def test_stores_made_together_equal_those_made_alone(
+    photos: Path, family: list[RetrievalNet], tmp_path: Path
+) -> None:
+    found = find_photos(photos)
+    boxes = {found.names[3]: (4.0, 4.0, 40.0, 30.0)}
+    places = [tmp_path / str(number) for number in range(3)]
+    counted = []
+    together = extract_together(
+        found, places, family, boxes=boxes, progress=lambda *n: counted.append(n)
+    )
+    assert np.sum(counted, axis=0).tolist() == [24, 3]
+    for number, net in enumerate(family):
+        alone = extract(found, tmp_path / f"alone{number}", model=net, boxes=boxes)
+        np.testing.assert_array_equal(together[number].vectors(), alone.vectors())
+        assert together[number].failures == alone.failures
+        names = [path.name for path in sorted(places[number].iterdir())]
+        assert names == [path.name for path in sorted(alone.path.iterdir())]
+
+
+def test_only_what_is_missing_is_described(
+    photos: Path, family: list[RetrievalNet], tmp_path: Path
+) -> None:
+    found = find_photos(photos)
+    places = [tmp_path / str(number) for number in range(3)]
+    extract(found, places[0], model=family[0])
+    before = (places[0] / "shard-00000.jsonl").stat().st_mtime_ns
+    extract_together(found, places, family)
+    assert (places[0] / "shard-00000.jsonl").stat().st_mtime_ns == before
+    counted: list[int] = []
+    extract_together(found, places, family, progress=lambda n, _: counted.append(n))
+    assert counted == []
+
+
+def test_a_descriptor_that_is_not_finite_becomes_zeros(
+    photos: Path, family: list[RetrievalNet], tmp_path: Path
+) -> None:
+    broken = copy.deepcopy(family[1])
+    broken.whiten.bias.data[0] = torch.nan
+    places = [tmp_path / "good", tmp_path / "broken"]
+    good, bad = extract_together(find_photos(photos), places, [family[0], broken])
+    assert not bad.vectors().any()
+    assert good.vectors().any(axis=1).all()
+    assert isinstance(good, Store)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_gives_the_same_side_by_side_eager_and_replayed(family: list[RetrievalNet]) -> None:
+    nets = [copy.deepcopy(net).cuda() for net in family]
+    pixels = torch.randint(0, 256, (2, 97, 131, 3), dtype=torch.uint8)
+    alone = torch.cat([FusedNet(net, scales=(1.0, 0.7))(pixels) for net in nets], dim=1)
+    together = SharedBackbone(nets, scales=(1.0, 0.7))
+    for _ in range(5):  # twice plainly, then recorded and replayed
+        torch.testing.assert_close(together(pixels), alone, rtol=0, atol=1e-5)

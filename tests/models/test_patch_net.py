@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+import torch
+from support.drawn import drawn_state, relative_error
+
+from solar.errors import SolarError
+from solar.models import PATCH_REDUCTIONS, PatchConfig, PatchNet, attention_at
+from solar.models.checkpoint import _from_state
+
+
+@pytest.mark.parametrize("layers", ["345", "4", ""])
+def test_equals_the_published_patch_network(golden: dict[str, np.ndarray], layers: str) -> None:
+    blank = PatchNet(PatchConfig(attention_at(layers, PATCH_REDUCTIONS)))
+    net = _from_state("drawn", drawn_state(blank, "local"), {}).eval()
+    with torch.inference_mode():
+        ours = net(torch.from_numpy(golden["patches"]))
+    assert relative_error(ours, golden[f"local_soa{layers}"]) < 2e-4
+
+
+def test_equals_the_published_sosnet(golden: dict[str, np.ndarray]) -> None:
+    net = _from_state("drawn", drawn_state(PatchNet(), "sosnet"), {}).eval()
+    with torch.inference_mode():
+        ours = net(torch.from_numpy(golden["patches"]))
+    assert relative_error(ours, golden["sosnet32"]) < 2e-4
+
+
+def test_describes_arrays_of_any_number_type_in_batches(golden: dict[str, np.ndarray]) -> None:
+    net = PatchNet(PatchConfig({3: 4})).eval()
+    patches = (golden["patches"][:, 0] - golden["patches"].min()).astype(np.uint8)
+    whole = net.describe(patches)
+    np.testing.assert_allclose(net.describe(patches, batch=4), whole, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(whole, axis=1), 1, atol=1e-6)
+    assert whole.dtype == np.float32
+
+
+def test_brightness_and_contrast_do_not_matter(golden: dict[str, np.ndarray]) -> None:
+    net, patches = PatchNet(), golden["patches"]
+    np.testing.assert_allclose(net.describe(patches), net.describe(patches * 3 + 40), atol=2e-4)
+
+
+def test_a_black_patch_gets_a_finite_unit_descriptor() -> None:
+    vector = PatchNet().describe(np.zeros((1, 32, 32)))
+    assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
+
+
+def test_patches_of_another_size_are_refused() -> None:
+    with pytest.raises(SolarError, match=r"\(n, 32, 32\)"):
+        PatchNet().describe(np.zeros((2, 65, 65)))
+
+
+def test_attention_after_a_layer_that_has_no_place_for_it_is_refused() -> None:
+    with pytest.raises(SolarError, match="layers 3 to 6"):
+        PatchConfig(attention={7: 2})
+
+
+def test_gradients_reach_every_parameter() -> None:
+    net = PatchNet(PatchConfig({3: 4, 4: 4, 5: 2, 6: 2})).train()
+    for number in (3, 4, 5, 6):
+        torch.nn.init.normal_(net.trunk.get_submodule(f"soa{number}").output.weight, std=0.1)
+    net(torch.rand(8, 1, 32, 32)).mul(torch.rand(8, 128)).sum().backward()
+    silent = {n for n, p in net.named_parameters() if p.grad is None or not p.grad.abs().sum()}
+    # A bias in front of a batch norm with batch statistics has no effect, so no gradient.
+    assert all(name.endswith(("query.0.bias", "key.0.bias")) for name in silent)

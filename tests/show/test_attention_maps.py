@@ -1,0 +1,196 @@
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from support.drawn import drawn_retrieval
+from torch import nn
+
+import solar
+from solar.datasets import toy
+from solar.errors import SolarError
+from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet
+from solar.show.attention_source import AttentionSource, LayerAttention
+
+SPOT = (320, 128)  # upper left corner, in pixels of the photo
+
+
+@pytest.fixture(scope="module")
+def network() -> RetrievalNet:
+    return drawn_retrieval(RetrievalConfig("resnet18", attention={4: 4, 5: 2}))
+
+
+@pytest.fixture(scope="module")
+def photo() -> Image.Image:
+    return toy.landmark(3, 1, size=(150, 100))
+
+
+@pytest.fixture(scope="module")
+def by_brightness() -> RetrievalNet:
+    """A network whose only feature is brightness: bright locations look at bright ones."""
+    config = RetrievalConfig("resnet18", attention={5: 2}, mean=(0, 0, 0), std=(1, 1, 1))
+    net = RetrievalNet(config).eval()
+    with torch.no_grad():
+        for name, module in net.backbone.named_modules():
+            if isinstance(module, nn.Conv2d):
+                module.weight.zero_()
+                if name.endswith("downsample.0"):
+                    module.weight[0, 0] = 1
+        net.backbone.conv1.weight[0, :, 3, 3] = 1 / 3
+        soa = net.backbone.soa5
+        for head in (soa.query, soa.key):
+            head[0].weight[0, 0] = 30
+    return net
+
+
+@pytest.fixture
+def spot() -> Image.Image:
+    """Black, with one bright square inside of the location in row 2 and column 5 (of 6 and 8)."""
+    picture = Image.new("RGB", (512, 384))
+    picture.paste((255, 255, 255), (*SPOT, SPOT[0] + 40, SPOT[1] + 40))
+    return picture
+
+
+def test_rows_are_those_of_the_whole_map(network: RetrievalNet, photo: Image.Image) -> None:
+    source = AttentionSource.of(network, photo, size=100)
+    pixels = network.normalise(torch.from_numpy(np.array(photo))[None])
+    with torch.inference_mode():
+        _, maps = network.backbone.attend(pixels, drawn=True)
+    # 150 × 100 pixels are 10 × 7 locations of 16 pixels, 5 × 4 of 32.
+    for layer, shape, number in ((4, (7, 10), 3 * 10 + 6), (5, (4, 5), 1 * 5 + 3)):
+        row = source.row(98, 50, layer)
+        assert row.shape == shape
+        np.testing.assert_allclose(row.ravel(), maps[layer][0, number], rtol=1e-4, atol=1e-7)
+
+
+def test_the_attention_of_descriptors_on_request(network: RetrievalNet, photo: Image.Image) -> None:
+    pixels = network.normalise(torch.from_numpy(np.array(photo))[None])
+    with torch.inference_mode():
+        _, maps = network.backbone.attend(pixels, drawn=False)
+    found = solar.attention(network, photo, (0, 0), size=100, drawn=False)
+    np.testing.assert_allclose(found.maps[0].ravel(), maps[5][0, 0], rtol=1e-4, atol=1e-7)
+
+
+def test_the_bright_spot_is_where_it_is(by_brightness: RetrievalNet, spot: Image.Image) -> None:
+    maps = solar.attention(by_brightness, spot, at=(340, 150), size=192)
+    assert maps.maps.shape == (1, 6, 8)
+    assert np.unravel_index(maps.maps[0].argmax(), (6, 8)) == (2, 5)
+    y, x = np.unravel_index(maps.enlarged()[0].argmax(), (384, 512))
+    assert 320 <= x < 384
+    assert 128 <= y < 192
+
+
+def test_another_location_looks_elsewhere(by_brightness: RetrievalNet, spot: Image.Image) -> None:
+    bright, dark = solar.attention(by_brightness, spot, at=[(340, 150), (20, 300)], size=192).maps
+    assert bright[2, 5] > 0.99
+    np.testing.assert_allclose(dark, 1 / 48, rtol=1e-5)
+
+
+def test_small_photos_are_enlarged_and_panoramas_bounded(
+    network: RetrievalNet, photo: Image.Image
+) -> None:
+    assert AttentionSource.of(network, photo, size=128).layer(5).shape == (4, 6)
+    wide = Image.new("RGB", (2000, 100))
+    assert AttentionSource.of(network, wide, size=64).layer(5).shape == (1, 8)
+
+
+def test_photos_are_upright(by_brightness: RetrievalNet, spot: Image.Image, tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    spot.transpose(Image.Transpose.ROTATE_90).save(tmp_path / "turned.png", exif=exif)
+    maps = solar.attention(by_brightness, tmp_path / "turned.png", at=(340, 150), size=192)
+    assert maps.photo.size == (512, 384)
+    assert maps.maps[0, 2, 5] > 0.99
+
+
+def test_half_precision_is_enough_and_half_the_memory(
+    network: RetrievalNet, photo: Image.Image
+) -> None:
+    whole, half = (AttentionSource.of(network, photo, size=128, half=h) for h in (False, True))
+    assert half.nbytes == whole.nbytes // 2
+    np.testing.assert_allclose(half.row(50, 50, 4), whole.row(50, 50, 4), rtol=0.03)
+
+
+def test_notable_locations_are_inside_and_apart(network: RetrievalNet, photo: Image.Image) -> None:
+    locations = AttentionSource.of(network, photo, size=256).notable()
+    assert len(set(locations)) == 4
+    assert all(0 <= x < 150 and 0 <= y < 100 for x, y in locations)
+
+
+def test_the_most_notable_location_is_looked_at_most(
+    by_brightness: RetrievalNet, spot: Image.Image
+) -> None:
+    x, y = AttentionSource.of(by_brightness, spot, size=192).notable()[0]
+    assert (y // 64, x // 64) == (2, 5)
+
+
+def test_a_map_of_one_location_is_one(network: RetrievalNet) -> None:
+    source = AttentionSource.of(network, Image.new("RGB", (7, 7)), size=32)
+    assert source.row(6, 6).tolist() == [[1]]
+    assert len(source.notable()) == 4
+
+
+def test_pixels_of_the_last_cut_cell_belong_to_it() -> None:
+    looks = LayerAttention(np.eye(6), np.eye(6), (2, 3), (32.0, 32.0))
+    assert looks.place((31.9, 0)) == 0
+    assert looks.place((32, 31.9)) == 1
+    assert looks.place((500, 500)) == 5
+
+
+def test_patches_have_attention_too(golden: dict[str, np.ndarray]) -> None:
+    torch.manual_seed(0)
+    net = PatchNet(PatchConfig({3: 4, 4: 4, 5: 2})).eval()
+    pixels = golden["patches"][0, 0].clip(0, 255).astype(np.uint8)
+    with torch.inference_mode():
+        _, maps = net.trunk.attend(torch.from_numpy(pixels.astype(np.float32))[None, None])
+    source = AttentionSource.of(net, Image.fromarray(pixels))
+    assert {n: one.shape for n, one in source.layers.items()} == {
+        3: (16, 16),
+        4: (16, 16),
+        5: (8, 8),
+    }
+    np.testing.assert_allclose(source.row(9, 5, 3).ravel(), maps[3][0, 2 * 16 + 4], rtol=1e-4)
+    np.testing.assert_allclose(source.row(9, 5, 5).ravel(), maps[5][0, 1 * 8 + 2], rtol=1e-4)
+
+
+@pytest.mark.parametrize("at", [(150, 50), (10, 100), (-1, 5), (float("nan"), 5)])
+def test_locations_outside_are_refused(
+    network: RetrievalNet, photo: Image.Image, at: tuple[float, float]
+) -> None:
+    with pytest.raises(SolarError, match="is not in the photo, which is 150 × 100 pixels"):
+        solar.attention(network, photo, at)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda net, photo: solar.attention(net, photo, (1, 2, 3)), "A location is"),
+        (lambda net, photo: solar.attention(net, photo, []), "A location is"),
+        (lambda net, photo: solar.attention(net, photo, (5, 5), 3, size=64), "layer 4 and 5, not"),
+        (lambda net, photo: solar.attention(net, photo, (5, 5), size=8), "at least 32"),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_a_sentence(
+    network: RetrievalNet,
+    photo: Image.Image,
+    ask: Callable[[RetrievalNet, Image.Image], object],
+    message: str,
+) -> None:
+    with pytest.raises(SolarError, match=message):
+        ask(network, photo)
+
+
+def test_a_network_without_attention_is_refused(photo: Image.Image) -> None:
+    plain = RetrievalNet(RetrievalConfig("resnet18"))
+    with pytest.raises(SolarError, match="has no attention to draw"):
+        solar.attention(plain, photo, (5, 5))
+
+
+def test_a_notebook_shows_a_picture(network: RetrievalNet, photo: Image.Image) -> None:
+    maps = solar.attention(network, photo, [(20, 30), (100, 60)], size=64)
+    with Image.open(io.BytesIO(maps._repr_png_())) as shown:
+        assert shown.format == "PNG"
+        assert shown.width > 3 * 320

@@ -1,0 +1,114 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from solar.models import RetrievalConfig, RetrievalNet
+from solar.models.retrieval_net import REDUCTIONS, attention_at
+from solar.training.network import parameter_groups
+from solar.training.recipe import read_recipe, read_settings
+from solar.training.retrieval_recipe import Loss, Mining, Network, Optimiser, RetrievalRecipe
+from solar.training.schedule import Schedule
+
+FOLDER = Path(__file__).parents[2] / "recipes"
+RETRIEVAL = sorted(
+    path for path in FOLDER.glob("*.yaml") if read_settings(path).get("task") == "retrieval"
+)
+
+
+def read(name: str) -> RetrievalRecipe:
+    return read_recipe(RetrievalRecipe, FOLDER / f"{name}.yaml")
+
+
+def test_recipes_are_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    main = read("solar-r101-gl18")
+    assert read_recipe(RetrievalRecipe, "recipes/solar-r101-gl18.yaml") == main
+
+
+def test_a_recipe_of_ones_own_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/solar-r101-gl18.yaml").write_text("data: {source: mine}")
+    assert read_recipe(RetrievalRecipe, "recipes/solar-r101-gl18.yaml").data.source == ("mine",)
+
+
+@pytest.mark.parametrize("path", RETRIEVAL, ids=lambda path: path.stem)
+def test_every_recipe_builds_a_network_that_learns(path: Path) -> None:
+    recipe = read_recipe(RetrievalRecipe, path)
+    settings = recipe.network
+    with torch.device("meta"):
+        attention = attention_at(settings.attention, REDUCTIONS)
+        net = RetrievalNet(RetrievalConfig(settings.backbone, attention=attention))
+    assert parameter_groups(net, recipe.optimiser)
+
+
+def test_the_main_recipe_is_the_published_run() -> None:
+    recipe = read("solar-r101-gl18")
+    assert recipe.loss == Loss("triplet", 1.25, second_order=10, reduction="per_query")
+    assert recipe.mining == Mining(2000, 20_000, 5, "hardest")
+    assert recipe.mining_size == 341
+    assert recipe.optimiser == Optimiser("adam", rate=1e-6, decay=1e-6, pooling=100)
+    assert recipe.schedule == Schedule("exponential", 0.01)
+    assert (recipe.batch, recipe.epochs, recipe.seed, recipe.ema) == (8, 50, 0, None)
+    assert (recipe.images.size, recipe.images.shape, recipe.images.augment) == (
+        1024,
+        "square",
+        None,
+    )
+    assert not recipe.images.orient
+    assert recipe.network == Network(
+        backbone="resnet101",
+        attention="45",
+        features="gem-r101-gl18",
+        whitening_from="whiten-r101-gem-sfm120k",
+        p=3.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("attention", "learning"),
+    [
+        ("", ["pool", "whiten"]),
+        ("4", ["soa4", "pool", "whiten"]),
+        ("5", ["soa5", "pool", "whiten"]),
+        ("45", ["soa4", "soa5", "pool", "whiten"]),
+    ],
+)
+def test_attention_pooling_and_whitening_learn(attention: str, learning: list[str]) -> None:
+    with torch.device("meta"):
+        layers = attention_at(attention, REDUCTIONS)
+        net = RetrievalNet(RetrievalConfig("resnet101", attention=layers))
+    groups = parameter_groups(net, read("solar-r101-gl18").optimiser)
+    assert [group["name"] for group in groups] == learning
+
+
+def test_the_comparisons_have_their_own_losses() -> None:
+    main = read("solar-r101-gl18")
+    network = replace(main.network, attention="")
+    contrastive = Loss("contrastive", 0.7, second_order=0, reduction="sum")
+    assert read("contrastive-r101-gl18") == replace(main, network=network, loss=contrastive)
+    listwise = read("ap-r101-gl18")
+    assert listwise.network == network
+    assert (listwise.loss.kind, listwise.loss.second_order) == ("average_precision", 0)
+    assert (listwise.data, listwise.optimiser) == (main.data, main.optimiser)
+
+
+@pytest.mark.parametrize(
+    ("name", "attention", "weight"),
+    [
+        ("gem-r101-gl18", "", 0),
+        ("gem-sos-r101-gl18", "", 10),
+        ("soa4-r101-gl18", "4", 0),
+        ("soa5-r101-gl18", "5", 0),
+        ("soa45-r101-gl18", "45", 0),
+    ],
+)
+def test_rows_of_the_tables_differ_in_nothing_else(name: str, attention: str, weight: int) -> None:
+    main, row = read("solar-r101-gl18"), read(name)
+    assert row == replace(
+        main,
+        network=replace(main.network, attention=attention),
+        loss=replace(main.loss, second_order=weight),
+    )

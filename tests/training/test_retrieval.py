@@ -1,0 +1,361 @@
+import json
+import os
+import pickle
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from support.running import solar as command
+
+import solar
+from solar.datasets import sfm120k, toy
+from solar.datasets.training_build import build_training_set
+from solar.errors import SolarError
+from solar.models import RetrievalNet
+from solar.training.objective import CollapseMonitor
+from solar.training.recipe import build
+from solar.training.retrieval import Trainer
+from solar.training.retrieval_recipe import RetrievalRecipe
+from solar.training.run import read_metrics
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+# What the paper trains, small: two steps an epoch, a few seconds in all.
+SMALL = {
+    "network": {"backbone": "resnet18", "attention": "45", "dim": 32, "whitening_from": "pca"},
+    "images": {"size": 64, "threads": 2},
+    "loss": {"kind": "triplet", "margin": 0.5, "second_order": 1, "reduction": "paper"},
+    "mining": {"queries": 8, "pool": 20, "negatives": 2, "size": 32},
+    "optimiser": {"rate": 1e-3, "pooling": 10},
+    "batch": 4,
+    "epochs": 3,
+}
+
+
+def recipe_file(folder: Path, photos: Path, **changes: object) -> Path:
+    settings = {**SMALL, "data": {"source": [str(photos)]}, **changes}
+    path = folder / "recipe.yaml"
+    path.write_text(json.dumps(settings))  # JSON is YAML
+    return path
+
+
+def trainer(photos: Path, folder: Path, **changes: object) -> Trainer:
+    settings = {**SMALL, "data": {"source": [str(photos)]}, **changes}
+    recipe = build(RetrievalRecipe, settings, "a test")
+    return Trainer(recipe, folder, torch.device("cpu"))
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    return solar.load(path, device="cpu").state_dict()
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_run_leaves_a_network_that_loads_and_lines_that_tell(
+    landmarks: Path, tmp_path: Path
+) -> None:
+    path = recipe_file(tmp_path, landmarks)
+    summary = solar.train(path, ["epochs=2"], run=tmp_path / "run")
+    assert summary["steps"] == 4
+    net = solar.load(summary["model"], device="cpu")
+    assert isinstance(net, RetrievalNet)
+    assert net.config.attention == {4: 4, 5: 2}
+    lines = read_metrics(tmp_path / "run")
+    assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4]
+    assert lines[0]["from_attention"] == "identity"
+    assert "starts at random and does not all learn" in lines[1]["warning"]
+    assert (tmp_path / "run" / "pictures" / "tuples.png").exists()
+
+
+@pytest.mark.parametrize(("warmup", "told"), [(2, True), (1, False)])
+def test_a_run_that_ends_before_it_has_warmed_up_says_so(
+    landmarks: Path, tmp_path: Path, warmup: int, told: bool
+) -> None:
+    trainer(landmarks, tmp_path / "run", epochs=1, schedule={"warmup": warmup}).fit()
+    said = " ".join(line.get("warning", "") for line in read_metrics(tmp_path / "run"))
+    assert ("All 2 steps of the run are within the warm-up" in said) == told
+
+
+def test_thirty_steps_find_unseen_landmarks_better(tmp_path: Path) -> None:
+    """At least 3 points of mAP more than at the start; 5 to 9 were seen with two seeds."""
+    toy.write(tmp_path / "train", landmarks=40, views=8, size=(80, 80))
+    toy.write(tmp_path / "val", landmarks=12, views=8, size=(80, 80), first=500)
+    overrides = [f"data.source=[{tmp_path / 'train'}]", f"validation.source={tmp_path / 'val'}"]
+    summary = solar.train(RECIPES / "toy-solar-r18.yaml", overrides, run=tmp_path / "run")
+    scores = [line["mAP"] for line in read_metrics(tmp_path / "run") if "mAP" in line]
+    assert summary["steps"] == 30
+    assert summary["mAP"] == max(scores)
+    assert max(scores) - scores[0] >= 3
+
+
+def test_only_what_learns_has_changed(landmarks: Path, tmp_path: Path) -> None:
+    work = trainer(landmarks, tmp_path / "run", epochs=1)
+    before = {name: value.clone() for name, value in work.net.state_dict().items()}
+    work.fit()
+    after = weights(tmp_path / "run" / "last.safetensors")
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert {name for name in changed if name.startswith("backbone")} == {
+        name for name in changed if name.startswith("backbone.soa")
+    }
+    assert {"pool.p", "whiten.weight"} <= changed
+    assert not [name for name in changed if "running" in name]
+
+
+@pytest.fixture
+def _one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Sums are the same to the last bit only where as many threads share them."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("_one_thread")
+def test_a_killed_run_goes_on_to_the_same_bits(landmarks: Path, tmp_path: Path) -> None:
+    """SIGKILL in the middle of an epoch, right after a checkpoint."""
+    mining = {**SMALL["mining"], "queries": 24}  # type: ignore[dict-item]
+    changes = {"save_every": 4, "ema": 0.9, "mining": mining, "epochs": 2}
+    path = recipe_file(tmp_path, landmarks, **changes)
+    solar.train(path, run=tmp_path / "whole")
+    killed = tmp_path / "killed"
+    arguments = ["train", str(path), "--run", str(killed)]
+    code = (
+        "from solar.training.run import Run\n"
+        "import os, signal\n"
+        "plain = Run.save\n"
+        "def save(self, step, state, **more):\n"
+        "    plain(self, step, state, **more)\n"
+        "    if step == 8: self.log(8, lost=1.0)\n"
+        "    if step == 8: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Run.save = save\n"
+        "from solar.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, timeout=300
+    )
+    assert done.returncode == -signal.SIGKILL
+    state = torch.load(killed / "checkpoints" / "step-00000008.pt", weights_only=True)["state"]
+    assert (state["epoch"], state["position"]) == (1, 2)
+    command(*arguments, "--resume")
+    for name in ("last", "best"):
+        file = f"{name}.safetensors"
+        assert same(weights(tmp_path / "whole" / file), weights(killed / file))
+    assert read_metrics(tmp_path / "whole") == read_metrics(killed)
+
+
+def test_a_batch_in_pieces_has_the_same_gradient(landmarks: Path, tmp_path: Path) -> None:
+    found = []
+    for pieces in (1, 3):
+        folder = tmp_path / str(pieces)
+        work = trainer(landmarks, folder, steps=1, compute={"pieces": pieces})
+        work.fit()
+        found.append({n: p.grad for n, p in work.net.named_parameters() if p.grad is not None})
+    assert found[0].keys() == found[1].keys()
+    for name, gradient in found[0].items():
+        assert gradient is not None
+        other = found[1][name]
+        assert other is not None
+        assert torch.allclose(gradient, other, rtol=1e-3, atol=1e-6 + 1e-4 * gradient.abs().max())
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_two_processes_train_the_network_that_one_does(landmarks: Path, tmp_path: Path) -> None:
+    path = recipe_file(tmp_path, landmarks, epochs=1, optimiser={"kind": "sgd", "rate": 1e-2})
+    solar.train(path, run=tmp_path / "one")
+    common = {
+        **os.environ,
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "OMP_NUM_THREADS": "1",
+    }
+    start = [sys.executable, "-m", "solar", "train", str(path), "--run", str(tmp_path / "two")]
+    processes = [
+        subprocess.Popen(
+            start,
+            env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=300)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    one, two = (weights(tmp_path / name / "last.safetensors") for name in ("one", "two"))
+    begun = read_metrics(tmp_path / "one")
+    assert [line.get("loss") for line in begun if "loss" in line] == pytest.approx(
+        [line["loss"] for line in read_metrics(tmp_path / "two") if "loss" in line], rel=1e-4
+    )
+    for name, value in one.items():
+        assert torch.allclose(value, two[name], rtol=1e-4, atol=1e-5), name
+
+
+def test_a_batch_that_cannot_be_shared_is_refused(
+    landmarks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from solar.training import distributed
+
+    monkeypatch.setattr(distributed, "world", lambda: distributed.World(0, 3, 0))
+    with pytest.raises(SolarError, match="cannot be shared by 3 processes"):
+        trainer(landmarks, tmp_path / "run")
+
+
+def test_a_loss_that_is_no_number_keeps_the_last_good_checkpoint(
+    landmarks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = trainer(landmarks, tmp_path / "run", save_every=1)
+    plain = work._terms
+
+    def spoilt(rows: torch.Tensor, landmarks: torch.Tensor) -> object:
+        return plain(rows * float("nan") if work.step == 4 else rows, landmarks)
+
+    monkeypatch.setattr(work, "_terms", spoilt)
+    with pytest.raises(SolarError, match="The loss of step 4 is nan"):
+        work.fit()
+    newest = sorted((tmp_path / "run" / "checkpoints").glob("step-*.pt"))[-1]
+    state = torch.load(newest, weights_only=True)["state"]
+    assert state["step"] == 3
+    assert all(value.isfinite().all() for value in state["network"].values())
+
+
+def test_a_collapse_is_told_and_can_stop_the_run(landmarks: Path, tmp_path: Path) -> None:
+    # A random whitening layer leaves all descriptors nearly alike, and a high rate does the rest.
+    network = {"backbone": "resnet18", "dim": 32}
+    mining = {"queries": 32, "pool": 32, "negatives": 2, "size": 32}
+    work = trainer(
+        landmarks,
+        tmp_path / "run",
+        network=network,
+        mining=mining,
+        optimiser={"rate": 1e-2},
+        stop_on_collapse=True,
+    )
+    work.health = CollapseMonitor(work.recipe.loss, window=4)
+    with pytest.raises(SolarError, match=r"collapsed|margin"):
+        work.fit()
+    last = [line for line in read_metrics(tmp_path / "run") if "collapsed" in line][-1]
+    assert last["collapsed"] is True
+
+
+def test_buckets_average_and_augmentation_work_together(landmarks: Path, tmp_path: Path) -> None:
+    images = {"size": 64, "shape": "buckets", "augment": {"flip": 0.5, "colour": 0.2}}
+    validation = {"fraction": 0.25, "size": 64}
+    work = trainer(
+        landmarks, tmp_path / "run", images=images, validation=validation, ema=0.5, epochs=1
+    )
+    summary = work.fit()
+    assert summary["mAP"] == pytest.approx(
+        max(line["mAP"] for line in read_metrics(tmp_path / "run") if "mAP" in line)
+    )
+    assert work.average is not None
+    saved = weights(tmp_path / "run" / "last.safetensors")
+    assert torch.equal(saved["whiten.weight"], work.average.values["whiten.weight"])
+    assert not torch.equal(saved["whiten.weight"], work.net.state_dict()["whiten.weight"])
+
+
+def as_shards(photos: Path, folder: Path) -> list[Path]:
+    shards = [folder / "a.tar", folder / "b.tar"]
+    for number, shard in enumerate(shards):
+        with tarfile.open(shard, "w") as file:
+            for landmark in sorted(photos.iterdir())[number::2]:
+                file.add(landmark, landmark.name)
+    return shards
+
+
+def as_built(photos: Path, folder: Path) -> list[Path]:
+    build_training_set(photos, folder / "set.json", val_fraction=0.25)
+    return [folder / "set.json"]
+
+
+def as_published(photos: Path, folder: Path, name: str, place: Callable[[str], str]) -> list[Path]:
+    """A pickle in which every photo asks for the next of its landmark."""
+    files = sorted(photos.rglob("*.jpg"))
+    cids = [f"{number:012d}" for number in range(len(files))]
+    for cid, file in zip(cids, files, strict=True):
+        (folder / place(cid)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, folder / place(cid))
+    positives = [number // 4 * 4 + (number + 1) % 4 for number in range(len(files))]
+    part = {
+        "cids": cids,
+        "cluster": [file.parent.name for file in files],
+        "qidxs": list(range(len(files))),
+        "pidxs": positives if "SfM" in name else [[number] for number in positives],
+    }
+    more = {} if "SfM" in name else {"bbxs": [None] * len(files)}
+    (folder / name).write_bytes(pickle.dumps({"train": part | more, "val": part | more}))
+    return [folder / name]
+
+
+def as_gl18(photos: Path, folder: Path) -> list[Path]:
+    return as_published(photos, folder, "db_gl18.pkl", lambda cid: f"jpg/{cid}.jpg")
+
+
+def as_sfm(photos: Path, folder: Path) -> list[Path]:
+    return as_published(photos, folder, "retrieval-SfM-120k.pkl", sfm120k.photo_path)
+
+
+@pytest.mark.parametrize("made", [as_shards, as_built, as_gl18, as_sfm])
+def test_every_form_of_photos_is_trained_on(
+    landmarks: Path, tmp_path: Path, made: Callable[[Path, Path], list[Path]]
+) -> None:
+    sources = [str(source) for source in made(landmarks, tmp_path)]
+    summary = trainer(landmarks, tmp_path / "run", data={"source": sources}, steps=1).fit()
+    assert summary["steps"] == 1
+    held_out = made is as_built  # which is then what the model is chosen on
+    assert (summary["mAP"] is not None) == held_out
+
+
+def test_bad_photos_do_not_end_a_run(tmp_path: Path) -> None:
+    for landmark in range(4):
+        for view in range(3):
+            folder = tmp_path / "photos" / f"l{landmark}"
+            folder.mkdir(parents=True, exist_ok=True)
+            colour = (60 * landmark, 80 * view, 100)
+            Image.new("RGB", (80, 60), colour).save(folder / f"{view}.png")
+    (tmp_path / "photos" / "l1" / "1.png").write_bytes(b"no photo")
+    summary = trainer(tmp_path / "photos", tmp_path / "run", epochs=1).fit()
+    assert summary["unreadable"] == 1
+    assert "1 in all" in read_metrics(tmp_path / "run")[-1]["warning"]
+
+
+@pytest.mark.parametrize(
+    ("override", "complaint"),
+    [
+        ("loss.margn=1", "nearest is 'loss.margin'"),
+        ("task=painting", "no task 'painting'"),
+        ("batch=64", "set batch=32 or less, or add photos"),
+        ("batch=16", "mining.queries=8 queries, but a batch needs 16: raise"),
+        ("data.source=[nowhere]", "nowhere"),
+        ("data.source=[]", "data.source names no photos"),
+        ("mining.negatives=8", "set mining.negatives=7"),
+        ("mining.pool=0", "mining.pool must be 1 or more"),
+        ("steps=0", "steps must be 1 or more"),
+        ("ema=1", "ema must be"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    landmarks: Path, tmp_path: Path, override: str, complaint: str
+) -> None:
+    path = recipe_file(tmp_path, landmarks)
+    done = command("train", path, override, "--run", tmp_path / "run", expect=2)
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()

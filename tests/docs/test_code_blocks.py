@@ -218,7 +218,7 @@ def test_words_that_solar_does_not_know_are_found(code: str, wrong: list[str]) -
 
 
 def test_a_reason_belongs_to_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("code_blocks.REPOSITORY", tmp_path)
+    monkeypatch.setattr("support.code_blocks.REPOSITORY", tmp_path)
     page = tmp_path / "page.md"
     page.write_text("<!-- not run: no photos here -->\n\n```sh\nsolar models\n```\n")
     [block] = blocks(page)

@@ -56,7 +56,7 @@ def test_drawn_attention_equals_the_published_one(
     golden: dict[str, np.ndarray], resnet18: RetrievalNet, layer: int
 ) -> None:
     with torch.inference_mode():
-        _, maps = resnet18.backbone.attend(torch.from_numpy(golden["net_image"]), drawn=True)
+        _, maps = resnet18.backbone.forward_with_maps(torch.from_numpy(golden["net_image"]))
     assert relative_error(maps[layer][0, 0], golden[f"resnet18_attention{layer}_drawn_row0"]) < 2e-4
 
 
@@ -67,7 +67,7 @@ def test_a_drawn_row_alone_equals_the_published_one(
     rows = {}
 
     def keep(number: int, block: SecondOrderAttention, x: torch.Tensor) -> torch.Tensor:
-        out, looks = block.look(x, drawn=True)
+        out, looks = block.forward_with_factors(x, picture_scale=True)
         rows[number] = looks.rows(torch.tensor([0]))[0, 0]
         return out
 
@@ -195,10 +195,10 @@ def test_describing_leaves_the_training_mode_as_it_was(resnet18: RetrievalNet) -
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"backbone": "resnet19"}, "No trunk is called 'resnet19'"),
+        ({"backbone": "resnet19"}, "No backbone is called 'resnet19'"),
         ({"pooling": "sum"}, "No pooling is called 'sum'"),
         ({"whitening": False, "dim": 64}, "Only a whitening layer"),
-        ({"backbone": "vgg16", "attention": {4: 4}}, "vgg16 has no place for attention"),
+        ({"backbone": "vgg16", "attention": {4: 4}}, "VGG16 has no place for attention"),
         ({"attention": {2: 4}}, "not 2"),
     ],
 )

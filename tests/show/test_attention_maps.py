@@ -58,7 +58,7 @@ def test_rows_are_those_of_the_whole_map(network: RetrievalNet, photo: Image.Ima
     source = AttentionSource.of(network, photo, size=100)
     pixels = network.normalise(torch.from_numpy(np.array(photo))[None])
     with torch.inference_mode():
-        _, maps = network.backbone.attend(pixels, drawn=True)
+        _, maps = network.backbone.forward_with_maps(pixels, picture_scale=True)
     # 150 × 100 pixels are 10 × 7 locations of 16 pixels, 5 × 4 of 32.
     for layer, shape, number in ((4, (7, 10), 3 * 10 + 6), (5, (4, 5), 1 * 5 + 3)):
         row = source.row(98, 50, layer)
@@ -69,8 +69,8 @@ def test_rows_are_those_of_the_whole_map(network: RetrievalNet, photo: Image.Ima
 def test_the_attention_of_descriptors_on_request(network: RetrievalNet, photo: Image.Image) -> None:
     pixels = network.normalise(torch.from_numpy(np.array(photo))[None])
     with torch.inference_mode():
-        _, maps = network.backbone.attend(pixels, drawn=False)
-    found = solar.attention(network, photo, (0, 0), size=100, drawn=False)
+        _, maps = network.backbone.forward_with_maps(pixels, picture_scale=False)
+    found = solar.attention(network, photo, (0, 0), size=100, picture_scale=False)
     np.testing.assert_allclose(found.maps[0].ravel(), maps[5][0, 0], rtol=1e-4, atol=1e-7)
 
 
@@ -145,7 +145,9 @@ def test_patches_have_attention_too(golden: dict[str, np.ndarray]) -> None:
     net = PatchNet(PatchConfig({3: 4, 4: 4, 5: 2})).eval()
     pixels = golden["patches"][0, 0].clip(0, 255).astype(np.uint8)
     with torch.inference_mode():
-        _, maps = net.trunk.attend(torch.from_numpy(pixels.astype(np.float32))[None, None])
+        _, maps = net.trunk.forward_with_maps(
+            torch.from_numpy(pixels.astype(np.float32))[None, None]
+        )
     source = AttentionSource.of(net, Image.fromarray(pixels))
     assert {n: one.shape for n, one in source.layers.items()} == {
         3: (16, 16),

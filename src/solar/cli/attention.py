@@ -87,7 +87,7 @@ def attention(
     if single and len(images) > 1:
         raise SolarError("Several photos go into one picture only with --figure or --patch.")
     locations = [_parse(text) for text in at or ()]
-    run: dict[str, Any] = {"layer": layer, "drawn": not descriptor}
+    run: dict[str, Any] = {"layer": layer, "picture_scale": not descriptor}
     style: dict[str, Any] = {"opacity": opacity, "colours": colours}
     name = model or (DEFAULT_LOCAL if patch else DEFAULT)
     if patch:

@@ -13,11 +13,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from solar.describe.precision import FusedAttention, folded
 from solar.models import PatchNet
 from solar.models.inference import inference
 from solar.models.patch_net import best_batch
-from solar.nn import SecondOrderAttention
+from solar.nn.fused import folded
 from solar.nn.l2net import unit
 
 
@@ -33,17 +32,11 @@ class FusedPatchNet(nn.Module):
 
     def __init__(self, net: PatchNet) -> None:
         super().__init__()
-        trunk = copy.deepcopy(net.trunk).eval()  # other threads may use the network meanwhile
-        parts: list[nn.Module] = []
-        for name, child in trunk.named_children():
-            if isinstance(child, SecondOrderAttention):
-                parts.append(FusedAttention(child, clamped=False))
-            elif isinstance(child, nn.Sequential) and name != "layer7":
-                parts.append(folded(child, relu=True))
-        self.standardise = trunk.standardise
-        self.layers = nn.Sequential(*parts)
+        backbone = copy.deepcopy(net.trunk).eval()  # other threads may use the network meanwhile
+        self.standardise = backbone.standardise
+        self.layers = backbone.fuse()
         self.layers.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        last = folded(trunk.layer7)
+        last = folded(backbone.layer7)
         self.register_buffer("weight", last.weight.permute(0, 2, 3, 1).flatten(1).contiguous())
         self.register_buffer("bias", last.bias)
 

@@ -32,7 +32,7 @@ class PatchConfig:
     dropout_place: DropoutPlace = "before"
 
     def __post_init__(self) -> None:
-        misplaced = sorted(set(self.attention) - set(L2Net.attention_layers))
+        misplaced = sorted(set(self.attention) - set(L2Net.attention_strides))
         if misplaced:
             raise SolarError(
                 f"Attention goes after layers 3 to 6 of a patch network, not {misplaced}."
@@ -72,6 +72,7 @@ class PatchNet(nn.Module):
     def __init__(self, config: PatchConfig | None = None) -> None:
         super().__init__()
         self.config = config or PatchConfig()
+        # Not "backbone": that is how files, and fingerprints of files, name its tensors.
         self.trunk = L2Net(self.config.attention, self.config.dropout, self.config.dropout_place)
 
     @property

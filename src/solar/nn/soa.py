@@ -1,6 +1,5 @@
-"""Second-order attention: every location of a feature map looks at every other."""
+"""Second-order attention: every location of a feature map attends to every other."""
 
-from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import torch
@@ -83,43 +82,45 @@ class SecondOrderAttention(nn.Module):
         Shape:
             (b, channels, h, w) to the same.
         """
-        return self._fused(x, self._scale(drawn=False))[0]
+        return self._linear_memory(x, self._scale(picture=False))[0]
 
-    def look(self, x: Tensor, *, drawn: bool = False) -> tuple[Tensor, AttentionFactors]:
-        """Re-weight as `attend` does, in linear memory, and keep what gives rows of its map.
+    def forward_with_factors(
+        self, x: Tensor, *, picture_scale: bool = False
+    ) -> tuple[Tensor, AttentionFactors]:
+        """Re-weight in linear memory, and keep what gives any row of the attention map.
 
         Args:
             x: The feature map.
-            drawn: As for `attend`.
+            picture_scale: As for `forward_with_map`.
 
         Shape:
-            (b, channels, h, w) to the same, and the looks of its h·w locations.
+            (b, channels, h, w) to the same, and the factors of the map of its h·w locations.
         """
-        scale = self._scale(drawn)
-        out, q, k = self._fused(x, scale)
+        scale = self._scale(picture_scale)
+        out, q, k = self._linear_memory(x, scale)
         return out, AttentionFactors(scale * q, k)
 
-    def attend(self, x: Tensor, *, drawn: bool = False) -> tuple[Tensor, Tensor]:
+    def forward_with_map(self, x: Tensor, *, picture_scale: bool = False) -> tuple[Tensor, Tensor]:
         """Re-weight a feature map and return the attention map, which is held in memory whole.
 
         Args:
             x: The feature map.
-            drawn: Use the flatter scale of the paper's pictures, `mid ** -3/4`. Never right for
-                descriptors.
+            picture_scale: Use the flatter scale of the paper's pictures, `mid ** -3/4`. Never
+                right for descriptors.
 
         Shape:
             (b, channels, h, w) to the same, and (b, h·w, h·w): row i says how much location i
-            looks at each location; rows sum to one.
+            attends to each location; rows sum to one.
         """
         q, k, v = (_locations(head(x)) for head in (self.query, self.key, self.value))
-        alpha = self._scale(drawn)
+        alpha = self._scale(picture_scale)
         z = torch.softmax(alpha * (q @ k.transpose(1, 2)), dim=-1)  # paper, equation 2
         return self._residual(x, z @ v), z
 
-    def _scale(self, drawn: bool) -> float:
-        return float(self.mid ** (-0.75 if drawn else -0.5))
+    def _scale(self, picture: bool) -> float:
+        return float(self.mid ** (-0.75 if picture else -0.5))
 
-    def _fused(self, x: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+    def _linear_memory(self, x: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
         """The re-weighted map, its queries and its keys."""
         # Without contiguous rows torch falls back to a kernel that holds the whole map.
         q, k, v = (_locations(head(x)).contiguous() for head in (self.query, self.key, self.value))
@@ -139,7 +140,3 @@ class SecondOrderAttention(nn.Module):
 def _locations(x: Tensor) -> Tensor:
     """(b, c, h, w) to (b, h·w, c)."""
     return x.flatten(2).transpose(1, 2)
-
-
-# How a trunk runs one of its blocks: (layer number, block, map) to map.
-Attend = Callable[[int, SecondOrderAttention, Tensor], Tensor]

@@ -30,7 +30,7 @@ def attention(
     layer: int | None = None,
     *,
     size: int = 1024,
-    drawn: bool = True,
+    picture_scale: bool = True,
     orient: bool = True,
 ) -> AttentionMaps:
     """See where locations of a photo look.
@@ -45,7 +45,7 @@ def attention(
         at: One location or several, (x, y) in pixels of the upright photo.
         layer: 3, 4 or 5 (to 6 in a patch network); the last that has attention if not given.
         size: The shorter side is brought to this, as published.
-        drawn: The flatter attention of the paper's pictures; off, that of descriptors.
+        picture_scale: The flatter attention of the paper's pictures; off, that of descriptors.
         orient: Obey the EXIF orientation.
 
     Raises:
@@ -58,7 +58,7 @@ def attention(
     locations = _locations(at)
     photo = read_image(image, orient=orient)
     check_locations(locations, photo.size)
-    source = AttentionSource.of(model, photo, size=size, drawn=drawn, orient=False)
+    source = AttentionSource.of(model, photo, size=size, picture_scale=picture_scale, orient=False)
     return see(source, photo, locations, layer)
 
 
@@ -85,7 +85,7 @@ def draw_photos(
     *,
     layer: int | None = None,
     size: int = 1024,
-    drawn: bool = True,
+    picture_scale: bool = True,
     **style: Any,
 ) -> Image.Image:
     """Draw the paper's figure: photos, four locations in each, and where these look.
@@ -96,7 +96,7 @@ def draw_photos(
         at: Locations in pixels of every photo; if not given, `AttentionSource.notable` finds four.
         layer: Only this one; all that have attention if not given.
         size: The shorter side is brought to this, as published.
-        drawn: The flatter attention of the paper's pictures; off, that of descriptors.
+        picture_scale: The flatter attention of the paper's pictures; off, that of descriptors.
         **style: For `draw_figure`.
 
     Raises:
@@ -105,7 +105,9 @@ def draw_photos(
     blocks = []
     for image in images:
         photo = read_image(image)
-        source = AttentionSource.of(model, photo, size=size, drawn=drawn, orient=False)
+        source = AttentionSource.of(
+            model, photo, size=size, picture_scale=picture_scale, orient=False
+        )
         blocks.append(see_layers(source, photo, at or source.notable(), layer))
     return draw_figure(blocks, **style)
 

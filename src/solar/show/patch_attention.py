@@ -56,7 +56,7 @@ def draw_patches(
     at: Sequence[Location] = FOUR,
     *,
     layer: int | None = None,
-    drawn: bool = True,
+    picture_scale: bool = True,
     cell: int = 130,
     **style: Any,
 ) -> Image.Image:
@@ -67,7 +67,7 @@ def draw_patches(
         patches: 32 × 32 each, from `read_patch`: in the paper a patch and its correspondence.
         at: Locations in pixels of the patches.
         layer: Only this one; all that have attention if not given.
-        drawn: The flatter attention of the paper's pictures; off, that of descriptors.
+        picture_scale: The flatter attention of the paper's pictures; off, that of descriptors.
         cell: Width of a map in pixels.
         **style: For `solar.show.attention_figure.draw_figure`.
 
@@ -77,7 +77,7 @@ def draw_patches(
     check_locations(at, (SIDE, SIDE))
     blocks = []
     for patch in patches:
-        source = AttentionSource.of(model, patch, drawn=drawn)
+        source = AttentionSource.of(model, patch, picture_scale=picture_scale)
         blocks.append(see_layers(source, patch, at, layer))
     return draw_figure(blocks, cell=cell, across=2, **style)
 

@@ -263,7 +263,7 @@ def _from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) -
         model = RetrievalNet(config)
     names = {ours: published.published_name(ours, layout) for ours in model.state_dict()}
     tensors |= _projections(meta) if isinstance(model, RetrievalNet) else {}
-    if layout in ("features", "torchvision"):  # a bare trunk: pooled by a fresh GeM
+    if layout in ("features", "torchvision"):  # a bare backbone: pooled by a fresh GeM
         tensors.setdefault("pool.p", torch.tensor([3.0]))
     _fill(model, tensors, names, path)
     return model

@@ -94,6 +94,7 @@ class FusedAttention(nn.Module):
             return out
         rows = _locations(x).view(-1, c)  # the sum happens inside the matrix product, in place
         rows.addmm_(attended.reshape(-1, self.mid), self.output.weight.flatten(1).T)
+        assert self.output.bias is not None
         rows.add_(self.output.bias)
         return x
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from support.whole_maps import whole_maps
 from torch import Tensor, nn
 
 from solar import models
@@ -116,7 +117,7 @@ def test_its_attention_maps_can_be_seen(net: RetrievalNet, layer: int) -> None:
     photo = Image.fromarray(photos(1)[0].numpy())
     source = AttentionSource.of(net, photo, size=photo.height)
     with torch.inference_mode():
-        _, maps = net.backbone.forward_with_maps(net.normalise(photos(1)))
+        _, maps = whole_maps(net.backbone, net.normalise(photos(1)))
     stride = net.backbone.attention_strides[layer]
     row = 40 // stride // 2 * (56 // stride) + 3
     seen = source.row(3 * stride, 40 // stride // 2 * stride, layer)

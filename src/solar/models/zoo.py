@@ -187,19 +187,11 @@ _DIMS = {
     "densenet169": 1664,
     "densenet201": 1920,
 }
-_L2NET = 1_334_560
 _GEM = 1  # p
 
 
 def _linear(dim: int) -> int:
     return dim * dim + dim
-
-
-def _attention(channels: int, reduction: int) -> int:
-    """A second-order attention block: f and g (with batch norm) and h go in, v comes out."""
-    inner = channels // reduction
-    projections = 3 * (channels * inner + inner) + (inner * channels + channels)
-    return projections + 2 * (2 * inner)
 
 
 # Families. A stem is a published file name without its .pth; cirtorch's end with the first seven
@@ -282,11 +274,7 @@ _MODELS = (
         sha256=None,
         architecture="resnet101",
         dim=2048,
-        parameters=_BACKBONES["resnet101"]
-        + _attention(1024, 4)
-        + _attention(2048, 2)
-        + _GEM
-        + _linear(2048),
+        parameters=56_145_729,
         trained_on=_GL18,
         attention="45",
         pooling="gem",
@@ -310,7 +298,7 @@ _MODELS = (
         sha256=None,
         architecture="l2net",
         dim=128,
-        parameters=_L2NET + 2 * _attention(64, 4) + _attention(128, 2),
+        parameters=1_376_448,
         trained_on="UBC Liberty",
         attention="345",
         reported={"notredame": {"fpr95": 1.32}, "yosemite": {"fpr95": 0.46}},

@@ -74,27 +74,6 @@ class Backbone(nn.Module):
         """Shape: (b, 3, h, w) to (b, channels, h', w')."""
         return self.run(x, lambda layer, block, x: block(x))
 
-    def forward_with_maps(
-        self, x: Tensor, *, picture_scale: bool = True
-    ) -> tuple[Tensor, dict[int, Tensor]]:
-        """Run as `forward` does, and keep every attention map.
-
-        Args:
-            x: What `forward` takes.
-            picture_scale: The flatter scale of the paper's pictures, in every block on the way, as
-                in the published drawing code. The feature map is then not the descriptor's.
-
-        Returns:
-            What `forward` gives, and by layer number the (b, n, n) maps over n locations.
-        """
-        maps: dict[int, Tensor] = {}
-
-        def keep(layer: int, block: SecondOrderAttention, x: Tensor) -> Tensor:
-            x, maps[layer] = block.forward_with_map(x, picture_scale=picture_scale)
-            return x
-
-        return self.run(x, keep), maps
-
     def run(self, x: Tensor, attend: RunAttention) -> Tensor:
         """Run as `forward` does, with `attend` in the place of every attention block."""
         for name, children in self._stages.items():

@@ -48,18 +48,6 @@ class CroW(nn.Module):
         return (x * spatial).sum(dim=(2, 3)) * rarity
 
 
-class RMAC(nn.Module):
-    """Sum of the L2-normalised maxima of the whole map and of square regions at several scales."""
-
-    def __init__(self, levels: int = 3) -> None:
-        super().__init__()
-        self.levels = levels
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Shape: (b, c, h, w) to (b, c), not normalised again."""
-        return _pool_regions(x, MAC(), self.levels).sum(dim=1)
-
-
 class Regional(nn.Module):
     """Any pooling applied to R-MAC's regions, each normalised, optionally whitened, and summed.
 
@@ -79,6 +67,13 @@ class Regional(nn.Module):
         if self.whiten is not None:
             regions = l2_normalize(self.whiten(regions), dim=2)
         return regions.sum(dim=1)
+
+
+class RMAC(Regional):
+    """Sum of the L2-normalised maxima of the whole map and of square regions at several scales."""
+
+    def __init__(self, levels: int = 3) -> None:
+        super().__init__(MAC(), levels=levels)
 
 
 def _pool_regions(x: Tensor, pool: Callable[[Tensor], Tensor], levels: int) -> Tensor:

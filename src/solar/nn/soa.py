@@ -20,14 +20,6 @@ class AttentionFactors(NamedTuple):
     queries: Tensor
     keys: Tensor
 
-    def rows(self, places: Tensor) -> Tensor:
-        """The rows of the map that belong to some locations.
-
-        Shape:
-            (m,) whole numbers below n to (b, m, n); rows sum to one.
-        """
-        return torch.softmax(self.queries[:, places] @ self.keys.transpose(1, 2), dim=-1)
-
 
 class SecondOrderAttention(nn.Module):
     """The paper's SOA block: a residual non-local block, the identity until it is trained.
@@ -49,7 +41,6 @@ class SecondOrderAttention(nn.Module):
         super().__init__()
         if reduction < 1 or channels < reduction:
             raise ValueError(f"reduction {reduction} does not fit {channels} channels")
-        self.channels, self.reduction = channels, reduction
         self.mid = channels // reduction
         self.query = self._projection(channels, self.mid)
         self.key = self._projection(channels, self.mid)

@@ -32,8 +32,7 @@ class Plain(Backbone):
         super().__init__(attention)
         for name, inputs, outputs, layer in (("low", 3, 8, 4), ("high", 8, 16, 5)):
             conv = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1)
-            self.add_module(name, nn.Sequential(conv, nn.BatchNorm2d(outputs), nn.ReLU()))
-            self.add_stage(name)
+            self.add_stage(name, nn.Sequential(conv, nn.BatchNorm2d(outputs), nn.ReLU()))
             self.add_attention(layer, outputs)
 
 

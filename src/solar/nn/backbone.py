@@ -1,6 +1,6 @@
 """What all backbones have in common: stages, insertion points for attention, a way to be fused."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -43,7 +43,7 @@ class Backbone(nn.Module):
         super().__init__()
         self._reductions = dict(attention or {})
         self._stages: dict[str, tuple[str, ...]] = {}  # names, so that copies have their own
-        misplaced = self._reductions.keys() - self.attention_strides.keys()
+        misplaced = sorted(set(self._reductions) - set(self.attention_strides))
         if misplaced:
             name = type(self).__name__
             if not self.attention_strides:
@@ -51,16 +51,18 @@ class Backbone(nn.Module):
             known, wrong = (", ".join(map(str, n)) for n in (self.attention_strides, misplaced))
             raise SolarError(f"Attention goes after layers {known} of a {name}, not {wrong}.")
 
-    def add_stage(self, name: str, *children: str) -> None:
-        """Let children that were added already be a stage; without any, the child of that name."""
-        self._stages[name] = children or (name,)
+    def add_stage(self, name: str, part: nn.Module | Sequence[str]) -> None:
+        """Append a stage: a module, or the names of children that were added already."""
+        if isinstance(part, nn.Module):
+            self.add_module(name, part)
+            part = (name,)
+        self._stages[name] = tuple(part)
 
     def add_attention(self, layer: int, channels: int, *, init: Init = "kaiming") -> None:
         """Insert attention after the stages so far, if this layer was asked for."""
         if layer in self._reductions:
             block = SecondOrderAttention(channels, self._reductions[layer], init=init)
-            self.add_module(f"soa{layer}", block)
-            self.add_stage(f"soa{layer}")
+            self.add_stage(f"soa{layer}", block)
 
     def stages(self) -> list[tuple[str, nn.Module]]:
         """Names and modules in the order in which a photo meets them, attention blocks too."""

@@ -44,15 +44,9 @@ class L2Net(Backbone):
         self.dropout_place = dropout_place
         self.standardise = nn.InstanceNorm2d(1)
         for number, (inputs, outputs, stride) in enumerate(_LAYERS, 1):
-            self.add_module(
-                f"layer{number}",
-                nn.Sequential(
-                    nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False),
-                    nn.BatchNorm2d(outputs, affine=False),
-                    nn.ReLU(inplace=True),
-                ),
-            )
-            self.add_stage(f"layer{number}")
+            conv = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+            norm = nn.BatchNorm2d(outputs, affine=False)
+            self.add_stage(f"layer{number}", nn.Sequential(conv, norm, nn.ReLU(inplace=True)))
             self.add_attention(number, outputs, init="orthogonal")
         self.dropout = nn.Dropout(dropout)
         self.layer7 = nn.Sequential(

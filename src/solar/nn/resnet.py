@@ -91,12 +91,11 @@ class ResNet(Backbone):
         self.bn1 = nn.BatchNorm2d(64)
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
-        self.add_stage("stem", "conv1", "bn1", "relu", "maxpool")
+        self.add_stage("stem", ("conv1", "bn1", "relu", "maxpool"))
         self.channels = 64
         for number, (count, width) in enumerate(zip(blocks, (64, 128, 256, 512), strict=True), 1):
             stage = _stage(block, self.channels, width, count, stride=1 if number == 1 else 2)
-            self.add_module(f"layer{number}", stage)
-            self.add_stage(f"layer{number}")
+            self.add_stage(f"layer{number}", stage)
             self.channels = width * block.expansion
             self.add_attention(number + 1, self.channels)  # layer 1 is the paper's conv2_x
         for name, module in self.named_modules():

@@ -42,30 +42,19 @@ class SecondOrderAttention(nn.Module):
         if reduction < 1 or channels < reduction:
             raise ValueError(f"reduction {reduction} does not fit {channels} channels")
         self.mid = channels // reduction
-        self.query = self._projection(channels, self.mid)
-        self.key = self._projection(channels, self.mid)
-        self.value = nn.Conv2d(channels, self.mid, 1)
-        self.output = nn.Conv2d(self.mid, channels, 1)
-        self._initialise(init)
-
-    @staticmethod
-    def _projection(channels: int, mid: int) -> nn.Sequential:
-        return nn.Sequential(
-            nn.Conv2d(channels, mid, 1), nn.BatchNorm2d(mid), nn.ReLU(inplace=True)
+        query, key, value = (nn.Conv2d(channels, self.mid, 1) for _ in range(3))
+        self.query, self.key = (
+            nn.Sequential(conv, nn.BatchNorm2d(self.mid), nn.ReLU(inplace=True))
+            for conv in (query, key)
         )
-
-    def _initialise(self, init: Init) -> None:
-        for conv in (self.query[0], self.key[0], self.value):
-            assert isinstance(conv, nn.Conv2d)
-            assert conv.bias is not None
-            if init == "kaiming":
-                nn.init.kaiming_normal_(conv.weight)
-            else:
-                nn.init.orthogonal_(conv.weight)
-            nn.init.zeros_(conv.bias)
+        self.value, self.output = value, nn.Conv2d(self.mid, channels, 1)
+        start = nn.init.kaiming_normal_ if init == "kaiming" else nn.init.orthogonal_
+        for conv in (query, key, value):
+            start(conv.weight)
         nn.init.zeros_(self.output.weight)
-        assert self.output.bias is not None
-        nn.init.zeros_(self.output.bias)
+        for conv in (query, key, value, self.output):
+            assert conv.bias is not None
+            nn.init.zeros_(conv.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Re-weight a feature map; memory grows linearly with the number of locations.

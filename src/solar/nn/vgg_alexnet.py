@@ -26,8 +26,7 @@ class VGG16(Backbone):
             for outputs in group:
                 layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(inplace=True)]
                 inputs = outputs
-        self.features = nn.Sequential(*layers)
-        self.add_stage("features")
+        self.add_stage("features", nn.Sequential(*layers))
 
 
 class AlexNet(Backbone):
@@ -41,7 +40,7 @@ class AlexNet(Backbone):
 
     def __init__(self, attention: Mapping[int, int] | None = None) -> None:
         super().__init__(attention)
-        self.features = nn.Sequential(
+        features = nn.Sequential(
             nn.Conv2d(3, 64, 11, stride=4, padding=2),
             nn.ReLU(inplace=True),
             nn.MaxPool2d(3, stride=2),
@@ -55,4 +54,4 @@ class AlexNet(Backbone):
             nn.Conv2d(256, 256, 3, padding=1),
             nn.ReLU(inplace=True),
         )
-        self.add_stage("features")
+        self.add_stage("features", features)

@@ -1,4 +1,4 @@
-"""`solar attention`: where locations of a photo look."""
+"""`solar attention`: attention maps of locations of a photo."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from solar.show.attention_figure import AttentionMaps
     from solar.show.attention_source import Location
 
-EXAMPLE = "Example: solar attention a.jpg --at 320,200 -o looks.png"
+EXAMPLE = "Example: solar attention a.jpg --at 320,200 -o attention.png"
 
 
 def attention(
@@ -71,7 +71,7 @@ def attention(
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; found out if not given.")] = None,
 ) -> None:
-    """Draw where a place of a photo looks, with a star at that place."""
+    """Overlay the attention map of a point in a photo."""
     from solar.cli.pictures import IMAGES, check_suffix, save_image
     from solar.errors import SolarError
     from solar.show.colours import COLOURS
@@ -83,7 +83,7 @@ def attention(
     if not patch and (number or box is not None):
         raise SolarError("--number and --box say which patch is meant: they go with --patch.")
     if single and not at:
-        raise SolarError("Say which location looks with --at x,y, or ask for a --figure.")
+        raise SolarError("Say which location is meant with --at x,y, or ask for a --figure.")
     if single and len(images) > 1:
         raise SolarError("Several photos go into one picture only with --figure or --patch.")
     locations = [_parse(text) for text in at or ()]
@@ -113,7 +113,7 @@ def attention(
 def _photo_network(
     model: str, device: str | None, images: list[Path], at: "list[Location]"
 ) -> "RetrievalNet":
-    """Load the network, after a look at what costs less to refuse."""
+    """Load the network, after checking what costs less to refuse."""
     from solar.errors import SolarError
     from solar.images import image_size
     from solar.show.attention_source import check_locations

@@ -97,10 +97,12 @@ class FusedNet:
 
 
 class _Graphs:
-    """Replays a function for shapes that come again, as one launch instead of hundreds.
+    """Replays a function for shapes that come again, as one launch instead of a thousand.
 
-    A shape runs plainly twice, is recorded the third time, and replayed from then on. All records
-    share one pool of memory: they run one after the other, and results are copied out at once.
+    A shape runs plainly twice, since what a kernel does when it first runs (to be compiled, to
+    choose an algorithm) cannot be recorded, is recorded the third time, and replayed from then on.
+    All records share one pool of memory: they run one after the other, and results are copied out
+    at once.
     """
 
     def __init__(self, run: Callable[[Tensor], Tensor], most: int = 16) -> None:

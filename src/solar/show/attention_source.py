@@ -147,7 +147,7 @@ class AttentionSource:
         return self.layers[number]
 
     def rows(self, at: Sequence[Location], layer: int | None = None) -> Maps:
-        """Where locations look.
+        """Attention maps of locations.
 
         Args:
             at: Locations in pixels of the upright photo.
@@ -164,7 +164,7 @@ class AttentionSource:
         return attention.rows([attention.place(one) for one in at])
 
     def row(self, x: float, y: float, layer: int | None = None) -> Maps:
-        """Where one location looks, (h, w); arguments and errors are those of `rows`."""
+        """The attention map of one location, (h, w); arguments and errors are those of `rows`."""
         row: Maps = self.rows([(x, y)], layer)[0]
         return row
 
@@ -176,9 +176,9 @@ class AttentionSource:
     def notable(self) -> tuple[Location, ...]:
         """Four locations for a picture, in the manner of the paper.
 
-        The one that is looked at most (the dominant landmark), the most looked at elsewhere (a
-        secondary one), and the least looked at in the upper half (the sky) and in the lower half
-        (other background).
+        The one that receives most attention (the dominant landmark), the most elsewhere (a
+        secondary one), and the least in the upper half (the sky) and in the lower half (other
+        background).
         """
         attention = self.layer()
         h, w = attention.shape
@@ -255,7 +255,7 @@ def _prepare(model: Model, photo: Image.Image, size: int) -> tuple[Tensor, Backb
 
 def _input_size(width: int, height: int, size: int) -> tuple[int, int]:
     if size < _PATCH:
-        raise SolarError(f"A photo cannot be looked at with {size} pixels: take at least {_PATCH}.")
+        raise SolarError(f"Attention needs photos of at least {_PATCH} pixels, not {size}.")
     scale = min(size / min(width, height), _LONGEST * size / max(width, height))
     return max(round(width * scale), 1), max(round(height * scale), 1)
 

@@ -32,11 +32,6 @@ class PatchConfig:
     dropout_place: DropoutPlace = "before"
 
     def __post_init__(self) -> None:
-        misplaced = sorted(set(self.attention) - set(L2Net.attention_strides))
-        if misplaced:
-            raise SolarError(
-                f"Attention goes after layers 3 to 6 of a patch network, not {misplaced}."
-            )
         if self.dropout_place not in ("before", "after"):
             raise SolarError(f'Dropout goes "before" or "after", not {self.dropout_place!r}.')
 

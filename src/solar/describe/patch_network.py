@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from solar.models import PatchNet
-from solar.models.inference import inference
-from solar.models.patch_net import best_batch
 from solar.nn.fused import folded
 from solar.nn.l2net import unit
 
@@ -57,11 +55,5 @@ def patch_descriptors(model: PatchNet, patches: Tensor) -> NDArray[np.float32]:
     Returns:
         (n, 128), unit rows; on a CPU within rounding of what the network itself returns.
     """
-    rows = np.empty((len(patches), model.dim), np.float32)
-    batch = best_batch(model.device)
-    net = FusedPatchNet(model) if model.device.type == "cpu" else model
-    with inference(net):
-        for start in range(0, len(patches), batch):
-            part = slice(start, start + batch)
-            rows[part] = net(patches[part].to(model.device).float()).cpu().numpy()
-    return rows
+    on_cpu = model.device.type == "cpu"
+    return model.describe(patches, forward=FusedPatchNet(model) if on_cpu else None)

@@ -1,7 +1,7 @@
 """Published checkpoints: how their tensors are called and what their settings mean."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Literal
 
 from torch import Tensor
@@ -71,18 +71,17 @@ def published_name(name: str, layout: Layout) -> str:
     return name
 
 
-def layout_of(names: Iterable[str]) -> Layout | None:
+def layout_of(names: Container[str]) -> Layout | None:
     """Which layout the tensors of a file follow, by the names that only it has."""
-    names = set(names)
-    signs: tuple[tuple[str, Layout], ...] = (
-        ("features.conv1.0.weight", "solar"),
-        ("features.0.weight", "gem"),
-        ("layer7.0.weight", "local"),
-        ("layers.20.weight", "sosnet"),
-        ("0.weight", "features"),
-        ("conv1.weight", "torchvision"),
-    )
-    return next((layout for sign, layout in signs if sign in names), None)
+    signs: dict[str, Layout] = {
+        "features.conv1.0.weight": "solar",
+        "features.0.weight": "gem",
+        "layer7.0.weight": "local",
+        "layers.20.weight": "sosnet",
+        "0.weight": "features",
+        "conv1.weight": "torchvision",
+    }
+    return next((layout for sign, layout in signs.items() if sign in names), None)
 
 
 def retrieval_config(

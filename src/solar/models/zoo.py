@@ -169,23 +169,16 @@ def _bundled(name: str) -> NamedModel:
     )
 
 
-# Parameters. Backbones are counted without their classifier.
-
+# Channels, and parameters without the classifier; none of those that only a whitening is for.
 _BACKBONES = {
-    "resnet50": 23_508_032,
-    "resnet101": 42_500_160,
-    "resnet152": 58_143_808,
-    "vgg16": 14_714_688,
-}
-_DIMS = {
-    "alexnet": 256,
-    "vgg16": 512,
-    "resnet50": 2048,
-    "resnet101": 2048,
-    "resnet152": 2048,
-    "densenet121": 1024,
-    "densenet169": 1664,
-    "densenet201": 1920,
+    "alexnet": (256, 0),
+    "vgg16": (512, 14_714_688),
+    "resnet50": (2048, 23_508_032),
+    "resnet101": (2048, 42_500_160),
+    "resnet152": (2048, 58_143_808),
+    "densenet121": (1024, 0),
+    "densenet169": (1664, 0),
+    "densenet201": (1920, 0),
 }
 _GEM = 1  # p
 
@@ -205,7 +198,8 @@ _GL18 = "Google Landmarks 2018"
 def _cirtorch(name: str, stem: str, kind: str, task: Task, **facts: Any) -> NamedModel:
     """A file of cirtorch: its name tells the backbone, the training set and its hash."""
     original, _, sha256 = stem.rpartition("-")
-    backbone = next(known for known in _DIMS if f"-{known}-" in stem)
+    backbone = next(known for known in _BACKBONES if f"-{known}-" in stem)
+    dim, parameters = _BACKBONES[backbone]
     folder, trained_on = "imagenet", "ImageNet (converted from Caffe)"
     if task != "backbone":
         gl18 = stem.startswith("gl18")
@@ -220,9 +214,9 @@ def _cirtorch(name: str, stem: str, kind: str, task: Task, **facts: Any) -> Name
         urls=(f"https://{address}", f"http://{address}"),
         sha256=sha256,
         architecture=backbone,
-        dim=_DIMS[backbone],
+        dim=dim,
         trained_on=trained_on,
-        **{"aliases": (original,), "parameters": _BACKBONES.get(backbone), **facts},
+        **{"aliases": (original,), "parameters": parameters, **facts},
     )
 
 

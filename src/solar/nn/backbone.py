@@ -106,12 +106,8 @@ class Backbone(nn.Module):
 
     def fuse(self, *, on_blocks: bool = False, clamped: bool = False) -> nn.Sequential:
         """All stages fused, in a row; `clamped` goes for the last one."""
-        stages = self.stages()
-        return nn.Sequential(
-            *(
-                self.fuse_stage(
-                    name, part, on_blocks=on_blocks, clamped=clamped and number == len(stages)
-                )
-                for number, (name, part) in enumerate(stages, 1)
-            )
-        )
+        fused = nn.Sequential()
+        for name, part in self.stages():
+            last = name == next(reversed(self._stages))
+            fused.append(self.fuse_stage(name, part, on_blocks=on_blocks, clamped=clamped and last))
+        return fused

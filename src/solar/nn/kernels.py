@@ -37,20 +37,9 @@ def to_blocks(pixels: Tensor, scale: float, mean: Tensor, std: Tensor) -> Tensor
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _blocks_kernel(  # type: ignore[no-untyped-def]
-    pixels,
-    blocks,
-    factors,
-    shifts,
-    h,
-    w,
-    height,
-    width,
-    step,
-    BLOCK: tl.constexpr,  # noqa: N803 (Triton's way to write what is known when it compiles)
-):
+def _blocks_kernel(pixels, blocks, factors, shifts, h, w, height, width, step, block: tl.constexpr):  # type: ignore[no-untyped-def]
     rows, columns = tl.num_programs(1), (width + 1) // 2 + 3
-    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    column = tl.program_id(0) * block + tl.arange(0, block)[:, None]
     # 64 bits: a batch of large photos has more bytes than 32 can count.
     row, photo = tl.program_id(1), tl.program_id(2).to(tl.int64)
     # Colour by colour the four pixels of a block, as `pixel_unshuffle` orders them; a fourth colour
@@ -100,25 +89,16 @@ def max_pool(x: Tensor) -> Tensor:
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _pool_kernel(  # type: ignore[no-untyped-def]
-    x,
-    out,
-    h,
-    w,
-    height,
-    width,
-    C: tl.constexpr,  # noqa: N803
-    BLOCK: tl.constexpr,  # noqa: N803
-):
-    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+def _pool_kernel(x, out, h, w, height, width, channels: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    column = tl.program_id(0) * block + tl.arange(0, block)[:, None]
     row, photo = tl.program_id(1), tl.program_id(2).to(tl.int64)
-    channel = tl.arange(0, C)[None, :]
-    start = x + photo * h * w * C + channel
-    best = tl.zeros((BLOCK, C), x.dtype.element_ty)
+    channel = tl.arange(0, channels)[None, :]
+    start = x + photo * h * w * channels + channel
+    best = tl.zeros((block, channels), x.dtype.element_ty)
     for dy in tl.static_range(3):
         for dx in tl.static_range(3):
             sy, sx = 2 * row - 1 + dy, 2 * column - 1 + dx
             inside = (sy >= 0) & (sy < h) & (sx >= 0) & (sx < w)
-            best = tl.maximum(best, tl.load(start + (sy * w + sx) * C, mask=inside, other=0))
-    place = ((photo * height + row) * width + column) * C + channel
+            best = tl.maximum(best, tl.load(start + (sy * w + sx) * channels, mask=inside, other=0))
+    place = ((photo * height + row) * width + column) * channels + channel
     tl.store(out + place, best, mask=column < width)

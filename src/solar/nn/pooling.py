@@ -63,7 +63,10 @@ class Regional(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (b, c, h, w) to (b, c), not normalised again."""
-        regions = _pool_regions(x, self.pool, self.levels)
+        h, w = x.shape[2:]
+        boxes = [(0, 0, h, w), *square_regions(h, w, self.levels)]
+        vectors = [self.pool(x[:, :, top:bottom, left:right]) for top, left, bottom, right in boxes]
+        regions = l2_normalize(torch.stack(vectors, dim=1), dim=2)
         if self.whiten is not None:
             regions = l2_normalize(self.whiten(regions), dim=2)
         return regions.sum(dim=1)
@@ -74,13 +77,6 @@ class RMAC(Regional):
 
     def __init__(self, levels: int = 3) -> None:
         super().__init__(MAC(), levels=levels)
-
-
-def _pool_regions(x: Tensor, pool: Callable[[Tensor], Tensor], levels: int) -> Tensor:
-    """(b, c, h, w) to (b, regions, c), each region's vector of unit norm."""
-    boxes = [(0, 0, x.shape[2], x.shape[3]), *square_regions(x.shape[2], x.shape[3], levels)]
-    vectors = [pool(x[:, :, top:bottom, left:right]) for top, left, bottom, right in boxes]
-    return l2_normalize(torch.stack(vectors, dim=1), dim=2)
 
 
 def square_regions(

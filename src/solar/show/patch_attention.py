@@ -13,7 +13,7 @@ from solar.show.attention_maps import draw_photos
 from solar.show.attention_source import Location, check_locations
 
 if TYPE_CHECKING:
-    from solar.models import PatchNet
+    from solar.models import Model
 
 SIDE = 32
 FOUR: tuple[Location, ...] = ((10, 10), (22, 10), (10, 22), (22, 22))
@@ -50,7 +50,7 @@ def read_patch(source: Source, *, number: int = 0, box: Box | None = None) -> Im
 
 
 def draw_patches(
-    model: PatchNet,
+    model: Model,
     patches: Sequence[Image.Image],
     at: Sequence[Location] = FOUR,
     *,

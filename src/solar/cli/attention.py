@@ -121,8 +121,11 @@ def _network(name: str, device: str | None, *, patch: bool) -> "Model":
 
     network = load(name, device=device)
     if isinstance(network, PatchNet) != patch:
-        what = "photos, not patches: leave out" if patch else "patches, not photos: add"
-        raise SolarError(f"{name} describes {what} --patch.")
+        raise SolarError(
+            f"{name} describes photos, not patches: leave out --patch."
+            if patch
+            else f"{name} describes patches, not photos: add --patch."
+        )
     return network
 
 

@@ -1,4 +1,4 @@
-"""What it takes to see where a location looks: once a photo, and then for every row.
+"""What it takes to get the attention map of a location: once a photo, and then for every row.
 
 Run it with `python benchmarks/attention_rows.py PHOTO`.
 """
@@ -31,12 +31,12 @@ def main() -> None:
         once = time.process_time() - start
         kept = "float16" if half else "float32"
         print(f"{kept}: {once:.1f} s once, {source.nbytes / 2**20:.1f} MiB held")
-        for number, looks in source.layers.items():
+        for number, attention in source.layers.items():
             start = time.process_time()
             for row in range(options.rows):
                 source.row(row * source.width / options.rows, source.height / 2, number)
             spent = 1000 * (time.process_time() - start) / options.rows
-            h, w = looks.shape
+            h, w = attention.shape
             whole = (h * w) ** 2 * 4 / 2**20
             print(f"  layer {number}, {h} × {w}: {spent:.2f} ms a row; whole map {whole:.0f} MiB")
 

@@ -54,7 +54,7 @@ def network(
 
 
 def gflop(attention: dict[int, int]) -> float:
-    """Arithmetic of the trunk for one photo at three scales, counted without computing it."""
+    """Arithmetic of the backbone for one photo at three scales, counted without computing it."""
     with torch.device("meta"), FlopCounterMode(display=False) as counter:
         net = RetrievalNet(RetrievalConfig("resnet101", attention=attention)).eval()
         for scale in net.config.scales:

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from solar.models import RetrievalNet
 from solar.nn import SecondOrderAttention
-from solar.training.network import make_optimiser, set_training, stages
+from solar.training.network import make_optimiser, set_training
 from solar.training.objective import Terms, objective
 from solar.training.retrieval_recipe import Compute, Loss, Optimiser
 from solar.training.trainable import TrainableNet
@@ -55,12 +55,12 @@ def plain_step(net: RetrievalNet, images: Tensor, landmarks: Tensor) -> Callable
         {"params": list(net.get_submodule("whiten").parameters())},
     ]
     optimiser = torch.optim.Adam(groups, lr=1e-6, weight_decay=1e-6)
-    stem = stages(trunk)[0][1]
+    stem = trunk.stages()[0][1]
 
     def attend(name: str, x: Tensor) -> Tensor:
         block = trunk.get_submodule(name)
         assert isinstance(block, SecondOrderAttention)
-        return block.attend(x)[0]
+        return block.forward_with_map(x)[0]
 
     def step() -> Terms:
         optimiser.zero_grad()

@@ -6,6 +6,7 @@ A hint stands below every sentence that holds its key, written as the page shows
 # Packages in the order in which a newcomer meets them; "" is what lies beside the packages.
 TOPICS = {
     "images": "Photos and boxes",
+    "nn": "Backbones",
     "models": "Models and their files",
     "weights": "The models in the box",
     "": "Downloads and writing files",

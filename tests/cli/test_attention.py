@@ -65,7 +65,7 @@ def test_the_figure_of_the_supplement_is_one_command(folder: Path, tmp_path: Pat
     [
         (("--at", "160,5"), "The location 160,5 is not in the photo, which is 160 × 120 pixels"),
         (("--at", "here"), "--at takes x,y in pixels"),
-        ((), "Say which location looks with --at x,y"),
+        ((), "Say which location is meant with --at x,y"),
         (("--at", "5,5", "--layer", "3"), "There is attention after layer 4 and 5, not 3."),
         (("--at", "5,5", "--colours", "grey"), "No colours are called 'grey'"),
         (("--patch",), "is 160 × 120 pixels, no square patch"),

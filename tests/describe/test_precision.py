@@ -4,9 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.drawn import drawn_state
 
-from solar.describe.precision import FusedNet, Stem, attend, fuse, to_blocks
+from solar.describe.precision import FusedNet
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.models.checkpoint import _from_state
+from solar.nn.fused import FusedStem, to_blocks
+from solar.nn.fused_attention import attend
 
 
 def drawn_network(backbone: str = "resnet18", **settings: object) -> RetrievalNet:
@@ -42,7 +44,7 @@ def test_negative_values_after_the_last_attention_survive_where_pooling_sees_the
     torch.testing.assert_close(FusedNet(net)(pixels), plain, rtol=0, atol=2e-5)
 
 
-def test_plain_trunks_and_other_scales_work_too() -> None:
+def test_plain_backbones_and_other_scales_work_too() -> None:
     net, pixels = RetrievalNet(RetrievalConfig("alexnet")).eval(), photos(1, 80, 96)
     with torch.inference_mode():
         plain = net.multiscale(net.normalise(pixels), (1, 0.5))
@@ -52,11 +54,11 @@ def test_plain_trunks_and_other_scales_work_too() -> None:
 @settings(max_examples=20, deadline=None)
 @given(h=st.integers(33, 90), w=st.integers(33, 90))
 def test_the_first_convolution_on_blocks_of_pixels_is_the_same(h: int, w: int) -> None:
-    trunk = drawn_network().backbone
+    backbone = drawn_network().backbone
     images = torch.randn(1, 3, h, w, generator=torch.Generator().manual_seed(h))
     with torch.inference_mode():
-        plain = trunk.maxpool(trunk.relu(trunk.bn1(trunk.conv1(images))))
-        blocks = Stem(trunk.conv1, trunk.bn1, on_blocks=True)(to_blocks(images))
+        plain = backbone.maxpool(backbone.relu(backbone.bn1(backbone.conv1(images))))
+        blocks = FusedStem(backbone.conv1, backbone.bn1, on_blocks=True)(to_blocks(images))
     torch.testing.assert_close(blocks, plain, rtol=1e-4, atol=1e-4)
 
 
@@ -68,8 +70,8 @@ def test_the_network_it_was_made_from_is_left_alone() -> None:
     assert all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
 
 
-def test_a_fused_trunk_has_no_batch_norm_left() -> None:
-    fused = fuse(drawn_network().backbone, on_blocks=False)
+def test_a_fused_backbone_has_no_batch_norm_left() -> None:
+    fused = drawn_network().backbone.fuse()
     assert not any(isinstance(module, torch.nn.BatchNorm2d) for module in fused.modules())
 
 
@@ -97,7 +99,9 @@ def test_a_gpu_stays_within_its_precision_eager_and_replayed() -> None:
 @pytest.mark.parametrize(
     ("backbone", "dtype"), [("resnet18", torch.float32), ("vgg16", None), ("alexnet", None)]
 )
-def test_a_gpu_runs_float32_and_plain_trunks_too(backbone: str, dtype: torch.dtype | None) -> None:
+def test_a_gpu_runs_float32_and_plain_backbones_too(
+    backbone: str, dtype: torch.dtype | None
+) -> None:
     net, pixels = RetrievalNet(RetrievalConfig(backbone)).eval().cuda(), photos(1, 80, 96)
     with torch.inference_mode():
         plain = net.multiscale(net.normalise(pixels.cuda()))
@@ -109,7 +113,7 @@ def test_a_gpu_runs_float32_and_plain_trunks_too(backbone: str, dtype: torch.dty
 @pytest.mark.parametrize("scale", [1.0, 2**0.5, 0.5**0.5])
 @pytest.mark.parametrize(("h", "w"), [(48, 64), (75, 99), (33, 130)])
 def test_the_block_kernel_equals_resizing_and_normalising(scale: float, h: int, w: int) -> None:
-    from solar.describe import kernels
+    from solar.nn import kernels
 
     net, pixels = RetrievalNet(RetrievalConfig("resnet18")).cuda(), photos(2, h, w).cuda()
     images = net.normalise(pixels)
@@ -122,7 +126,7 @@ def test_the_block_kernel_equals_resizing_and_normalising(scale: float, h: int, 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize(("h", "w"), [(16, 16), (17, 35), (1, 40)])
 def test_the_pooling_kernel_equals_torchs(h: int, w: int) -> None:
-    from solar.describe import kernels
+    from solar.nn import kernels
 
     x = torch.rand(2, 64, h, w, device="cuda", dtype=torch.bfloat16)
     x = x.to(memory_format=torch.channels_last)

@@ -7,11 +7,11 @@ import torch
 from support.evaluate_networks import network
 
 import solar
-from solar.describe.precision import Stem
 from solar.errors import SolarError
 from solar.evaluation import sweep
 from solar.evaluation.layout import to_text
 from solar.models import RetrievalNet
+from solar.nn.fused import FusedStem
 
 EXPONENTS = (1.0, 2.5, 8.0)
 
@@ -46,13 +46,13 @@ def test_the_trunk_runs_once_a_photo_and_scale(
     truth: Path, tiny: RetrievalNet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = []
-    forward = Stem.forward
+    forward = FusedStem.forward
 
-    def counted(self: Stem, images: torch.Tensor) -> torch.Tensor:
+    def counted(self: FusedStem, images: torch.Tensor) -> torch.Tensor:
         ran.append(len(images))
         return forward(self, images)
 
-    monkeypatch.setattr(Stem, "forward", counted)
+    monkeypatch.setattr(FusedStem, "forward", counted)
     sweep.sweep_p(truth, tiny, EXPONENTS)
     assert sum(ran) == (9 + 3) * 2  # photos of the database and queries, two scales
 

@@ -14,10 +14,10 @@ from support.unit_rows import unit_rows
 from torch import Tensor
 
 from solar.errors import SolarError
-from solar.losses import contrastive, second_order, triplet
+from solar.losses import TUPLE_LOSSES, contrastive, second_order
 
 Loss = Callable[..., Tensor]
-LOSSES = {"triplet": triplet, "sos": second_order, "contrastive": contrastive}
+LOSSES = {**TUPLE_LOSSES, "sos": second_order}
 PUBLISHED = {"triplet": "per_query", "sos": "per_query", "contrastive": "sum"}
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 

@@ -116,7 +116,7 @@ def test_published_gem_files_apply_the_whitening_they_carry(
     np.testing.assert_allclose(ours, (theirs / (np.linalg.norm(theirs) + 1e-6)).T, atol=1e-4)
 
 
-def test_bare_trunks_load_under_a_fresh_gem(tmp_path: Path) -> None:
+def test_bare_backbones_load_under_a_fresh_gem(tmp_path: Path) -> None:
     state = drawn_state(RetrievalNet(RetrievalConfig("vgg16", whitening=False)), "features")
     del state["pool.p"]
     net = load(as_file(tmp_path, state))
@@ -125,11 +125,11 @@ def test_bare_trunks_load_under_a_fresh_gem(tmp_path: Path) -> None:
 
 
 def test_torchvision_classifiers_load_without_their_classifier(tmp_path: Path) -> None:
-    trunk = RetrievalNet(RetrievalConfig("resnet34")).backbone.state_dict()
-    state = {**trunk, "fc.weight": torch.zeros(1000, 512), "fc.bias": torch.zeros(1000)}
+    backbone = RetrievalNet(RetrievalConfig("resnet34")).backbone.state_dict()
+    state = {**backbone, "fc.weight": torch.zeros(1000, 512), "fc.bias": torch.zeros(1000)}
     net = load(as_file(tmp_path, state), device="cpu")
     assert net.config.backbone == "resnet34"
-    assert torch.equal(net.backbone.layer4[2].conv2.weight, trunk["layer4.2.conv2.weight"])
+    assert torch.equal(net.backbone.layer4[2].conv2.weight, backbone["layer4.2.conv2.weight"])
 
 
 @pytest.mark.parametrize("layout", ["local", "sosnet"])
@@ -246,7 +246,7 @@ def test_a_tensor_of_another_shape_is_told(tmp_path: Path) -> None:
 def test_an_unknown_architecture_is_told(tmp_path: Path) -> None:
     checkpoint = drawn_checkpoint(RetrievalNet(SMALL))
     checkpoint["meta"]["architecture"] = "squeezenet1_1"
-    with pytest.raises(SolarError, match=r"file\.pth: No trunk is called 'squeezenet1_1'"):
+    with pytest.raises(SolarError, match=r"file\.pth: No backbone is called 'squeezenet1_1'"):
         load(as_file(tmp_path, checkpoint))
 
 

@@ -49,8 +49,8 @@ def test_patches_of_another_size_are_refused() -> None:
 
 
 def test_attention_after_a_layer_that_has_no_place_for_it_is_refused() -> None:
-    with pytest.raises(SolarError, match="layers 3 to 6"):
-        PatchConfig(attention={7: 2})
+    with pytest.raises(SolarError, match="after layers 3, 4, 5, 6 of a L2Net, not 7"):
+        PatchNet(PatchConfig(attention={7: 2}))
 
 
 def test_gradients_reach_every_parameter() -> None:

@@ -4,6 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.drawn import drawn_checkpoint, drawn_state, relative_error
+from support.whole_maps import whole_maps
 
 from solar.errors import SolarError
 from solar.images import load
@@ -52,23 +53,23 @@ def test_published_files_have_as_many_tensors(
 
 
 @pytest.mark.parametrize("layer", [4, 5])
-def test_drawn_attention_equals_the_published_one(
+def test_attention_of_pictures_equals_the_published_one(
     golden: dict[str, np.ndarray], resnet18: RetrievalNet, layer: int
 ) -> None:
     with torch.inference_mode():
-        _, maps = resnet18.backbone.attend(torch.from_numpy(golden["net_image"]), drawn=True)
+        _, maps = whole_maps(resnet18.backbone, torch.from_numpy(golden["net_image"]))
     assert relative_error(maps[layer][0, 0], golden[f"resnet18_attention{layer}_drawn_row0"]) < 2e-4
 
 
 @pytest.mark.parametrize("layer", [4, 5])
-def test_a_drawn_row_alone_equals_the_published_one(
+def test_a_row_alone_equals_the_published_one(
     golden: dict[str, np.ndarray], resnet18: RetrievalNet, layer: int
 ) -> None:
     rows = {}
 
     def keep(number: int, block: SecondOrderAttention, x: torch.Tensor) -> torch.Tensor:
-        out, looks = block.look(x, drawn=True)
-        rows[number] = looks.rows(torch.tensor([0]))[0, 0]
+        out, factors = block.forward_with_factors(x, picture_scale=True)
+        rows[number] = torch.softmax(factors.queries[0, 0] @ factors.keys[0].T, dim=-1)
         return out
 
     with torch.inference_mode():
@@ -195,10 +196,10 @@ def test_describing_leaves_the_training_mode_as_it_was(resnet18: RetrievalNet) -
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"backbone": "resnet19"}, "No trunk is called 'resnet19'"),
+        ({"backbone": "resnet19"}, "No backbone is called 'resnet19'"),
         ({"pooling": "sum"}, "No pooling is called 'sum'"),
         ({"whitening": False, "dim": 64}, "Only a whitening layer"),
-        ({"backbone": "vgg16", "attention": {4: 4}}, "vgg16 has no place for attention"),
+        ({"backbone": "vgg16", "attention": {4: 4}}, "VGG16 has no place for attention"),
         ({"attention": {2: 4}}, "not 2"),
     ],
 )

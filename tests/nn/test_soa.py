@@ -25,19 +25,19 @@ def test_equals_the_published_block(
 ) -> None:
     name = f"soa_{channels}_{reduction}"
     block, x = drawn_block(channels, reduction), torch.from_numpy(golden[f"{name}_x"])
-    explicit, attention = block.attend(x)
+    explicit, attention = block.forward_with_map(x)
     assert relative_error(block(x), golden[f"{name}_y"]) < 1e-5
     assert relative_error(explicit, golden[f"{name}_y"]) < 1e-5
     assert relative_error(attention, golden[f"{name}_attention"]) < 1e-5
 
 
 @pytest.mark.parametrize(("channels", "reduction"), [(64, 4), (32, 2)])
-def test_drawn_attention_equals_the_published_flatter_map(
+def test_attention_of_pictures_equals_the_published_flatter_map(
     golden: dict[str, np.ndarray], channels: int, reduction: int
 ) -> None:
     name = f"soa_{channels}_{reduction}"
-    _, attention = drawn_block(channels, reduction).attend(
-        torch.from_numpy(golden[f"{name}_x"]), drawn=True
+    _, attention = drawn_block(channels, reduction).forward_with_map(
+        torch.from_numpy(golden[f"{name}_x"]), picture_scale=True
     )
     assert relative_error(attention, golden[f"{name}_attention_drawn"]) < 1e-5
 
@@ -47,7 +47,7 @@ def test_drawn_attention_equals_the_published_flatter_map(
 def test_fused_and_explicit_attention_agree(h: int, w: int, seed: int) -> None:
     block = drawn_block(32, 2)
     x = torch.randn(2, 32, h, w, generator=torch.Generator().manual_seed(seed))
-    explicit, attention = block.attend(x)
+    explicit, attention = block.forward_with_map(x)
     torch.testing.assert_close(block(x), explicit, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(attention.sum(-1), torch.ones(2, h * w), rtol=1e-5, atol=1e-5)
 
@@ -56,21 +56,24 @@ def test_fused_and_explicit_attention_agree_on_channels_last_maps() -> None:
     block = drawn_block(64, 4)
     x = torch.randn(2, 64, 9, 7, generator=torch.Generator().manual_seed(0))
     last = x.to(memory_format=torch.channels_last)
-    torch.testing.assert_close(block(last), block.attend(x)[0], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(block(last), block.forward_with_map(x)[0], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("drawn", [False, True])
+@pytest.mark.parametrize("picture", [False, True])
 @pytest.mark.parametrize(("channels", "reduction"), [(64, 4), (32, 2)])
 def test_rows_without_the_map_are_those_of_the_map(
-    golden: dict[str, np.ndarray], channels: int, reduction: int, drawn: bool
+    golden: dict[str, np.ndarray], channels: int, reduction: int, picture: bool
 ) -> None:
     name = f"soa_{channels}_{reduction}"
     block, x = drawn_block(channels, reduction), torch.from_numpy(golden[f"{name}_x"])
-    out, looks = block.look(x, drawn=drawn)
+    out, factors = block.forward_with_factors(x, picture_scale=picture)
     places = torch.tensor([0, 17, 5, 62])
-    expected = golden[f"{name}_attention{'_drawn' if drawn else ''}"][:, places]
-    assert relative_error(looks.rows(places), expected) < 1e-5
-    torch.testing.assert_close(out, block.attend(x, drawn=drawn)[0], rtol=1e-5, atol=1e-5)
+    expected = golden[f"{name}_attention{'_drawn' if picture else ''}"][:, places]
+    rows = torch.softmax(factors.queries[:, places] @ factors.keys.mT, dim=-1)
+    assert relative_error(rows, expected) < 1e-5
+    torch.testing.assert_close(
+        out, block.forward_with_map(x, picture_scale=picture)[0], rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("init", ["kaiming", "orthogonal"])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from solar.show.attention_figure import STARS, AttentionMaps, draw_figure, draw_overlay, draw_star
+from solar.show.attention_figure import STARS, AttentionMaps, draw_figure, draw_star
 from solar.show.colours import COLOURS, colour
 
 
@@ -21,14 +21,14 @@ def brightness(picture: Image.Image) -> np.ndarray:
 
 def test_what_is_looked_at_is_bright(maps: AttentionMaps) -> None:
     for number, (bright, dark) in enumerate((((25, 25), (120, 20)), ((175, 75), (60, 80)))):
-        shown = brightness(draw_overlay(maps, number, star=False))
+        shown = brightness(maps.overlay(number, star=False))
         assert shown[bright[::-1]] > shown[dark[::-1]] + 80
 
 
 def test_opacity_from_the_photo_alone_to_the_map_alone(maps: AttentionMaps) -> None:
-    none = draw_overlay(maps, opacity=0, star=False)
+    none = maps.overlay(opacity=0, star=False)
     assert none.getcolors() == [(20000, (128, 128, 128))]
-    full = draw_overlay(maps, opacity=1, star=False, colours="jet")
+    full = maps.overlay(opacity=1, star=False, colours="jet")
     assert full.getpixel((0, 0)) == tuple(COLOURS["jet"][-1])
     assert full.getpixel((199, 0)) == tuple(COLOURS["jet"][0])
 
@@ -43,7 +43,7 @@ def test_a_cut_cell_is_not_stretched() -> None:
 
 
 def test_the_star_is_where_the_location_is(maps: AttentionMaps) -> None:
-    shown = np.asarray(draw_overlay(maps, 0, opacity=0))
+    shown = np.asarray(maps.overlay(0, opacity=0))
     ys, xs = np.nonzero((shown == STARS[0]).all(axis=2))
     assert xs.mean() == pytest.approx(150, abs=1)
     assert ys.mean() == pytest.approx(75, abs=1)

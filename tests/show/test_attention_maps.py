@@ -7,6 +7,7 @@ import pytest
 import torch
 from PIL import Image
 from support.drawn import drawn_retrieval
+from support.whole_maps import whole_maps
 from torch import nn
 
 import solar
@@ -58,7 +59,7 @@ def test_rows_are_those_of_the_whole_map(network: RetrievalNet, photo: Image.Ima
     source = AttentionSource.of(network, photo, size=100)
     pixels = network.normalise(torch.from_numpy(np.array(photo))[None])
     with torch.inference_mode():
-        _, maps = network.backbone.attend(pixels, drawn=True)
+        _, maps = whole_maps(network.backbone, pixels)
     # 150 × 100 pixels are 10 × 7 locations of 16 pixels, 5 × 4 of 32.
     for layer, shape, number in ((4, (7, 10), 3 * 10 + 6), (5, (4, 5), 1 * 5 + 3)):
         row = source.row(98, 50, layer)
@@ -69,8 +70,8 @@ def test_rows_are_those_of_the_whole_map(network: RetrievalNet, photo: Image.Ima
 def test_the_attention_of_descriptors_on_request(network: RetrievalNet, photo: Image.Image) -> None:
     pixels = network.normalise(torch.from_numpy(np.array(photo))[None])
     with torch.inference_mode():
-        _, maps = network.backbone.attend(pixels, drawn=False)
-    found = solar.attention(network, photo, (0, 0), size=100, drawn=False)
+        _, maps = whole_maps(network.backbone, pixels, picture_scale=False)
+    found = solar.attention(network, photo, (0, 0), size=100, picture_scale=False)
     np.testing.assert_allclose(found.maps[0].ravel(), maps[5][0, 0], rtol=1e-4, atol=1e-7)
 
 
@@ -134,10 +135,10 @@ def test_a_map_of_one_location_is_one(network: RetrievalNet) -> None:
 
 
 def test_pixels_of_the_last_cut_cell_belong_to_it() -> None:
-    looks = LayerAttention(np.eye(6), np.eye(6), (2, 3), (32.0, 32.0))
-    assert looks.place((31.9, 0)) == 0
-    assert looks.place((32, 31.9)) == 1
-    assert looks.place((500, 500)) == 5
+    attention = LayerAttention(np.eye(6), np.eye(6), (2, 3), (32.0, 32.0))
+    assert attention.place((31.9, 0)) == 0
+    assert attention.place((32, 31.9)) == 1
+    assert attention.place((500, 500)) == 5
 
 
 def test_patches_have_attention_too(golden: dict[str, np.ndarray]) -> None:
@@ -145,7 +146,7 @@ def test_patches_have_attention_too(golden: dict[str, np.ndarray]) -> None:
     net = PatchNet(PatchConfig({3: 4, 4: 4, 5: 2})).eval()
     pixels = golden["patches"][0, 0].clip(0, 255).astype(np.uint8)
     with torch.inference_mode():
-        _, maps = net.trunk.attend(torch.from_numpy(pixels.astype(np.float32))[None, None])
+        _, maps = whole_maps(net.trunk, torch.from_numpy(pixels.astype(np.float32))[None, None])
     source = AttentionSource.of(net, Image.fromarray(pixels))
     assert {n: one.shape for n, one in source.layers.items()} == {
         3: (16, 16),

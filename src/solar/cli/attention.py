@@ -1,4 +1,4 @@
-"""`solar attention`: where locations of a photo look."""
+"""`solar attention`: attention maps of locations of a photo."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,11 +11,11 @@ from solar.weights import DEFAULT, DEFAULT_LOCAL
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from solar.models import RetrievalNet
+    from solar.models import Model
     from solar.show.attention_figure import AttentionMaps
     from solar.show.attention_source import Location
 
-EXAMPLE = "Example: solar attention a.jpg --at 320,200 -o looks.png"
+EXAMPLE = "Example: solar attention a.jpg --at 320,200 -o attention.png"
 
 
 def attention(
@@ -71,7 +71,7 @@ def attention(
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; found out if not given.")] = None,
 ) -> None:
-    """Draw where a place of a photo looks, with a star at that place."""
+    """Overlay the attention map of a point in a photo."""
     from solar.cli.pictures import IMAGES, check_suffix, save_image
     from solar.errors import SolarError
     from solar.show.colours import COLOURS
@@ -83,25 +83,30 @@ def attention(
     if not patch and (number or box is not None):
         raise SolarError("--number and --box say which patch is meant: they go with --patch.")
     if single and not at:
-        raise SolarError("Say which location looks with --at x,y, or ask for a --figure.")
+        raise SolarError("Say which location is meant with --at x,y, or ask for a --figure.")
     if single and len(images) > 1:
         raise SolarError("Several photos go into one picture only with --figure or --patch.")
     locations = [_parse(text) for text in at or ()]
-    run: dict[str, Any] = {"layer": layer, "drawn": not descriptor}
+    run: dict[str, Any] = {"layer": layer, "picture_scale": not descriptor}
     style: dict[str, Any] = {"opacity": opacity, "colours": colours}
-    name = model or (DEFAULT_LOCAL if patch else DEFAULT)
     if patch:
-        picture = _draw_patches(images, locations, number, box, (name, device), **run, **style)
-    else:
-        run["size"] = size
-        network = _photo_network(name, device, images, locations)
-        if figure:
-            from solar.show.attention_maps import draw_photos
+        from solar.show.patch_attention import FOUR, draw_patches
 
+        patches = _patches(images, locations, number, box)
+        network = _network(model or DEFAULT_LOCAL, device, patch=True)
+        picture = draw_patches(network, patches, locations or FOUR, **run, **style)
+    else:
+        from solar.images import image_size
+        from solar.show.attention_maps import attention, draw_photos
+        from solar.show.attention_source import check_locations
+
+        for image in images:  # costs less than to load a network
+            check_locations(locations, image_size(image))
+        run["size"] = size
+        network = _network(model or DEFAULT, device, patch=False)
+        if figure:
             picture = draw_photos(network, images, locations or None, **run, **style)
         else:
-            from solar.show.attention_maps import attention
-
             maps = attention(network, images[0], locations, **run)
             if output.suffix == ".npy":
                 _save_maps(maps, output)
@@ -110,46 +115,30 @@ def attention(
     save_image(picture, output)
 
 
-def _photo_network(
-    model: str, device: str | None, images: list[Path], at: "list[Location]"
-) -> "RetrievalNet":
-    """Load the network, after a look at what costs less to refuse."""
+def _network(name: str, device: str | None, *, patch: bool) -> "Model":
     from solar.errors import SolarError
-    from solar.images import image_size
-    from solar.show.attention_source import check_locations
+    from solar.models import PatchNet, load
 
-    for image in images:
-        check_locations(at, image_size(image))
-    from solar.models import RetrievalNet, load
-
-    network = load(model, device=device)
-    if not isinstance(network, RetrievalNet):
-        raise SolarError(f"{model} describes patches, not photos: add --patch.")
+    network = load(name, device=device)
+    if isinstance(network, PatchNet) != patch:
+        raise SolarError(
+            f"{name} describes photos, not patches: leave out --patch."
+            if patch
+            else f"{name} describes patches, not photos: add --patch."
+        )
     return network
 
 
-def _draw_patches(
-    images: list[Path],
-    at: "list[Location]",
-    number: int,
-    box: str | None,
-    model: tuple[str, str | None],
-    **options: Any,
-) -> "Image":
-    from solar.errors import SolarError
+def _patches(
+    images: list[Path], at: "list[Location]", number: int, box: str | None
+) -> "list[Image]":
     from solar.images import parse_box
     from solar.show.attention_source import check_locations
-    from solar.show.patch_attention import FOUR, SIDE, draw_patches, read_patch
+    from solar.show.patch_attention import SIDE, read_patch
 
     check_locations(at, (SIDE, SIDE))
     cut = None if box is None else parse_box(box)
-    patches = [read_patch(image, number=number, box=cut) for image in images]
-    from solar.models import PatchNet, load
-
-    network = load(model[0], device=model[1])
-    if not isinstance(network, PatchNet):
-        raise SolarError(f"{model[0]} describes photos, not patches: leave out --patch.")
-    return draw_patches(network, patches, at or FOUR, **options)
+    return [read_patch(image, number=number, box=cut) for image in images]
 
 
 def _save_maps(maps: "AttentionMaps", path: Path) -> None:

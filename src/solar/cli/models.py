@@ -26,7 +26,9 @@ def models(
     ] = None,
     every: Annotated[
         bool,
-        typer.Option("--all", help="Also trunks and whitenings of older networks, and all facts."),
+        typer.Option(
+            "--all", help="Also backbones and whitenings of older networks, and all facts."
+        ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="All of them, for a program.")] = False,
 ) -> None:

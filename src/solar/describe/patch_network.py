@@ -13,11 +13,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from solar.describe.precision import FusedAttention, folded
 from solar.models import PatchNet
-from solar.models.inference import inference
-from solar.models.patch_net import best_batch
-from solar.nn import SecondOrderAttention
+from solar.nn.fused import folded
 from solar.nn.l2net import unit
 
 
@@ -33,17 +30,11 @@ class FusedPatchNet(nn.Module):
 
     def __init__(self, net: PatchNet) -> None:
         super().__init__()
-        trunk = copy.deepcopy(net.trunk).eval()  # other threads may use the network meanwhile
-        parts: list[nn.Module] = []
-        for name, child in trunk.named_children():
-            if isinstance(child, SecondOrderAttention):
-                parts.append(FusedAttention(child, clamped=False))
-            elif isinstance(child, nn.Sequential) and name != "layer7":
-                parts.append(folded(child, relu=True))
-        self.standardise = trunk.standardise
-        self.layers = nn.Sequential(*parts)
+        backbone = copy.deepcopy(net.trunk).eval()  # other threads may use the network meanwhile
+        self.standardise = backbone.standardise
+        self.layers = backbone.fuse()
         self.layers.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        last = folded(trunk.layer7)
+        last = folded(backbone.layer7)
         self.register_buffer("weight", last.weight.permute(0, 2, 3, 1).flatten(1).contiguous())
         self.register_buffer("bias", last.bias)
 
@@ -64,11 +55,5 @@ def patch_descriptors(model: PatchNet, patches: Tensor) -> NDArray[np.float32]:
     Returns:
         (n, 128), unit rows; on a CPU within rounding of what the network itself returns.
     """
-    rows = np.empty((len(patches), model.dim), np.float32)
-    batch = best_batch(model.device)
-    net = FusedPatchNet(model) if model.device.type == "cpu" else model
-    with inference(net):
-        for start in range(0, len(patches), batch):
-            part = slice(start, start + batch)
-            rows[part] = net(patches[part].to(model.device).float()).cpu().numpy()
-    return rows
+    on_cpu = model.device.type == "cpu"
+    return model.describe(patches, forward=FusedPatchNet(model) if on_cpu else None)

@@ -1,4 +1,4 @@
-"""Describing with several networks that differ only after the trunk: it runs once for all."""
+"""Describing with several networks that differ only after the backbone: it runs once for all."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -16,7 +16,7 @@ from solar.models import RetrievalNet, fingerprint
 
 
 class SharedBackbone(FusedNet):
-    """Several networks with one trunk: their descriptors side by side, (b, networks · dim)."""
+    """Several networks with one backbone: their descriptors side by side, (b, networks · dim)."""
 
     def __init__(self, nets: Sequence[RetrievalNet], *, scales: Sequence[float]) -> None:
         super().__init__(nets[0], scales=scales)
@@ -50,7 +50,7 @@ def extract_together(
     Args:
         photos: What to describe.
         destinations: A folder a network; stores that are there already are finished or kept.
-        nets: Networks that share the trunk of the first, on its device.
+        nets: Networks that share the backbone of the first, on its device.
         size: Longest side; default: the model's.
         scales: Default: the model's.
         boxes: For some photos by name, the part to describe.

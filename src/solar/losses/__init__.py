@@ -1,5 +1,9 @@
 """The paper's losses and those it is compared with: tensors in, a scalar out, float32 inside."""
 
+from collections.abc import Callable
+
+from torch import Tensor
+
 from solar.losses.average_precision import average_precision
 from solar.losses.contrastive import contrastive
 from solar.losses.info_nce import info_nce
@@ -8,6 +12,7 @@ from solar.losses.sos import second_order
 from solar.losses.triplet import triplet
 
 __all__ = [
+    "TUPLE_LOSSES",
     "PatchLoss",
     "average_precision",
     "contrastive",
@@ -17,3 +22,7 @@ __all__ = [
     "sosnet",
     "triplet",
 ]
+
+# First-order losses on tuples by the names that recipes use (`loss.kind`): each takes anchor and
+# positive (q, d), negatives (q, n, d), `margin` and `reduction`, and gives a scalar.
+TUPLE_LOSSES: dict[str, Callable[..., Tensor]] = {"triplet": triplet, "contrastive": contrastive}

@@ -263,7 +263,7 @@ def _from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) -
         model = RetrievalNet(config)
     names = {ours: published.published_name(ours, layout) for ours in model.state_dict()}
     tensors |= _projections(meta) if isinstance(model, RetrievalNet) else {}
-    if layout in ("features", "torchvision"):  # a bare trunk: pooled by a fresh GeM
+    if layout in ("features", "torchvision"):  # a bare backbone: pooled by a fresh GeM
         tensors.setdefault("pool.p", torch.tensor([3.0]))
     _fill(model, tensors, names, path)
     return model
@@ -283,23 +283,17 @@ def _fill(
 ) -> None:
     """Copy tensors into a network, `names` telling what the file calls each of ours."""
     own = model.state_dict()
+    shapes = {their: own[our].shape for our, their in names.items()}
     counter = "num_batches_tracked"  # no part of a descriptor; files of old torch versions lack it
-    missing = [
-        their for our, their in names.items() if their not in tensors and not our.endswith(counter)
-    ]
-    unexpected = sorted(
-        set(tensors) - set(names.values()) - {n for n in tensors if n.endswith(counter)}
-    )
+    missing = [name for name in shapes if name not in tensors and not name.endswith(counter)]
+    unexpected = sorted(n for n in tensors if n not in shapes and not n.endswith(counter))
     reshaped = [
-        f"{their} is {tuple(tensors[their].shape)} where {tuple(own[our].shape)} is needed"
-        for our, their in names.items()
-        if their in tensors and tensors[their].shape != own[our].shape
+        f"{name} is {tuple(tensors[name].shape)} where {tuple(shape)} is needed"
+        for name, shape in shapes.items()
+        if name in tensors and tensors[name].shape != shape
     ]
-    problems = [
-        *([f"missing {_some(missing)}"] if missing else []),
-        *([f"unexpected {_some(unexpected)}"] if unexpected else []),
-        *([_some(reshaped)] if reshaped else []),
-    ]
+    kinds = (("missing ", missing), ("unexpected ", unexpected), ("", reshaped))
+    problems = [kind + _some(found) for kind, found in kinds if found]
     if problems:
         raise SolarError(
             f"{path} does not fit: {'; '.join(problems)}; "

@@ -1,7 +1,7 @@
 """Published checkpoints: how their tensors are called and what their settings mean."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Literal
 
 from torch import Tensor
@@ -11,7 +11,7 @@ from solar.models.patch_net import PatchConfig
 from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD, RetrievalConfig
 from solar.nn.resnet import DESIGNS, Bottleneck
 
-# solar: the paper's own files. gem: cnnimageretrieval's networks. features: its bare trunks.
+# solar: the paper's own files. gem: cnnimageretrieval's networks. features: its bare backbones.
 # torchvision: an ImageNet classifier. local: the paper's patch network. sosnet: SOSNet 32×32.
 Layout = Literal["solar", "gem", "features", "torchvision", "local", "sosnet"]
 
@@ -71,18 +71,17 @@ def published_name(name: str, layout: Layout) -> str:
     return name
 
 
-def layout_of(names: Iterable[str]) -> Layout | None:
+def layout_of(names: Container[str]) -> Layout | None:
     """Which layout the tensors of a file follow, by the names that only it has."""
-    names = set(names)
-    signs: tuple[tuple[str, Layout], ...] = (
-        ("features.conv1.0.weight", "solar"),
-        ("features.0.weight", "gem"),
-        ("layer7.0.weight", "local"),
-        ("layers.20.weight", "sosnet"),
-        ("0.weight", "features"),
-        ("conv1.weight", "torchvision"),
-    )
-    return next((layout for sign, layout in signs if sign in names), None)
+    signs: dict[str, Layout] = {
+        "features.conv1.0.weight": "solar",
+        "features.0.weight": "gem",
+        "layer7.0.weight": "local",
+        "layers.20.weight": "sosnet",
+        "0.weight": "features",
+        "conv1.weight": "torchvision",
+    }
+    return next((layout for sign, layout in signs.items() if sign in names), None)
 
 
 def retrieval_config(
@@ -91,12 +90,12 @@ def retrieval_config(
     """Settings of a published network: its meta entry, and its tensors where that is silent.
 
     Raises:
-        SolarError: The trunk is unknown, or a setting makes no sense.
+        SolarError: The backbone is unknown, or a setting makes no sense.
     """
     backbone = meta.get("architecture") or guess_backbone(layout, state)
     if backbone is None:
         raise SolarError(
-            "The file does not say which trunk it holds, and its tensors fit none known."
+            "The file does not say which backbone it holds, and its tensors fit none known."
         )
     whitening = "whiten.weight" in state
     outputs = state["whiten.weight"].shape if whitening else (0, 0)
@@ -144,7 +143,7 @@ def published_meta(config: RetrievalConfig, dim: int) -> dict[str, Any]:
 
 
 def guess_backbone(layout: Layout, state: Mapping[str, Tensor]) -> str | None:
-    """The trunk that tensors of this layout seem to belong to."""
+    """The backbone that tensors of this layout seem to belong to."""
     if layout in ("gem", "features"):
         kinds = {13: "vgg16", 5: "alexnet"}
         plain = re.compile(r"(features\.)?\d+\.weight")
@@ -188,7 +187,7 @@ def guess(state: Mapping[str, Tensor]) -> str:
     if layout is None:
         return "no architecture that solar knows"
     kinds = {"local": "a SOLAR patch network", "sosnet": "a SOSNet patch network"}
-    trunk = None if layout in kinds else guess_backbone(layout, state)
-    what = kinds.get(layout) or f"a {trunk or 'retrieval network of unknown trunk'}"
+    backbone = None if layout in kinds else guess_backbone(layout, state)
+    what = kinds.get(layout) or f"a {backbone or 'retrieval network of unknown backbone'}"
     layers = ", ".join(str(layer) for layer in _attention(state))
     return f"{what} with attention after layers {layers}" if layers else what

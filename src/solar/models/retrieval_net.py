@@ -1,4 +1,4 @@
-"""Whole photos: a trunk, a pooling, whitening, and the preprocessing that belongs to them."""
+"""Whole photos: a backbone, a pooling, whitening, and the preprocessing that belongs to them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,14 +15,13 @@ from torch import Tensor, nn
 from solar.errors import SolarError
 from solar.images import Box, Source, load
 from solar.models.inference import inference
-from solar.nn import POOLINGS, VGG16, AlexNet, GeM, Regional, ResNet, l2_normalize
+from solar.nn import BACKBONES, POOLINGS, GeM, Regional, l2_normalize
 
 SCALES = (1.0, sqrt(2), 1 / sqrt(2))
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 # The published channel reductions; conv3_x, which the paper could not afford, follows conv4_x.
 REDUCTIONS = {3: 4, 4: 4, 5: 2}
-BACKBONES = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vgg16", "alexnet")
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class RetrievalConfig:
         regional: Pool by regions (and whiten each region when `whitening` is on).
         local_whitening: A linear layer on every location before the pooling.
         whitening: A linear layer with bias after the pooling.
-        dim: Length of a descriptor; None keeps the trunk's channels.
+        dim: Length of a descriptor; None keeps the backbone's channels.
         mean: Subtracted from pixels in 0..1.
         std: Divides them.
         size: Longest side that a photo is reduced to.
@@ -61,7 +60,7 @@ class RetrievalConfig:
     def __post_init__(self) -> None:
         if self.backbone not in BACKBONES:
             raise SolarError(
-                f"No trunk is called {self.backbone!r}: choose from {_listed(BACKBONES)}."
+                f"No backbone is called {self.backbone!r}: choose from {_listed(BACKBONES)}."
             )
         if self.pooling not in POOLINGS:
             raise SolarError(
@@ -106,7 +105,7 @@ class RetrievalNet(nn.Module):
         super().__init__()
         self.config = config
         self.freeze_batch_norm = freeze_batch_norm
-        self.backbone = _backbone(config)
+        self.backbone = BACKBONES[config.backbone](config.attention)
         channels = self.backbone.channels
         dim = config.dim or channels
         self.local_whiten = nn.Linear(channels, channels) if config.local_whitening else None
@@ -149,7 +148,7 @@ class RetrievalNet(nn.Module):
         return self.head(self.backbone(images))
 
     def head(self, features: Tensor) -> Tensor:
-        """Feature maps (b, c, h, w) of the trunk to unit descriptors (b, dim), in float32."""
+        """Feature maps (b, c, h, w) of the backbone to unit descriptors (b, dim), in float32."""
         with torch.autocast(features.device.type, enabled=False):
             features = features.float()
             if self.local_whiten is not None:
@@ -249,20 +248,6 @@ def rescale(images: Tensor, scale: float) -> Tensor:
     if scale == 1:
         return images
     return F.interpolate(images, scale_factor=scale, mode="bilinear", align_corners=False)
-
-
-def _backbone(config: RetrievalConfig) -> ResNet | VGG16 | AlexNet:
-    if config.backbone.startswith("resnet"):
-        misplaced = set(config.attention) - set(ResNet.attention_layers)
-        if misplaced:
-            raise SolarError(
-                f"Attention goes after layers {_listed(ResNet.attention_layers)} of a ResNet, "
-                f"not {_listed(sorted(misplaced))}."
-            )
-        return ResNet(int(config.backbone.removeprefix("resnet")), config.attention)
-    if config.attention:
-        raise SolarError(f"{config.backbone} has no place for attention: use a ResNet.")
-    return VGG16() if config.backbone == "vgg16" else AlexNet()
 
 
 def attention_at(layers: str | Iterable[int], reductions: Mapping[int, int]) -> dict[int, int]:

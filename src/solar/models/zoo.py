@@ -9,15 +9,15 @@ published file name (with or without ``.pth``, and for cirtorch also without the
 as well:
 
 * ``solar-r101``, ``solar-local-345-liberty``: the networks of the paper's authors;
-* ``gem-<trunk>-<training set>``: GeM networks with whitening trained end to end;
+* ``gem-<backbone>-<training set>``: GeM networks with whitening trained end to end;
   ``-lw`` at the end: older networks, whose whitening was learnt afterwards and is stored beside
   the weights;
-* ``imagenet-caffe-<trunk>``: trunks that the GeM networks started from;
-* ``whiten-<trunk>-<pooling>-<training set>``: whitening of whole descriptors, ``rwhiten-…`` of
+* ``imagenet-caffe-<backbone>``: backbones that the GeM networks started from;
+* ``whiten-<backbone>-<pooling>-<training set>``: whitening of whole descriptors, ``rwhiten-…`` of
   regions (pooling ``…-r`` sums regions), ``lwhiten-…`` of every place of the map.
 
-Trunks are r50, r101, r152 (ResNets), vgg16, alexnet, d121, d169 and d201 (DenseNets); training sets
-are sfm120k (retrieval-SfM-120k) and gl18 (Google Landmarks 2018).
+Backbones are r50, r101, r152 (ResNets), vgg16, alexnet, d121, d169 and d201 (DenseNets); training
+sets are sfm120k (retrieval-SfM-120k) and gl18 (Google Landmarks 2018).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from solar import weights
 from solar.errors import SolarError
@@ -43,11 +43,11 @@ class NamedModel:
     Attributes:
         name: what users call it.
         task: "retrieval" (describes photos), "patches" (describes 32 by 32 patches), "backbone"
-            (a trunk alone) or "whitening" (one linear layer).
+            (nothing else) or "whitening" (one linear layer).
         file: the published file name.
         urls: where it can be had, the preferred address first; none for a model in the box.
         sha256: hex digest or its first digits; None when the publisher gives none.
-        architecture: the trunk, by its usual name.
+        architecture: the backbone, by its usual name.
         dim: numbers in a descriptor; for a backbone, channels of the last map.
         parameters: learnt numbers in the network; running statistics are not counted.
         trained_on: the training set.
@@ -169,37 +169,22 @@ def _bundled(name: str) -> NamedModel:
     )
 
 
-# Parameters. Trunks are counted without their classifier.
-
-_TRUNKS = {
-    "resnet50": 23_508_032,
-    "resnet101": 42_500_160,
-    "resnet152": 58_143_808,
-    "vgg16": 14_714_688,
+# Channels, and parameters without the classifier; none of those that only a whitening is for.
+_BACKBONES = {
+    "alexnet": (256, 0),
+    "vgg16": (512, 14_714_688),
+    "resnet50": (2048, 23_508_032),
+    "resnet101": (2048, 42_500_160),
+    "resnet152": (2048, 58_143_808),
+    "densenet121": (1024, 0),
+    "densenet169": (1664, 0),
+    "densenet201": (1920, 0),
 }
-_DIMS = {
-    "alexnet": 256,
-    "vgg16": 512,
-    "resnet50": 2048,
-    "resnet101": 2048,
-    "resnet152": 2048,
-    "densenet121": 1024,
-    "densenet169": 1664,
-    "densenet201": 1920,
-}
-_L2NET = 1_334_560
 _GEM = 1  # p
 
 
 def _linear(dim: int) -> int:
     return dim * dim + dim
-
-
-def _attention(channels: int, reduction: int) -> int:
-    """A second-order attention block: f and g (with batch norm) and h go in, v comes out."""
-    inner = channels // reduction
-    projections = 3 * (channels * inner + inner) + (inner * channels + channels)
-    return projections + 2 * (2 * inner)
 
 
 # Families. A stem is a published file name without its .pth; cirtorch's end with the first seven
@@ -210,88 +195,66 @@ _SFM = "retrieval-SfM-120k"
 _GL18 = "Google Landmarks 2018"
 
 
-def _cirtorch_urls(folder: str, stem: str) -> tuple[str, ...]:
+def _cirtorch(name: str, stem: str, kind: str, task: Task, **facts: Any) -> NamedModel:
+    """A file of cirtorch: its name tells the backbone, the training set and its hash."""
+    original, _, sha256 = stem.rpartition("-")
+    backbone = next(known for known in _BACKBONES if f"-{known}-" in stem)
+    dim, parameters = _BACKBONES[backbone]
+    folder, trained_on = "imagenet", "ImageNet (converted from Caffe)"
+    if task != "backbone":
+        gl18 = stem.startswith("gl18")
+        folder, trained_on = ("gl18", _GL18) if gl18 else ("retrieval-SfM-120k", _SFM)
     # The publisher's own links say http; https comes first because seven digits of a hash guard
     # against accidents but not against somebody who changes the file on the way.
-    address = f"cmp.felk.cvut.cz/cnnimageretrieval/data/{folder}/{stem}.pth"
-    return (f"https://{address}", f"http://{address}")
-
-
-def _trunk_in(stem: str) -> str:
-    return next(trunk for trunk in _DIMS if f"-{trunk}-" in stem)
-
-
-def _revisited(
-    oxford_medium: float, paris_medium: float, oxford_hard: float, paris_hard: float
-) -> dict[str, dict[str, float]]:
-    """Results in the order in which cirtorch prints them."""
-    return {
-        "roxford5k": {"medium": oxford_medium, "hard": oxford_hard},
-        "rparis6k": {"medium": paris_medium, "hard": paris_hard},
-    }
+    address = f"cmp.felk.cvut.cz/cnnimageretrieval/data/{kind}/{folder}/{stem}.pth"
+    return NamedModel(
+        name=name,
+        task=task,
+        file=f"{stem}.pth",
+        urls=(f"https://{address}", f"http://{address}"),
+        sha256=sha256,
+        architecture=backbone,
+        dim=dim,
+        trained_on=trained_on,
+        **{"aliases": (original,), "parameters": parameters, **facts},
+    )
 
 
 def _gem(name: str, stem: str, *results: float, aliases: tuple[str, ...] = ()) -> NamedModel:
-    trunk, (original, _, sha256) = _trunk_in(stem), stem.rpartition("-")
-    end_to_end, gl18 = original.endswith("-w"), stem.startswith("gl18")
-    dim = _DIMS[trunk]
+    """A GeM network, with results in the order in which cirtorch prints them."""
+    original = stem.rpartition("-")[0]
+    end_to_end = original.endswith("-w")
     how = "scales 1, √2, 1/√2"
     if not end_to_end:
         how = "scales 1, 1/√2, 1/2, whitening learnt on retrieval-SfM-120k, rows (PyTorch)"
-    return NamedModel(
-        name=name,
-        task="retrieval",
-        file=f"{stem}.pth",
-        urls=_cirtorch_urls("networks/gl18" if gl18 else "networks/retrieval-SfM-120k", stem),
-        sha256=sha256,
-        architecture=trunk,
-        dim=dim,
-        parameters=_TRUNKS[trunk] + _GEM + (_linear(dim) if end_to_end else 0),
-        trained_on=_GL18 if gl18 else _SFM,
+    entry = _cirtorch(
+        name,
+        stem,
+        "networks",
+        "retrieval",
         pooling="gem",
         whitening="end-to-end" if end_to_end else "learnt",
-        reported=_revisited(*results),
+        reported={
+            "roxford5k": {"medium": results[0], "hard": results[2]},
+            "rparis6k": {"medium": results[1], "hard": results[3]},
+        },
         source=f"cirtorch README: longer side 1024, {how}",
         licence=_LICENCE,
         aliases=(original, *aliases),
     )
+    head = _GEM + (_linear(entry.dim) if end_to_end else 0)
+    return replace(entry, parameters=entry.parameters + head)
 
 
 def _imagenet(name: str, stem: str) -> NamedModel:
-    trunk, (original, _, sha256) = _trunk_in(stem), stem.rpartition("-")
-    return NamedModel(
-        name=name,
-        task="backbone",
-        file=f"{stem}.pth",
-        urls=_cirtorch_urls("networks/imagenet", stem),
-        sha256=sha256,
-        architecture=trunk,
-        dim=_DIMS[trunk],
-        parameters=_TRUNKS[trunk],
-        trained_on="ImageNet (converted from Caffe)",
-        aliases=(original,),
-    )
+    return _cirtorch(name, stem, "networks", "backbone")
 
 
 def _whiten(name: str, stem: str) -> NamedModel:
-    trunk, (original, _, sha256) = _trunk_in(stem), stem.rpartition("-")
-    gl18 = stem.startswith("gl18")
-    # …-resnet101-gem-r-rwhiten: between the trunk and the last word stands the pooling.
-    pooling, _, _ = original.partition(f"-{trunk}-")[2].rpartition("-")
-    return NamedModel(
-        name=name,
-        task="whitening",
-        file=f"{stem}.pth",
-        urls=_cirtorch_urls("whiten/gl18" if gl18 else "whiten/retrieval-SfM-120k", stem),
-        sha256=sha256,
-        architecture=trunk,
-        dim=_DIMS[trunk],
-        parameters=_linear(_DIMS[trunk]),
-        trained_on=_GL18 if gl18 else _SFM,
-        pooling=pooling,
-        licence=_LICENCE,
-        aliases=(original,),
-    )
+    entry = _cirtorch(name, stem, "whiten", "whitening", licence=_LICENCE)
+    # …-resnet101-gem-r-rwhiten: between the backbone and the last word stands the pooling.
+    pooling = stem.rpartition("-")[0].partition(f"-{entry.architecture}-")[2].rpartition("-")[0]
+    return replace(entry, parameters=_linear(entry.dim), pooling=pooling)
 
 
 _MODELS = (
@@ -305,11 +268,7 @@ _MODELS = (
         sha256=None,
         architecture="resnet101",
         dim=2048,
-        parameters=_TRUNKS["resnet101"]
-        + _attention(1024, 4)
-        + _attention(2048, 2)
-        + _GEM
-        + _linear(2048),
+        parameters=56_145_729,
         trained_on=_GL18,
         attention="45",
         pooling="gem",
@@ -333,7 +292,7 @@ _MODELS = (
         sha256=None,
         architecture="l2net",
         dim=128,
-        parameters=_L2NET + 2 * _attention(64, 4) + _attention(128, 2),
+        parameters=1_376_448,
         trained_on="UBC Liberty",
         attention="345",
         reported={"notredame": {"fpr95": 1.32}, "yosemite": {"fpr95": 0.46}},

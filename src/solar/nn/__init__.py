@@ -1,5 +1,7 @@
 """The paper's parts: tensors in, tensors out, no files."""
 
+from solar.nn.backbone import Backbone
+from solar.nn.backbones import BACKBONES
 from solar.nn.gem import GeM
 from solar.nn.l2net import L2Net
 from solar.nn.norm import l2_normalize
@@ -10,12 +12,14 @@ from solar.nn.vgg_alexnet import VGG16, AlexNet
 from solar.nn.whitening import Whitening, learned_whitening, pca_whitening
 
 __all__ = [
+    "BACKBONES",
     "MAC",
     "POOLINGS",
     "RMAC",
     "VGG16",
     "AlexNet",
     "AttentionFactors",
+    "Backbone",
     "CroW",
     "GeM",
     "L2Net",

@@ -48,18 +48,6 @@ class CroW(nn.Module):
         return (x * spatial).sum(dim=(2, 3)) * rarity
 
 
-class RMAC(nn.Module):
-    """Sum of the L2-normalised maxima of the whole map and of square regions at several scales."""
-
-    def __init__(self, levels: int = 3) -> None:
-        super().__init__()
-        self.levels = levels
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Shape: (b, c, h, w) to (b, c), not normalised again."""
-        return _pool_regions(x, MAC(), self.levels).sum(dim=1)
-
-
 class Regional(nn.Module):
     """Any pooling applied to R-MAC's regions, each normalised, optionally whitened, and summed.
 
@@ -75,17 +63,20 @@ class Regional(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (b, c, h, w) to (b, c), not normalised again."""
-        regions = _pool_regions(x, self.pool, self.levels)
+        h, w = x.shape[2:]
+        boxes = [(0, 0, h, w), *square_regions(h, w, self.levels)]
+        vectors = [self.pool(x[:, :, top:bottom, left:right]) for top, left, bottom, right in boxes]
+        regions = l2_normalize(torch.stack(vectors, dim=1), dim=2)
         if self.whiten is not None:
             regions = l2_normalize(self.whiten(regions), dim=2)
         return regions.sum(dim=1)
 
 
-def _pool_regions(x: Tensor, pool: Callable[[Tensor], Tensor], levels: int) -> Tensor:
-    """(b, c, h, w) to (b, regions, c), each region's vector of unit norm."""
-    boxes = [(0, 0, x.shape[2], x.shape[3]), *square_regions(x.shape[2], x.shape[3], levels)]
-    vectors = [pool(x[:, :, top:bottom, left:right]) for top, left, bottom, right in boxes]
-    return l2_normalize(torch.stack(vectors, dim=1), dim=2)
+class RMAC(Regional):
+    """Sum of the L2-normalised maxima of the whole map and of square regions at several scales."""
+
+    def __init__(self, levels: int = 3) -> None:
+        super().__init__(MAC(), levels=levels)
 
 
 def square_regions(

@@ -1,11 +1,12 @@
-"""ResNet trunks with places for second-order attention."""
+"""ResNets with places for second-order attention, plain and fused."""
 
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
-from solar.nn.soa import Attend, SecondOrderAttention
+from solar.nn.backbone import Backbone
+from solar.nn.fused import FusedConv, FusedStem, folded, move_bias
 
 
 class BasicBlock(nn.Module):
@@ -71,74 +72,45 @@ DESIGNS = {
 }
 
 
-class ResNet(nn.Module):
+class ResNet(Backbone):
     """A ResNet without its classifier: parameter names are torchvision's, one to one.
 
     Args:
         depth: 18, 34, 50, 101 or 152.
         attention: Second-order attention after conv3_x, conv4_x or conv5_x: layer number to channel
-            reduction, for example `{4: 4, 5: 2}`. The blocks are called `soa3`, `soa4`, `soa5`.
+            reduction, for example `{4: 4, 5: 2}`.
     """
 
-    stride = 32
-    attention_layers = (3, 4, 5)
     attention_strides: ClassVar[Mapping[int, int]] = {3: 8, 4: 16, 5: 32}
+    fusable = takes_blocks = True
 
     def __init__(self, depth: int, attention: Mapping[int, int] | None = None) -> None:
-        super().__init__()
+        super().__init__(attention)
         block, blocks = DESIGNS[depth]
         self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
-        channels = 64
+        self.add_stage("stem", ("conv1", "bn1", "relu", "maxpool"))
+        self.channels = 64
         for number, (count, width) in enumerate(zip(blocks, (64, 128, 256, 512), strict=True), 1):
-            stage = _stage(block, channels, width, count, stride=1 if number == 1 else 2)
-            self.add_module(f"layer{number}", stage)
-            channels = width * block.expansion
-            reduction = (attention or {}).get(number + 1)
-            if reduction is not None:  # layer 1 is the paper's conv2_x, and so on
-                self.add_module(f"soa{number + 1}", SecondOrderAttention(channels, reduction))
-        self.channels = channels
-        self._initialise()
-
-    def _initialise(self) -> None:
+            stage = _stage(block, self.channels, width, count, stride=1 if number == 1 else 2)
+            self.add_stage(f"layer{number}", stage)
+            self.channels = width * block.expansion
+            self.add_attention(number + 1, self.channels)  # layer 1 is the paper's conv2_x
         for name, module in self.named_modules():
             if isinstance(module, nn.Conv2d) and not name.startswith("soa"):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Shape: (b, 3, h, w) to (b, channels, ⌈h / 32⌉, ⌈w / 32⌉)."""
-        return self.run(x, lambda layer, block, x: block(x))
-
-    def attend(self, x: Tensor, *, drawn: bool = True) -> tuple[Tensor, dict[int, Tensor]]:
-        """Run as `forward` does, and keep every attention map.
-
-        Args:
-            x: Images.
-            drawn: The flatter scale of the paper's pictures, in every block on the way, as the
-                published drawing code does. The feature map is then not the descriptor's.
-
-        Returns:
-            The feature map, and by layer number the (b, n, n) maps over its n locations.
-        """
-        maps: dict[int, Tensor] = {}
-
-        def keep(layer: int, block: SecondOrderAttention, x: Tensor) -> Tensor:
-            x, maps[layer] = block.attend(x, drawn=drawn)
-            return x
-
-        return self.run(x, keep), maps
-
-    def run(self, x: Tensor, attend: Attend) -> Tensor:
-        """Run as `forward` does, with `attend` in the place of every attention block."""
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
-        for number in (2, 3, 4, 5):
-            x = self.get_submodule(f"layer{number - 1}")(x)
-            block = self._modules.get(f"soa{number}")
-            if isinstance(block, SecondOrderAttention):
-                x = attend(number, block, x)
-        return x
+    def fuse_stage(
+        self, name: str, part: nn.Module, *, on_blocks: bool = False, clamped: bool = False
+    ) -> nn.Module:
+        """The stem, or a row of residual blocks, with every sum inside a convolution."""
+        if name == "stem":
+            return FusedStem(self.conv1, self.bn1, on_blocks=on_blocks)
+        if isinstance(part, nn.Sequential):
+            return nn.Sequential(*(FusedBlock(block) for block in part))  # type: ignore[arg-type]
+        return super().fuse_stage(name, part, clamped=clamped)
 
 
 def _stage(
@@ -152,3 +124,25 @@ def _stage(
         )
     first = block(inputs, width, stride, downsample)
     return nn.Sequential(first, *(block(outputs, width, 1, None) for _ in range(count - 1)))
+
+
+class FusedBlock(nn.Module):
+    """A residual block: the sum and its ReLU happen in the last convolution."""
+
+    def __init__(self, block: BasicBlock | Bottleneck) -> None:
+        super().__init__()
+        pairs = [(block.conv1, block.bn1), (block.conv2, block.bn2)]
+        if isinstance(block, Bottleneck):
+            pairs.append((block.conv3, block.bn3))
+        *first, last = (FusedConv(conv, norm, relu=True) for conv, norm in pairs)
+        self.first, self.last = nn.Sequential(*first), last
+        self.shortcut: FusedConv | None = None
+        if isinstance(block.downsample, nn.Sequential):
+            self.shortcut = folded(block.downsample)
+            move_bias(self.shortcut, self.last)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: as the block's."""
+        residual = x if self.shortcut is None else self.shortcut(x)
+        out: Tensor = self.last(self.first(x), residual)
+        return out

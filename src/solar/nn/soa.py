@@ -1,6 +1,5 @@
-"""Second-order attention: every location of a feature map looks at every other."""
+"""Second-order attention: every location of a feature map attends to every other."""
 
-from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import torch
@@ -20,14 +19,6 @@ class AttentionFactors(NamedTuple):
 
     queries: Tensor
     keys: Tensor
-
-    def rows(self, places: Tensor) -> Tensor:
-        """The rows of the map that belong to some locations.
-
-        Shape:
-            (m,) whole numbers below n to (b, m, n); rows sum to one.
-        """
-        return torch.softmax(self.queries[:, places] @ self.keys.transpose(1, 2), dim=-1)
 
 
 class SecondOrderAttention(nn.Module):
@@ -50,32 +41,20 @@ class SecondOrderAttention(nn.Module):
         super().__init__()
         if reduction < 1 or channels < reduction:
             raise ValueError(f"reduction {reduction} does not fit {channels} channels")
-        self.channels, self.reduction = channels, reduction
         self.mid = channels // reduction
-        self.query = self._projection(channels, self.mid)
-        self.key = self._projection(channels, self.mid)
-        self.value = nn.Conv2d(channels, self.mid, 1)
-        self.output = nn.Conv2d(self.mid, channels, 1)
-        self._initialise(init)
-
-    @staticmethod
-    def _projection(channels: int, mid: int) -> nn.Sequential:
-        return nn.Sequential(
-            nn.Conv2d(channels, mid, 1), nn.BatchNorm2d(mid), nn.ReLU(inplace=True)
+        query, key, value = (nn.Conv2d(channels, self.mid, 1) for _ in range(3))
+        self.query, self.key = (
+            nn.Sequential(conv, nn.BatchNorm2d(self.mid), nn.ReLU(inplace=True))
+            for conv in (query, key)
         )
-
-    def _initialise(self, init: Init) -> None:
-        for conv in (self.query[0], self.key[0], self.value):
-            assert isinstance(conv, nn.Conv2d)
-            assert conv.bias is not None
-            if init == "kaiming":
-                nn.init.kaiming_normal_(conv.weight)
-            else:
-                nn.init.orthogonal_(conv.weight)
-            nn.init.zeros_(conv.bias)
+        self.value, self.output = value, nn.Conv2d(self.mid, channels, 1)
+        start = nn.init.kaiming_normal_ if init == "kaiming" else nn.init.orthogonal_
+        for conv in (query, key, value):
+            start(conv.weight)
         nn.init.zeros_(self.output.weight)
-        assert self.output.bias is not None
-        nn.init.zeros_(self.output.bias)
+        for conv in (query, key, value, self.output):
+            assert conv.bias is not None
+            nn.init.zeros_(conv.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Re-weight a feature map; memory grows linearly with the number of locations.
@@ -83,43 +62,45 @@ class SecondOrderAttention(nn.Module):
         Shape:
             (b, channels, h, w) to the same.
         """
-        return self._fused(x, self._scale(drawn=False))[0]
+        return self._linear_memory(x, self._scale(picture=False))[0]
 
-    def look(self, x: Tensor, *, drawn: bool = False) -> tuple[Tensor, AttentionFactors]:
-        """Re-weight as `attend` does, in linear memory, and keep what gives rows of its map.
+    def forward_with_factors(
+        self, x: Tensor, *, picture_scale: bool = False
+    ) -> tuple[Tensor, AttentionFactors]:
+        """Re-weight in linear memory, and keep what gives any row of the attention map.
 
         Args:
             x: The feature map.
-            drawn: As for `attend`.
+            picture_scale: As for `forward_with_map`.
 
         Shape:
-            (b, channels, h, w) to the same, and the looks of its h·w locations.
+            (b, channels, h, w) to the same, and the factors of the map of its h·w locations.
         """
-        scale = self._scale(drawn)
-        out, q, k = self._fused(x, scale)
+        scale = self._scale(picture_scale)
+        out, q, k = self._linear_memory(x, scale)
         return out, AttentionFactors(scale * q, k)
 
-    def attend(self, x: Tensor, *, drawn: bool = False) -> tuple[Tensor, Tensor]:
+    def forward_with_map(self, x: Tensor, *, picture_scale: bool = False) -> tuple[Tensor, Tensor]:
         """Re-weight a feature map and return the attention map, which is held in memory whole.
 
         Args:
             x: The feature map.
-            drawn: Use the flatter scale of the paper's pictures, `mid ** -3/4`. Never right for
-                descriptors.
+            picture_scale: Use the flatter scale of the paper's pictures, `mid ** -3/4`. Never
+                right for descriptors.
 
         Shape:
             (b, channels, h, w) to the same, and (b, h·w, h·w): row i says how much location i
-            looks at each location; rows sum to one.
+            attends to each location; rows sum to one.
         """
         q, k, v = (_locations(head(x)) for head in (self.query, self.key, self.value))
-        alpha = self._scale(drawn)
+        alpha = self._scale(picture_scale)
         z = torch.softmax(alpha * (q @ k.transpose(1, 2)), dim=-1)  # paper, equation 2
         return self._residual(x, z @ v), z
 
-    def _scale(self, drawn: bool) -> float:
-        return float(self.mid ** (-0.75 if drawn else -0.5))
+    def _scale(self, picture: bool) -> float:
+        return float(self.mid ** (-0.75 if picture else -0.5))
 
-    def _fused(self, x: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+    def _linear_memory(self, x: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
         """The re-weighted map, its queries and its keys."""
         # Without contiguous rows torch falls back to a kernel that holds the whole map.
         q, k, v = (_locations(head(x)).contiguous() for head in (self.query, self.key, self.value))
@@ -139,7 +120,3 @@ class SecondOrderAttention(nn.Module):
 def _locations(x: Tensor) -> Tensor:
     """(b, c, h, w) to (b, h·w, c)."""
     return x.flatten(2).transpose(1, 2)
-
-
-# How a trunk runs one of its blocks: (layer number, block, map) to map.
-Attend = Callable[[int, SecondOrderAttention, Tensor], Tensor]

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from solar.nn.norm import l2_normalize
-
 
 @dataclass(frozen=True)
 class Whitening:
@@ -20,13 +18,8 @@ class Whitening:
     mean: Tensor
     matrix: Tensor
 
-    def apply(self, descriptors: Tensor, dim: int | None = None) -> Tensor:
-        """Whiten (n, d) descriptors to (n, dim) rows of unit norm."""
-        projected = (descriptors - self.mean) @ self.matrix[:dim].T
-        return l2_normalize(projected)
-
     def linear(self, dim: int | None = None) -> nn.Linear:
-        """The same map as a layer with bias, ready to be trained further: weight P, bias −P·m."""
+        """As a layer with bias, ready to be trained further: weight P, bias −P·m."""
         matrix = self.matrix[:dim]
         layer = nn.Linear(matrix.shape[1], matrix.shape[0])
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Attention maps as pictures: colours over the photo, a star at the location that looks."""
+"""Attention maps as pictures: colours over the photo, a star at the location they belong to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FINE = 4  # stars are drawn larger and reduced, which smooths them
 
 @dataclass(frozen=True, eq=False)
 class AttentionMaps:
-    """Where some locations of a photo look. A notebook shows it as a picture.
+    """Attention maps of some locations of a photo. A notebook shows them as a picture.
 
     Attributes:
         photo: Upright.
@@ -47,19 +47,21 @@ class AttentionMaps:
         Returns:
             (n, height, width).
         """
+        return np.stack([self._enlarge(one, size or self.photo.size) for one in self.maps])
+
+    def _enlarge(self, one: Maps, size: tuple[int, int]) -> Maps:
         box = (0.0, 0.0, *self.extent)
-        enlarged = [
-            np.asarray(
-                Image.fromarray(one).resize(
-                    size or self.photo.size, Image.Resampling.BILINEAR, box=box
-                )
-            )
-            for one in self.maps
-        ]
-        return np.stack(enlarged)
+        resized = Image.fromarray(one).resize(size, Image.Resampling.BILINEAR, box=box)
+        return np.asarray(resized)
 
     def overlay(
-        self, number: int = 0, *, opacity: float = 0.65, colours: str = "ember", star: bool = True
+        self,
+        number: int = 0,
+        *,
+        opacity: float = 0.65,
+        colours: str = "ember",
+        star: bool = True,
+        size: tuple[int, int] | None = None,
     ) -> Image.Image:
         """The map of one location over the photo, the location marked with a star.
 
@@ -68,8 +70,15 @@ class AttentionMaps:
             opacity: Of the map, 0 to 1.
             colours: One of `solar.show.colours.COLOURS`.
             star: Mark the location.
+            size: Width and height; those of the photo if not given.
         """
-        return draw_overlay(self, number, opacity=opacity, colours=colours, star=star)
+        photo = _sized(self.photo, size or self.photo.size)
+        coloured = colour(self._enlarge(self.maps[number], photo.size), colours)
+        picture = Image.blend(photo, Image.fromarray(coloured), opacity)
+        if star:
+            place = _scaled(self.at[number], self.photo.size, photo.size)
+            draw_star(picture, place, STARS[number % len(STARS)])
+        return picture
 
     def figure(
         self, *, opacity: float = 0.65, colours: str = "ember", cell: int = 320
@@ -87,35 +96,6 @@ class AttentionMaps:
         encoded = io.BytesIO()
         self.figure().save(encoded, "PNG")
         return encoded.getvalue()
-
-
-def draw_overlay(
-    maps: AttentionMaps,
-    number: int = 0,
-    *,
-    opacity: float = 0.65,
-    colours: str = "ember",
-    star: bool = True,
-    size: tuple[int, int] | None = None,
-) -> Image.Image:
-    """Draw the map of one location over the photo.
-
-    Args:
-        maps: What `solar.attention` gave.
-        number: Which of the locations.
-        opacity: Of the map, 0 to 1.
-        colours: One of `solar.show.colours.COLOURS`.
-        star: Mark the location.
-        size: Width and height; those of the photo if not given.
-    """
-    photo = _sized(maps.photo, size or maps.photo.size)
-    one = AttentionMaps(photo, (maps.at[number],), maps.layer, maps.maps[[number]], maps.extent)
-    coloured = Image.fromarray(colour(one.enlarged()[0], colours))
-    drawn = Image.blend(photo, coloured, opacity)
-    if star:
-        place = _scaled(maps.at[number], maps.photo.size, photo.size)
-        draw_star(drawn, place, STARS[number % len(STARS)])
-    return drawn
 
 
 def draw_figure(
@@ -136,8 +116,8 @@ def draw_figure(
         across: Photos side by side.
     """
     gap = max(4, cell // 20)
-    drawn = [_block(layers, opacity, colours, cell) for layers in blocks]
-    lines = [drawn[first : first + across] for first in range(0, len(drawn), across)]
+    pictures = [_block(layers, opacity, colours, cell) for layers in blocks]
+    lines = [pictures[first : first + across] for first in range(0, len(pictures), across)]
     width = max(sum(block.width + 3 * gap for block in line) for line in lines) - 3 * gap
     height = sum(max(block.height for block in line) + 2 * gap for line in lines) - 2 * gap
     figure = Image.new("RGB", (width + 2 * gap, height + 2 * gap), PAPER)
@@ -197,14 +177,12 @@ def _block(layers: Sequence[AttentionMaps], opacity: float, colours: str, cell: 
     block.paste(marked, (0, line))
     for row, maps in enumerate(layers):
         for number, (fill, letter) in enumerate(stars):
-            drawn = draw_overlay(
-                maps, number, opacity=opacity, colours=colours, star=False, size=size
-            )
-            draw_star(drawn, _scaled(at[number], photo.size, size), fill, radius=cell / 26)
+            shown = maps.overlay(number, opacity=opacity, colours=colours, star=False, size=size)
+            draw_star(shown, _scaled(at[number], photo.size, size), fill, radius=cell / 26)
             edges = (0, 0, size[0] - 1, size[1] - 1)
-            ImageDraw.Draw(drawn).rectangle(edges, outline=fill, width=max(2, cell // 80))
+            ImageDraw.Draw(shown).rectangle(edges, outline=fill, width=max(2, cell // 80))
             x, y = marked.width + gap + number * across, row * down
-            block.paste(drawn, (x, y + line))
+            block.paste(shown, (x, y + line))
             write(block, (x, y + text // 6), f"{letter}  layer {maps.layer}", text, SOFT)
     return block
 

@@ -1,4 +1,4 @@
-"""Where locations of a photo look, and the paper's figure of it."""
+"""Attention maps of locations of a photo, and the paper's figure of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from solar.show.attention_source import (
 )
 
 if TYPE_CHECKING:
-    from solar.models import Model, RetrievalNet
+    from solar.models import Model
 
 
 def attention(
@@ -30,14 +30,14 @@ def attention(
     layer: int | None = None,
     *,
     size: int = 1024,
-    drawn: bool = True,
+    picture_scale: bool = True,
     orient: bool = True,
 ) -> AttentionMaps:
-    """See where locations of a photo look.
+    """The attention maps of locations of a photo.
 
     Example:
         >>> maps = attention(model, "a.jpg", at=(320, 200), layer=5)  # doctest: +SKIP
-        >>> maps.overlay().save("looks.png")  # doctest: +SKIP
+        >>> maps.overlay().save("attention.png")  # doctest: +SKIP
 
     Args:
         model: A retrieval network with attention; or a patch network, and a patch for a photo.
@@ -45,7 +45,7 @@ def attention(
         at: One location or several, (x, y) in pixels of the upright photo.
         layer: 3, 4 or 5 (to 6 in a patch network); the last that has attention if not given.
         size: The shorter side is brought to this, as published.
-        drawn: The flatter attention of the paper's pictures; off, that of descriptors.
+        picture_scale: The flatter attention of the paper's pictures; off, that of descriptors.
         orient: Obey the EXIF orientation.
 
     Raises:
@@ -58,7 +58,7 @@ def attention(
     locations = _locations(at)
     photo = read_image(image, orient=orient)
     check_locations(locations, photo.size)
-    source = AttentionSource.of(model, photo, size=size, drawn=drawn, orient=False)
+    source = AttentionSource.of(model, photo, size=size, picture_scale=picture_scale, orient=False)
     return see(source, photo, locations, layer)
 
 
@@ -70,33 +70,25 @@ def see(
     return AttentionMaps(photo, tuple(at), number, source.rows(at, layer), source.extent(layer))
 
 
-def see_layers(
-    source: AttentionSource, photo: Image.Image, at: Sequence[Location], layer: int | None = None
-) -> list[AttentionMaps]:
-    """The same for every layer that has attention, or for one."""
-    numbers = source.layers if layer is None else [layer]
-    return [see(source, photo, at, number) for number in numbers]
-
-
 def draw_photos(
-    model: RetrievalNet,
+    model: Model,
     images: Sequence[Source],
     at: Sequence[Location] | None = None,
     *,
     layer: int | None = None,
     size: int = 1024,
-    drawn: bool = True,
+    picture_scale: bool = True,
     **style: Any,
 ) -> Image.Image:
-    """Draw the paper's figure: photos, four locations in each, and where these look.
+    """Draw the paper's figure: photos, four locations in each, and their attention maps.
 
     Args:
-        model: A retrieval network with attention.
+        model: A network with attention.
         images: Photos, one below the other.
         at: Locations in pixels of every photo; if not given, `AttentionSource.notable` finds four.
         layer: Only this one; all that have attention if not given.
         size: The shorter side is brought to this, as published.
-        drawn: The flatter attention of the paper's pictures; off, that of descriptors.
+        picture_scale: The flatter attention of the paper's pictures; off, that of descriptors.
         **style: For `draw_figure`.
 
     Raises:
@@ -105,8 +97,12 @@ def draw_photos(
     blocks = []
     for image in images:
         photo = read_image(image)
-        source = AttentionSource.of(model, photo, size=size, drawn=drawn, orient=False)
-        blocks.append(see_layers(source, photo, at or source.notable(), layer))
+        source = AttentionSource.of(
+            model, photo, size=size, picture_scale=picture_scale, orient=False
+        )
+        places = at or source.notable()
+        layers = source.layers if layer is None else [layer]
+        blocks.append([see(source, photo, places, number) for number in layers])
     return draw_figure(blocks, **style)
 
 

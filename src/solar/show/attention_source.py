@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from solar.models import Model
-    from solar.nn import L2Net, ResNet, SecondOrderAttention
+    from solar.nn import Backbone, SecondOrderAttention
 
 Location: TypeAlias = tuple[float, float]
 """x and y in pixels of the upright photo."""
@@ -92,7 +92,7 @@ class AttentionSource:
         image: Source,
         *,
         size: int = 1024,
-        drawn: bool = True,
+        picture_scale: bool = True,
         orient: bool = True,
         half: bool = False,
     ) -> AttentionSource:
@@ -104,7 +104,7 @@ class AttentionSource:
             size: The shorter side is brought to this, as published, so small photos are enlarged
                 for finer maps. A panorama is reduced until its longer side is at most four times
                 this.
-            drawn: The flatter attention of the paper's pictures; off, that of descriptors.
+            picture_scale: The flatter attention of the paper's pictures; off, that of descriptors.
             orient: Obey the EXIF orientation.
             half: Keep float16, half the memory, which is enough for pictures.
 
@@ -115,22 +115,20 @@ class AttentionSource:
 
         check_model(model)
         photo = read_image(image, orient=orient)
-        batch, trunk = _prepare(model, photo, size)
+        batch, backbone = _prepare(model, photo, size)
         layers: dict[int, LayerAttention] = {}
 
         def keep(layer: int, block: SecondOrderAttention, x: Tensor) -> Tensor:
-            out, looks = block.look(x, drawn=drawn)
-            stride = trunk.attention_strides[layer]
-            cell = (
-                stride * photo.width / batch.shape[3],
-                stride * photo.height / batch.shape[2],
-            )
-            queries, keys = (_array(values[0], half) for values in looks)
-            layers[layer] = LayerAttention(queries, keys, (x.shape[2], x.shape[3]), cell)
-            return out
+            h, w = x.shape[2:]
+            x, factors = block.forward_with_factors(x, picture_scale=picture_scale)
+            stride = backbone.attention_strides[layer]
+            cell = stride * photo.width / batch.shape[3], stride * photo.height / batch.shape[2]
+            queries, keys = (_array(values[0], half) for values in factors)
+            layers[layer] = LayerAttention(queries, keys, (h, w), cell)
+            return x
 
         with inference(model):
-            trunk.run(batch, keep)
+            backbone.run(batch, keep)
         return cls(photo.width, photo.height, layers)
 
     @property
@@ -149,7 +147,7 @@ class AttentionSource:
         return self.layers[number]
 
     def rows(self, at: Sequence[Location], layer: int | None = None) -> Maps:
-        """Where locations look.
+        """Attention maps of locations.
 
         Args:
             at: Locations in pixels of the upright photo.
@@ -161,12 +159,12 @@ class AttentionSource:
         Raises:
             SolarError: A location is not in the photo, or the layer has no attention.
         """
-        looks = self.layer(layer)
+        attention = self.layer(layer)
         check_locations(at, (self.width, self.height))
-        return looks.rows([looks.place(one) for one in at])
+        return attention.rows([attention.place(one) for one in at])
 
     def row(self, x: float, y: float, layer: int | None = None) -> Maps:
-        """Where one location looks, (h, w); arguments and errors are those of `rows`."""
+        """The attention map of one location, (h, w); arguments and errors are those of `rows`."""
         row: Maps = self.rows([(x, y)], layer)[0]
         return row
 
@@ -178,15 +176,15 @@ class AttentionSource:
     def notable(self) -> tuple[Location, ...]:
         """Four locations for a picture, in the manner of the paper.
 
-        The one that is looked at most (the dominant landmark), the most looked at elsewhere (a
-        secondary one), and the least looked at in the upper half (the sky) and in the lower half
-        (other background).
+        The one that receives most attention (the dominant landmark), the most elsewhere (a
+        secondary one), and the least in the upper half (the sky) and in the lower half (other
+        background).
         """
-        looks = self.layer()
-        h, w = looks.shape
+        attention = self.layer()
+        h, w = attention.shape
         count = h * w
         sample = np.unique(np.linspace(0, count - 1, min(count, _SAMPLE)).round().astype(int))
-        received = looks.rows(sample.tolist()).mean(axis=0)
+        received = attention.rows(sample.tolist()).mean(axis=0)
         ys, xs = np.mgrid[:h, :w]
         # Padding makes the outermost cells peculiar.
         inside = (ys > 0) & (ys < h - 1) & (xs > 0) & (xs < w - 1) if min(h, w) > 4 else ys >= 0
@@ -206,8 +204,8 @@ class AttentionSource:
             picked.append(divmod(best, w))
         return tuple(
             (
-                min((column + 0.5) * looks.cell[0], self.width - 1.0),
-                min((row + 0.5) * looks.cell[1], self.height - 1.0),
+                min((column + 0.5) * attention.cell[0], self.width - 1.0),
+                min((row + 0.5) * attention.cell[1], self.height - 1.0),
             )
             for row, column in picked
         )
@@ -240,18 +238,16 @@ def check_model(model: Model) -> None:
         )
 
 
-def _prepare(model: Model, photo: Image.Image, size: int) -> tuple[Tensor, ResNet | L2Net]:
-    """The batch of one that a network takes, and its trunk."""
+def _prepare(model: Model, photo: Image.Image, size: int) -> tuple[Tensor, Backbone]:
+    """The batch of one that a network takes, and its backbone."""
     import torch
 
     from solar.models import PatchNet
-    from solar.nn import ResNet
 
     if isinstance(model, PatchNet):
         grey = photo.convert("L").resize((_PATCH, _PATCH), Image.Resampling.BILINEAR)
         pixels = torch.from_numpy(np.array(grey, np.float32))
         return pixels[None, None].to(model.device), model.trunk
-    assert isinstance(model.backbone, ResNet)  # no other trunk has a place for attention
     resized = photo.resize(_input_size(*photo.size, size), Image.Resampling.LANCZOS)
     pixels = torch.from_numpy(np.array(resized))[None].to(model.device)
     return model.normalise(pixels), model.backbone
@@ -259,7 +255,7 @@ def _prepare(model: Model, photo: Image.Image, size: int) -> tuple[Tensor, ResNe
 
 def _input_size(width: int, height: int, size: int) -> tuple[int, int]:
     if size < _PATCH:
-        raise SolarError(f"A photo cannot be looked at with {size} pixels: take at least {_PATCH}.")
+        raise SolarError(f"Attention needs photos of at least {_PATCH} pixels, not {size}.")
     scale = min(size / min(width, height), _LONGEST * size / max(width, height))
     return max(round(width * scale), 1), max(round(height * scale), 1)
 

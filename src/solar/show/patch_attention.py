@@ -9,16 +9,15 @@ from PIL import Image
 
 from solar.errors import SolarError
 from solar.images import Box, Source, crop, read_image
-from solar.show.attention_figure import draw_figure
-from solar.show.attention_maps import see_layers
-from solar.show.attention_source import AttentionSource, Location, check_locations
+from solar.show.attention_maps import draw_photos
+from solar.show.attention_source import Location, check_locations
 
 if TYPE_CHECKING:
-    from solar.models import PatchNet
+    from solar.models import Model
 
 SIDE = 32
 FOUR: tuple[Location, ...] = ((10, 10), (22, 10), (10, 22), (22, 22))
-"""Locations to look from where nobody chooses any."""
+"""Locations whose attention is drawn where nobody chooses any."""
 
 
 def read_patch(source: Source, *, number: int = 0, box: Box | None = None) -> Image.Image:
@@ -51,35 +50,27 @@ def read_patch(source: Source, *, number: int = 0, box: Box | None = None) -> Im
 
 
 def draw_patches(
-    model: PatchNet,
+    model: Model,
     patches: Sequence[Image.Image],
     at: Sequence[Location] = FOUR,
     *,
-    layer: int | None = None,
-    drawn: bool = True,
     cell: int = 130,
-    **style: Any,
+    **options: Any,
 ) -> Image.Image:
-    """Draw where locations of patches look, a line a layer; two patches side by side.
+    """Draw attention maps of locations of patches, a line a layer; two patches side by side.
 
     Args:
         model: A patch network with attention.
         patches: 32 × 32 each, from `read_patch`: in the paper a patch and its correspondence.
         at: Locations in pixels of the patches.
-        layer: Only this one; all that have attention if not given.
-        drawn: The flatter attention of the paper's pictures; off, that of descriptors.
         cell: Width of a map in pixels.
-        **style: For `solar.show.attention_figure.draw_figure`.
+        **options: Further ones of `solar.show.attention_maps.draw_photos`.
 
     Raises:
         SolarError: A location is outside 32 × 32, or a layer has no attention.
     """
     check_locations(at, (SIDE, SIDE))
-    blocks = []
-    for patch in patches:
-        source = AttentionSource.of(model, patch, drawn=drawn)
-        blocks.append(see_layers(source, patch, at, layer))
-    return draw_figure(blocks, cell=cell, across=2, **style)
+    return draw_photos(model, patches, at, cell=cell, across=2, **options)
 
 
 def _name(source: Source) -> str:

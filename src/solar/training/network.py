@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
 from solar.models.checkpoint import load_whitening
 from solar.models.retrieval_net import REDUCTIONS, attention_at
-from solar.nn import GeM, ResNet, SecondOrderAttention
+from solar.nn import GeM
 from solar.training.retrieval_recipe import Network, Optimiser
 
 COMPUTED = "computed from training photos"
@@ -144,16 +144,6 @@ def _whitening(source: str) -> nn.Linear | None:
 # What learns.
 
 
-def stages(trunk: nn.Module) -> list[tuple[str, nn.Module]]:
-    """The parts of a trunk in the order in which a photo meets them."""
-    if not isinstance(trunk, ResNet):
-        return [("trunk", trunk)]
-    stem = nn.Sequential(trunk.conv1, trunk.bn1, trunk.relu, trunk.maxpool)
-    names = [name for n in (1, 2, 3, 4) for name in (f"layer{n}", f"soa{n + 1}")]
-    found = [(name, trunk._modules[name]) for name in names if name in trunk._modules]
-    return [("stem", stem), *((name, module) for name, module in found if module is not None)]
-
-
 def parameter_groups(net: RetrievalNet, settings: Optimiser) -> list[dict[str, Any]]:
     """Freeze all that does not learn, and group the rest with its rates.
 
@@ -166,7 +156,7 @@ def parameter_groups(net: RetrievalNet, settings: Optimiser) -> list[dict[str, A
         SolarError: `trunk` names a stage that is not there, or nothing learns.
     """
     net.requires_grad_(False)
-    parts = dict(stages(net.backbone))
+    parts = dict(net.backbone.stages())
     trunk = dict(settings.trunk)
     if "all" in trunk:
         factor = trunk.pop("all")
@@ -213,24 +203,11 @@ def make_optimiser(net: RetrievalNet, settings: Optimiser) -> torch.optim.Optimi
 def set_training(net: RetrievalNet, settings: Optimiser) -> None:
     """Switch to training mode, except for frozen parts, and batch norms that are to be."""
     net.train()
-    for _, part in stages(net.backbone):
+    for _, part in net.backbone.stages():
         part.train(learns(part))
     for module in net.modules():
         if isinstance(module, nn.BatchNorm2d) and settings.batch_norm == "frozen":
             module.eval()
-
-
-def folded_weights(head: nn.Sequential) -> tuple[Tensor, Tensor]:
-    """Weight (out, in) and bias of a 1×1 convolution and its frozen batch norm, with gradients."""
-    conv, norm = head[0], head[1]
-    assert isinstance(conv, nn.Conv2d)
-    assert isinstance(norm, nn.BatchNorm2d)
-    assert conv.bias is not None
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
-    factor = norm.weight * (norm.running_var + norm.eps).rsqrt()
-    bias = (conv.bias - norm.running_mean) * factor + norm.bias
-    return conv.weight.flatten(1) * factor[:, None], bias
 
 
 def learns(module: nn.Module) -> bool:
@@ -239,11 +216,6 @@ def learns(module: nn.Module) -> bool:
 
 
 def frozen_stages(net: RetrievalNet) -> list[str]:
-    """Names of the trunk's own stages in which nothing learns."""
-    plain = [(name, part) for name, part in stages(net.backbone) if not name.startswith("soa")]
+    """Names of the backbone's own stages in which nothing learns."""
+    plain = [(name, part) for name, part in net.backbone.stages() if not name.startswith("soa")]
     return [name for name, part in plain if not learns(part)]
-
-
-def has_frozen_norms(block: SecondOrderAttention) -> bool:
-    """Whether a block's batch norms are in evaluation mode."""
-    return not any(m.training for m in block.modules() if isinstance(m, nn.BatchNorm2d))

@@ -1,34 +1,26 @@
 """How a network is run while it learns: nothing is kept or computed for what is frozen.
 
-The trunk up to the first part that learns runs without gradients, a few photos at a time. What
+The backbone up to the first part that learns runs without gradients, a few photos at a time. What
 follows lets gradients through; frozen convolutions there get none of their own. With frozen batch
-norms folded and bfloat16, that first part is the same fused trunk that describes photos.
+norms folded and bfloat16, that first part is the same fused backbone that describes photos.
 """
 
 from collections.abc import Callable, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
-from solar.describe.precision import FUSED_HEAD, FusedAttention, FusedBlock, Stem, to_blocks
 from solar.errors import SolarError
 from solar.models import RetrievalNet
-from solar.nn import ResNet, SecondOrderAttention
+from solar.nn import SecondOrderAttention
+from solar.nn.fused import to_blocks
+from solar.nn.fused_attention import attend_folded, has_frozen_norms
 from solar.training.augment import Augmentation, augment
-from solar.training.network import folded_weights, has_frozen_norms, learns, stages
+from solar.training.network import learns
 from solar.training.retrieval_recipe import Compute
 
 Part = Callable[[Tensor], Tensor]
-
-_ATTENTION = [
-    SDPBackend.FLASH_ATTENTION,  # the only one with a backward pass for heads of 256 channels
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.MATH,
-]
 
 
 class TrainableNet(nn.Module):
@@ -58,12 +50,12 @@ class TrainableNet(nn.Module):
         self.channels_last = layout == "yes" or (layout == "auto" and on_gpu) or self.fused
         if self.channels_last:
             net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        parts = stages(net.backbone)
+        parts = net.backbone.stages()
         first = next((n for n, (_, part) in enumerate(parts) if learns(part)), len(parts))
-        self.on_blocks = self.fused and first > 0 and half and isinstance(net.backbone, ResNet)
+        self.on_blocks = self.fused and first > 0 and half and net.backbone.takes_blocks
         # Lists hide these parts from torch: they are the network's own, or copies without gradient.
         self._front = [self._frozen(name, part) for name, part in parts[:first]]
-        self._back = [self._learning(part) for _, part in parts[first:]]
+        self._back = [self._learning(name, part) for name, part in parts[first:]]
 
     def forward(self, groups: Sequence[Tensor], generator: torch.Generator | None = None) -> Tensor:
         """Describe photos; those of one shape are a group.
@@ -99,7 +91,7 @@ class TrainableNet(nn.Module):
         """Normalised images, or blocks of them for the fused stem."""
         net = self.net
         if self.on_blocks and (generator is None or self.augmentation is None):
-            from solar.describe import kernels
+            from solar.nn import kernels
 
             return kernels.to_blocks(pixels, 1.0, net.mean, net.std)
         if generator is not None and self.augmentation is not None:
@@ -118,60 +110,17 @@ class TrainableNet(nn.Module):
         return torch.autocast(self.net.device.type, torch.bfloat16, enabled=enabled and half)
 
     def _frozen(self, name: str, part: nn.Module) -> Part:
-        """A part before anything learns."""
-        if not self.fused or not isinstance(self.net.backbone, ResNet):
+        """A part before anything learns, or between parts that do."""
+        if not self.fused or not self.net.backbone.fusable:
             return part
-        if name == "stem":
-            stem = self.net.backbone
-            return self._copied(Stem(stem.conv1, stem.bn1, on_blocks=self.on_blocks))
-        if isinstance(part, SecondOrderAttention):
-            return self._copied(FusedAttention(part, clamped=False))
-        return self._copied(_fused_stage(part))
+        fused = self.net.backbone.fuse_stage(name, part, on_blocks=self.on_blocks)
+        fused = fused.requires_grad_(False).to(self.net.device, self.dtype)
+        return fused.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
-    def _learning(self, part: nn.Module) -> Part:
+    def _learning(self, name: str, part: nn.Module) -> Part:
         """A part through which gradients go."""
         if isinstance(part, SecondOrderAttention):
             if self.fused and has_frozen_norms(part):
-                return lambda x: attention(part, x)
+                return lambda x: attend_folded(part, x)
             return part
-        if self.fused and isinstance(self.net.backbone, ResNet) and not learns(part):
-            return self._copied(_fused_stage(part))
-        return part
-
-    def _copied(self, part: nn.Module) -> nn.Module:
-        part = part.requires_grad_(False).to(self.net.device, self.dtype)
-        return part.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
-
-
-def _fused_stage(stage: nn.Module) -> nn.Sequential:
-    return nn.Sequential(*(FusedBlock(block) for block in stage.children()))  # type: ignore[arg-type]
-
-
-def attention(block: SecondOrderAttention, x: Tensor) -> Tensor:
-    """Run an attention block whose batch norms are frozen, folded into its projections.
-
-    Locations stay rows of channels-last memory all the way, so that nothing is copied, and no map
-    of all pairs is kept where a fused kernel can do without.
-
-    Shape:
-        (b, c, h, w) to the same, channels-last.
-    """
-    b, c, h, w = x.shape
-    rows = x.permute(0, 2, 3, 1).reshape(b, h * w, c)
-    heads = (block.query, block.key)
-    query, key = (F.linear(rows, *folded_weights(head)).relu_() for head in heads)
-    value = F.linear(rows, block.value.weight.flatten(1), block.value.bias)
-    attended = attend(query, key, value)
-    out = rows + F.linear(attended, block.output.weight.flatten(1), block.output.bias)
-    return out.view(b, h, w, c).permute(0, 3, 1, 2)
-
-
-def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """softmax(q·kᵀ / √m)·v for (b, n, m) each, with gradients."""
-    if not query.is_cuda or query.shape[-1] <= FUSED_HEAD:
-        with sdpa_kernel(_ATTENTION, set_priority=True):
-            q, k, v = query[:, None], key[:, None], value[:, None]
-            return F.scaled_dot_product_attention(q, k, v)[:, 0]
-    # No fused kernel takes heads this wide; torch's own way for them computes in float32.
-    scores = torch.bmm(query, key.transpose(1, 2)).mul_(query.shape[-1] ** -0.5)
-    return torch.bmm(torch.softmax(scores, dim=-1).to(value.dtype), value)
+        return part if learns(part) else self._frozen(name, part)

@@ -2,6 +2,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.whole_maps import whole_maps
 
 from solar.nn import VGG16, AlexNet, L2Net, ResNet
 
@@ -33,7 +34,7 @@ def test_resnet_names_are_torchvisions() -> None:
     }
 
 
-def test_plain_trunks_have_torchvisions_parameters_and_names() -> None:
+def test_plain_backbones_have_torchvisions_parameters_and_names() -> None:
     with torch.device("meta"):
         vgg, alex = VGG16(), AlexNet()
     assert parameters(vgg) == 14_714_688
@@ -54,7 +55,7 @@ def test_a_resnet_takes_any_size_from_33_pixels(h: int, w: int) -> None:
 def test_attention_sits_where_it_was_asked_for(layers: tuple[int, ...]) -> None:
     net = ResNet(18, dict.fromkeys(layers, 4)).eval()
     with torch.inference_mode():
-        features, maps = net.attend(torch.rand(1, 3, 64, 96), drawn=False)
+        features, maps = whole_maps(net, torch.rand(1, 3, 64, 96), picture_scale=False)
     locations = {3: 8 * 12, 4: 4 * 6, 5: 2 * 3}
     assert {layer: z.shape[1] for layer, z in maps.items()} == {k: locations[k] for k in layers}
     assert features.shape == (1, 512, 2, 3)

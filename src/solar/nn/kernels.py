@@ -1,5 +1,8 @@
 """Two GPU kernels for the start of a ResNet, where the ready-made ones waste most of their time.
 
+Of all that makes describing fast on a GPU, the stem on blocks of pixels gains most after the fused
+convolutions (docs/performance.md); one kernel makes the blocks, the other pools.
+
 Imported only where there is a CUDA device, since Triton is only installed there.
 """
 
@@ -12,8 +15,9 @@ from torch import Tensor
 def to_blocks(pixels: Tensor, scale: float, mean: Tensor, std: Tensor) -> Tensor:
     """Resize, normalise and gather 2×2 pixels a location, in one pass over the photos.
 
-    The same as `precision.to_blocks` on a normalised image that `torch.nn.functional.interpolate`
-    has resized bilinearly.
+    Straight from the decoded bytes: done with torch, each of the three would write a float32 map
+    of the whole photo and read it again. The same as `fused.to_blocks` on a normalised image that
+    `torch.nn.functional.interpolate` has resized bilinearly.
 
     Shape:
         (b, h, w, 3) bytes to (b, 16, ⌈s·h / 2⌉ + 3, ⌈s·w / 2⌉ + 3) in bfloat16, channels-last.
@@ -25,32 +29,25 @@ def to_blocks(pixels: Tensor, scale: float, mean: Tensor, std: Tensor) -> Tensor
     blocks = torch.empty(shape, dtype=torch.bfloat16, device=pixels.device)
     factors = (1 / (255 * std)).flatten(), (-mean / std).flatten()
     block = 64
-    grid = (triton.cdiv(columns, block), rows, b)
+    grid = (triton.cdiv(columns, block), rows, b)  # a program per row of 64 locations
     _blocks_kernel[grid](
-        pixels, blocks, *factors, h, w, height, width, rows, columns, 1 / scale, block, num_warps=4
+        pixels, blocks, *factors, h, w, height, width, 1 / scale, block, num_warps=4
     )
     return blocks.permute(0, 3, 1, 2)
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _blocks_kernel(  # type: ignore[no-untyped-def]
-    pixels,
-    blocks,
-    factors,
-    shifts,
-    h,
-    w,
-    height,
-    width,
-    rows,
-    columns,
-    step,
-    BLOCK: tl.constexpr,  # noqa: N803 (Triton's way to write what is known when it compiles)
-):
-    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+def _blocks_kernel(pixels, blocks, factors, shifts, h, w, height, width, step, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    rows, columns = tl.num_programs(1), (width + 1) // 2 + 3
+    column = tl.program_id(0) * block + tl.arange(0, block)[:, None]
+    # 64 bits: a batch of large photos has more bytes than 32 can count.
     row, photo = tl.program_id(1), tl.program_id(2).to(tl.int64)
+    # Colour by colour the four pixels of a block, as `pixel_unshuffle` orders them; a fourth colour
+    # of zeros fills up to 16, as matrix units want it.
     channel = tl.arange(0, 16)[None, :]
     colour = channel // 4
+    # Two blocks of zeros come first: three pixels of padding, and one for the row of zeros that
+    # makes the kernel 8×8 (see `FusedStem`).
     y = 2 * (row - 2) + (channel % 4) // 2
     x = 2 * (column - 2) + channel % 2
     inside = (y >= 0) & (y < height) & (x >= 0) & (x < width) & (colour < 3)
@@ -76,7 +73,11 @@ def _blocks_kernel(  # type: ignore[no-untyped-def]
 
 
 def max_pool(x: Tensor) -> Tensor:
-    """3×3 maximum with stride 2 of a non-negative channels-last map of 64 channels."""
+    """3×3 maximum with stride 2 of a non-negative channels-last map, padded by one.
+
+    The channels must be a power of two (64 in a ResNet). What comes out of a ReLU is never
+    negative, so zeros do for the padding and for the start.
+    """
     b, c, h, w = x.shape
     height, width = (h + 1) // 2, (w + 1) // 2
     out = torch.empty((b, height, width, c), dtype=x.dtype, device=x.device)
@@ -88,25 +89,16 @@ def max_pool(x: Tensor) -> Tensor:
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _pool_kernel(  # type: ignore[no-untyped-def]
-    x,
-    out,
-    h,
-    w,
-    height,
-    width,
-    C: tl.constexpr,  # noqa: N803
-    BLOCK: tl.constexpr,  # noqa: N803
-):
-    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+def _pool_kernel(x, out, h, w, height, width, channels: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    column = tl.program_id(0) * block + tl.arange(0, block)[:, None]
     row, photo = tl.program_id(1), tl.program_id(2).to(tl.int64)
-    channel = tl.arange(0, C)[None, :]
-    start = x + photo * h * w * C + channel
-    best = tl.zeros((BLOCK, C), x.dtype.element_ty)
+    channel = tl.arange(0, channels)[None, :]
+    start = x + photo * h * w * channels + channel
+    best = tl.zeros((block, channels), x.dtype.element_ty)
     for dy in tl.static_range(3):
         for dx in tl.static_range(3):
             sy, sx = 2 * row - 1 + dy, 2 * column - 1 + dx
             inside = (sy >= 0) & (sy < h) & (sx >= 0) & (sx < w)
-            best = tl.maximum(best, tl.load(start + (sy * w + sx) * C, mask=inside, other=0))
-    place = ((photo * height + row) * width + column) * C + channel
+            best = tl.maximum(best, tl.load(start + (sy * w + sx) * channels, mask=inside, other=0))
+    place = ((photo * height + row) * width + column) * channels + channel
     tl.store(out + place, best, mask=column < width)

@@ -1,0 +1,113 @@
+"""What all backbones have in common: stages, insertion points for attention, a way to be fused."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from solar.errors import SolarError
+from solar.nn.fused_attention import FusedAttention
+from solar.nn.soa import Init, SecondOrderAttention
+
+RunAttention = Callable[[int, SecondOrderAttention, Tensor], Tensor]
+"""How a backbone runs one of its attention blocks: (layer number, block, map) to map."""
+
+
+class Backbone(nn.Module):
+    """Images to a feature map, stage by stage, with second-order attention between stages.
+
+    A subclass adds its modules in the order in which a photo meets them, and says with `add_stage`
+    and `add_attention` what they are. `solar.nn.backbones` has the table of those with a name.
+
+    Args:
+        attention: Layer number to channel reduction; the blocks are called `soa` and the number.
+
+    Attributes:
+        channels: Of the feature map.
+        attention_strides: Where attention may go: layer number to pixels per location. Number
+            layers as the paper does (3, 4, 5 for strides 8, 16, 32), so that a recipe's "45" means
+            the same in every backbone.
+        fusable: Whether `fuse_stage` knows every stage.
+        takes_blocks: Whether the fused stem can take 2×2 pixels per location (`to_blocks`).
+
+    Raises:
+        SolarError: Attention cannot go there.
+    """
+
+    channels: int
+    attention_strides: ClassVar[Mapping[int, int]] = {}
+    fusable: ClassVar[bool] = False
+    takes_blocks: ClassVar[bool] = False
+
+    def __init__(self, attention: Mapping[int, int] | None = None) -> None:
+        super().__init__()
+        self._reductions = dict(attention or {})
+        self._stages: dict[str, tuple[str, ...]] = {}  # names, so that copies have their own
+        misplaced = sorted(set(self._reductions) - set(self.attention_strides))
+        if misplaced:
+            name = type(self).__name__
+            if not self.attention_strides:
+                raise SolarError(f"{name} has no place for attention: use a ResNet.")
+            known, wrong = (", ".join(map(str, n)) for n in (self.attention_strides, misplaced))
+            raise SolarError(f"Attention goes after layers {known} of a {name}, not {wrong}.")
+
+    def add_stage(self, name: str, part: nn.Module | Sequence[str]) -> None:
+        """Append a stage: a module, or the names of children that were added already."""
+        if isinstance(part, nn.Module):
+            self.add_module(name, part)
+            part = (name,)
+        self._stages[name] = tuple(part)
+
+    def add_attention(self, layer: int, channels: int, *, init: Init = "kaiming") -> None:
+        """Insert attention after the stages so far, if this layer was asked for."""
+        if layer in self._reductions:
+            block = SecondOrderAttention(channels, self._reductions[layer], init=init)
+            self.add_stage(f"soa{layer}", block)
+
+    def stages(self) -> list[tuple[str, nn.Module]]:
+        """Names and modules in the order in which a photo meets them, attention blocks too."""
+        found = []
+        for name, children in self._stages.items():
+            parts = [self.get_submodule(child) for child in children]
+            found.append((name, parts[0] if len(parts) == 1 else nn.Sequential(*parts)))
+        return found
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (b, 3, h, w) to (b, channels, h', w')."""
+        return self.run(x, lambda layer, block, x: block(x))
+
+    def run(self, x: Tensor, attend: RunAttention) -> Tensor:
+        """Run as `forward` does, with `attend` in the place of every attention block."""
+        for name, children in self._stages.items():
+            for child in children:
+                part = self.get_submodule(child)
+                if isinstance(part, SecondOrderAttention):
+                    x = attend(int(name.removeprefix("soa")), part, x)
+                else:
+                    x = part(x)
+        return x
+
+    def fuse_stage(
+        self, name: str, part: nn.Module, *, on_blocks: bool = False, clamped: bool = False
+    ) -> nn.Module:
+        """A copy of a stage that computes the same in evaluation mode, in fewer, larger steps.
+
+        Only for backbones that are `fusable`; these override it for their own stages.
+
+        Args:
+            name: Of the stage.
+            part: The stage; left as it is.
+            on_blocks: Let the stem take `to_blocks` of images instead of images.
+            clamped: What follows clamps negative values, so that an attention block may, too.
+        """
+        if isinstance(part, SecondOrderAttention):
+            return FusedAttention(part, clamped=clamped)
+        raise NotImplementedError(f"{type(self).__name__} does not say how {name} is fused")
+
+    def fuse(self, *, on_blocks: bool = False, clamped: bool = False) -> nn.Sequential:
+        """All stages fused, in a row; `clamped` goes for the last one."""
+        fused = nn.Sequential()
+        for name, part in self.stages():
+            last = name == next(reversed(self._stages))
+            fused.append(self.fuse_stage(name, part, on_blocks=on_blocks, clamped=clamped and last))
+        return fused

@@ -1,0 +1,15 @@
+"""The backbones that have a name. A new one is a file with a `Backbone`, and one line here."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from solar.nn.backbone import Backbone
+from solar.nn.resnet import DESIGNS, ResNet
+from solar.nn.vgg_alexnet import VGG16, AlexNet
+
+# Each takes the attention, layer number to channel reduction.
+BACKBONES: dict[str, Callable[[Mapping[int, int]], Backbone]] = {
+    **{f"resnet{depth}": partial(ResNet, depth) for depth in DESIGNS},
+    "vgg16": VGG16,
+    "alexnet": AlexNet,
+}

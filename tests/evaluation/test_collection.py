@@ -1,6 +1,7 @@
 import json
 import tarfile
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from support import ground_truth
 import solar
 from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.evaluation import collection
-from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet
+from solar.evaluation import evaluation_settings, rankings, sweep
+from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, checkpoint
 
 SMALL = {"size": 64, "scales": (1.0,)}
 
@@ -185,6 +186,40 @@ def test_a_temporary_folder_is_gone_afterwards(
     model: RetrievalNet, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(collection.tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(evaluation_settings.tempfile, "tempdir", str(tmp_path / "temporary"))
     solar.evaluate(photos, model=model, **SMALL)
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_weights_are_hashed_once(
+    model: RetrievalNet, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many stores an evaluation describes: here the database, the queries, distractors."""
+    hashed = []
+    read_all = checkpoint._hash
+    monkeypatch.setattr(checkpoint, "_hash", lambda net: hashed.append(net) or read_all(net))
+    found = solar.evaluate(own, model=model, distractors=own.parent / "landmark3", **SMALL)
+    assert found.queries
+    assert hashed == [model]
+    sweep.sweep_p(own, model, (1.0, 2.0), **SMALL)
+    assert len(hashed) == 1 + 3  # a network per exponent, the learnt one among them
+
+
+def test_options_are_the_fields_of_the_settings(photos: Path) -> None:
+    fields = get_type_hints(evaluation_settings.EvaluationSettings)
+    assert get_type_hints(evaluation_settings.EvaluationOptions) == fields
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sizes'"):
+        solar.evaluate(photos, sizes=32)
+
+
+def test_options_go_before_settings(model: RetrievalNet, photos: Path) -> None:
+    settings = evaluation_settings.EvaluationSettings(size=1, scales=(1.0,))
+    expected = solar.evaluate(photos, model=model, **SMALL).to_dict()
+    assert solar.evaluate(photos, model=model, settings=settings, size=64).to_dict() == expected
+
+
+def test_features_are_not_taken_for_a_model_that_has_to_describe(own: Path) -> None:
+    features = ground_truth.descriptors()
+    for job in (sweep.sweep_p, rankings.rankings):
+        with pytest.raises(SolarError, match="leave --features out"):
+            job(own, {}, features=features)

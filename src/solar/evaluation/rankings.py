@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.evaluation.collection import (
     DescribedSet,
-    Features,
+    ModelDescriber,
     open_collection,
-    store_maker,
-    stores_folder,
     truth_photos,
+)
+from solar.evaluation.evaluation_settings import (
+    EvaluationOptions,
+    EvaluationSettings,
+    choose_settings,
 )
 from solar.evaluation.layout import Table, number
 from solar.evaluation.metrics import Numbers
@@ -71,70 +74,44 @@ def rankings(
     top: int = 7,
     queries: Sequence[str] = (),
     protocol: str | None = None,
-    root: str | Path | None = None,
-    ground_truth: str | Path | None = None,
-    distractors: Features | None = None,
-    size: int | None = None,
-    scales: Sequence[float] | None = None,
-    cache: str | Path | None = None,
-    average: str = "trapezoid",
-    precision: str | None = None,
-    device: str | None = None,
-    watch: Callable[[int, int], None] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    settings: EvaluationSettings | None = None,
+    **options: Unpack[EvaluationOptions],
 ) -> list[Ranking]:
     """List what models find for some queries, junk left out.
 
     Args:
-        what: See `evaluate`, also for what is not named here.
+        what: As `evaluate` takes it.
         models: One or two by what to call them, the baseline first.
         count: How many queries: those on which two models differ most in average precision, or
             those that one model does worst on.
         top: How long the lists are.
         queries: Ask these instead, by their photos' names.
         protocol: Such as `hard`; the last one of the set, which is the hardest, if not given.
-        root: See `evaluate`.
-        ground_truth: See `evaluate`.
-        distractors: See `evaluate`.
-        size: See `evaluate`.
-        scales: See `evaluate`.
-        cache: See `evaluate`.
-        average: See `evaluate`.
-        precision: See `evaluate`.
-        device: See `evaluate`.
-        watch: See `evaluate`.
-        progress: See `evaluate`.
+        settings: How to do it; without features.
+        options: Fields of `EvaluationSettings`, in place of those of `settings`.
 
     Raises:
         SolarError: There is no such query or protocol, a photo is missing, or the set cannot be
             evaluated.
     """
-    with stores_folder(cache) as folder:
-        sets, found = {}, {}
+    settings = choose_settings(settings, options).without_features("A ranking")
+    sets, found = {}, {}
+    with settings.stores() as folder:
         for name, model in models.items():
-            sets[name] = open_collection(
-                what,
-                store_maker(model, size, scales, device=device, progress=progress),
-                folder,
-                root=root,
-                ground_truth=ground_truth,
-                distractors=distractors,
-            )
-            found[name] = sets[name].measure(
-                average=average, precision=precision, device=device, watch=watch
-            )
+            describe = ModelDescriber.of(model, settings)
+            sets[name] = open_collection(what, describe, folder, settings)
+            found[name] = sets[name].measure(settings)
         any_set, any_found = next(iter(sets.values())), next(iter(found.values()))
         level = _protocol(any_found, protocol)
         measured = {name: one.protocols[level]["AP"] for name, one in found.items()}
         chosen = _named(any_found, queries) if queries else _chosen(list(measured.values()), count)
-        album = _Album(what, root, any_set, distractors)
-        lists = {
-            name: _first(one, album, any_found, chosen, level, top) for name, one in sets.items()
-        }
+        asked = {number: any_found.queries[number] for number in chosen}
+        album = _Album(what, any_set, settings)
+        lists = {name: _first(one, album, asked, level, top) for name, one in sets.items()}
         return [
             Ranking(
-                any_found.queries[number],
-                album.query(number, any_found),
+                query,
+                album.query(number, query),
                 None if any_set.truth is None else any_set.truth.queries[number].box,
                 level,
                 tuple(
@@ -142,7 +119,7 @@ def rankings(
                     for name in models
                 ),
             )
-            for place, number in enumerate(chosen)
+            for place, (number, query) in enumerate(asked.items())
         ]
 
 
@@ -163,57 +140,51 @@ def _named(found: Evaluation, queries: Sequence[str]) -> list[int]:
 def _chosen(measured: Sequence[Numbers], count: int) -> list[int]:
     interest = np.abs(measured[-1] - measured[0]) if len(measured) > 1 else -measured[0]
     known = np.flatnonzero(~np.isnan(interest))
-    order = known[np.argsort(-interest[known], kind="stable")]
-    numbers: list[int] = order[:count].tolist()
+    numbers: list[int] = known[np.argsort(-interest[known], kind="stable")][:count].tolist()
     return numbers
 
 
 def _first(
-    opened: DescribedSet,
-    album: _Album,
-    found: Evaluation,
-    chosen: Sequence[int],
-    level: str,
-    top: int,
+    described: DescribedSet, album: _Album, asked: Mapping[int, str], level: str, top: int
 ) -> list[tuple[RankedPhoto, ...]]:
-    """For each of the chosen queries the first rows that are not junk."""
-    asked = [_answers(opened, found, number, level) for number in chosen]
-    vectors = _vectors(opened, found, chosen)
-    longest = top + max((len(junk) for _, junk in asked), default=0)
+    """For each query, by its number and name, the first rows that are not junk."""
+    answers = [_answers(described, number, query, level) for number, query in asked.items()]
     rows = best(
-        vectors, opened.database, longest, distractors=opened.distractors, names=opened.names
+        _vectors(described, asked),
+        described.database,
+        top + max((len(junk) for _, junk in answers), default=0),
+        distractors=described.distractors,
+        names=described.names,
     )
     lists = []
-    for (right, junk), listed in zip(asked, rows, strict=True):
-        kept_rows = [row for row in listed.tolist() if row not in junk][:top]
-        lists.append(
-            tuple(RankedPhoto(*album.photo(row, opened), row in right) for row in kept_rows)
-        )
+    for (right, junk), listed in zip(answers, rows, strict=True):
+        kept = [row for row in listed.tolist() if row not in junk][:top]
+        lists.append(tuple(RankedPhoto(*album.photo(row, described), row in right) for row in kept))
     return lists
 
 
 def _answers(
-    opened: DescribedSet, found: Evaluation, number: int, level: str
+    described: DescribedSet, number: int, query: str, level: str
 ) -> tuple[set[int], set[int]]:
     """The rows that are right for a query, and those that are junk."""
-    if opened.truth is not None:
-        answers = opened.truth.queries[number].answers
-        right, junk = opened.truth.protocols[level]
-        return (
-            {row for kind in right for row in answers[kind].tolist()},
-            {row for kind in junk for row in answers[kind].tolist()},
-        )
-    itself = list(opened.photos).index(found.queries[number])
-    label = opened.labels[itself]
-    alike = {row for row, other in enumerate(opened.labels) if other == label}
-    return alike - {itself}, {itself}
+    if described.truth is None:
+        itself = list(described.photos).index(query)
+        label = described.labels[itself]
+        alike = {row for row, other in enumerate(described.labels) if other == label}
+        return alike - {itself}, {itself}
+    answers = described.truth.queries[number].answers
+    right, junk = (
+        {row for kind in kinds for row in answers[kind].tolist()}
+        for kinds in described.truth.protocols[level]
+    )
+    return right, junk
 
 
-def _vectors(opened: DescribedSet, found: Evaluation, chosen: Sequence[int]) -> Vectors:
-    if opened.queries is not None:
-        return opened.queries[list(chosen)]
-    rows = [list(opened.photos).index(found.queries[number]) for number in chosen]
-    database = opened.database
+def _vectors(described: DescribedSet, asked: Mapping[int, str]) -> Vectors:
+    if described.queries is not None:
+        return described.queries[list(asked)]
+    rows = [list(described.photos).index(query) for query in asked.values()]
+    database = described.database
     return database.vectors(rows) if isinstance(database, Store) else database[rows]
 
 
@@ -221,45 +192,44 @@ class _Album:
     """Where the pictures of queries, database and distractors are."""
 
     def __init__(
-        self,
-        what: str | Path,
-        root: str | Path | None,
-        opened: DescribedSet,
-        distractors: Features | None,
+        self, what: str | Path, described: DescribedSet, settings: EvaluationSettings
     ) -> None:
-        if opened.truth is not None:
-            self.database, self.queries = truth_photos(str(what), opened.truth, root)
+        self.queries: Photos | None = None  # labelled photos ask for each other
+        if described.truth is not None:
+            self.database, self.queries = truth_photos(str(what), described.truth, settings.root)
         else:
-            self.database = self.queries = _labelled(what, root, opened)
+            self.database = _labelled(what, settings.root, described)
         self.numbers = {name: number for number, name in enumerate(self.database.names)}
         self.others: Photos | None = None
-        if isinstance(distractors, str | Path) and isinstance(opened.distractors, Store):
-            self.others = None if is_store(distractors) else find_photos(distractors)
+        others = settings.distractors
+        if isinstance(others, str | Path) and isinstance(described.distractors, Store):
+            self.others = None if is_store(others) else find_photos(others)
 
-    def query(self, number: int, found: Evaluation) -> Picture:
+    def query(self, number: int, name: str) -> Picture:
         """The photo that a query asks with."""
-        if self.queries is self.database:
-            return self.database.read(self.numbers[found.queries[number]])
+        if self.queries is None:
+            return self.database.read(self.numbers[name])
         return self.queries.read(number)
 
-    def photo(self, row: int, opened: DescribedSet) -> tuple[str, Picture]:
+    def photo(self, row: int, described: DescribedSet) -> tuple[str, Picture]:
         """Name and picture of a row."""
-        if row < len(opened.database):
-            name = opened.photos[row] if opened.truth is None else opened.truth.database[row]
+        if row < len(described.database):
+            truth = described.truth
+            name = described.photos[row] if truth is None else truth.database[row]
             return name, self.database.read(self.numbers[name])
-        row -= len(opened.database)
-        if self.others is None or not isinstance(opened.distractors, Store):
+        row -= len(described.database)
+        if self.others is None or not isinstance(described.distractors, Store):
             return f"distractor {row}", None
-        name = opened.distractors.names[row]
+        name = described.distractors.names[row]
         return name, self.others.read(self.others.names.index(name))
 
 
-def _labelled(what: str | Path, root: str | Path | None, opened: DescribedSet) -> Photos:
+def _labelled(what: str | Path, root: str | Path | None, described: DescribedSet) -> Photos:
     if not is_store(what):
         return labelled_photos(what, root)[0]
     if root is None:
         raise SolarError(f"{what} holds no photos: say with --root where they are.")
-    return Photos.in_folder(Path(root), opened.photos)
+    return Photos.in_folder(Path(root), described.photos)
 
 
 def to_table(found: Sequence[Ranking]) -> Table:

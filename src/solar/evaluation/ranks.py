@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +38,21 @@ _GPU_MEMORY = 2**30  # measured on an H200: chunks of 128 MiB take twice as long
 FEW_ROWS = 2**16
 PRECISIONS = ("float32", "float64")
 
+NAMES = ("the queries", "the database", "the distractors")
+
 _UNIT = 1e-2  # far above float16 rounding, far below a forgotten normalisation
 _MOST_QUERIES = 1024  # scored at once
 _PIECE = 4096  # rows
+
+
+class RankOptions(TypedDict, total=False):
+    """What `ranks` takes besides rows, for those that hand it on."""
+
+    distractors: Database | None
+    precision: str | None
+    device: str | None
+    watch: Callable[[int, int], None] | None
+    names: tuple[str, str, str]
 
 
 def ranks(
@@ -53,7 +65,7 @@ def ranks(
     device: str | None = None,
     memory: int | None = None,
     watch: Callable[[int, int], None] | None = None,
-    names: tuple[str, str, str] = ("the queries", "the database", "the distractors"),
+    names: tuple[str, str, str] = NAMES,
 ) -> list[npt.NDArray[np.int64]]:
     """Find the 0-based ranks of some rows of a database, for each query its own.
 
@@ -114,7 +126,7 @@ def best(
     *,
     distractors: Database | None = None,
     memory: int = MEMORY,
-    names: tuple[str, str, str] = ("the queries", "the database", "the distractors"),
+    names: tuple[str, str, str] = NAMES,
 ) -> list[npt.NDArray[np.int64]]:
     """List the rows that come first for a few queries, in the order that `ranks` counts.
 

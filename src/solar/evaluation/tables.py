@@ -1,16 +1,27 @@
 """The paper's tables with what was measured here below what is published."""
 
+from __future__ import annotations
+
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from solar.errors import SolarError
-from solar.evaluation.collection import Features, evaluate, stores_folder
+from solar.evaluation.collection import evaluate
+from solar.evaluation.evaluation_settings import (
+    EvaluationOptions,
+    EvaluationSettings,
+    choose_settings,
+)
 from solar.evaluation.layout import Table, number
 from solar.evaluation.paper import SETS, Column, PaperTable, Results
+
+if TYPE_CHECKING:
+    from solar.models import RetrievalNet
 
 _MORE = "+1m"
 _NOT_PUBLISHED = "Not in the paper"
@@ -48,32 +59,47 @@ def read_results(folder: str | Path) -> dict[str, Results]:
 def measure_sets(
     sets: Sequence[str] = ("roxford5k", "rparis6k"),
     *,
-    distractors: Features | None = None,
-    cache: str | Path | None = None,
-    **measuring: Any,
+    model: RetrievalNet | str | Path | None = None,
+    settings: EvaluationSettings | None = None,
+    **options: Unpack[EvaluationOptions],
 ) -> Results:
-    """Evaluate one model on the sets of the tables.
+    """Evaluate one model on the sets of the tables, which is loaded and describes photos once.
 
     Args:
         sets: `roxford5k`, `rparis6k`, or both.
-        distractors: The million; each set is measured with and without them.
-        cache: See `evaluate`; without one, photos are described once all the same.
-        measuring: What else `evaluate` takes.
+        model: As `evaluate` takes it.
+        settings: How to do it; with distractors, each set is measured with and without them.
+        options: Fields of `EvaluationSettings`, in place of those of `settings`.
 
     Raises:
         SolarError: A set is in no table, or cannot be evaluated.
     """
+    settings = choose_settings(settings, options)
     for name in sets:
         if name not in SETS or _MORE in name:
             raise SolarError(f"{name} is in no table of the paper: leave it out for all of them.")
     found = {}
-    with stores_folder(cache) as folder:
+    with ExitStack() as stack:
+        folder = stack.enter_context(settings.stores())
+        network = None if model is None else stack.enter_context(_loaded(model, settings.device))
+        among = replace(settings, cache=folder)
+        alone = replace(among, distractors=None)
         for name in sets:
-            found[name] = evaluate(name, cache=folder, **measuring).to_dict()
-            if distractors is not None:
-                among = evaluate(name, cache=folder, distractors=distractors, **measuring)
-                found[f"{name}{_MORE}"] = among.to_dict()
+            found[name] = evaluate(name, model=network, settings=alone).to_dict()
+            if settings.distractors is not None:
+                more = evaluate(name, model=network, settings=among)
+                found[f"{name}{_MORE}"] = more.to_dict()
     return found
+
+
+@contextmanager
+def _loaded(model: RetrievalNet | str | Path, device: str | None) -> Iterator[RetrievalNet]:
+    """A network that is loaded and hashed once for several evaluations."""
+    from solar.models.checkpoint import fingerprint, known_fingerprints, retrieval_model
+
+    network = retrieval_model(model, device=device)
+    with known_fingerprints({network: fingerprint(network)}):
+        yield network
 
 
 @dataclass(frozen=True)

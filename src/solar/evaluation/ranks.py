@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeAlias, TypedDict
@@ -24,13 +24,12 @@ from typing import Any, TypeAlias, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from solar.describe.store import Store, Vectors
+from solar.describe.store import Vectors
 from solar.errors import SolarError
+from solar.evaluation.row_blocks import NAMES, Database, Floats, RowBlocks, check_rows
 
-Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Scores: TypeAlias = npt.NDArray[np.float64]
 Places: TypeAlias = npt.NDArray[np.int64]
-Database: TypeAlias = Vectors | Store
 
 MEMORY = 128 * 2**20
 _GPU_MEMORY = 2**30  # measured on an H200: chunks of 128 MiB take twice as long in all
@@ -38,9 +37,6 @@ _GPU_MEMORY = 2**30  # measured on an H200: chunks of 128 MiB take twice as long
 FEW_ROWS = 2**16
 PRECISIONS = ("float32", "float64")
 
-NAMES = ("the queries", "the database", "the distractors")
-
-_UNIT = 1e-2  # far above float16 rounding, far below a forgotten normalisation
 _MOST_QUERIES = 1024  # scored at once
 _PIECE = 4096  # rows
 
@@ -89,34 +85,33 @@ def ranks(
             one. (A row of zeros passes: it stands for a photo that could not be read.)
     """
     memory = memory or (MEMORY if device in (None, "cpu") else _GPU_MEMORY)
-    parts = [(names[1], database)] + ([] if distractors is None else [(names[2], distractors)])
-    total = sum(len(part) for _, part in parts)
     if precision not in (None, *PRECISIONS):
         raise SolarError(f"No precision is called {precision!r}: choose float32 or float64.")
-    dtype = np.dtype(precision or ("float64" if total <= FEW_ROWS else "float32"))
-    dim = _check_shapes(names[0], queries, parts)
+    rows = RowBlocks(queries, database, distractors, names)
+    dtype = np.dtype(precision or ("float64" if rows.total <= FEW_ROWS else "float32"))
     queries = np.ascontiguousarray(queries, dtype)
     check_rows(names[0], queries)
-    asked = [_Asked(query, rows) for query, rows in zip(queries, items, strict=True)]
+    asked = [_Asked(query, wanted) for query, wanted in zip(queries, items, strict=True)]
     _check_items(names[1], len(database), asked)
-    last = max((int(a.rows[-1]) for a in asked if len(a.rows)), default=-1)
+    last = max((int(one.rows[-1]) for one in asked if len(one.rows)), default=-1)
 
-    chunk = _rows_a_chunk(total, dim, min(len(queries), _MOST_QUERIES), dtype, memory)
-    with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(_threads()) as counters:
+    chunk = _rows_per_chunk(rows, min(len(queries), _MOST_QUERIES), dtype, memory)
+    with ThreadPoolExecutor(_threads()) as counters:
         product = _product(queries, device)
-        for start, block in _blocks(reader, parts[:1], chunk, dtype, last + 1):
+        # The scores of the rows asked about must be known before anything can be counted against
+        # them. They all lie in the database, so the million distractors are read only once.
+        for start, block in rows.read(chunk, dtype, last + 1):
             _each(counters, [partial(one.score, start, block) for one in asked])
         for one in asked:
             one.settle(_buckets(len(asked), memory))
-        for start, block in _blocks(reader, parts, chunk, dtype, total):
+        for start, block in rows.read(chunk, dtype, rows.total):
             for first in range(0, len(asked), _MOST_QUERIES):
                 some = slice(first, first + _MOST_QUERIES)
-                scores = product(block, some)
-                pairs = zip(asked[some], scores, strict=True)
+                pairs = zip(asked[some], product(block, some), strict=True)
                 _each(counters, [partial(one.count, start, block, own) for one, own in pairs])
             if watch is not None:
-                watch(start + len(block), total)
-    return [a.answer() for a in asked]
+                watch(start + len(block), rows.total)
+    return [one.answer() for one in asked]
 
 
 def best(
@@ -143,23 +138,21 @@ def best(
     Raises:
         SolarError: Shapes do not fit, or a row is not finite or not of length one.
     """
-    parts = [(names[1], database)] + ([] if distractors is None else [(names[2], distractors)])
-    dim = _check_shapes(names[0], queries, parts)
-    dtype = np.dtype(np.float64)
+    rows, dtype = RowBlocks(queries, database, distractors, names), np.dtype(np.float64)
     queries = np.ascontiguousarray(queries, dtype)
     check_rows(names[0], queries)
-    total = sum(len(part) for _, part in parts)
-    chunk = _rows_a_chunk(total, 2 * dim, 1, dtype, memory)
+    # `_dots` holds the products of a whole block, which is as much again as the block.
+    chunk = _rows_per_chunk(rows, 2 * rows.dim, dtype, memory)
     found = [(np.empty(0), np.empty(0, np.int64)) for _ in queries]
-    with ThreadPoolExecutor(1) as reader:
-        for start, block in _blocks(reader, parts, chunk, dtype, total):
-            numbers = np.arange(start, start + len(block))
-            for one, query in enumerate(queries):
-                scores = np.concatenate([found[one][0], _dots(block, query)])
-                rows = np.concatenate([found[one][1], numbers])
-                first = np.argsort(-scores, kind="stable")[:count]
-                found[one] = scores[first], rows[first]
-    return [rows for _, rows in found]
+    for start, block in rows.read(chunk, dtype, rows.total):
+        numbers = np.arange(start, start + len(block))
+        for one, query in enumerate(queries):
+            scores = np.concatenate([found[one][0], _dots(block, query)])
+            places = np.concatenate([found[one][1], numbers])
+            # Stable, and what was found before stands first: of equal rows the earlier one wins.
+            first = np.argsort(-scores, kind="stable")[:count]
+            found[one] = scores[first], places[first]
+    return [places for _, places in found]
 
 
 class _Asked:
@@ -321,86 +314,6 @@ def _on_processor(block: Floats, queries: Floats) -> Floats:
     return scores
 
 
-def _blocks(
-    reader: Executor,
-    parts: Sequence[tuple[str, Database]],
-    chunk: int,
-    dtype: np.dtype[Any],
-    stop: int,
-) -> Iterator[tuple[int, Floats]]:
-    """Read rows 0 to `stop` in order, checked and converted, one chunk ahead of their use."""
-    jobs, first = [], 0
-    for name, part in parts:
-        for start in range(0, len(part), chunk):
-            if first + start < stop:
-                jobs.append((first + start, name, part, start, min(start + chunk, len(part))))
-        first += len(part)
-    ahead = reader.submit(_read, *jobs[0][1:], dtype) if jobs else None
-    for number, (start, *_) in enumerate(jobs):
-        assert ahead is not None
-        block = ahead.result()
-        if number + 1 < len(jobs):
-            ahead = reader.submit(_read, *jobs[number + 1][1:], dtype)
-        yield start, block
-
-
-def _read(name: str, part: Database, start: int, stop: int, dtype: np.dtype[Any]) -> Floats:
-    rows = part.vectors(slice(start, stop)) if isinstance(part, Store) else part[start:stop]
-    block: Floats = np.ascontiguousarray(rows, dtype)
-    check_rows(name, block, start)  # reads every number, and so brings a mapped file into memory
-    return block
-
-
-def check_rows(name: str, rows: Floats, start: int = 0) -> None:
-    """Refuse rows that are not finite, or neither of length one nor zero.
-
-    Args:
-        name: What to call them.
-        rows: (n, dim).
-        start: The number of the first.
-
-    Raises:
-        SolarError: Naming the first bad row.
-    """
-    vecdot = getattr(np, "vecdot", None)  # twice as fast, but only from numpy 2 on
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = vecdot(rows, rows) if vecdot else np.einsum("ij,ij->i", rows, rows)
-    good = (np.abs(squares - 1) < 2 * _UNIT) | (squares == 0)
-    if good.all():
-        return
-    bad = int(np.argmin(good))
-    if not np.isfinite(rows[bad]).all():
-        raise SolarError(
-            f"Row {start + bad} of {name} holds NaN or infinity: describe that photo again."
-        )
-    length = np.linalg.norm(rows[bad].astype(np.float64))
-    raise SolarError(
-        f"Row {start + bad} of {name} has length {length:.3g}, not 1: "
-        "divide every row by its length first."
-    )
-
-
-def _check_shapes(name: str, queries: Vectors, parts: Sequence[tuple[str, Database]]) -> int:
-    """The length that all rows share."""
-    if queries.ndim != 2:
-        raise SolarError(
-            f"Descriptors are a matrix, a row each, but {name} have shape {queries.shape}."
-        )
-    dim = int(queries.shape[1])
-    for other, part in parts:
-        if isinstance(part, np.ndarray) and part.ndim != 2:
-            raise SolarError(
-                f"Descriptors are a matrix, a row each, but {other} has shape {part.shape}."
-            )
-        theirs = part.dim if isinstance(part, Store) else int(part.shape[1])
-        if theirs != dim:
-            raise SolarError(
-                f"Rows of {name} have {dim} numbers and rows of {other} {theirs}: "
-                "they come from different models."
-            )
-    return dim
-
-
 def _check_items(name: str, length: int, asked: Sequence[_Asked]) -> None:
     for one in asked:
         if len(one.rows) and not 0 <= one.rows[0] <= one.rows[-1] < length:
@@ -408,10 +321,10 @@ def _check_items(name: str, length: int, asked: Sequence[_Asked]) -> None:
             raise SolarError(f"There is no row {wrong} in {name}, which has {length}.")
 
 
-def _rows_a_chunk(total: int, dim: int, queries: int, dtype: np.dtype[Any], memory: int) -> int:
-    # Two chunks are held, one in use and the next, and the scores of one.
-    each = (2 * dim + queries) * dtype.itemsize
-    return int(np.clip(memory // each, 64, max(total, 64)))
+def _rows_per_chunk(rows: RowBlocks, scores: int, dtype: np.dtype[Any], memory: int) -> int:
+    # Two blocks are held, the one in use and the next, and some scores for each row of one.
+    each = (2 * rows.dim + scores) * dtype.itemsize
+    return int(np.clip(memory // each, 64, max(rows.total, 64)))
 
 
 def _buckets(queries: int, memory: int) -> int:
@@ -426,10 +339,6 @@ def _threads() -> int:
 
 def _each(pool: Executor, jobs: Sequence[Callable[[], None]]) -> None:
     """Do every job, on all cores: numpy lets go of the interpreter in the longer steps."""
+    # A share per thread: a future per job costs as much as counting a few hundred rows.
     count = _threads()
-    list(pool.map(_do, [jobs[i::count] for i in range(count)]))
-
-
-def _do(jobs: Sequence[Callable[[], None]]) -> None:
-    for job in jobs:
-        job()
+    list(pool.map(lambda share: [job() for job in share], (jobs[i::count] for i in range(count))))

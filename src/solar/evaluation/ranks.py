@@ -10,6 +10,8 @@ needed: a fast matrix product, whose last bits are anybody's guess, settles on w
 of interest every other row falls, except for the few within `_slack` of it, and only those are
 scored with care. For a product in float64 the slack is a proven bound of its error. For float32
 the proven bound is uselessly wide; the slack there is several times the largest error observed.
+
+Times in the comments are of 8,000 rows of 2,048 numbers and 70 queries for 50 rows each, one core.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ _GPU_MEMORY = 2**30  # measured on an H200: chunks of 128 MiB take twice as long
 FEW_ROWS = 2**16
 PRECISIONS = ("float32", "float64")
 
-_MOST_QUERIES = 1024  # scored at once
+# Scored at once. Labelled photos all ask: without a limit, the scores of a chunk would grow with
+# the collection and leave no room for its rows.
+_MOST_QUERIES = 1024
 _PIECE = 4096  # rows
 
 
@@ -160,12 +164,15 @@ class _Asked:
 
     Counting goes by buckets: equal slices of the range in which the scores of interest lie. Whole
     buckets fall on one side of every row asked about and are only counted, except for the hot ones
-    that hold such a row's score; what is in those is looked at closely.
+    that hold such a row's score; what is in those is looked at closely. That takes 9 ms; sorting
+    all scores, or finding the place of each among those of interest, takes 18 ms, and scoring every
+    row with care 2,300 ms. The product alone takes 32 ms.
     """
 
     def __init__(self, query: Floats, rows: npt.ArrayLike) -> None:
         rows = np.asarray(rows, np.int64).reshape(-1)
         self.query = query
+        # In ascending order, those in a block are neighbours: two binary searches find them.
         self.order = np.argsort(rows, kind="stable")
         self.rows = rows[self.order]
         self.scores = np.zeros(len(rows))
@@ -181,19 +188,24 @@ class _Asked:
         """Once all scores are known: lay out the buckets."""
         if not len(self.rows):
             return
+        # By the fast product, a row surely comes after one asked about if it scores below `low`,
+        # before it if above `high`. Between the two only `_dots` can tell.
         slack = _slack(self.scores, len(self.query), self.query.dtype)
         self.low = (self.scores - slack).astype(self.query.dtype)
         self.high = (self.scores + slack).astype(self.query.dtype)
         self.base = self.low.min()
         self.scale = buckets / (self.high.max() - self.base)
+        # One more bucket on either side, for everything below and everything above.
         self.cold = np.zeros(buckets + 2, np.int32)
         self.hot = np.zeros(buckets + 2, bool)
+        # A row asked about may have its range across two buckets or more: all of them are hot.
         for first, last in zip(self._bucket(self.low), self._bucket(self.high), strict=True):
             self.hot[first : last + 1] = True
 
     def _bucket(self, scores: Floats) -> npt.NDArray[np.intp]:
         """Buckets of scores. Every step is monotone, so a higher bucket means a higher score."""
         places = (scores - self.base) * self.scale
+        # Before the conversion, because a number too large for an integer becomes any integer.
         np.clip(places, -1, len(self.hot) - 2, out=places)
         numbers: npt.NDArray[np.intp] = places.astype(np.intp) + 1
         return numbers
@@ -215,16 +227,20 @@ class _Asked:
         # A row asked about is near its own score by definition, and not before itself.
         scores[self.rows[inside] - start] = self.scores[inside]
         places = self._bucket(scores)
+        # All of them are counted here, the hot ones too; `answer` leaves those out again.
         self.cold += np.bincount(places, minlength=len(self.cold))
+        # Of 8,000 rows about 290 are in hot buckets: few enough to sort.
         rows = np.flatnonzero(self.hot[places])
         rows = rows[np.argsort(scores[rows])]
         ordered = scores[rows]
         first, last = ordered.searchsorted(self.low), ordered.searchsorted(self.high, "right")
         self.ranks += len(rows) - last
         near = last - first
-        near[inside] -= 1
+        near[inside] -= 1  # the row itself
         unsure = np.flatnonzero(near)
         if len(unsure):
+            # The ranges of several rows asked about overlap where copies of a photo are many: each
+            # row in any of them is scored with care once, and compared with all.
             close = _covered(first[unsure], last[unsure], len(rows))
             exact = _dots(block[rows[close]], self.query)
             before = _before(exact, rows[close] + start, self.scores[unsure], self.rows[unsure])
@@ -235,6 +251,8 @@ class _Asked:
         """The ranks in the order in which the rows were asked for."""
         out = np.empty_like(self.ranks)
         if len(out):
+            # Cold rows in higher buckets, summed from the top. A row's own buckets are hot, so it
+            # does not matter at which end of its range the sum is taken.
             above = np.where(self.hot, 0, self.cold)[::-1].cumsum()[::-1]
             out[self.order] = self.ranks + above[self._bucket(self.high)]
         return out
@@ -242,8 +260,9 @@ class _Asked:
 
 def _covered(first: Places, last: Places, length: int) -> Places:
     """Every place from 0 to `length` inside at least one of the ranges [first, last)."""
-    opened = np.bincount(first, minlength=length + 1) - np.bincount(last, minlength=length + 1)
-    return np.flatnonzero(opened.cumsum())
+    # How many ranges begin less how many end, summed up: how many cover a place. No loop over them.
+    begun = np.bincount(first, minlength=length + 1) - np.bincount(last, minlength=length + 1)
+    return np.flatnonzero(begun.cumsum())
 
 
 def _before(
@@ -253,6 +272,7 @@ def _before(
     items: Places,
 ) -> Places:
     """For each item, how many of the rows come before it: a higher score, or equal and earlier."""
+    # Equal scores must be equal numbers here: `np.unique` gives each score its place among them.
     _, level = np.unique(np.concatenate([scores, item_scores]), return_inverse=True)
     # One whole number that orders by score first, and then by row, backwards.
     key = (level.astype(np.int64) << 32) - np.concatenate([rows, items])
@@ -262,6 +282,8 @@ def _before(
 
 def _dots(rows: Floats, query: Floats) -> Scores:
     """The scores that decide: one pairwise sum a row, the same wherever the row stands."""
+    # Not a matrix product: BLAS adds in an order that depends on a row's place in the matrix and on
+    # the number of threads, so that copies of a row get scores that differ in their last bits.
     products: Scores = np.multiply(rows, query, dtype=np.float64)
     sums: Scores = products.sum(axis=1)
     return sums
@@ -305,8 +327,8 @@ def _product(queries: Floats, device: str | None) -> Callable[[Floats, slice], F
 
 
 def _on_processor(block: Floats, queries: Floats) -> Floats:
-    # Rows by queries is the faster product, queries by rows what counting needs; turned in pieces
-    # that stay in the cache, the one costs next to nothing more than the other.
+    # Rows by queries is the faster product, queries by rows what counting needs: 35 ms at once,
+    # 33.5 ms turned as a whole, 32 ms turned in pieces that stay in the cache.
     scores: Floats = np.empty((len(queries), len(block)), block.dtype)
     for start in range(0, len(block), _PIECE):
         piece = slice(start, start + _PIECE)
@@ -328,7 +350,8 @@ def _rows_per_chunk(rows: RowBlocks, scores: int, dtype: np.dtype[Any], memory: 
 
 
 def _buckets(queries: int, memory: int) -> int:
-    # Five bytes each. More than this and a block of rows leaves most of them empty.
+    # Five bytes each. Counting takes 20 ms with 64, 9.4 with 1,024, 8.7 with 4,096 and 14 with
+    # 65,536: more of them leave fewer rows hot, until most are empty and only take up the cache.
     return int(np.clip(memory // (16 * queries), 64, 4096))
 
 

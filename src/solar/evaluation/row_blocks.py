@@ -68,8 +68,9 @@ class RowBlocks:
             starts = range(0, min(len(part), stop - first), chunk)
             jobs += [(first + start, name, part, start, start + chunk) for start in starts]
             first += len(part)
-        # One block is read and checked while the one before it is used: converting and checking
-        # take about a third as long as the product with 70 queries, and the disk longer.
+        # One block is read while the one before it is used. 8,000 rows of 2,048 take 2 ms if they
+        # are float32 in memory, 80 ms as float16, and whatever the disk takes; their product with
+        # 70 queries takes 32 ms.
         with ThreadPoolExecutor(1) as reader:
             ahead = None
             for job in (*jobs, None):

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import any_models
+from solar.datasets.registry import GROUND_TRUTHS
 from solar.weights import DEFAULT
 
 EXAMPLE = "Example: solar evaluate photos/ --distractors other-photos/"
@@ -21,7 +22,7 @@ def evaluate(
     what: Annotated[
         str | None,
         typer.Argument(
-            help="roxford5k, rparis6k, oxford5k or paris6k; a ground truth (.json, .pkl); a "
+            help=f"{', '.join(GROUND_TRUTHS)}; a ground truth (.json, .pkl); a "
             "folder, tar, store or CSV of labelled photos (landmark/photo.jpg); or hpatches or "
             "phototour for patches. With --table and --sweep-p, both revisited sets if not given."
         ),

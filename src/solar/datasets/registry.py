@@ -12,7 +12,8 @@ On disk every dataset is one folder, ``root/<name>``, laid out the same way for 
 """
 
 import difflib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import ceil
 
 from solar.errors import SolarError
@@ -77,6 +78,9 @@ class Dataset:
         files: Fetched as they are.
         archives: Fetched and unpacked.
         photos: How many photos (or patches, for patch sets) a complete copy holds.
+        layout: How its folder is laid out: one of `solar.datasets.check.LAYOUTS`.
+        ground_truths: What `solar evaluate NAME` measures on its photos, each with the number of
+            photos in its database.
     """
 
     name: str
@@ -86,6 +90,8 @@ class Dataset:
     files: tuple[File, ...]
     archives: tuple[Archive, ...]
     photos: int
+    layout: str
+    ground_truths: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def releases(self) -> tuple[str, ...]:
@@ -149,78 +155,64 @@ _VGG_FILES = "https://thor.robots.ox.ac.uk"  # where the group keeps its large f
 _REVISITED = "http://cmp.felk.cvut.cz/revisitop/data/datasets"
 _CIRTORCH = "http://cmp.felk.cvut.cz/cnnimageretrieval/data"
 _JPG = (".jpg", ".jpeg")
-_VGG_TERMS = "Photos from Flickr: its terms of use and the VGG's terms of access apply."
 
 
-def _ground_truth(dataset: str, sha256: str) -> File:
-    name = f"gnd_{dataset}.pkl"
-    urls = (f"{_REVISITED}/{dataset}/{name}", f"{_CIRTORCH}/test/{dataset}/{name}")
-    return File(name, urls, sha256)
-
-
-def _photos_of(file: str, urls: tuple[str, ...], size: float, release: str) -> Archive:
-    return _one(File(file, urls), "jpg", 1, _JPG, (size, size), release)
-
-
-_ROXFORD = Dataset(
-    name="roxford5k",
-    about="Revisited Oxford: 70 queries, 4,993 database photos",
-    terms=_VGG_TERMS,
-    page=f"{_VGG}/oxbuildings/",
-    files=(
-        _ground_truth(
-            "roxford5k", "ba7967754bd2d7d2210a5799f9c45ad5835e269a80ef9d3eba44caa35816c471"
+def _revisited(
+    name: str,
+    about: str,
+    page: str,
+    mirror: str,
+    archives: Mapping[str, float],
+    sha256: str,
+    ground_truths: Mapping[str, int],
+) -> Dataset:
+    """A revisited set: `archives` are those of its photos, without ending, and their GB."""
+    truth = f"gnd_{name}.pkl"
+    urls = (f"{_REVISITED}/{name}/{truth}", f"{_CIRTORCH}/test/{name}/{truth}")
+    # The original release was withdrawn; it is for those who have the files or a mirror of them.
+    releases = {BLURRED: ("-v1.tgz", (page, mirror)), ORIGINAL: (".tgz", (page,))}
+    return Dataset(
+        name=name,
+        about=about,
+        terms="Photos from Flickr: its terms of use and the VGG's terms of access apply.",
+        page=page,
+        files=(File(truth, urls, sha256),),
+        archives=tuple(
+            _one(
+                File(f"{stem}{end}", tuple(f"{place}{stem}{end}" for place in places)),
+                "jpg",
+                1,
+                _JPG,
+                (size, size),
+                release,
+            )
+            for release, (end, places) in releases.items()
+            for stem, size in archives.items()
         ),
-    ),
-    archives=(
-        _photos_of(
-            "oxbuild_images-v1.tgz",
-            (
-                f"{_VGG}/oxbuildings/oxbuild_images-v1.tgz",
-                f"{_VGG_FILES}/oxbuildings/oxbuild_images-v1.tgz",
-            ),
-            1.94,
-            BLURRED,
-        ),
-        # Withdrawn by its publisher; for those who still have the file or a mirror of it.
-        _photos_of(
-            "oxbuild_images.tgz", (f"{_VGG}/oxbuildings/oxbuild_images.tgz",), 1.94, ORIGINAL
-        ),
-    ),
-    photos=4993 + 70,
+        photos=ground_truths[name] + 70,
+        layout="revisited",
+        ground_truths=ground_truths,
+    )
+
+
+_ROXFORD = _revisited(
+    "roxford5k",
+    "Revisited Oxford: 70 queries, 4,993 database photos",
+    f"{_VGG}/oxbuildings/",
+    f"{_VGG_FILES}/oxbuildings/",
+    {"oxbuild_images": 1.94},
+    "ba7967754bd2d7d2210a5799f9c45ad5835e269a80ef9d3eba44caa35816c471",
+    {"roxford5k": 4993, "oxford5k": 5063},
 )
 
-_RPARIS = Dataset(
-    name="rparis6k",
-    about="Revisited Paris: 70 queries, 6,322 database photos",
-    terms=_VGG_TERMS,
-    page=f"{_VGG}/parisbuildings/",
-    files=(
-        _ground_truth(
-            "rparis6k", "d2e729a5293dda7dda8a15c8383424a42e4964a2c4cfea2f32fa85d11d2df499"
-        ),
-    ),
-    archives=(
-        *(
-            _photos_of(
-                f"paris_{half}-v1.tgz",
-                (
-                    f"{_VGG}/parisbuildings/paris_{half}-v1.tgz",
-                    f"{_VGG_FILES}/datasets/paris-buildings/paris_{half}-v1.tgz",
-                ),
-                1.3,
-                BLURRED,
-            )
-            for half in (1, 2)
-        ),
-        *(
-            _photos_of(
-                f"paris_{half}.tgz", (f"{_VGG}/parisbuildings/paris_{half}.tgz",), 1.3, ORIGINAL
-            )
-            for half in (1, 2)
-        ),
-    ),
-    photos=6322 + 70,
+_RPARIS = _revisited(
+    "rparis6k",
+    "Revisited Paris: 70 queries, 6,322 database photos",
+    f"{_VGG}/parisbuildings/",
+    f"{_VGG_FILES}/datasets/paris-buildings/",
+    {"paris_1": 1.3, "paris_2": 1.3},
+    "d2e729a5293dda7dda8a15c8383424a42e4964a2c4cfea2f32fa85d11d2df499",
+    {"rparis6k": 6322, "paris6k": 6392},
 )
 
 # The distractors: the list names the photos as they lie in the archives.
@@ -237,35 +229,25 @@ _REVISITOP1M = Dataset(
         for name in (f"revisitop1m.{number}.tar.gz" for number in range(1, 101))
     ),
     photos=1_001_001,
+    layout="listed",
 )
 
 # Google Landmarks 2018 as the paper's authors had it when they trained: one tar in 22 parts.
 
 _BOX = "https://imperialcollegelondon.box.com/shared/static"
-_GL18_PARTS = {
-    "aa": "lbk9qwtn438a0edm5g52fv0az4o8s6ml",
-    "ab": "arnssx7f80vq6lhsufxrwl7xhxixpasj",
-    "ac": "p2zlm5gobfsk85qu2evyv0q2wnu4vr4v",
-    "ad": "38uo0hgxl7dmnxizzfm0t828sba1dznv",
-    "ae": "s1ig9xfs95vvix1zvf2t9f76cydlhntq",
-    "af": "0x3idlrbbkl3j15g16tm9tt8qjybl2r2",
-    "ag": "1barrmdjeh9552zhqh1zm2kvoike9a7f",
-    "ah": "dt9v439bmb2ckl12zulgjznqaeboujdb",
-    "ai": "358t3dcewmosuw7qz4oal59xjifzzq40",
-    "aj": "jgqm8mxjjcjx68fpjgdafzdybdt56m52",
-    "ak": "0uatr2u794xz513o2uofrpl24rh7gml8",
-    "al": "0j7bfq8f8ijalptl0dwt0nsozbslfmqf",
-    "am": "mt04r82bl42du5sl03qkn0ms27w59qn4",
-    "an": "dyg8txwd2recydersmpyu8y7n6fqszi3",
-    "ao": "mopb621p8lnud9m1foq98xkuqwg3a6z5",
-    "ap": "tpyuaj26un74nv5xl3qhljrjyph73af5",
-    "aq": "8qjbotgdzj1jrt7i79yv9ubag91wn6aj",
-    "ar": "et02ppjjm41eebutpnv2gzdaz7iadatq",
-    "as": "zu44mz608syhb9uy9thnkibeof72dg3p",
-    "at": "myq5vlpyqu927ffpikn1vqw059oy38k8",
-    "au": "z7cz70tj8akf2pn8otbtcggq6k75oktr",
-    "av": "qwsairfpb25fg4vtmecykfq5qahb9j3v",
-}
+_GL18_PARTS = """
+lbk9qwtn438a0edm5g52fv0az4o8s6ml arnssx7f80vq6lhsufxrwl7xhxixpasj
+p2zlm5gobfsk85qu2evyv0q2wnu4vr4v 38uo0hgxl7dmnxizzfm0t828sba1dznv
+s1ig9xfs95vvix1zvf2t9f76cydlhntq 0x3idlrbbkl3j15g16tm9tt8qjybl2r2
+1barrmdjeh9552zhqh1zm2kvoike9a7f dt9v439bmb2ckl12zulgjznqaeboujdb
+358t3dcewmosuw7qz4oal59xjifzzq40 jgqm8mxjjcjx68fpjgdafzdybdt56m52
+0uatr2u794xz513o2uofrpl24rh7gml8 0j7bfq8f8ijalptl0dwt0nsozbslfmqf
+mt04r82bl42du5sl03qkn0ms27w59qn4 dyg8txwd2recydersmpyu8y7n6fqszi3
+mopb621p8lnud9m1foq98xkuqwg3a6z5 tpyuaj26un74nv5xl3qhljrjyph73af5
+8qjbotgdzj1jrt7i79yv9ubag91wn6aj et02ppjjm41eebutpnv2gzdaz7iadatq
+zu44mz608syhb9uy9thnkibeof72dg3p myq5vlpyqu927ffpikn1vqw059oy38k8
+z7cz70tj8akf2pn8otbtcggq6k75oktr qwsairfpb25fg4vtmecykfq5qahb9j3v
+"""
 _GL18 = Dataset(
     name="gl18",
     about="Google Landmarks 2018: what the paper's model was trained on",
@@ -280,8 +262,8 @@ _GL18 = Dataset(
         Archive(
             name="GL18_TRAIN.tar.gz",
             parts=tuple(
-                File(f"GL18_TRAIN.part{part}", (f"{_BOX}/{code}.part{part}",))
-                for part, code in _GL18_PARTS.items()
+                File(f"GL18_TRAIN.parta{letter}", (f"{_BOX}/{code}.parta{letter}",))
+                for letter, code in zip("abcdefghijklmnopqrstuv", _GL18_PARTS.split(), strict=True)
             ),
             into="jpg",
             keep=1,
@@ -292,6 +274,7 @@ _GL18 = Dataset(
         ),
     ),
     photos=1_000_000,  # "around 1-million": many of the 1.2 million addresses had gone
+    layout="landmarks",
 )
 
 # Photos without an ending to their names; which ones are used is in the database files.
@@ -313,6 +296,7 @@ _SFM120K = Dataset(
         _one(File("ims.tar.gz", (f"{_CIRTORCH}/train/ims/ims.tar.gz",)), "ims", 0, (), (55, 55)),
     ),
     photos=91_642 + 6_403,
+    layout="sfm120k",
 )
 
 # Patches.
@@ -341,6 +325,7 @@ _HPATCHES = Dataset(
         ),
     ),
     photos=116 * len(HPATCHES_FILES),
+    layout="hpatches",
 )
 
 PHOTOTOUR_PATCHES = {"liberty": 450_092, "notredame": 468_159, "yosemite": 633_587}
@@ -382,6 +367,10 @@ _PHOTOTOUR = Dataset(
         for scene in PHOTOTOUR_PATCHES
     ),
     photos=sum(PHOTOTOUR_PATCHES.values()),
+    layout="phototour",
 )
 
 _DATASETS = (_ROXFORD, _RPARIS, _REVISITOP1M, _GL18, _SFM120K, _HPATCHES, _PHOTOTOUR)
+
+GROUND_TRUTHS = {name: size for d in _DATASETS for name, size in d.ground_truths.items()}
+"""The sets that `solar evaluate` knows by name, and how many photos their databases hold."""

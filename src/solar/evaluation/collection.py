@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol, Unpack
 import numpy as np
 
 from solar.datasets.folders import folder_labels, labelled_photos
+from solar.datasets.registry import GROUND_TRUTHS
 from solar.datasets.revisited import (
-    SIZES,
     GroundTruth,
     find_ground_truth,
     locate_photos,
@@ -167,7 +167,7 @@ def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | 
         SolarError: Nobody says where a named set is, or its file cannot be read.
     """
     name, given = os.fspath(what), settings.ground_truth
-    if name in SIZES:
+    if name in GROUND_TRUTHS:
         if given is None and settings.root is None:
             raise SolarError(
                 f"Say where {name} is: --root FOLDER, or --ground-truth and --features."
@@ -207,7 +207,7 @@ def truth_photos(what: str, truth: GroundTruth, root: str | Path | None) -> tupl
         SolarError: One is missing.
     """
     home = truth.path.parent if root is None else root
-    folders = photo_folders(what if what in SIZES else "", home)
+    folders = photo_folders(what if what in GROUND_TRUTHS else "", home)
     database = locate_photos(truth.database, folders)
     photos = tuple(query.photo for query in truth.queries)
     asked = locate_photos(list(dict.fromkeys(photos)), folders)

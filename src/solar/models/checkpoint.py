@@ -28,7 +28,7 @@ from solar.nn import Whitening
 
 Model = RetrievalNet | PatchNet
 
-_known_fingerprints: ContextVar[Mapping[Model, str]] = ContextVar("known_fingerprints", default={})
+_known_fingerprints: ContextVar[Mapping[Model, str]] = ContextVar("known_fingerprints")
 
 
 def load(
@@ -135,7 +135,7 @@ def convert(source: str | Path, destination: str | Path, *, half: bool = False) 
 
 def fingerprint(model: Model) -> str:
     """A hash of settings and weights: two networks that share it give the same descriptors."""
-    return _known_fingerprints.get().get(model) or _hash(model)
+    return _known_fingerprints.get({}).get(model) or _hash(model)
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def known_fingerprints(known: Mapping[Model, str]) -> Iterator[None]:
     Args:
         known: Networks, whose weights must stay as they are, to what `fingerprint` gave for them.
     """
-    token = _known_fingerprints.set({**_known_fingerprints.get(), **known})
+    token = _known_fingerprints.set({**_known_fingerprints.get({}), **known})
     try:
         yield
     finally:

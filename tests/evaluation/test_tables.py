@@ -1,11 +1,13 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from solar.errors import SolarError
 from solar.evaluation import tables
+from solar.evaluation.collection import ModelDescriber
 from solar.evaluation.evaluation_settings import EvaluationSettings
 from solar.evaluation.layout import to_text
 from solar.evaluation.paper import TABLE_1, TABLE_2
@@ -94,12 +96,15 @@ def test_each_set_is_measured_with_and_without_distractors(
 ) -> None:
     asked = []
 
-    def evaluate(name: str, model: RetrievalNet, settings: EvaluationSettings) -> Evaluation:
-        assert (model, settings.size) == (tiny, 32)
-        asked.append((name, settings.distractors, settings.cache))
-        return Evaluation(("q",), {"medium": {"AP": np.array([len(asked) / 10])}})
+    def described(
+        name: str, describe: ModelDescriber, folder: Path, settings: EvaluationSettings
+    ) -> SimpleNamespace:
+        assert (describe.model, settings.size) == (tiny, 32)
+        asked.append((name, settings.distractors, folder))
+        found = Evaluation(("q",), {"medium": {"AP": np.array([len(asked) / 10])}})
+        return SimpleNamespace(measure=lambda how: found)
 
-    monkeypatch.setattr(tables, "evaluate", evaluate)
+    monkeypatch.setattr(tables, "open_collection", described)
     found = tables.measure_sets(
         ("roxford5k", "rparis6k"), distractors="million", model=tiny, size=32
     )

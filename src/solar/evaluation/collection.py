@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Unpack
 
@@ -22,20 +22,16 @@ from solar.datasets.revisited import (
     photo_folders,
     read_ground_truth,
 )
-from solar.describe.store import Store, Vectors
+from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.describe.vector_files import read_vectors
 from solar.errors import SolarError
-from solar.evaluation.evaluation_settings import (
-    EvaluationOptions,
-    EvaluationSettings,
-    Features,
-    choose_settings,
-)
+from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings, Features
 from solar.evaluation.labelled import evaluate_labels
-from solar.evaluation.ranks import Database, RankOptions
+from solar.evaluation.ranks import RankOptions
 from solar.evaluation.result import Evaluation
 from solar.evaluation.revisited_protocol import evaluate_ground_truth
+from solar.evaluation.row_blocks import NAMES, Database, select_rows
 from solar.images import Box, Photos, find_photos
 from solar.weights import DEFAULT
 
@@ -73,12 +69,29 @@ def evaluate(
     Raises:
         SolarError: Something is missing, unreadable, or does not belong together.
     """
-    settings = choose_settings(settings, options)
-    if model is None and needs_model(what, settings.features):
-        model = DEFAULT
-    describe = None if model is None else ModelDescriber.of(model, settings)
+    settings = EvaluationSettings.choose(settings, options)
+    describe = model_describer(what, model, settings)
     with settings.stores() as folder:
         return open_collection(what, describe, folder, settings).measure(settings)
+
+
+@dataclass(frozen=True)
+class DescribedPhotos:
+    """One part of a set.
+
+    Attributes:
+        rows: (n, dim) unit rows.
+        name: What to call them in a complaint.
+        photos: Where the photos are, as far as that is known; some may have no row.
+    """
+
+    rows: Database
+    name: str
+    photos: Photos | None = None
+
+    def picture(self, name: str) -> Path | bytes | None:
+        """A photo's file or its bytes; None where only its descriptor is known."""
+        return None if self.photos is None else self.photos.read(self.photos.names.index(name))
 
 
 @dataclass(frozen=True)
@@ -86,44 +99,49 @@ class DescribedSet:
     """A set and its descriptors by one model, ready to be ranked.
 
     Attributes:
-        database: (n, dim) unit rows.
-        names: What to call queries, database and distractors in a complaint.
-        distractors: Rows that are never right.
-        truth: What is right; None for labelled photos, which ask for each other.
-        queries: (nq, dim) unit rows of the truth's queries.
-        photos: The names of labelled photos, a row each.
-        labels: What they show.
-        failures: Photos that could not be read, and why.
+        database: What is searched.
+        queries: What asks; None for labelled photos, which ask for each other.
+        distractors: What is never right.
+        truth: What is right; None for labelled photos.
+        labels: What these show, one per row.
     """
 
-    database: Database
-    names: tuple[str, str, str]
-    distractors: Database | None = None
+    database: DescribedPhotos
+    queries: DescribedPhotos | None = None
+    distractors: DescribedPhotos | None = None
     truth: GroundTruth | None = None
-    queries: Vectors | None = None
-    photos: Sequence[str] = ()
     labels: Sequence[str] = ()
-    failures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def photos(self) -> Sequence[str]:
+        """The names of the database's photos, one per row."""
+        if self.truth is not None:
+            return self.truth.database
+        assert isinstance(self.database.rows, Store)
+        return self.database.rows.names
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """What to call queries, database and distractors in a complaint."""
+        others = NAMES[2] if self.distractors is None else self.distractors.name
+        return (self.queries or self.database).name, self.database.name, others
 
     def measure(self, settings: EvaluationSettings) -> Evaluation:
         """Rank and measure."""
+        average = settings.average
         ranking: RankOptions = {
-            "distractors": self.distractors,
+            "distractors": None if self.distractors is None else self.distractors.rows,
             "precision": settings.precision,
             "device": settings.device,
             "watch": settings.watch,
             "names": self.names,
         }
-        average = settings.average
-        if self.truth is None:
-            found = evaluate_labels(
-                self.database, self.labels, photos=self.photos, average=average, **ranking
-            )
-            return replace(found, failures=self.failures)
-        assert self.queries is not None
-        return evaluate_ground_truth(
-            self.truth, self.database, self.queries, average=average, **ranking
-        )
+        rows = self.database.rows
+        if self.truth is not None and self.queries is not None:
+            queries = select_rows(self.queries.rows, slice(None))
+            return evaluate_ground_truth(self.truth, rows, queries, average=average, **ranking)
+        found = evaluate_labels(rows, self.labels, photos=self.photos, average=average, **ranking)
+        return replace(found, failures=rows.failures if isinstance(rows, Store) else {})
 
 
 def open_collection(
@@ -142,22 +160,20 @@ def open_collection(
     """
     distractors = None
     if settings.distractors is not None:
-        distractors = _open(settings.distractors, describe, folder, "--distractors")
-        if isinstance(distractors, Store) and isinstance(describe, ModelDescriber):
-            describe.check(distractors)
-    extra = _called(settings.distractors, "the distractors")
+        describing = None if describe is None else partial(describe, folder=folder)
+        distractors = _open(settings.distractors, NAMES[2], "--distractors", describing)
+        if isinstance(distractors.rows, Store) and isinstance(describe, ModelDescriber):
+            describe.check(distractors.rows)
     truth = find_truth(what, settings)
     if truth is None:
-        return replace(_labelled(what, describe, folder, settings, extra), distractors=distractors)
-    names = ("the queries", "the database", extra)
+        return replace(_labelled(Path(what), describe, folder, settings), distractors=distractors)
     if settings.features is not None:
         first, second = settings.features
-        database, queries = (_open(f, None, folder, "--features") for f in (first, second))
-        names = (_called(second, names[0]), _called(first, names[1]), extra)
+        database = _open(first, NAMES[1], "--features")
+        queries = _open(second, NAMES[0], "--features")
     else:
         database, queries = _describe_truth(str(what), truth, describe, folder, settings.root)
-    rows = queries.vectors() if isinstance(queries, Store) else queries
-    return DescribedSet(database, names, distractors, truth, rows)
+    return DescribedSet(database, queries, distractors, truth)
 
 
 def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | None:
@@ -184,50 +200,41 @@ def _describe_truth(
     describe: PhotoDescriber | None,
     folder: Path,
     root: str | Path | None,
-) -> tuple[Store, Store]:
-    """Descriptors of the database and of the queries, these cut to their boxes."""
+) -> tuple[DescribedPhotos, DescribedPhotos]:
+    """The database and the queries, these cut to their boxes."""
     if describe is None:
         raise SolarError(f"Evaluating {what} takes a --model, or --features that one has made.")
-    database, asked = truth_photos(what, truth, root)
+    folders = photo_folders(
+        what if what in GROUND_TRUTHS else "", truth.path.parent if root is None else root
+    )
+    database = locate_photos(truth.database, folders)
+    asked = locate_photos(list(dict.fromkeys(query.photo for query in truth.queries)), folders)
+    places = dict(zip(asked.names, asked.places, strict=True))
     # Two queries may be parts of one photo, so a query's name needs its number.
-    names = [f"{number}/{query.photo}" for number, query in enumerate(truth.queries)]
-    queries = Photos(tuple(names), asked.places)
+    names = tuple(f"{number}/{query.photo}" for number, query in enumerate(truth.queries))
+    queries = Photos(names, tuple(places[query.photo] for query in truth.queries))
     boxes = {n: q.box for n, q in zip(names, truth.queries, strict=True) if q.box is not None}
     stores = describe(database, folder), describe(queries, folder, boxes)
     for store in stores:
         for name, why in store.failures.items():
             raise SolarError(f"{what} cannot be evaluated without its photo {name}: {why}")
-    return stores
-
-
-def truth_photos(what: str, truth: GroundTruth, root: str | Path | None) -> tuple[Photos, Photos]:
-    """Where the photos of the database and of the queries are (a photo may be asked for twice).
-
-    Raises:
-        SolarError: One is missing.
-    """
-    home = truth.path.parent if root is None else root
-    folders = photo_folders(what if what in GROUND_TRUTHS else "", home)
-    database = locate_photos(truth.database, folders)
-    photos = tuple(query.photo for query in truth.queries)
-    asked = locate_photos(list(dict.fromkeys(photos)), folders)
-    places = dict(zip(asked.names, asked.places, strict=True))
-    return database, Photos(photos, tuple(places[photo] for photo in photos))
+    return (
+        DescribedPhotos(stores[0], NAMES[1], database),
+        DescribedPhotos(stores[1], NAMES[0], queries),
+    )
 
 
 def _labelled(
-    what: str | Path,
-    describe: PhotoDescriber | None,
-    folder: Path,
-    settings: EvaluationSettings,
-    extra: str,
+    path: Path, describe: PhotoDescriber | None, folder: Path, settings: EvaluationSettings
 ) -> DescribedSet:
-    path = Path(what)
+    photos: Photos | None = None
     if settings.features is not None:
-        raise SolarError(f"--features needs the ground truth that goes with them, not {what}.")
+        raise SolarError(f"--features needs the ground truth that goes with them, not {path}.")
     if is_store(path):
         store = Store.open(path)
         labels = folder_labels(store.names, path)
+        if settings.root is not None:
+            photos = Photos.in_folder(Path(settings.root), store.names)
     elif path.suffix.lower() in _VECTOR_FILES:
         raise SolarError(f"{path} has no labels: give a store, or a ground truth and --features.")
     else:
@@ -239,22 +246,24 @@ def _labelled(
         labels = [known[name] for name in store.names]
     if not len(store):
         raise SolarError(f"No photo of {path} could be read.")
-    names = (str(path), str(path), extra)
-    return DescribedSet(store, names, photos=store.names, labels=labels, failures=store.failures)
+    return DescribedSet(DescribedPhotos(store, str(path), photos), labels=labels)
 
 
-def _open(what: Features, describe: PhotoDescriber | None, folder: Path, option: str) -> Database:
+def _open(
+    what: Features, name: str, option: str, describe: Callable[[Photos], Store] | None = None
+) -> DescribedPhotos:
     """Descriptors from an array, a store or a file, or of photos; files are mapped, not read."""
     if isinstance(what, np.ndarray | Store):
-        return what
-    path = Path(what)
+        return DescribedPhotos(what, name)
+    path, name = Path(what), os.fspath(what)
     if is_store(path):
-        return Store.open(path)
+        return DescribedPhotos(Store.open(path), name)
     if path.name.partition(":")[0].lower().endswith(tuple(_VECTOR_FILES)):
-        return read_vectors(what)
+        return DescribedPhotos(read_vectors(what), name)
     if describe is None:
         raise SolarError(f"{option} {path} is no store, .npy, .pt or .mat file of descriptors.")
-    return describe(find_photos(path), folder)
+    photos = find_photos(path)
+    return DescribedPhotos(describe(photos), name, photos)
 
 
 def needs_model(what: str | Path | None, features: tuple[Features, Features] | None) -> bool:
@@ -262,8 +271,21 @@ def needs_model(what: str | Path | None, features: tuple[Features, Features] | N
     return features is None and (what is None or not is_store(what))
 
 
-def _called(what: Features | None, otherwise: str) -> str:
-    return os.fspath(what) if isinstance(what, str | Path) else otherwise
+def model_describer(
+    what: str | Path, model: RetrievalNet | str | Path | None, settings: EvaluationSettings
+) -> ModelDescriber | None:
+    """What describes a set by a model, the default one if not given; None if nothing has to.
+
+    Raises:
+        SolarError: The model cannot be loaded, or is not for photos.
+    """
+    from solar.models import retrieval_model
+
+    if model is None and needs_model(what, settings.features):
+        model = DEFAULT
+    if model is None:
+        return None
+    return ModelDescriber(retrieval_model(model, device=settings.device), settings)
 
 
 class PhotoDescriber(Protocol):
@@ -286,17 +308,6 @@ class ModelDescriber:
 
     model: RetrievalNet
     settings: EvaluationSettings
-
-    @classmethod
-    def of(cls, model: RetrievalNet | str | Path, settings: EvaluationSettings) -> ModelDescriber:
-        """Load a network, unless it is one.
-
-        Raises:
-            SolarError: It cannot be loaded, or is not for photos.
-        """
-        from solar.models import retrieval_model
-
-        return cls(retrieval_model(model, device=settings.device), settings)
 
     @cached_property
     def fingerprint(self) -> str:

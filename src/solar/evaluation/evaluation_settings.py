@@ -53,6 +53,17 @@ class EvaluationSettings:
     watch: Watch | None = None
     progress: Watch | None = None
 
+    @staticmethod
+    def choose(
+        settings: EvaluationSettings | None, options: EvaluationOptions
+    ) -> EvaluationSettings:
+        """Settings, the default ones if not given, with some fields as keywords say.
+
+        Raises:
+            TypeError: There is no such field.
+        """
+        return replace(settings or EvaluationSettings(), **options)
+
     @contextmanager
     def stores(self) -> Iterator[Path]:
         """The folder for stores: the user's cache, or one that is gone afterwards."""
@@ -88,14 +99,3 @@ class EvaluationOptions(TypedDict, total=False):
     device: str | None
     watch: Watch | None
     progress: Watch | None
-
-
-def choose_settings(
-    settings: EvaluationSettings | None, options: EvaluationOptions
-) -> EvaluationSettings:
-    """Settings with some of their fields given as keywords instead.
-
-    Raises:
-        TypeError: There is no such field.
-    """
-    return replace(settings or EvaluationSettings(), **options)

@@ -259,6 +259,8 @@ def _described(
 ) -> Descriptors:
     """All rows in one array, described strip by strip."""
     if isinstance(data, HPatches):
+        if describe is None:
+            raise SolarError("Say how to describe the patches.")
         data = data.only(names)
         counts = [data.counts[name] for name in names]
     else:
@@ -267,28 +269,25 @@ def _described(
             raise SolarError(f"There are no descriptors of the sequence {missing[0]}.")
         counts = [len(data[name]["ref"]) for name in names]
     starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-    contrast = np.empty(starts[-1], np.float32) if isinstance(data, HPatches) else None
-    rows: Vectors | None = None
-    for place, name in enumerate(names):
-        part = slice(starts[place], starts[place + 1])
-        for number, kind in enumerate(STRIPS):
-            if isinstance(data, HPatches):
-                patches = data.strip(name, kind)
-                if describe is None:
-                    raise SolarError("Say how to describe the patches.")
-                found = np.asarray(describe(patches), np.float32)
-                if kind == "ref" and contrast is not None:
-                    contrast[part] = patches.reshape(len(patches), -1).std(1, dtype=np.float32)
-            else:
-                found = data[name][kind]
-            if rows is None:
-                rows = np.empty((len(STRIPS), starts[-1], found.shape[1]), np.float32)
-            rows[number, part] = found
-            if progress:
-                progress(place * len(STRIPS) + number + 1, len(names) * len(STRIPS))
-    if rows is None:
+    rows, contrast = np.empty(0, np.float32), []
+    every = [(place, name, kind) for place, name in enumerate(names) for kind in STRIPS]
+    for done, (place, name, kind) in enumerate(every):
+        if isinstance(data, HPatches):
+            assert describe is not None
+            patches = data.strip(name, kind)
+            found = np.asarray(describe(patches), np.float32)
+            if kind == "ref":
+                contrast.append(patches.reshape(len(patches), -1).std(1, dtype=np.float32))
+        else:
+            found = data[name][kind]
+        if not done:  # only now is their length known
+            rows = np.empty((len(STRIPS), starts[-1], found.shape[1]), np.float32)
+        rows[done % len(STRIPS), starts[place] : starts[place + 1]] = found
+        if progress:
+            progress(done + 1, len(every))
+    if not every:
         raise SolarError("There is no sequence to evaluate.")
-    return Descriptors(tuple(names), starts, rows, contrast)
+    return Descriptors(tuple(names), starts, rows, np.concatenate(contrast) if contrast else None)
 
 
 def _files(task: str, split: str, lists: str | Path | None) -> list[Path]:

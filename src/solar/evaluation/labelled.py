@@ -5,11 +5,11 @@ from typing import Unpack
 
 import numpy as np
 
-from solar.describe.store import Store, Vectors
 from solar.errors import SolarError
 from solar.evaluation.metrics import CUTS, measure, without_junk
-from solar.evaluation.ranks import Database, RankOptions, ranks
+from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
+from solar.evaluation.row_blocks import Database, select_rows
 
 
 def evaluate_labels(
@@ -46,7 +46,7 @@ def evaluate_labels(
             f"No two photos of {names[1]} show the same ({len(shown)} labels for {len(labels)}): "
             "there is nothing to look for."
         )
-    queries: Vectors = database.vectors(asking) if isinstance(database, Store) else database[asking]
+    queries = select_rows(database, asking)
     places = ranks(queries, database, [members[of_row[row]] for row in asking], **ranking)
     found = []
     for row, ranked in zip(asking, places, strict=True):

@@ -13,11 +13,9 @@ import numpy.typing as npt
 
 from solar.datasets.hpatches import IMAGES, NOISES, Items, Pairs, Vectors
 from solar.errors import SolarError
-from solar.evaluation.metrics import Ranks, finite, trapezoid
+from solar.evaluation.metrics import Numbers, Ranks, finite, trapezoid
 
-Floats = npt.NDArray[np.float64]
-
-AVERAGES: Mapping[str, Callable[[Ranks], float]] = {"trapezoid": trapezoid, "matlab": finite}
+AVERAGES: Mapping[str, Callable[[Ranks], Numbers]] = {"trapezoid": trapezoid, "matlab": finite}
 """Average precision of the published Python code, and the mean precision at the hits of its MATLAB
 code, which the article's retrieval figures are from. The two are not comparable."""
 
@@ -198,7 +196,7 @@ def retrieval(
         mine = asking[asked == sequence]
         for start in range(0, len(mine), _QUERIES):
             ranks = _positive_ranks(data.rows[:, mine[start : start + _QUERIES]], other, pools)
-            sums += _averages(ranks, average).sum(axis=-1)
+            sums += AVERAGES[average](ranks).sum(axis=-1)
     # What a pool adds to one that held everything already is nothing.
     used = [k for number, k in enumerate(pools) if number == 0 or pools[number - 1] < most]
     means = sums / len(asking)
@@ -208,7 +206,7 @@ def retrieval(
     }
 
 
-def _positive_ranks(rows: Vectors, database: Floats, pools: Sequence[int]) -> Ranks:
+def _positive_ranks(rows: Vectors, database: Numbers, pools: Sequence[int]) -> Ranks:
     """Ranks of the positives in every pool.
 
     Args:
@@ -237,19 +235,9 @@ def _positive_ranks(rows: Vectors, database: Floats, pools: Sequence[int]) -> Ra
     return np.sort(np.moveaxis(before, 1, -1), axis=-1) + np.arange(len(IMAGES))
 
 
-def _averages(ranks: Ranks, average: str) -> Floats:
-    """`AVERAGES` along the last axis."""
-    found = np.arange(ranks.shape[-1])
-    at = (found + 1) / (ranks + 1)
-    if average == "matlab":
-        return np.asarray(at.mean(axis=-1))
-    before = np.where(ranks > 0, found / np.maximum(ranks, 1), 1.0)
-    return np.asarray((before + at).mean(axis=-1) / 2)
-
-
 def _average(hits: Ranks, positives: int, average: str) -> float:
     """Average precision where positives that are not among the hits are never found."""
-    return AVERAGES[average](hits) * len(hits) / positives if len(hits) else 0.0
+    return float(AVERAGES[average](hits)) * len(hits) / positives if len(hits) else 0.0
 
 
 def _nearest(left: Vectors, right: Vectors) -> Ranks:

@@ -9,26 +9,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from solar.datasets.folders import labelled_photos
-from solar.describe.store import Store, Vectors
-from solar.describe.store_files import is_store
+from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.evaluation.collection import (
-    DescribedSet,
-    ModelDescriber,
-    open_collection,
-    truth_photos,
-)
-from solar.evaluation.evaluation_settings import (
-    EvaluationOptions,
-    EvaluationSettings,
-    choose_settings,
-)
+from solar.evaluation.collection import DescribedSet, model_describer, open_collection
+from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings
 from solar.evaluation.layout import Table, number
 from solar.evaluation.metrics import Numbers
 from solar.evaluation.ranks import best
 from solar.evaluation.result import Evaluation
-from solar.images import Box, Photos, find_photos
+from solar.evaluation.row_blocks import select_rows
+from solar.images import Box
 
 if TYPE_CHECKING:
     from solar.models import RetrievalNet
@@ -94,24 +84,25 @@ def rankings(
         SolarError: There is no such query or protocol, a photo is missing, or the set cannot be
             evaluated.
     """
-    settings = choose_settings(settings, options).without_features("A ranking")
+    settings = EvaluationSettings.choose(settings, options).without_features("A ranking")
     sets, found = {}, {}
     with settings.stores() as folder:
         for name, model in models.items():
-            describe = ModelDescriber.of(model, settings)
+            describe = model_describer(what, model, settings)
             sets[name] = open_collection(what, describe, folder, settings)
             found[name] = sets[name].measure(settings)
         any_set, any_found = next(iter(sets.values())), next(iter(found.values()))
+        if any_set.database.photos is None:
+            raise SolarError(f"{what} holds no photos: say with --root where they are.")
         level = _protocol(any_found, protocol)
         measured = {name: one.protocols[level]["AP"] for name, one in found.items()}
         chosen = _named(any_found, queries) if queries else _chosen(list(measured.values()), count)
         asked = {number: any_found.queries[number] for number in chosen}
-        album = _Album(what, any_set, settings)
-        lists = {name: _first(one, album, asked, level, top) for name, one in sets.items()}
+        lists = {name: _first(one, asked, level, top) for name, one in sets.items()}
         return [
             Ranking(
                 query,
-                album.query(number, query),
+                _query_picture(any_set, number, query),
                 None if any_set.truth is None else any_set.truth.queries[number].box,
                 level,
                 tuple(
@@ -145,21 +136,22 @@ def _chosen(measured: Sequence[Numbers], count: int) -> list[int]:
 
 
 def _first(
-    described: DescribedSet, album: _Album, asked: Mapping[int, str], level: str, top: int
+    described: DescribedSet, asked: Mapping[int, str], level: str, top: int
 ) -> list[tuple[RankedPhoto, ...]]:
     """For each query, by its number and name, the first rows that are not junk."""
     answers = [_answers(described, number, query, level) for number, query in asked.items()]
-    rows = best(
-        _vectors(described, asked),
-        described.database,
-        top + max((len(junk) for _, junk in answers), default=0),
-        distractors=described.distractors,
-        names=described.names,
-    )
+    longest = top + max((len(junk) for _, junk in answers), default=0)
+    if described.queries is None:
+        vectors = select_rows(described.database.rows, [_row(described, q) for q in asked.values()])
+    else:
+        vectors = select_rows(described.queries.rows, list(asked))
     lists = []
+    others = None if described.distractors is None else described.distractors.rows
+    database, names = described.database.rows, described.names
+    rows = best(vectors, database, longest, distractors=others, names=names)
     for (right, junk), listed in zip(answers, rows, strict=True):
         kept = [row for row in listed.tolist() if row not in junk][:top]
-        lists.append(tuple(RankedPhoto(*album.photo(row, described), row in right) for row in kept))
+        lists.append(tuple(RankedPhoto(*_photo(described, row), row in right) for row in kept))
     return lists
 
 
@@ -168,7 +160,7 @@ def _answers(
 ) -> tuple[set[int], set[int]]:
     """The rows that are right for a query, and those that are junk."""
     if described.truth is None:
-        itself = list(described.photos).index(query)
+        itself = _row(described, query)
         label = described.labels[itself]
         alike = {row for row, other in enumerate(described.labels) if other == label}
         return alike - {itself}, {itself}
@@ -180,56 +172,28 @@ def _answers(
     return right, junk
 
 
-def _vectors(described: DescribedSet, asked: Mapping[int, str]) -> Vectors:
-    if described.queries is not None:
-        return described.queries[list(asked)]
-    rows = [list(described.photos).index(query) for query in asked.values()]
-    database = described.database
-    return database.vectors(rows) if isinstance(database, Store) else database[rows]
+def _row(described: DescribedSet, query: str) -> int:
+    return list(described.photos).index(query)
 
 
-class _Album:
-    """Where the pictures of queries, database and distractors are."""
-
-    def __init__(
-        self, what: str | Path, described: DescribedSet, settings: EvaluationSettings
-    ) -> None:
-        self.queries: Photos | None = None  # labelled photos ask for each other
-        if described.truth is not None:
-            self.database, self.queries = truth_photos(str(what), described.truth, settings.root)
-        else:
-            self.database = _labelled(what, settings.root, described)
-        self.numbers = {name: number for number, name in enumerate(self.database.names)}
-        self.others: Photos | None = None
-        others = settings.distractors
-        if isinstance(others, str | Path) and isinstance(described.distractors, Store):
-            self.others = None if is_store(others) else find_photos(others)
-
-    def query(self, number: int, name: str) -> Picture:
-        """The photo that a query asks with."""
-        if self.queries is None:
-            return self.database.read(self.numbers[name])
-        return self.queries.read(number)
-
-    def photo(self, row: int, described: DescribedSet) -> tuple[str, Picture]:
-        """Name and picture of a row."""
-        if row < len(described.database):
-            truth = described.truth
-            name = described.photos[row] if truth is None else truth.database[row]
-            return name, self.database.read(self.numbers[name])
-        row -= len(described.database)
-        if self.others is None or not isinstance(described.distractors, Store):
-            return f"distractor {row}", None
-        name = described.distractors.names[row]
-        return name, self.others.read(self.others.names.index(name))
+def _query_picture(described: DescribedSet, number: int, query: str) -> Picture:
+    if described.queries is None:
+        return described.database.picture(query)
+    photos = described.queries.photos  # by number: a photo may be asked for twice
+    return None if photos is None else photos.read(number)
 
 
-def _labelled(what: str | Path, root: str | Path | None, described: DescribedSet) -> Photos:
-    if not is_store(what):
-        return labelled_photos(what, root)[0]
-    if root is None:
-        raise SolarError(f"{what} holds no photos: say with --root where they are.")
-    return Photos.in_folder(Path(root), described.photos)
+def _photo(described: DescribedSet, row: int) -> tuple[str, Picture]:
+    """Name and picture of a row."""
+    if row < len(described.database.rows):
+        name = described.photos[row]
+        return name, described.database.picture(name)
+    row -= len(described.database.rows)
+    others = described.distractors
+    if others is None or others.photos is None or not isinstance(others.rows, Store):
+        return f"distractor {row}", None
+    name = others.rows.names[row]
+    return name, others.picture(name)
 
 
 def to_table(found: Sequence[Ranking]) -> Table:

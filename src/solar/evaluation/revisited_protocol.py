@@ -8,8 +8,9 @@ from solar.datasets.revisited import GroundTruth, Query
 from solar.describe.store import Vectors
 from solar.errors import SolarError
 from solar.evaluation.metrics import Ranks, measure, without_junk
-from solar.evaluation.ranks import NAMES, Database, RankOptions, ranks
+from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
+from solar.evaluation.row_blocks import NAMES, Database
 
 
 def evaluate_ground_truth(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
@@ -17,6 +17,11 @@ Database: TypeAlias = Vectors | Store
 
 NAMES = ("the queries", "the database", "the distractors")
 _UNIT = 1e-2  # far above float16 rounding, far below a forgotten normalisation
+
+
+def select_rows(database: Database, rows: slice | Sequence[int] | npt.NDArray[np.int64]) -> Vectors:
+    """Some rows of an array or a store."""
+    return database.vectors(rows) if isinstance(database, Store) else database[rows]
 
 
 class RowBlocks:
@@ -83,8 +88,7 @@ class RowBlocks:
 def _read(
     first: int, name: str, part: Database, start: int, stop: int, dtype: np.dtype[Any]
 ) -> tuple[int, Floats]:
-    rows = part.vectors(slice(start, stop)) if isinstance(part, Store) else part[start:stop]
-    block: Floats = np.ascontiguousarray(rows, dtype)
+    block: Floats = np.ascontiguousarray(select_rows(part, slice(start, stop)), dtype)
     check_rows(name, block, start)  # reads every number, and so brings a mapped file into memory
     return first, block
 

@@ -10,11 +10,7 @@ from solar.describe.shared_backbone import extract_together
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluation.collection import DescribedSet, ModelDescriber, open_collection
-from solar.evaluation.evaluation_settings import (
-    EvaluationOptions,
-    EvaluationSettings,
-    choose_settings,
-)
+from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings
 from solar.evaluation.layout import Table, number
 from solar.evaluation.result import Evaluation
 from solar.images import Box, Photos
@@ -80,7 +76,7 @@ def sweep_p(
     """
     if not exponents or any(not 0 < p < float("inf") for p in exponents):
         raise SolarError("The exponents of a sweep are positive numbers, at least one.")
-    settings = choose_settings(settings, options).without_features("A sweep")
+    settings = EvaluationSettings.choose(settings, options).without_features("A sweep")
     net = retrieval_model(model, device=settings.device)
     learnt = learnt_exponent(net)
     powers = sorted({float(p) for p in exponents} | ({learnt} if learnt is not None else set()))
@@ -101,7 +97,8 @@ def sweep_p(
 def _all_finite(described: DescribedSet) -> bool:
     """Whether no row is all zeros: what `extract_together` makes of one that is not finite."""
     for part in (described.database, described.queries, described.distractors):
-        blocks = part.shard_arrays() if isinstance(part, Store) else [] if part is None else [part]
+        rows = None if part is None else part.rows
+        blocks = rows.shard_arrays() if isinstance(rows, Store) else [] if rows is None else [rows]
         if not all(block.any(axis=1).all() for block in blocks):
             return False
     return True

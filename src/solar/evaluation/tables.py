@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from solar.errors import SolarError
-from solar.evaluation.collection import evaluate
-from solar.evaluation.evaluation_settings import (
-    EvaluationOptions,
-    EvaluationSettings,
-    choose_settings,
-)
+from solar.evaluation.collection import model_describer, open_collection
+from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings
 from solar.evaluation.layout import Table, number
 from solar.evaluation.paper import SETS, Column, PaperTable, Results
 
@@ -74,32 +69,21 @@ def measure_sets(
     Raises:
         SolarError: A set is in no table, or cannot be evaluated.
     """
-    settings = choose_settings(settings, options)
+    settings = EvaluationSettings.choose(settings, options)
     for name in sets:
         if name not in SETS or _MORE in name:
             raise SolarError(f"{name} is in no table of the paper: leave it out for all of them.")
+    describe = model_describer(sets[0], model, settings)
+    measured = {"": replace(settings, distractors=None)}
+    if settings.distractors is not None:
+        measured[_MORE] = settings
     found = {}
-    with ExitStack() as stack:
-        folder = stack.enter_context(settings.stores())
-        network = None if model is None else stack.enter_context(_loaded(model, settings.device))
-        among = replace(settings, cache=folder)
-        alone = replace(among, distractors=None)
+    with settings.stores() as folder:
         for name in sets:
-            found[name] = evaluate(name, model=network, settings=alone).to_dict()
-            if settings.distractors is not None:
-                more = evaluate(name, model=network, settings=among)
-                found[f"{name}{_MORE}"] = more.to_dict()
+            for more, how in measured.items():
+                described = open_collection(name, describe, folder, how)
+                found[f"{name}{more}"] = described.measure(how).to_dict()
     return found
-
-
-@contextmanager
-def _loaded(model: RetrievalNet | str | Path, device: str | None) -> Iterator[RetrievalNet]:
-    """A network that is loaded and hashed once for several evaluations."""
-    from solar.models.checkpoint import fingerprint, known_fingerprints, retrieval_model
-
-    network = retrieval_model(model, device=device)
-    with known_fingerprints({network: fingerprint(network)}):
-        yield network
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def evaluate(
         ),
     ] = None,
     query: Annotated[list[str] | None, _more(help="A query for --rankings, by its photo.")] = None,
-    top: Annotated[int, _more(min=1, help="Photos a list of --rankings.")] = 7,
+    top: Annotated[int, _more(min=1, help="Photos per list of --rankings.")] = 7,
     protocol: Annotated[
         str | None, _more(help="easy, medium or hard for --rankings; hard if not given.")
     ] = None,
@@ -141,7 +141,7 @@ def evaluate(
         str, _patches(help="phototour: some of these subsets.")
     ] = "liberty,notredame,yosemite",
     convention: Annotated[str, _patches(help="phototour: FPR95 as hardnet or hynet.")] = "hardnet",
-    keypoints: Annotated[int, _patches(min=1, help="Most points a photo of --make.")] = 500,
+    keypoints: Annotated[int, _patches(min=1, help="Most points per photo of --make.")] = 500,
     seed: Annotated[int, _patches(min=0, help="Of --make and generated lists.")] = 0,
     verbose: Annotated[bool, _patches("--verbose", help="hpatches: every sequence too.")] = False,
     per_query: Annotated[

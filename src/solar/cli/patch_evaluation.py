@@ -123,7 +123,7 @@ def hpatches(
 
 
 def print_hpatches(results: Mapping[str, "HPatchesResult"], *, style: str, verbose: bool) -> None:
-    """A row a descriptor, or for each sequence a row a descriptor; in percent."""
+    """A row per descriptor, with `verbose` also per sequence; in percent."""
     from solar.evaluation.hpatches_protocol import LEVELS
     from solar.evaluation.layout import Table, number
 

@@ -103,7 +103,7 @@ def measure(
         recall: Where to measure recall.
 
     Returns:
-        `AP`, `P@k` and `recall@k`, each with a number a query.
+        `AP`, `P@k` and `recall@k`, each with a number per query.
     """
     rows = [
         [

@@ -47,7 +47,7 @@ class Descriptors:
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """Patches a strip of each sequence."""
+        """Patches per strip of each sequence."""
         return np.diff(self.starts)
 
     def places(self, names: Sequence[str], sequence: Ranks, row: Ranks, what: str) -> Ranks:

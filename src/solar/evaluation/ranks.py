@@ -281,7 +281,7 @@ def _before(
 
 
 def _dots(rows: Floats, query: Floats) -> Scores:
-    """The scores that decide: one pairwise sum a row, the same wherever the row stands."""
+    """The scores that decide: one pairwise sum per row, the same wherever the row stands."""
     # Not a matrix product: BLAS adds in an order that depends on a row's place in the matrix and on
     # the number of threads, so that copies of a row get scores that differ in their last bits.
     products: Scores = np.multiply(rows, query, dtype=np.float64)

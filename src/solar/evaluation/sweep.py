@@ -28,7 +28,7 @@ class Sweep:
 
     Attributes:
         model: Its name.
-        learnt: The exponent it was trained to; None where it has one a channel.
+        learnt: The exponent it was trained to; None where it has one per channel.
         evaluations: Exponent to what was measured with it, ascending.
         out_of_range: Exponents that take a photo's activations out of the range of float32, so that
             it has no descriptor.
@@ -130,7 +130,7 @@ class _Together:
 
 
 def learnt_exponent(net: RetrievalNet) -> float | None:
-    """The exponent of a network's GeM; None where there is one a channel.
+    """The exponent of a network's GeM; None where there is one per channel.
 
     Raises:
         SolarError: It does not pool with GeM.
@@ -155,7 +155,7 @@ def _gem(net: RetrievalNet) -> GeM:
 
 
 def to_table(sweeps: Mapping[str, Sequence[Sweep]]) -> Table:
-    """Render: a row an exponent, mAP in percent for each set, protocol and model."""
+    """Render: a row per exponent, mAP in percent for each set, protocol and model."""
     powers = sorted({p for many in sweeps.values() for one in many for p in one.evaluations})
     head: list[tuple[str, ...]] = [("p",)]
     columns: list[tuple[Sweep, str]] = []

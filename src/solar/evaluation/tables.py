@@ -26,7 +26,7 @@ def read_results(folder: str | Path) -> dict[str, Results]:
     """Read what `solar evaluate SET … --json > FOLDER/METHOD/SET.json` has written.
 
     Args:
-        folder: A folder a method, in each a file a set: `roxford5k.json`, `roxford5k+1m.json`, ….
+        folder: A folder per method, a file per set: `roxford5k.json`, `roxford5k+1m.json`, ….
 
     Returns:
         Method to its results.

@@ -10,6 +10,7 @@ from PIL import Image
 from support import ground_truth
 
 import solar
+from solar.datasets import registry
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluation import evaluation_settings, rankings, sweep
@@ -148,6 +149,16 @@ def test_a_named_set_is_evaluated_from_its_root(model: RetrievalNet, tmp_path: P
     found = solar.evaluate("roxford5k", model=model, root=tmp_path / "data", size=32, scales=(1.0,))
     assert list(found.to_dict()) == ["easy", "medium", "hard"]
     assert found.queries[0] == "query_0"
+
+
+def test_a_set_is_evaluated_by_name_once_its_ground_truth_is_in_the_registry(
+    model: RetrievalNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry.GROUND_TRUTHS, "towns60", 60)
+    ground_truth.write(tmp_path / "gnd_towns60.pkl")
+    files = ground_truth.descriptors()
+    found = solar.evaluate("towns60", root=tmp_path, features=files).to_dict()
+    assert found["hard"] == pytest.approx(ground_truth.by_hand(*files)["hard"])
 
 
 def test_features_may_be_arrays_files_and_stores(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def _revisited(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
 
 
 def _distractors(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
-    listing = folder / "revisitop1m.txt"
+    listing = folder / dataset.files[0].name
     if not _is_there(listing):
         yield Item("photos", 0, dataset.photos, note=f"{listing.name} is needed to look for them.")
         return

@@ -265,12 +265,7 @@ def _covered(first: Places, last: Places, length: int) -> Places:
     return np.flatnonzero(begun.cumsum())
 
 
-def _before(
-    scores: Scores,
-    rows: Places,
-    item_scores: Scores,
-    items: Places,
-) -> Places:
+def _before(scores: Scores, rows: Places, item_scores: Scores, items: Places) -> Places:
     """For each item, how many of the rows come before it: a higher score, or equal and earlier."""
     # Equal scores must be equal numbers here: `np.unique` gives each score its place among them.
     _, level = np.unique(np.concatenate([scores, item_scores]), return_inverse=True)

@@ -30,6 +30,9 @@ class RowBlocks:
     Attributes:
         dim: Numbers of each row.
         total: Rows.
+
+    Raises:
+        SolarError: Something is no matrix, or has another width than the queries.
     """
 
     def __init__(
@@ -39,17 +42,6 @@ class RowBlocks:
         distractors: Database | None,
         names: tuple[str, str, str],
     ) -> None:
-        """Check that everything has the same width.
-
-        Args:
-            queries: (nq, dim).
-            database: (n, dim).
-            distractors: (m, dim).
-            names: What to call the three in a complaint.
-
-        Raises:
-            SolarError: Something is no matrix, or has another width.
-        """
         self._parts = [(names[1], database)]
         if distractors is not None:
             self._parts.append((names[2], distractors))

@@ -135,59 +135,49 @@ def find(name: str) -> Dataset:
     raise SolarError(f"There is no dataset {name!r}{perhaps}: it is one of {', '.join(named)}.")
 
 
+def _at(name: str, *folders: str, sha256: str | None = None, md5: str | None = None) -> File:
+    """A file that each of some folders on the web has under its own name."""
+    return File(name, tuple(f"{folder}/{name}" for folder in folders), sha256, md5)
+
+
 def _one(
-    file: File,
-    into: str,
-    keep: int,
-    suffixes: tuple[str, ...],
-    size: tuple[float, float],
-    release: str = "",
-) -> Archive:
-    """An archive in one piece; `size` is its download and what it becomes, in GB."""
-    download, unpacked = (round(part * _GB) for part in size)
-    return Archive(file.name, (file,), into, keep, suffixes, download, unpacked, release)
+    file: File, into: str, keep: int, suffixes: tuple[str, ...], download: float,
+    unpacked: float | None = None, release: str = "",
+) -> Archive:  # fmt: skip
+    """An archive in one piece; sizes are in GB, photos being as large outside as inside."""
+    packed, outside = (round(size * _GB) for size in (download, unpacked or download))
+    return Archive(file.name, (file,), into, keep, suffixes, packed, outside, release)
 
 
-# Revisited Oxford and Paris. Photos are flattened into jpg/: Paris comes in a folder a landmark.
-
-_VGG = "https://www.robots.ox.ac.uk/~vgg/data"
-_VGG_FILES = "https://thor.robots.ox.ac.uk"  # where the group keeps its large files
-_REVISITED = "http://cmp.felk.cvut.cz/revisitop/data/datasets"
 _CIRTORCH = "http://cmp.felk.cvut.cz/cnnimageretrieval/data"
 _JPG = (".jpg", ".jpeg")
+_FLICKR = "Photos from Flickr, which belong to their authors; for research."
 
 
-def _revisited(
-    name: str,
-    about: str,
-    page: str,
-    mirror: str,
-    archives: Mapping[str, float],
-    sha256: str,
-    ground_truths: Mapping[str, int],
-) -> Dataset:
-    """A revisited set: `archives` are those of its photos, without ending, and their GB."""
-    truth = f"gnd_{name}.pkl"
-    urls = (f"{_REVISITED}/{name}/{truth}", f"{_CIRTORCH}/test/{name}/{truth}")
-    # The original release was withdrawn; it is for those who have the files or a mirror of them.
-    releases = {BLURRED: ("-v1.tgz", (page, mirror)), ORIGINAL: (".tgz", (page,))}
+def _buildings(
+    name: str, about: str, vgg: str, mirror: str, archives: tuple[str, ...], size: float,
+    ground_truths: Mapping[str, int], sha256: str,
+) -> Dataset:  # fmt: skip
+    """Revisited Oxford or Paris. Photos are flattened into jpg/: Paris has a folder a landmark.
+
+    `vgg` and `mirror` are folders on the two servers of the Visual Geometry Group. `archives` lack
+    the ending that tells the release; each has `size` GB.
+    """
+    page = f"https://www.robots.ox.ac.uk/~vgg/data/{vgg}"
+    blurred = (_at(f"{a}-v1.tgz", page, f"https://thor.robots.ox.ac.uk/{mirror}") for a in archives)
+    # Withdrawn by their publisher; for those who still have the files or a mirror of them.
+    original = (_at(f"{archive}.tgz", page) for archive in archives)
+    truth = f"http://cmp.felk.cvut.cz/revisitop/data/datasets/{name}", f"{_CIRTORCH}/test/{name}"
     return Dataset(
-        name=name,
-        about=about,
+        name,
+        about,
         terms="Photos from Flickr: its terms of use and the VGG's terms of access apply.",
-        page=page,
-        files=(File(truth, urls, sha256),),
+        page=f"{page}/",
+        files=(_at(f"gnd_{name}.pkl", *truth, sha256=sha256),),
         archives=tuple(
-            _one(
-                File(f"{stem}{end}", tuple(f"{place}{stem}{end}" for place in places)),
-                "jpg",
-                1,
-                _JPG,
-                (size, size),
-                release,
-            )
-            for release, (end, places) in releases.items()
-            for stem, size in archives.items()
+            _one(file, "jpg", 1, _JPG, size, release=release)
+            for release, files in ((BLURRED, blurred), (ORIGINAL, original))
+            for file in files
         ),
         photos=ground_truths[name] + 70,
         layout="revisited",
@@ -195,24 +185,26 @@ def _revisited(
     )
 
 
-_ROXFORD = _revisited(
+_ROXFORD = _buildings(
     "roxford5k",
     "Revisited Oxford: 70 queries, 4,993 database photos",
-    f"{_VGG}/oxbuildings/",
-    f"{_VGG_FILES}/oxbuildings/",
-    {"oxbuild_images": 1.94},
-    "ba7967754bd2d7d2210a5799f9c45ad5835e269a80ef9d3eba44caa35816c471",
-    {"roxford5k": 4993, "oxford5k": 5063},
+    vgg="oxbuildings",
+    mirror="oxbuildings",
+    archives=("oxbuild_images",),
+    size=1.94,
+    ground_truths={"roxford5k": 4993, "oxford5k": 5063},
+    sha256="ba7967754bd2d7d2210a5799f9c45ad5835e269a80ef9d3eba44caa35816c471",
 )
 
-_RPARIS = _revisited(
+_RPARIS = _buildings(
     "rparis6k",
     "Revisited Paris: 70 queries, 6,322 database photos",
-    f"{_VGG}/parisbuildings/",
-    f"{_VGG_FILES}/datasets/paris-buildings/",
-    {"paris_1": 1.3, "paris_2": 1.3},
-    "d2e729a5293dda7dda8a15c8383424a42e4964a2c4cfea2f32fa85d11d2df499",
-    {"rparis6k": 6322, "paris6k": 6392},
+    vgg="parisbuildings",
+    mirror="datasets/paris-buildings",
+    archives=("paris_1", "paris_2"),
+    size=1.3,
+    ground_truths={"rparis6k": 6322, "paris6k": 6392},
+    sha256="d2e729a5293dda7dda8a15c8383424a42e4964a2c4cfea2f32fa85d11d2df499",
 )
 
 # The distractors: the list names the photos as they lie in the archives.
@@ -221,33 +213,35 @@ _R1M = "http://ptak.felk.cvut.cz/revisitop/revisitop1m"
 _REVISITOP1M = Dataset(
     name="revisitop1m",
     about="One million distractors for Revisited Oxford and Paris",
-    terms="Photos from Flickr, which belong to their authors; for research.",
+    terms=_FLICKR,
     page="http://cmp.felk.cvut.cz/revisitop/",
-    files=(File("revisitop1m.txt", (f"{_R1M}/revisitop1m.txt",)),),
+    files=(_at("revisitop1m.txt", _R1M),),
     archives=tuple(
-        _one(File(name, (f"{_R1M}/jpg/{name}",)), "jpg", 0, (), (4, 4))
-        for name in (f"revisitop1m.{number}.tar.gz" for number in range(1, 101))
+        _one(_at(f"revisitop1m.{number}.tar.gz", f"{_R1M}/jpg"), "jpg", 0, (), 4)
+        for number in range(1, 101)
     ),
     photos=1_001_001,
     layout="listed",
 )
 
-# Google Landmarks 2018 as the paper's authors had it when they trained: one tar in 22 parts.
+# Google Landmarks 2018 as the paper's authors had it when they trained: one tar in 22 parts,
+# partaa to partav, each at an address of its own.
 
 _BOX = "https://imperialcollegelondon.box.com/shared/static"
-_GL18_PARTS = """
-lbk9qwtn438a0edm5g52fv0az4o8s6ml arnssx7f80vq6lhsufxrwl7xhxixpasj
-p2zlm5gobfsk85qu2evyv0q2wnu4vr4v 38uo0hgxl7dmnxizzfm0t828sba1dznv
-s1ig9xfs95vvix1zvf2t9f76cydlhntq 0x3idlrbbkl3j15g16tm9tt8qjybl2r2
-1barrmdjeh9552zhqh1zm2kvoike9a7f dt9v439bmb2ckl12zulgjznqaeboujdb
-358t3dcewmosuw7qz4oal59xjifzzq40 jgqm8mxjjcjx68fpjgdafzdybdt56m52
-0uatr2u794xz513o2uofrpl24rh7gml8 0j7bfq8f8ijalptl0dwt0nsozbslfmqf
-mt04r82bl42du5sl03qkn0ms27w59qn4 dyg8txwd2recydersmpyu8y7n6fqszi3
-mopb621p8lnud9m1foq98xkuqwg3a6z5 tpyuaj26un74nv5xl3qhljrjyph73af5
-8qjbotgdzj1jrt7i79yv9ubag91wn6aj et02ppjjm41eebutpnv2gzdaz7iadatq
-zu44mz608syhb9uy9thnkibeof72dg3p myq5vlpyqu927ffpikn1vqw059oy38k8
-z7cz70tj8akf2pn8otbtcggq6k75oktr qwsairfpb25fg4vtmecykfq5qahb9j3v
-"""
+_GL18_PARTS = (
+    "lbk9qwtn438a0edm5g52fv0az4o8s6ml", "arnssx7f80vq6lhsufxrwl7xhxixpasj",
+    "p2zlm5gobfsk85qu2evyv0q2wnu4vr4v", "38uo0hgxl7dmnxizzfm0t828sba1dznv",
+    "s1ig9xfs95vvix1zvf2t9f76cydlhntq", "0x3idlrbbkl3j15g16tm9tt8qjybl2r2",
+    "1barrmdjeh9552zhqh1zm2kvoike9a7f", "dt9v439bmb2ckl12zulgjznqaeboujdb",
+    "358t3dcewmosuw7qz4oal59xjifzzq40", "jgqm8mxjjcjx68fpjgdafzdybdt56m52",
+    "0uatr2u794xz513o2uofrpl24rh7gml8", "0j7bfq8f8ijalptl0dwt0nsozbslfmqf",
+    "mt04r82bl42du5sl03qkn0ms27w59qn4", "dyg8txwd2recydersmpyu8y7n6fqszi3",
+    "mopb621p8lnud9m1foq98xkuqwg3a6z5", "tpyuaj26un74nv5xl3qhljrjyph73af5",
+    "8qjbotgdzj1jrt7i79yv9ubag91wn6aj", "et02ppjjm41eebutpnv2gzdaz7iadatq",
+    "zu44mz608syhb9uy9thnkibeof72dg3p", "myq5vlpyqu927ffpikn1vqw059oy38k8",
+    "z7cz70tj8akf2pn8otbtcggq6k75oktr", "qwsairfpb25fg4vtmecykfq5qahb9j3v",
+)  # fmt: skip
+_LETTERS = [f"a{letter}" for letter in "abcdefghijklmnopqrstuv"]
 _GL18 = Dataset(
     name="gl18",
     about="Google Landmarks 2018: what the paper's model was trained on",
@@ -262,8 +256,8 @@ _GL18 = Dataset(
         Archive(
             name="GL18_TRAIN.tar.gz",
             parts=tuple(
-                File(f"GL18_TRAIN.parta{letter}", (f"{_BOX}/{code}.parta{letter}",))
-                for letter, code in zip("abcdefghijklmnopqrstuv", _GL18_PARTS.split(), strict=True)
+                File(f"GL18_TRAIN.part{part}", (f"{_BOX}/{code}.part{part}",))
+                for part, code in zip(_LETTERS, _GL18_PARTS, strict=True)
             ),
             into="jpg",
             keep=1,
@@ -282,19 +276,13 @@ _GL18 = Dataset(
 _SFM120K = Dataset(
     name="sfm120k",
     about="Retrieval-SfM-120k: training and whitening of the GeM networks",
-    terms="Photos from Flickr, which belong to their authors; for research.",
+    terms=_FLICKR,
     page="http://cmp.felk.cvut.cz/cnnimageretrieval/",
     files=tuple(
-        File(name, (f"{_CIRTORCH}/train/dbs/{name}",))
-        for name in (
-            "retrieval-SfM-120k.pkl",
-            "retrieval-SfM-120k-whiten.pkl",
-            "retrieval-SfM-30k-whiten.pkl",
-        )
+        _at(f"retrieval-SfM-{kind}.pkl", f"{_CIRTORCH}/train/dbs")
+        for kind in ("120k", "120k-whiten", "30k-whiten")
     ),
-    archives=(
-        _one(File("ims.tar.gz", (f"{_CIRTORCH}/train/ims/ims.tar.gz",)), "ims", 0, (), (55, 55)),
-    ),
+    archives=(_one(_at("ims.tar.gz", f"{_CIRTORCH}/train/ims"), "ims", 0, (), 55),),
     photos=91_642 + 6_403,
     layout="sfm120k",
 )
@@ -304,26 +292,14 @@ _SFM120K = Dataset(
 HPATCHES_FILES = ("ref.png", *(f"{noise}{i}.png" for noise in "eht" for i in range(1, 6)))
 """What each of the sequences holds."""
 
+_HPATCHES_HOME = "https://huggingface.co/datasets/vbalnt/hpatches/resolve/main"
 _HPATCHES = Dataset(
     name="hpatches",
     about="HPatches: verification, matching and retrieval of patches",
     terms="See the benchmark's page; cite its paper.",
     page="https://github.com/hpatches/hpatches-benchmark",
     files=(),
-    archives=(
-        _one(
-            File(
-                "hpatches-release.zip",
-                (
-                    "https://huggingface.co/datasets/vbalnt/hpatches/resolve/main/hpatches-release.zip",
-                ),
-            ),
-            "",
-            2,
-            (".png",),
-            (4.2, 4.3),
-        ),
-    ),
+    archives=(_one(_at("hpatches-release.zip", _HPATCHES_HOME), "", 2, (".png",), 4.2, 4.3),),
     photos=116 * len(HPATCHES_FILES),
     layout="hpatches",
 )
@@ -331,6 +307,7 @@ _HPATCHES = Dataset(
 PHOTOTOUR_PATCHES = {"liberty": 450_092, "notredame": 468_159, "yosemite": 633_587}
 """The scenes, and how many patches each has."""
 
+_PHOTOTOUR_HOMES = "http://icvl.ee.ic.ac.uk/vbalnt", "http://matthewalunbrown.com/patchdata"
 _PHOTOTOUR_MD5 = {
     "liberty": "fdd9152f138ea5ef2091746689176414",
     "notredame": "509eda8535847b8c0a90bbb210c83484",
@@ -351,20 +328,14 @@ _PHOTOTOUR = Dataset(
     files=(),
     archives=tuple(
         _one(
-            File(
-                f"{scene}.zip",
-                (
-                    f"http://icvl.ee.ic.ac.uk/vbalnt/{scene}.zip",
-                    f"http://matthewalunbrown.com/patchdata/{scene}.zip",
-                ),
-                md5=_PHOTOTOUR_MD5[scene],
-            ),
+            _at(f"{scene}.zip", *_PHOTOTOUR_HOMES, md5=md5),
             scene,
             1,
             (".bmp", ".txt"),
-            (1.5, mosaics(scene) * 1024**2 / _GB + 0.1),
+            1.5,
+            mosaics(scene) * 1024**2 / _GB + 0.1,
         )
-        for scene in PHOTOTOUR_PATCHES
+        for scene, md5 in _PHOTOTOUR_MD5.items()
     ),
     photos=sum(PHOTOTOUR_PATCHES.values()),
     layout="phototour",

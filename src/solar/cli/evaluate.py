@@ -173,17 +173,9 @@ def evaluate(
         protocols = patch_evaluation.Protocols(task, average, subset, convention)
         patch_evaluation.SETS[what](choice, source, protocols, style=style, verbose=verbose)
         return
+    sizes = None if scales is None else parse_scales(scales)
     settings = EvaluationSettings(
-        root,
-        ground_truth,
-        features,
-        distractors,
-        size,
-        None if scales is None else parse_scales(scales),
-        cache,
-        average,
-        precision,
-        device,
+        root, ground_truth, features, distractors, size, sizes, cache, average, precision, device
     )
     request = figures.Request(what, model or (), against, settings, output, style)
     listing = {"count": rankings or 1, "top": top, "queries": query or (), "protocol": protocol}

@@ -97,10 +97,10 @@ def test_each_set_is_measured_with_and_without_distractors(
     asked = []
 
     def described(
-        name: str, describe: ModelDescriber, folder: Path, settings: EvaluationSettings
+        name: str, describe: ModelDescriber, settings: EvaluationSettings
     ) -> SimpleNamespace:
         assert (describe.model, settings.size) == (tiny, 32)
-        asked.append((name, settings.distractors, folder))
+        asked.append((name, settings.distractors, settings.cache))
         found = Evaluation(("q",), {"medium": {"AP": np.array([len(asked) / 10])}})
         return SimpleNamespace(measure=lambda how: found)
 

@@ -7,9 +7,9 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Unpack
+from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from solar.models import RetrievalNet
+
+PhotoDescriber: TypeAlias = Callable[[Photos, Mapping[str, Box]], Store]
+"""Turns photos, some cut to a box, into a store, or finds the one that it has made before."""
 
 _VECTOR_FILES = {".npy", ".pt", ".mat"}
 _TRUTH_FILES = {".json", ".pkl"}
@@ -69,10 +72,9 @@ def evaluate(
     Raises:
         SolarError: Something is missing, unreadable, or does not belong together.
     """
-    settings = EvaluationSettings.choose(settings, options)
-    describe = model_describer(what, model, settings)
-    with settings.stores() as folder:
-        return open_collection(what, describe, folder, settings).measure(settings)
+    with EvaluationSettings.choose(settings, options).caching() as how:
+        describe = model_describer(what, model, how)
+        return open_collection(what, describe, how).measure(how)
 
 
 @dataclass(frozen=True)
@@ -145,14 +147,13 @@ class DescribedSet:
 
 
 def open_collection(
-    what: str | Path, describe: PhotoDescriber | None, folder: Path, settings: EvaluationSettings
+    what: str | Path, describe: PhotoDescriber | None, settings: EvaluationSettings
 ) -> DescribedSet:
     """Find a set's photos or descriptors, and describe what is not described yet.
 
     Args:
         what: As `evaluate` takes it.
         describe: Makes descriptors; None where there are features.
-        folder: Where it keeps them.
         settings: Which photos or descriptors.
 
     Raises:
@@ -160,19 +161,18 @@ def open_collection(
     """
     distractors = None
     if settings.distractors is not None:
-        describing = None if describe is None else partial(describe, folder=folder)
-        distractors = _open(settings.distractors, NAMES[2], "--distractors", describing)
+        distractors = _open(settings.distractors, NAMES[2], "--distractors", describe)
         if isinstance(distractors.rows, Store) and isinstance(describe, ModelDescriber):
             describe.check(distractors.rows)
     truth = find_truth(what, settings)
     if truth is None:
-        return replace(_labelled(Path(what), describe, folder, settings), distractors=distractors)
+        return replace(_labelled(Path(what), describe, settings), distractors=distractors)
     if settings.features is not None:
         first, second = settings.features
         database = _open(first, NAMES[1], "--features")
         queries = _open(second, NAMES[0], "--features")
     else:
-        database, queries = _describe_truth(str(what), truth, describe, folder, settings.root)
+        database, queries = _describe_truth(str(what), truth, describe, settings.root)
     return DescribedSet(database, queries, distractors, truth)
 
 
@@ -195,11 +195,7 @@ def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | 
 
 
 def _describe_truth(
-    what: str,
-    truth: GroundTruth,
-    describe: PhotoDescriber | None,
-    folder: Path,
-    root: str | Path | None,
+    what: str, truth: GroundTruth, describe: PhotoDescriber | None, root: str | Path | None
 ) -> tuple[DescribedPhotos, DescribedPhotos]:
     """The database and the queries, these cut to their boxes."""
     if describe is None:
@@ -214,7 +210,7 @@ def _describe_truth(
     names = tuple(f"{number}/{query.photo}" for number, query in enumerate(truth.queries))
     queries = Photos(names, tuple(places[query.photo] for query in truth.queries))
     boxes = {n: q.box for n, q in zip(names, truth.queries, strict=True) if q.box is not None}
-    stores = describe(database, folder), describe(queries, folder, boxes)
+    stores = describe(database, {}), describe(queries, boxes)
     for store in stores:
         for name, why in store.failures.items():
             raise SolarError(f"{what} cannot be evaluated without its photo {name}: {why}")
@@ -225,7 +221,7 @@ def _describe_truth(
 
 
 def _labelled(
-    path: Path, describe: PhotoDescriber | None, folder: Path, settings: EvaluationSettings
+    path: Path, describe: PhotoDescriber | None, settings: EvaluationSettings
 ) -> DescribedSet:
     photos: Photos | None = None
     if settings.features is not None:
@@ -241,7 +237,7 @@ def _labelled(
         photos, given = labelled_photos(path, settings.root)
         if describe is None:
             raise SolarError(f"Evaluating {path} takes a --model.")
-        store = describe(photos, folder)
+        store = describe(photos, {})
         known = dict(zip(photos.names, given, strict=True))
         labels = [known[name] for name in store.names]
     if not len(store):
@@ -250,7 +246,7 @@ def _labelled(
 
 
 def _open(
-    what: Features, name: str, option: str, describe: Callable[[Photos], Store] | None = None
+    what: Features, name: str, option: str, describe: PhotoDescriber | None = None
 ) -> DescribedPhotos:
     """Descriptors from an array, a store or a file, or of photos; files are mapped, not read."""
     if isinstance(what, np.ndarray | Store):
@@ -263,7 +259,7 @@ def _open(
     if describe is None:
         raise SolarError(f"{option} {path} is no store, .npy, .pt or .mat file of descriptors.")
     photos = find_photos(path)
-    return DescribedPhotos(describe(photos), name, photos)
+    return DescribedPhotos(describe(photos, {}), name, photos)
 
 
 def needs_model(what: str | Path | None, features: tuple[Features, Features] | None) -> bool:
@@ -288,22 +284,13 @@ def model_describer(
     return ModelDescriber(retrieval_model(model, device=settings.device), settings)
 
 
-class PhotoDescriber(Protocol):
-    """Turns photos into a store below a folder, or finds the one it has made there before."""
-
-    def __call__(
-        self, photos: Photos, folder: Path, boxes: Mapping[str, Box] | None = None
-    ) -> Store:
-        """Describe photos, some of them only inside a box."""
-
-
 @dataclass(frozen=True)
 class ModelDescriber:
-    """Photos to a store, in a folder of its own for everything that shapes the descriptors.
+    """Photos to a store in the cache, one for everything that shapes the descriptors.
 
     Attributes:
         model: The network; its weights must stay as they are while this is in use.
-        settings: Size, scales and who is told.
+        settings: Size, scales, cache and who is told.
     """
 
     model: RetrievalNet
@@ -316,9 +303,7 @@ class ModelDescriber:
 
         return fingerprint(self.model)
 
-    def __call__(
-        self, photos: Photos, folder: Path, boxes: Mapping[str, Box] | None = None
-    ) -> Store:
+    def __call__(self, photos: Photos, boxes: Mapping[str, Box]) -> Store:
         """Describe photos, some of them only inside a box, unless that was done before."""
         from solar.describe import extract
         from solar.models.checkpoint import known_fingerprints
@@ -326,7 +311,7 @@ class ModelDescriber:
         with known_fingerprints({self.model: self.fingerprint}):
             return extract(
                 photos,
-                self.place(photos, folder, boxes),
+                self.place(photos, boxes),
                 model=self.model,
                 size=self.settings.size,
                 scales=self.settings.scales,
@@ -342,11 +327,12 @@ class ModelDescriber:
                 "themselves, which each model then describes, or a store that this model has made."
             )
 
-    def place(self, photos: Photos, folder: Path, boxes: Mapping[str, Box] | None = None) -> Path:
-        """The store's own folder below `folder`."""
+    def place(self, photos: Photos, boxes: Mapping[str, Box]) -> Path:
+        """The store's own folder in the cache."""
+        assert self.settings.cache is not None
         # A store remembers what its model was called, and is not taken for another of that name.
         model = [self.fingerprint, self.model.source]
         settings = [*model, self.settings.size, list(self.settings.scales or ()), photos.names]
         places = [str(place) for place in photos.places]
-        key = json.dumps([*settings, places, dict(boxes or {})])
-        return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.store"
+        key = json.dumps([*settings, places, dict(boxes)])
+        return Path(self.settings.cache) / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.store"

@@ -65,13 +65,13 @@ class EvaluationSettings:
         return replace(settings or EvaluationSettings(), **options)
 
     @contextmanager
-    def stores(self) -> Iterator[Path]:
-        """The folder for stores: the user's cache, or one that is gone afterwards."""
+    def caching(self) -> Iterator[EvaluationSettings]:
+        """The same with a folder for stores: the user's, or one that is gone afterwards."""
         if self.cache is not None:
-            yield Path(self.cache)
+            yield self
             return
         with tempfile.TemporaryDirectory(prefix="solar-evaluate-") as folder:
-            yield Path(folder)
+            yield replace(self, cache=folder)
 
     def without_features(self, job: str) -> EvaluationSettings:
         """The same, for a job that has to describe the photos itself.

@@ -84,13 +84,12 @@ def rankings(
         SolarError: There is no such query or protocol, a photo is missing, or the set cannot be
             evaluated.
     """
-    settings = EvaluationSettings.choose(settings, options).without_features("A ranking")
     sets, found = {}, {}
-    with settings.stores() as folder:
+    given = EvaluationSettings.choose(settings, options).without_features("A ranking")
+    with given.caching() as how:
         for name, model in models.items():
-            describe = model_describer(what, model, settings)
-            sets[name] = open_collection(what, describe, folder, settings)
-            found[name] = sets[name].measure(settings)
+            sets[name] = open_collection(what, model_describer(what, model, how), how)
+            found[name] = sets[name].measure(how)
         any_set, any_found = next(iter(sets.values())), next(iter(found.values()))
         if any_set.database.photos is None:
             raise SolarError(f"{what} holds no photos: say with --root where they are.")

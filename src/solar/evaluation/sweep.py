@@ -76,17 +76,17 @@ def sweep_p(
     """
     if not exponents or any(not 0 < p < float("inf") for p in exponents):
         raise SolarError("The exponents of a sweep are positive numbers, at least one.")
-    settings = EvaluationSettings.choose(settings, options).without_features("A sweep")
-    net = retrieval_model(model, device=settings.device)
+    given = EvaluationSettings.choose(settings, options).without_features("A sweep")
+    net = retrieval_model(model, device=given.device)
     learnt = learnt_exponent(net)
     powers = sorted({float(p) for p in exponents} | ({learnt} if learnt is not None else set()))
-    each = [ModelDescriber(with_exponent(net, p), settings) for p in powers]
     found, out_of_range = {}, []
-    with settings.stores() as folder:
+    with given.caching() as how:
+        each = [ModelDescriber(with_exponent(net, p), how) for p in powers]
         for which, p in enumerate(powers):
-            described = open_collection(what, _Together(each, which), folder, settings)
+            described = open_collection(what, _Together(each, which), how)
             if _all_finite(described):
-                found[p] = described.measure(settings)
+                found[p] = described.measure(how)
             else:
                 out_of_range.append(p)
     if not found:
@@ -111,22 +111,20 @@ class _Together:
     each: Sequence[ModelDescriber]
     which: int
 
-    def __call__(
-        self, photos: Photos, folder: Path, boxes: Mapping[str, Box] | None = None
-    ) -> Store:
+    def __call__(self, photos: Photos, boxes: Mapping[str, Box]) -> Store:
         if self.which == 0:
             settings = self.each[0].settings
             with known_fingerprints({one.model: one.fingerprint for one in self.each}):
                 extract_together(
                     photos,
-                    [one.place(photos, folder, boxes) for one in self.each],
+                    [one.place(photos, boxes) for one in self.each],
                     [one.model for one in self.each],
                     size=settings.size,
                     scales=settings.scales,
                     boxes=boxes,
                     progress=settings.progress,
                 )
-        return Store.open(self.each[self.which].place(photos, folder, boxes))
+        return Store.open(self.each[self.which].place(photos, boxes))
 
 
 def learnt_exponent(net: RetrievalNet) -> float | None:

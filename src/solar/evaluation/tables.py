@@ -69,19 +69,18 @@ def measure_sets(
     Raises:
         SolarError: A set is in no table, or cannot be evaluated.
     """
-    settings = EvaluationSettings.choose(settings, options)
     for name in sets:
         if name not in SETS or _MORE in name:
             raise SolarError(f"{name} is in no table of the paper: leave it out for all of them.")
-    describe = model_describer(sets[0], model, settings)
-    measured = {"": replace(settings, distractors=None)}
-    if settings.distractors is not None:
-        measured[_MORE] = settings
     found = {}
-    with settings.stores() as folder:
+    with EvaluationSettings.choose(settings, options).caching() as given:
+        describe = model_describer(sets[0], model, given)
+        measured = {"": replace(given, distractors=None)}
+        if given.distractors is not None:
+            measured[_MORE] = given
         for name in sets:
             for more, how in measured.items():
-                described = open_collection(name, describe, folder, how)
+                described = open_collection(name, describe, how)
                 found[f"{name}{more}"] = described.measure(how).to_dict()
     return found
 

@@ -6,6 +6,7 @@ they have the same number of positives.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -105,15 +106,12 @@ def measure(
     Returns:
         `AP`, `P@k` and `recall@k`, each with a number per query.
     """
-    rows = [
-        [
-            average_precision(r, average),
-            *(precision_at(r, k) for k in precision),
-            *(recall_at(r, k) for k in recall),
-        ]
-        if len(r)
-        else [np.nan] * (1 + len(precision) + len(recall))
-        for r in ranks
-    ]
-    names = ["AP", *(f"P@{k}" for k in precision), *(f"recall@{k}" for k in recall)]
-    return dict(zip(names, np.array(rows, np.float64).reshape(-1, len(names)).T, strict=True))
+    measures: dict[str, Callable[[Ranks], float]] = {
+        "AP": partial(average_precision, average=average),
+        **{f"P@{k}": partial(precision_at, k=k) for k in precision},
+        **{f"recall@{k}": partial(recall_at, k=k) for k in recall},
+    }
+    return {
+        name: np.array([of(own) if len(own) else np.nan for own in ranks], np.float64)
+        for name, of in measures.items()
+    }

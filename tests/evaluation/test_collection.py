@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import get_type_hints
@@ -177,6 +179,17 @@ def test_features_may_be_arrays_files_and_stores(tmp_path: Path) -> None:
     ):
         found = solar.evaluate("roxford5k", ground_truth=truth, features=features)
         assert found.to_dict()["medium"] == pytest.approx(expected)
+
+
+def test_descriptors_are_evaluated_without_torch(tmp_path: Path) -> None:
+    for name, rows in zip(("db", "q"), ground_truth.descriptors(), strict=True):
+        np.save(tmp_path / f"{name}.npy", rows)
+    ground_truth.write(tmp_path / "gnd.pkl")
+    code = (
+        "import sys, solar; solar.evaluate('gnd.pkl', features=('db.npy', 'q.npy'));"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False).returncode == 0
 
 
 def test_what_is_missing_is_told_in_a_sentence(photos: Path, own: Path, tmp_path: Path) -> None:

@@ -275,12 +275,12 @@ def model_describer(
     Raises:
         SolarError: The model cannot be loaded, or is not for photos.
     """
-    from solar.models import retrieval_model
-
     if model is None and needs_model(what, settings.features):
         model = DEFAULT
     if model is None:
         return None
+    from solar.models import retrieval_model  # descriptors alone are evaluated without torch
+
     return ModelDescriber(retrieval_model(model, device=settings.device), settings)
 
 

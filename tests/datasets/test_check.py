@@ -206,6 +206,19 @@ def test_patches_are_counted_by_picture_and_by_row(
     assert [(item.found, item.expected) for item in report.items] == [(2, 2), (256, 257), (1, 1)]
 
 
+def test_a_new_dataset_is_looked_at_by_its_layout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = registry.File("towns.txt", ("http://localhost/towns.txt",))
+    towns = replace(registry.find("revisitop1m"), name="towns", files=(listing,), photos=2)
+    monkeypatch.setattr(registry, "_DATASETS", (towns,))
+    fill(tmp_path / "towns" / "towns.txt", b"a.jpg\nb.jpg\n")
+    fill(tmp_path / "towns" / "jpg" / "a.jpg")
+    report = check("towns", tmp_path)
+    assert counts(report)["photos"] == (1, 2)
+    assert report.items[-1].missing == ("b.jpg",)
+
+
 def test_nothing_at_all_is_not_complete(tmp_path: Path) -> None:
     for dataset in registry.datasets():
         assert not check(dataset.name, tmp_path).complete

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from support import ground_truth
 
+from solar.datasets.registry import GROUND_TRUTHS
 from solar.datasets.revisited import (
-    SIZES,
     find_ground_truth,
     locate_photos,
     photo_folders,
@@ -21,7 +21,7 @@ from solar.errors import SolarError
 @pytest.mark.parametrize("dataset", ["roxford5k", "rparis6k"])
 def test_the_real_ground_truth_is_read(dataset: str) -> None:
     truth = read_ground_truth(ground_truth.real(f"revisited/gnd_{dataset}.pkl"), dataset)
-    assert len(truth.database) == SIZES[dataset]
+    assert len(truth.database) == GROUND_TRUTHS[dataset]
     assert len(truth.queries) == 70
     assert all(query.box for query in truth.queries)
 
@@ -112,7 +112,7 @@ def test_a_ground_truth_that_contradicts_itself_is_refused(
 
 
 def test_the_ground_truth_of_another_named_set_is_refused(tmp_path: Path) -> None:
-    names = [f"paris_{i}" for i in range(SIZES["rparis6k"])]
+    names = [f"paris_{i}" for i in range(GROUND_TRUTHS["rparis6k"])]
     path = ground_truth.write(tmp_path / "gnd.pkl", imlist=names)
     with pytest.raises(SolarError, match="is the ground truth of rparis6k, not of roxford5k"):
         read_ground_truth(path, "roxford5k")

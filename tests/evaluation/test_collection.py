@@ -1,6 +1,9 @@
 import json
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -9,10 +12,11 @@ from PIL import Image
 from support import ground_truth
 
 import solar
+from solar.datasets import registry
 from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.evaluation import collection
-from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet
+from solar.evaluation import evaluation_settings, rankings, sweep
+from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, checkpoint
 
 SMALL = {"size": 64, "scales": (1.0,)}
 
@@ -149,6 +153,16 @@ def test_a_named_set_is_evaluated_from_its_root(model: RetrievalNet, tmp_path: P
     assert found.queries[0] == "query_0"
 
 
+def test_a_set_is_evaluated_by_name_once_its_ground_truth_is_in_the_registry(
+    model: RetrievalNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry.GROUND_TRUTHS, "towns60", 60)
+    ground_truth.write(tmp_path / "gnd_towns60.pkl")
+    files = ground_truth.descriptors()
+    found = solar.evaluate("towns60", root=tmp_path, features=files).to_dict()
+    assert found["hard"] == pytest.approx(ground_truth.by_hand(*files)["hard"])
+
+
 def test_features_may_be_arrays_files_and_stores(tmp_path: Path) -> None:
     database, queries = ground_truth.descriptors()
     truth = ground_truth.write(tmp_path / "gnd.pkl")
@@ -165,6 +179,17 @@ def test_features_may_be_arrays_files_and_stores(tmp_path: Path) -> None:
     ):
         found = solar.evaluate("roxford5k", ground_truth=truth, features=features)
         assert found.to_dict()["medium"] == pytest.approx(expected)
+
+
+def test_descriptors_are_evaluated_without_torch(tmp_path: Path) -> None:
+    for name, rows in zip(("db", "q"), ground_truth.descriptors(), strict=True):
+        np.save(tmp_path / f"{name}.npy", rows)
+    ground_truth.write(tmp_path / "gnd.pkl")
+    code = (
+        "import sys, solar; solar.evaluate('gnd.pkl', features=('db.npy', 'q.npy'));"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False).returncode == 0
 
 
 def test_what_is_missing_is_told_in_a_sentence(photos: Path, own: Path, tmp_path: Path) -> None:
@@ -185,6 +210,40 @@ def test_a_temporary_folder_is_gone_afterwards(
     model: RetrievalNet, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(collection.tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(evaluation_settings.tempfile, "tempdir", str(tmp_path / "temporary"))
     solar.evaluate(photos, model=model, **SMALL)
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_weights_are_hashed_once(
+    model: RetrievalNet, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many stores an evaluation describes: here the database, the queries, distractors."""
+    hashed = []
+    read_all = checkpoint._hash
+    monkeypatch.setattr(checkpoint, "_hash", lambda net: hashed.append(net) or read_all(net))
+    found = solar.evaluate(own, model=model, distractors=own.parent / "landmark3", **SMALL)
+    assert found.queries
+    assert hashed == [model]
+    sweep.sweep_p(own, model, (1.0, 2.0), **SMALL)
+    assert len(hashed) == 1 + 3  # a network per exponent, the learnt one among them
+
+
+def test_options_are_the_fields_of_the_settings(photos: Path) -> None:
+    fields = get_type_hints(evaluation_settings.EvaluationSettings)
+    assert get_type_hints(evaluation_settings.EvaluationOptions) == fields
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sizes'"):
+        solar.evaluate(photos, sizes=32)
+
+
+def test_options_go_before_settings(model: RetrievalNet, photos: Path) -> None:
+    settings = evaluation_settings.EvaluationSettings(size=1, scales=(1.0,))
+    expected = solar.evaluate(photos, model=model, **SMALL).to_dict()
+    assert solar.evaluate(photos, model=model, settings=settings, size=64).to_dict() == expected
+
+
+def test_features_are_not_taken_for_a_model_that_has_to_describe(own: Path) -> None:
+    features = ground_truth.descriptors()
+    for job in (sweep.sweep_p, rankings.rankings):
+        with pytest.raises(SolarError, match="leave --features out"):
+            job(own, {}, features=features)

@@ -42,7 +42,7 @@ def test_a_sweep_equals_evaluating_with_each_exponent(truth: Path, changes: dict
                 np.testing.assert_array_equal(found.evaluations[p].protocols[level][name], values)
 
 
-def test_the_trunk_runs_once_a_photo_and_scale(
+def test_the_backbone_runs_once_per_photo_and_scale(
     truth: Path, tiny: RetrievalNet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = []

@@ -1,15 +1,18 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from solar.errors import SolarError
 from solar.evaluation import tables
+from solar.evaluation.collection import ModelDescriber
+from solar.evaluation.evaluation_settings import EvaluationSettings
 from solar.evaluation.layout import to_text
 from solar.evaluation.paper import TABLE_1, TABLE_2
 from solar.evaluation.result import Evaluation
-from solar.models import zoo
+from solar.models import RetrievalNet, zoo
 
 
 def result(mean: float) -> dict:
@@ -89,16 +92,22 @@ def test_files_that_are_no_results_are_told(tmp_path: Path) -> None:
 
 
 def test_each_set_is_measured_with_and_without_distractors(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tiny: RetrievalNet
 ) -> None:
     asked = []
 
-    def evaluate(name: str, cache: Path, distractors: object = None, **how: object) -> Evaluation:
-        asked.append((name, distractors, cache))
-        return Evaluation(("q",), {"medium": {"AP": np.array([len(asked) / 10])}})
+    def described(
+        name: str, describe: ModelDescriber, settings: EvaluationSettings
+    ) -> SimpleNamespace:
+        assert (describe.model, settings.size) == (tiny, 32)
+        asked.append((name, settings.distractors, settings.cache))
+        found = Evaluation(("q",), {"medium": {"AP": np.array([len(asked) / 10])}})
+        return SimpleNamespace(measure=lambda how: found)
 
-    monkeypatch.setattr(tables, "evaluate", evaluate)
-    found = tables.measure_sets(("roxford5k", "rparis6k"), distractors="million", model="m")
+    monkeypatch.setattr(tables, "open_collection", described)
+    found = tables.measure_sets(
+        ("roxford5k", "rparis6k"), distractors="million", model=tiny, size=32
+    )
     assert [(name, more) for name, more, _ in asked] == [
         ("roxford5k", None),
         ("roxford5k", "million"),

@@ -61,7 +61,12 @@ def test_the_box_of_the_query_is_drawn_where_it_is(photo: Path) -> None:
 
 
 def test_a_box_across_the_border_is_drawn_inside(photo: Path) -> None:
-    draw_rankings([ranking(photo, True, box=(-5, -5, 500, 500))])
+    plain, across, whole = (
+        np.asarray(draw_rankings([ranking(photo, True, box=box)]))
+        for box in (None, (-5, -5, 500, 500), (0, 0, 80, 60))
+    )
+    assert (plain != whole).any()
+    np.testing.assert_array_equal(across, whole)
 
 
 def test_photos_come_from_bytes_or_not_at_all() -> None:

@@ -1,20 +1,90 @@
-"""The tables, figures and comparisons of `solar evaluate`."""
+"""The jobs of `solar evaluate` on photos: measures, comparisons, the paper's tables and figures."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from solar.cli.pictures import check_suffix, save_image
-from solar.cli.printing import describing_and_ranking, print_report
+from solar.cli.printing import describing_and_ranking, errors, print_report
 from solar.errors import SolarError
+from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from solar.evaluation import Evaluation
+    from solar.evaluation.evaluation_settings import EvaluationSettings
 
 _BOTH = ("roxford5k", "rparis6k")
 _FIGURES = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What every job is told.
+
+    Attributes:
+        what: The set; None for both revisited ones, where a job can measure several.
+        given: Models to measure, as on the command line.
+        against: A model to compare with, or the file of an earlier run.
+        settings: How to measure.
+        picture: Where to save the figure.
+        style: How to print.
+    """
+
+    what: str | None
+    given: Sequence[str]
+    against: str | None
+    settings: "EvaluationSettings"
+    picture: Path | None
+    style: str
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """What to measure on."""
+        return _BOTH if self.what is None else (self.what,)
+
+    def named(self, default: str | None = None) -> dict[str, str]:
+        """Name to model, the one to compare with first; the default where none is given.
+
+        Raises:
+            SolarError: Two have the same name.
+        """
+        mine = self.given or ([default] if default else [])
+        return name_models([*([self.against] if self.against else []), *mine])
+
+    def models(self) -> dict[str, str]:
+        """The same for a job that measures one model, and perhaps another beside it.
+
+        Raises:
+            SolarError: There are more.
+        """
+        from solar.evaluation.collection import needs_model
+
+        if len(self.given) > 1:
+            raise SolarError("Give one --model, and another one to compare it with as --against.")
+        return self.named(DEFAULT if needs_model(self.what, self.settings.features) else None)
+
+    def no_picture(self) -> None:
+        """Raise a SolarError if a job that draws nothing is told where to save."""
+        if self.picture is not None:
+            raise SolarError("--output saves a picture: it goes with --rankings or --sweep-p.")
+
+
+def check_style(style: str, per_query: str | None) -> str:
+    """A way to print, if there is one of that name and every query has a place in it.
+
+    Raises:
+        SolarError: Otherwise.
+    """
+    from solar.evaluation.layout import FORMATS
+
+    if style not in FORMATS:
+        raise SolarError(f"There is no format {style!r}: choose {', '.join(FORMATS)}.")
+    if per_query == "-" and style != "json":
+        raise SolarError("--per-query - goes with --json: name a .csv file otherwise.")
+    return style
 
 
 def name_models(models: Sequence[str]) -> dict[str, str]:
@@ -43,35 +113,70 @@ def _named(model: str) -> tuple[str, str]:
     return (path.stem if path.suffix in (".pth", ".safetensors", ".csv") else model), model
 
 
-def print_result(found: "Evaluation", *, style: str, interval: bool, per_query: bool) -> None:
+def measures(request: Request, per_query: str | None, *, interval: bool) -> None:
+    """Evaluate one model, and perhaps compare it with another or with an earlier run."""
+    from solar.evaluation import Evaluation
+
+    request.no_picture()
+    what = _one_set(request)
+    models = [*request.models().items()]
+    measured_here = models[1:] if request.against else models
+    name, mine = measured_here[0] if measured_here else ("features", None)
+    found = _measured(what, mine, request.settings)
+    if per_query not in (None, "-"):
+        found.write_csv(per_query)
+    if request.against is None:
+        _print_result(found, request.style, interval=interval, per_query=per_query == "-")
+        return
+    other, of = models[0]
+    if of.endswith(".csv"):
+        before = Evaluation.read_csv(of)
+    else:
+        before = _measured(what, of, replace(request.settings, features=None))
+    _print_comparison((name, other), found, before, request.style)
+
+
+def _one_set(request: Request) -> str:
+    if request.what is None:
+        raise SolarError("Say what to evaluate: roxford5k, a folder of photos, a ground truth.")
+    return request.what
+
+
+def _measured(what: str, model: str | None, settings: "EvaluationSettings") -> "Evaluation":
+    from solar.evaluation import evaluate
+
+    with describing_and_ranking() as told:
+        found = evaluate(what, model=model, settings=settings, **told)
+    for name, why in found.failures.items():
+        errors().print(f"Left out {name}: {why}", style="yellow", markup=False, soft_wrap=True)
+    return found
+
+
+def _print_result(found: "Evaluation", style: str, *, interval: bool, per_query: bool) -> None:
     """One evaluation, perhaps with intervals of mAP."""
     from solar.evaluation.layout import Table, number
     from solar.evaluation.significance import interval as bounds
 
     data = found.to_dict(per_query=per_query)
-    flat = "all" in found.protocols
     means = found.to_dict()
-    rows = {"": means} if flat else means
-    cells = {
-        level: {name: number(value, 2) or "–" for name, value in values.items()}
-        for level, values in rows.items()
-    }
-    if interval:
-        for level, values in cells.items():
-            if rows[level]["mAP"] is None:
-                values["mAP, 95 %"] = "–"
-                continue
-            low, high = (100 * end for end in bounds(found.protocols[level or "all"]["AP"]))
+    flat = "all" in found.protocols
+    rows = []
+    for level, measured in found.protocols.items():
+        own = means if flat else means[level]
+        shown = {name: number(value, 2) or "–" for name, value in own.items()}
+        if interval and own["mAP"] is None:
+            shown["mAP, 95 %"] = "–"
+        elif interval:
+            low, high = (100 * end for end in bounds(measured["AP"]))
             (data if flat else data[level])["mAP interval"] = [low, high]
-            values["mAP, 95 %"] = f"{low:.2f} to {high:.2f}"
-    head = [[""], *([name] for name in next(iter(cells.values())))]
-    shown = [[level, *values.values()] for level, values in cells.items()]
-    note = f"{len(found.queries)} queries, in percent."
-    print_report(style, data, Table(head, [shown], note))
+            shown["mAP, 95 %"] = f"{low:.2f} to {high:.2f}"
+        rows.append(["" if flat else level, *shown.values()])
+    head = [[""], *([name] for name in shown)]
+    print_report(style, data, Table(head, [rows], f"{len(found.queries)} queries, in percent."))
 
 
-def print_comparison(
-    names: tuple[str, str], found: "Evaluation", other: "Evaluation", *, style: str
+def _print_comparison(
+    names: tuple[str, str], found: "Evaluation", other: "Evaluation", style: str
 ) -> None:
     """One evaluation against another: the difference of mAP, its interval, and the paired test."""
     from dataclasses import asdict
@@ -111,96 +216,82 @@ def print_comparison(
     print_report(style, data, Table(head, [rows], note))
 
 
-def paper_table(
-    which: str,
-    what: str | None,
-    models: Mapping[str, str],
-    results: Path | None,
-    measuring: Mapping[str, Any],
-    *,
-    style: str,
-) -> None:
+def paper_table(request: Request, which: str, results: Path | None) -> None:
     """Table 1 or 2 of the paper, or its speed and memory, with what is measured here."""
     from solar.evaluation import speed, tables
     from solar.evaluation.paper import TABLES
 
+    request.no_picture()
+    settings, models = request.settings, request.named()
     if which == "speed":
-        how = {name: measuring[name] for name in ("size", "scales", "device")}
-        costs = [speed.measure_speed(of, name=name, **how) for name, of in models.items()]
-        print_report(style, speed.to_json(costs), speed.to_table(costs))
+        how: dict[str, Any] = {"size": settings.size, "scales": settings.scales}
+        costs = [
+            speed.measure_speed(of, name=name, device=settings.device, **how)
+            for name, of in models.items()
+        ]
+        print_report(request.style, speed.to_json(costs), speed.to_table(costs))
         return
     if not which.isdigit() or int(which) not in TABLES:
         raise SolarError(f"There is no table {which!r}: choose 1, 2 or speed.")
     table = TABLES[int(which)]
     found = {} if results is None else tables.read_results(results)
-    given: dict[str, str | None] = dict(models)
-    if measuring["features"] is not None:
-        if what is None or models:
+    measured: dict[str, str | None] = dict(models)
+    if settings.features is not None:
+        if request.what is None or models:
             raise SolarError("--table with --features takes the set they are of, and no --model.")
-        given = {Path(measuring["features"][0]).stem: None}
-    for name, of in given.items():
-        with describing_and_ranking() as watching:
-            sets = _BOTH if what is None else (what,)
-            found[name] = tables.measure_sets(sets, model=of, **measuring, **watching)
+        measured = {Path(str(settings.features[0])).stem: None}
+    for name, of in measured.items():
+        with describing_and_ranking() as told:
+            found[name] = tables.measure_sets(request.sets, model=of, settings=settings, **told)
     lines = tables.fill(table, found)
-    print_report(style, tables.to_json(table, lines), tables.to_table(table, lines))
+    print_report(request.style, tables.to_json(table, lines), tables.to_table(table, lines))
 
 
-def sweep(
-    what: str | None,
-    models: Mapping[str, str],
-    exponents: Sequence[float] | None,
-    picture: Path | None,
-    measuring: Mapping[str, Any],
-    *,
-    style: str,
-) -> None:
+def sweep(request: Request, exponents: str | None) -> None:
     """MAP against the exponent of the pooling, for one model or two."""
+    from solar.cli.describe import parse_scales
     from solar.evaluation.sweep import EXPONENTS, sweep_p, to_json, to_table
+    from solar.models import retrieval_model
 
+    powers = EXPONENTS if exponents is None else parse_scales(exponents, "--p")
+    models, settings = request.models(), request.settings
     if not models:
         raise SolarError("--sweep-p takes a --model.")
-    check_suffix(picture, _FIGURES)
+    check_suffix(request.picture, _FIGURES)
+    networks = {name: retrieval_model(of, device=settings.device) for name, of in models.items()}
     found = {}
-    for name in _BOTH if what is None else (what,):
-        with describing_and_ranking() as watching:
-            found[Path(name).name] = [
-                sweep_p(name, of, exponents or EXPONENTS, name=called, **measuring, **watching)
-                for called, of in models.items()
+    for what in request.sets:
+        with describing_and_ranking() as told:
+            found[Path(what).name] = [
+                sweep_p(what, network, powers, name=name, settings=settings, **told)
+                for name, network in networks.items()
             ]
-    if picture is not None:
+    if request.picture is not None:
         from solar.show.curves import plot_sweep
 
-        _save_figure(plot_sweep(found), picture)
-    print_report(style, to_json(found), to_table(found))
+        _save_figure(plot_sweep(found), request.picture)
+    print_report(request.style, to_json(found), to_table(found))
 
 
-def rankings(
-    what: str,
-    models: Mapping[str, str],
-    picture: Path | None,
-    measuring: Mapping[str, Any],
-    *,
-    style: str,
-) -> None:
-    """What one model or two list for some queries."""
+def rankings(request: Request, listing: Mapping[str, Any]) -> None:
+    """What one model or two list for some queries, chosen as `solar.evaluation.rankings` says."""
     from solar.evaluation.rankings import rankings as listed
     from solar.evaluation.rankings import to_json, to_table
 
+    what, models = _one_set(request), request.models()
     if not models:
         raise SolarError("--rankings takes a --model, and another one as --against to compare.")
-    check_suffix(picture)
-    with describing_and_ranking() as watching:
-        found = listed(what, models, **measuring, **watching)
-    if picture is not None:
+    check_suffix(request.picture)
+    with describing_and_ranking() as told:
+        found = listed(what, models, settings=request.settings, **listing, **told)
+    if request.picture is not None:
         from solar.show.ranking_strips import draw_rankings
 
-        save_image(draw_rankings(found), picture)
-    print_report(style, to_json(found), to_table(found))
+        save_image(draw_rankings(found), request.picture)
+    print_report(request.style, to_json(found), to_table(found))
 
 
 def _save_figure(figure: "Figure", path: Path) -> None:
-    from solar.cli.printing import errors
     from solar.files import replacing
 
     with replacing(path) as part:

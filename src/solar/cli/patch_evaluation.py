@@ -1,20 +1,18 @@
 """`solar evaluate hpatches` and `solar evaluate phototour`: how good descriptors of patches are."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from solar.cli.printing import errors, print_report
+from solar.cli.printing import print_report, steps
 from solar.errors import SolarError
 
 if TYPE_CHECKING:
     from solar.datasets.hpatches import HPatches
     from solar.evaluation.hpatches_protocol import HPatchesResult
     from solar.evaluation.patch_describers import Describe
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,6 @@ class Source:
         """Read them, or cut them from sequences of photos."""
         from solar.datasets.hpatches import read_hpatches
         from solar.datasets.hpatches_cut import make_hpatches
-        from solar.evaluation.hpatches_protocol import find_split
 
         if self.make is not None:
             if self.root is not None:
@@ -74,67 +71,79 @@ class Source:
             raise SolarError("-o keeps the patches of --make: it goes with --make alone.")
         if self.root is None:
             raise SolarError("Say where the patches are with --root, or cut them with --make.")
-        names = None if self.split == "all" else find_split(self.split, self.lists).test
-        return read_hpatches(self.root, names)
+        return read_hpatches(self.root, self.test_sequences())
+
+    def test_sequences(self) -> tuple[str, ...] | None:
+        """The sequences of the split; None for all."""
+        from solar.evaluation.hpatches_protocol import find_split
+
+        return None if self.split == "all" else find_split(self.split, self.lists).test
+
+
+@dataclass(frozen=True)
+class Protocols:
+    """What to measure: tasks and average of HPatches, subsets and convention of PhotoTour."""
+
+    tasks: str
+    average: str
+    subsets: str
+    convention: str
 
 
 def hpatches(
-    choice: Choice, source: Source, tasks: str, average: str, *, style: str, verbose: bool
+    choice: Choice, source: Source, protocols: Protocols, *, style: str, verbose: bool
 ) -> None:
     """Print one table of everything that is compared."""
     from solar.datasets.hpatches import read_descriptors
-    from solar.evaluation.hpatches_protocol import evaluate_hpatches, find_split
+    from solar.evaluation.hpatches_protocol import evaluate_hpatches
 
     describers, folders = choice.describers(), choice.folders()
     if not describers and not folders:
         raise SolarError("Say what to evaluate: --model, --methods sift,rootsift or --descriptors.")
     if set(describers) & set(folders):
         raise SolarError("Two descriptors have the same name: tell them apart with NAME=….")
-    settings: dict[str, Any] = {
-        "tasks": _words(tasks),
-        "split": source.split,
-        "lists": source.lists,
-        "average": average,
-        "seed": source.seed,
-    }
+    measure = partial(
+        evaluate_hpatches,
+        tasks=_words(protocols.tasks),
+        split=source.split,
+        lists=source.lists,
+        average=protocols.average,
+        seed=source.seed,
+    )
     results = {}
     if describers or source.make is not None:
         data = source.patches()
-        for name, describe in describers.items():
-            with _watching(f"Describing with {name}") as watch:
-                results[name] = evaluate_hpatches(data, describe, **settings, progress=watch)
-    names = None if source.split == "all" else find_split(source.split, source.lists).test
+        with steps() as watch:
+            for name, describe in describers.items():
+                told = partial(watch, f"Describing with {name}")
+                results[name] = measure(data, describe, progress=told)
     for name, folder in folders.items():
-        results[name] = evaluate_hpatches(read_descriptors(folder, names), **settings)
+        results[name] = measure(read_descriptors(folder, source.test_sequences()))
     print_hpatches(results, style=style, verbose=verbose)
 
 
 def print_hpatches(results: Mapping[str, "HPatchesResult"], *, style: str, verbose: bool) -> None:
-    """A row a descriptor, or for each sequence a row a descriptor; in percent."""
+    """A row per descriptor, with `verbose` also per sequence; in percent."""
     from solar.evaluation.hpatches_protocol import LEVELS
     from solar.evaluation.layout import Table, number
 
+    def cells(values: Sequence[float]) -> list[str]:
+        return [number(100 * value, 2) for value in (sum(values) / len(values), *values)]
+
     first = next(iter(results.values()))
-    head = [[""]]
-    for task in first.tasks:
-        head += [[task, heading] for heading in ("mAP", *LEVELS.values())]
-    rows = []
-    for name, found in results.items():
-        cells = [name]
-        for task in found.tasks:
-            levels = found.levels(task)
-            cells += [number(100 * v, 2) for v in (found.mean(task), *levels.values())]
-        rows.append(cells)
+    head = [[""], *([task, name] for task in first.tasks for name in ("mAP", *LEVELS.values()))]
+    rows = [
+        [name, *(c for task in found.tasks for c in cells([*found.levels(task).values()]))]
+        for name, found in results.items()
+    ]
     groups = [rows]
-    if verbose and first.matching:
-        for sequence in first.matching:
-            groups.append(
-                [
-                    _sequence_row(f"{sequence}: {name}", found.matching[sequence], len(head))
-                    for name, found in results.items()
-                    if sequence in found.matching
-                ]
-            )
+    for sequence in first.matching if verbose else ():
+        lines = [
+            [f"{sequence}: {name}", *cells([ap for ap, _ in found.matching[sequence].values()])]
+            for name, found in results.items()
+            if sequence in found.matching
+        ]
+        groups.append([line + [""] * (len(head) - len(line)) for line in lines])
     points = f"{len(first.matching)} sequences, " if first.matching else ""
     lists = "; ".join(f"{task} lists {what}" for task, what in first.lists.items())
     note = f"{points}split {first.split}, {first.average} AP, in percent. {lists}".strip()
@@ -143,26 +152,27 @@ def print_hpatches(results: Mapping[str, "HPatchesResult"], *, style: str, verbo
 
 
 def phototour(
-    choice: Choice, root: Path | None, subsets: str, convention: str, *, style: str
+    choice: Choice, source: Source, protocols: Protocols, *, style: str, verbose: bool
 ) -> None:
     """Print FPR95 of every descriptor on every subset, in percent."""
     from solar.datasets.phototour import read_phototour
     from solar.evaluation.layout import Table, number
     from solar.evaluation.phototour_protocol import evaluate_phototour
 
-    if root is None:
+    if source.root is None:
         raise SolarError("Say where the PhotoTour subsets are with --root.")
     describers = choice.describers()
     if not describers or choice.descriptors:
         raise SolarError("Say what to evaluate: --model or --methods sift,rootsift.")
-    wanted = _words(subsets)
+    wanted, convention = _words(protocols.subsets), protocols.convention
     found: dict[str, dict[str, Any]] = {name: {} for name in describers}
-    for subset in wanted:
-        data = read_phototour(root, subset)
-        for name, describe in describers.items():
-            with _watching(f"{name} on {subset}") as watch:
-                result = evaluate_phototour(data, describe, convention=convention, progress=watch)
-            found[name][subset] = result.to_dict()
+    with steps() as watch:
+        for subset in wanted:
+            data = read_phototour(source.root, subset)
+            for name, describe in describers.items():
+                told = partial(watch, f"{name} on {subset}")
+                result = evaluate_phototour(data, describe, convention=convention, progress=told)
+                found[name][subset] = result.to_dict()
     rows = []
     for name, results in found.items():
         rates = [results[subset]["FPR95"] for subset in wanted]
@@ -171,24 +181,9 @@ def phototour(
     print_report(style, found, Table([[""], *([s] for s in (*wanted, "mean"))], [rows], note))
 
 
-def _sequence_row(title: str, noises: Mapping[str, tuple[float, float]], columns: int) -> list[str]:
-    from solar.evaluation.layout import number
-
-    values = [100 * ap for ap, _ in noises.values()]
-    cells = [title, *(number(v, 2) for v in (sum(values) / len(values), *values))]
-    return cells + [""] * (columns - len(cells))
+SETS: dict[str, Callable[..., None]] = {"hpatches": hpatches, "phototour": phototour}
+"""The sets of patches by name."""
 
 
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
-
-
-@contextmanager
-def _watching(what: str) -> Iterator[Progress]:
-    """A bar on a terminal, gone when done."""
-    from rich.progress import Progress as Bars
-
-    console = errors()
-    with Bars(console=console, transient=True, disable=not console.is_terminal) as bars:
-        bar = bars.add_task(what, total=None)
-        yield lambda done, total: bars.update(bar, completed=done, total=total)

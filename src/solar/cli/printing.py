@@ -16,7 +16,6 @@ from rich.progress import (
     Task,
     TaskID,
     TimeRemainingColumn,
-    track,
 )
 from rich.text import Text
 
@@ -66,31 +65,34 @@ def print_report(style: str, data: Any, table: "Table") -> None:
         sys.stdout.write(RENDERERS[style](table) + "\n")
 
 
-def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
-    """Show a bar with time left on a terminal, nothing elsewhere; it is gone when done."""
+def _bars(*more: ProgressColumn) -> Progress:
+    """Bars on a terminal, nothing elsewhere; they are gone when done."""
     console = errors()
-    yield from track(
-        items, what, total=total, console=console, transient=True, disable=not console.is_terminal
+    return Progress(
+        "[progress.description]{task.description}",
+        BarColumn(),
+        MofNCompleteColumn(),
+        *more,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
     )
+
+
+def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
+    """Show a bar with time left while items are taken."""
+    with _bars(TimeRemainingColumn()) as bars:
+        yield from bars.track(items, total, description=what)
 
 
 @contextmanager
 def steps() -> Iterator[Callable[[str, int, int], None]]:
-    """Bars with time left, one for each step of a work, on a terminal; gone when done.
+    """Bars with time left, one for each step of a work.
 
     Yields:
         A function to tell what is being done, how much of it is done, and of how much.
     """
-    console = errors()
-    columns = (
-        "[progress.description]{task.description}",
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bars:
+    with _bars(TimeRemainingColumn()) as bars:
         known: dict[str, TaskID] = {}
 
         def watch(what: str, done: int, total: int) -> None:
@@ -102,39 +104,29 @@ def steps() -> Iterator[Callable[[str, int, int], None]]:
 
 
 class PhotoProgress:
-    """Counts described photos and draws them, with photos a second and the time left."""
+    """Counts described photos and draws them, with photos per second and the time left."""
 
-    def __init__(self, bar: Progress, total: int | None) -> None:
+    def __init__(self, bars: Progress, total: int | None) -> None:
         self.described = self.failed = 0
-        self._bar = bar
-        self._task = bar.add_task("Describing", total=total)
+        self._bars = bars
+        self._task = bars.add_task("Describing", total=total)
 
     def advance(self, described: int, failed: int) -> None:
         """Some more were described, or could not be read."""
         self.described += described
         self.failed += failed
-        self._bar.advance(self._task, described + failed)
+        self._bars.advance(self._task, described + failed)
 
 
 @contextmanager
 def photo_progress(total: int | None = None) -> Iterator[PhotoProgress]:
-    """Show a bar on a terminal, nothing elsewhere; it is gone when done."""
-    console = errors()
-    columns = (
-        "[progress.description]{task.description}",
-        BarColumn(),
-        MofNCompleteColumn(),
-        _Rate(),
-        TimeRemainingColumn(),
-    )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        yield PhotoProgress(bar, total)
+    """Show a bar over photos that are described."""
+    with _bars(_Rate(), TimeRemainingColumn()) as bars:
+        yield PhotoProgress(bars, total)
 
 
 class _Rate(ProgressColumn):
-    """Photos a second."""
+    """Photos per second."""
 
     def render(self, task: Task) -> Text:
         """Draw it once it is known."""
@@ -144,21 +136,12 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def describing_and_ranking() -> Iterator[dict[str, Any]]:
-    """Bars over the photos described and the rows ranked, gone when done.
+    """Bars over the photos described and the rows ranked.
 
     Yields:
         `progress` and `watch`, as `solar.evaluate` takes them.
     """
-    console = errors()
-    columns = (
-        "[progress.description]{task.description}",
-        BarColumn(),
-        MofNCompleteColumn(),
-        _Rate(),
-    )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bars:
+    with _bars(_Rate()) as bars:
         photos = bars.add_task("Describing", total=None, visible=False)
         rows = bars.add_task("Ranking", total=None, visible=False)
         yield {

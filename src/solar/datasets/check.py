@@ -91,7 +91,7 @@ def check(
     folder = Path(root).expanduser() / dataset.name
     try:
         files = (Item(file.name, int(_is_there(folder / file.name)), 1) for file in dataset.files)
-        items = tuple(chain(files, _LOOKS[dataset.name](dataset, folder, watch)))
+        items = tuple(chain(files, LAYOUTS[dataset.layout](dataset, folder, watch)))
         release, known_from = release_of(dataset, folder)
     except OSError as error:
         raise SolarError(f"{folder} cannot be read: {error.strerror or error}.") from error
@@ -146,7 +146,7 @@ def _revisited(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
 
 
 def _distractors(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
-    listing = folder / "revisitop1m.txt"
+    listing = folder / dataset.files[0].name
     if not _is_there(listing):
         yield Item("photos", 0, dataset.photos, note=f"{listing.name} is needed to look for them.")
         return
@@ -202,15 +202,15 @@ def _phototour(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
         yield Item(f"{scene}: {pairs.name}", int(_is_there(pairs)), 1)
 
 
-_LOOKS: dict[str, Callable[[Dataset, Path, Watch], Iterator[Item]]] = {
-    "roxford5k": _revisited,
-    "rparis6k": _revisited,
-    "revisitop1m": _distractors,
-    "gl18": _landmarks,
+LAYOUTS: dict[str, Callable[[Dataset, Path, Watch], Iterator[Item]]] = {
+    "revisited": _revisited,
+    "listed": _distractors,
+    "landmarks": _landmarks,
     "sfm120k": _structure_from_motion,
     "hpatches": _hpatches,
     "phototour": _phototour,
 }
+"""How to look at a folder, by how it is laid out."""
 
 
 def _listed(what: str, folder: Path, names: list[str], watch: Watch) -> Item:

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.datasets.plain_pickle import read_plain_pickle
+from solar.datasets.registry import GROUND_TRUTHS
 from solar.errors import SolarError
 from solar.images import Box, Photos
 
@@ -34,9 +35,6 @@ PROTOCOLS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 OLD_PROTOCOL = {"all": (("ok",), ("junk",))}
 """The same for Oxford5k and Paris6k, which know no difficulty."""
-
-SIZES = {"roxford5k": 4993, "rparis6k": 6322, "oxford5k": 5063, "paris6k": 6392}
-"""Photos in the databases that have a name."""
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", "")
 
@@ -80,8 +78,8 @@ def read_ground_truth(path: str | Path, dataset: str | None = None) -> GroundTru
     """
     path = Path(path)
     truth = _from_json(path) if path.suffix.lower() == ".json" else _from_pickle(path)
-    others = [name for name, size in SIZES.items() if size == len(truth.database)]
-    if dataset in SIZES and others and dataset not in others:
+    others = [name for name, size in GROUND_TRUTHS.items() if size == len(truth.database)]
+    if dataset in GROUND_TRUTHS and others and dataset not in others:
         raise SolarError(f"{path} is the ground truth of {others[0]}, not of {dataset}.")
     return truth
 

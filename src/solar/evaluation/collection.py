@@ -5,40 +5,41 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 import numpy as np
 
 from solar.datasets.folders import folder_labels, labelled_photos
+from solar.datasets.registry import GROUND_TRUTHS
 from solar.datasets.revisited import (
-    SIZES,
     GroundTruth,
     find_ground_truth,
     locate_photos,
     photo_folders,
     read_ground_truth,
 )
-from solar.describe.store import Store, Vectors
+from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.describe.vector_files import read_vectors
 from solar.errors import SolarError
+from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings, Features
 from solar.evaluation.labelled import evaluate_labels
-from solar.evaluation.ranks import Database
+from solar.evaluation.ranks import RankOptions
 from solar.evaluation.result import Evaluation
 from solar.evaluation.revisited_protocol import evaluate_ground_truth
+from solar.evaluation.row_blocks import NAMES, Database, select_rows
 from solar.images import Box, Photos, find_photos
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from solar.models import RetrievalNet
 
-Features: TypeAlias = str | Path | Vectors | Store
+PhotoDescriber: TypeAlias = Callable[[Photos, Mapping[str, Box]], Store]
+"""Turns photos, some cut to a box, into a store, or finds the one that it has made before."""
 
 _VECTOR_FILES = {".npy", ".pt", ".mat"}
 _TRUTH_FILES = {".json", ".pkl"}
@@ -48,18 +49,8 @@ def evaluate(
     what: str | Path,
     *,
     model: RetrievalNet | str | Path | None = None,
-    root: str | Path | None = None,
-    ground_truth: str | Path | None = None,
-    features: tuple[Features, Features] | None = None,
-    distractors: Features | None = None,
-    size: int | None = None,
-    scales: Sequence[float] | None = None,
-    cache: str | Path | None = None,
-    average: str = "trapezoid",
-    precision: str | None = None,
-    device: str | None = None,
-    watch: Callable[[int, int], None] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    settings: EvaluationSettings | None = None,
+    **options: Unpack[EvaluationOptions],
 ) -> Evaluation:
     """Measure how well photos are found again.
 
@@ -74,38 +65,35 @@ def evaluate(
             others like it: a folder or tar of `landmark/photo.jpg`, a store made of one, or a CSV
             of `name,label`.
         model: Describes the photos: a network, or what `solar.load` takes; solar-r18 if not given.
-        root: The folder of the photos. For a named set, one that holds `jpg/` and the ground truth,
-            or a folder of its name that does.
-        ground_truth: The file, if it is not found in `root`.
-        features: Descriptors of the database and of the queries, in the order of the ground truth,
-            in place of a model: arrays, stores or files that `read_vectors` takes.
-        distractors: Photos or descriptors that are never right.
-        size: Longest side of a photo; the model's own if not given.
-        scales: Scales to average; the model's own if not given.
-        cache: A folder in which descriptors are kept for the next time.
-        average: `trapezoid`, the published average precision, or `finite`.
-        precision: See `solar.evaluation.ranks.ranks`.
-        device: Where to compute scores (and, for a model that is not loaded yet, descriptors).
-        watch: Told how many rows are ranked, and of how many.
-        progress: Told how many photos were just described, and how many could not be read.
+        settings: How to do it.
+        options: Fields of `EvaluationSettings`, such as `root` or `size`, in place of those of
+            `settings`.
 
     Raises:
         SolarError: Something is missing, unreadable, or does not belong together.
     """
-    if model is None and needs_model(what, features):
-        model = DEFAULT
-    describe = store_maker(model, size, scales, device=device, progress=progress)
-    with stores_folder(cache) as folder:
-        opened = open_collection(
-            what,
-            describe,
-            folder,
-            root=root,
-            ground_truth=ground_truth,
-            features=features,
-            distractors=distractors,
-        )
-        return opened.measure(average=average, precision=precision, device=device, watch=watch)
+    with EvaluationSettings.choose(settings, options).caching() as how:
+        describe = model_describer(what, model, how)
+        return open_collection(what, describe, how).measure(how)
+
+
+@dataclass(frozen=True)
+class DescribedPhotos:
+    """One part of a set.
+
+    Attributes:
+        rows: (n, dim) unit rows.
+        name: What to call them in a complaint.
+        photos: Where the photos are, as far as that is known; some may have no row.
+    """
+
+    rows: Database
+    name: str
+    photos: Photos | None = None
+
+    def picture(self, name: str) -> Path | bytes | None:
+        """A photo's file or its bytes; None where only its descriptor is known."""
+        return None if self.photos is None else self.photos.read(self.photos.names.index(name))
 
 
 @dataclass(frozen=True)
@@ -113,188 +101,165 @@ class DescribedSet:
     """A set and its descriptors by one model, ready to be ranked.
 
     Attributes:
-        database: (n, dim) unit rows.
-        names: What to call queries, database and distractors in a complaint.
-        distractors: Rows that are never right.
-        truth: What is right; None for labelled photos, which ask for each other.
-        queries: (nq, dim) unit rows of the truth's queries.
-        photos: The names of labelled photos, a row each.
-        labels: What they show.
-        failures: Photos that could not be read, and why.
+        database: What is searched.
+        queries: What asks; None for labelled photos, which ask for each other.
+        distractors: What is never right.
+        truth: What is right; None for labelled photos.
+        labels: What these show, one per row.
     """
 
-    database: Database
-    names: tuple[str, str, str]
-    distractors: Database | None = None
+    database: DescribedPhotos
+    queries: DescribedPhotos | None = None
+    distractors: DescribedPhotos | None = None
     truth: GroundTruth | None = None
-    queries: Vectors | None = None
-    photos: Sequence[str] = ()
     labels: Sequence[str] = ()
-    failures: Mapping[str, str] = field(default_factory=dict)
 
-    def measure(
-        self,
-        *,
-        average: str = "trapezoid",
-        precision: str | None = None,
-        device: str | None = None,
-        watch: Callable[[int, int], None] | None = None,
-    ) -> Evaluation:
-        """Rank and measure; see `evaluate`."""
-        how: dict[str, Any] = {
-            "distractors": self.distractors,
-            "average": average,
-            "precision": precision,
-            "device": device,
-            "watch": watch,
+    @property
+    def photos(self) -> Sequence[str]:
+        """The names of the database's photos, one per row."""
+        if self.truth is not None:
+            return self.truth.database
+        assert isinstance(self.database.rows, Store)
+        return self.database.rows.names
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """What to call queries, database and distractors in a complaint."""
+        others = NAMES[2] if self.distractors is None else self.distractors.name
+        return (self.queries or self.database).name, self.database.name, others
+
+    def measure(self, settings: EvaluationSettings) -> Evaluation:
+        """Rank and measure."""
+        average = settings.average
+        ranking: RankOptions = {
+            "distractors": None if self.distractors is None else self.distractors.rows,
+            "precision": settings.precision,
+            "device": settings.device,
+            "watch": settings.watch,
             "names": self.names,
         }
-        if self.truth is not None:
-            assert self.queries is not None
-            return evaluate_ground_truth(self.truth, self.database, self.queries, **how)
-        found = evaluate_labels(self.database, self.labels, photos=self.photos, **how)
-        return replace(found, failures=self.failures)
+        rows = self.database.rows
+        if self.truth is not None and self.queries is not None:
+            queries = select_rows(self.queries.rows, slice(None))
+            return evaluate_ground_truth(self.truth, rows, queries, average=average, **ranking)
+        found = evaluate_labels(rows, self.labels, photos=self.photos, average=average, **ranking)
+        return replace(found, failures=rows.failures if isinstance(rows, Store) else {})
 
 
 def open_collection(
-    what: str | Path,
-    describe: PhotoDescriber | None,
-    folder: Path,
-    *,
-    root: str | Path | None = None,
-    ground_truth: str | Path | None = None,
-    features: tuple[Features, Features] | None = None,
-    distractors: Features | None = None,
+    what: str | Path, describe: PhotoDescriber | None, settings: EvaluationSettings
 ) -> DescribedSet:
     """Find a set's photos or descriptors, and describe what is not described yet.
 
     Args:
-        what: See `evaluate`.
-        describe: Makes descriptors; None where there are `features`.
-        folder: Where it keeps them.
-        root: See `evaluate`.
-        ground_truth: See `evaluate`.
-        features: See `evaluate`.
-        distractors: See `evaluate`.
+        what: As `evaluate` takes it.
+        describe: Makes descriptors; None where there are features.
+        settings: Which photos or descriptors.
 
     Raises:
         SolarError: Something is missing, unreadable, or does not belong together.
     """
-    more = None
-    if distractors is not None:
-        more = _open(distractors, describe, folder, "--distractors")
-        if isinstance(more, Store) and isinstance(describe, ModelDescriber):
-            describe.check(more)
-    extra = _called(distractors, "the distractors")
-    truth = find_truth(what, root, ground_truth)
-    if truth is not None:
-        names = ("the queries", "the database", extra)
-        if features is not None:
-            database, queries = (_open(part, None, folder, "--features") for part in features)
-            names = (_called(features[1], names[0]), _called(features[0], names[1]), extra)
-        else:
-            database, queries = _describe_truth(str(what), truth, root, describe, folder)
-        queries = queries.vectors() if isinstance(queries, Store) else queries
-        return DescribedSet(database, names, more, truth, queries)
-    if features is not None:
-        raise SolarError(f"--features needs the ground truth that goes with them, not {what}.")
-    return replace(_labelled(what, root, describe, folder, extra), distractors=more)
+    distractors = None
+    if settings.distractors is not None:
+        distractors = _open(settings.distractors, NAMES[2], "--distractors", describe)
+        if isinstance(distractors.rows, Store) and isinstance(describe, ModelDescriber):
+            describe.check(distractors.rows)
+    truth = find_truth(what, settings)
+    if truth is None:
+        return replace(_labelled(Path(what), describe, settings), distractors=distractors)
+    if settings.features is not None:
+        first, second = settings.features
+        database = _open(first, NAMES[1], "--features")
+        queries = _open(second, NAMES[0], "--features")
+    else:
+        database, queries = _describe_truth(str(what), truth, describe, settings.root)
+    return DescribedSet(database, queries, distractors, truth)
 
 
-def find_truth(
-    what: str | Path, root: str | Path | None, ground_truth: str | Path | None
-) -> GroundTruth | None:
+def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | None:
     """The ground truth of a set; None for labelled photos, which need none.
 
     Raises:
         SolarError: Nobody says where a named set is, or its file cannot be read.
     """
-    name = os.fspath(what)
-    if name in SIZES:
-        if ground_truth is None and root is None:
+    name, given = os.fspath(what), settings.ground_truth
+    if name in GROUND_TRUTHS:
+        if given is None and settings.root is None:
             raise SolarError(
                 f"Say where {name} is: --root FOLDER, or --ground-truth and --features."
             )
-        return read_ground_truth(ground_truth or find_ground_truth(name, root or ""), name)
-    if ground_truth is not None:
-        return read_ground_truth(ground_truth)
-    return read_ground_truth(name) if Path(name).suffix.lower() in _TRUTH_FILES else None
+        return read_ground_truth(given or find_ground_truth(name, settings.root or ""), name)
+    if given is None and Path(name).suffix.lower() in _TRUTH_FILES:
+        given = name
+    return None if given is None else read_ground_truth(given)
 
 
 def _describe_truth(
-    what: str,
-    truth: GroundTruth,
-    root: str | Path | None,
-    describe: PhotoDescriber | None,
-    folder: Path,
-) -> tuple[Database, Database]:
-    """Descriptors of the database and of the queries, these cut to their boxes."""
+    what: str, truth: GroundTruth, describe: PhotoDescriber | None, root: str | Path | None
+) -> tuple[DescribedPhotos, DescribedPhotos]:
+    """The database and the queries, these cut to their boxes."""
     if describe is None:
         raise SolarError(f"Evaluating {what} takes a --model, or --features that one has made.")
-    database, asked = truth_photos(what, truth, root)
-    # Two queries may be parts of one photo, so a query's name needs its number.
-    names = [f"{number}/{query.photo}" for number, query in enumerate(truth.queries)]
-    queries = Photos(tuple(names), asked.places)
-    boxes = {n: q.box for n, q in zip(names, truth.queries, strict=True) if q.box is not None}
-    stores = describe(database, folder), describe(queries, folder, boxes)
-    for store in stores:
-        for name, why in store.failures.items():
-            raise SolarError(f"{what} cannot be evaluated without its photo {name}: {why}")
-    return stores
-
-
-def truth_photos(what: str, truth: GroundTruth, root: str | Path | None) -> tuple[Photos, Photos]:
-    """Where the photos of the database and of the queries are (a photo may be asked for twice).
-
-    Raises:
-        SolarError: One is missing.
-    """
-    home = truth.path.parent if root is None else root
-    folders = photo_folders(what if what in SIZES else "", home)
+    folders = photo_folders(
+        what if what in GROUND_TRUTHS else "", truth.path.parent if root is None else root
+    )
     database = locate_photos(truth.database, folders)
     asked = locate_photos(list(dict.fromkeys(query.photo for query in truth.queries)), folders)
     places = dict(zip(asked.names, asked.places, strict=True))
-    photos = tuple(query.photo for query in truth.queries)
-    return database, Photos(photos, tuple(places[photo] for photo in photos))
+    # Two queries may be parts of one photo, so a query's name needs its number.
+    names = tuple(f"{number}/{query.photo}" for number, query in enumerate(truth.queries))
+    queries = Photos(names, tuple(places[query.photo] for query in truth.queries))
+    boxes = {n: q.box for n, q in zip(names, truth.queries, strict=True) if q.box is not None}
+    stores = describe(database, {}), describe(queries, boxes)
+    for store in stores:
+        for name, why in store.failures.items():
+            raise SolarError(f"{what} cannot be evaluated without its photo {name}: {why}")
+    return (
+        DescribedPhotos(stores[0], NAMES[1], database),
+        DescribedPhotos(stores[1], NAMES[0], queries),
+    )
 
 
 def _labelled(
-    what: str | Path,
-    root: str | Path | None,
-    describe: PhotoDescriber | None,
-    folder: Path,
-    extra: str,
+    path: Path, describe: PhotoDescriber | None, settings: EvaluationSettings
 ) -> DescribedSet:
-    path = Path(what)
+    photos: Photos | None = None
+    if settings.features is not None:
+        raise SolarError(f"--features needs the ground truth that goes with them, not {path}.")
     if is_store(path):
-        store, labels = Store.open(path), None
+        store = Store.open(path)
+        labels = folder_labels(store.names, path)
+        if settings.root is not None:
+            photos = Photos.in_folder(Path(settings.root), store.names)
     elif path.suffix.lower() in _VECTOR_FILES:
         raise SolarError(f"{path} has no labels: give a store, or a ground truth and --features.")
     else:
-        photos, given = labelled_photos(path, root)
-        labels = dict(zip(photos.names, given, strict=True))
+        photos, given = labelled_photos(path, settings.root)
         if describe is None:
             raise SolarError(f"Evaluating {path} takes a --model.")
-        store = describe(photos, folder)
+        store = describe(photos, {})
+        known = dict(zip(photos.names, given, strict=True))
+        labels = [known[name] for name in store.names]
     if not len(store):
         raise SolarError(f"No photo of {path} could be read.")
-    mine = folder_labels(store.names, path) if labels is None else [labels[n] for n in store.names]
-    names = (str(path), str(path), extra)
-    return DescribedSet(store, names, photos=store.names, labels=mine, failures=store.failures)
+    return DescribedSet(DescribedPhotos(store, str(path), photos), labels=labels)
 
 
-def _open(what: Features, describe: PhotoDescriber | None, folder: Path, option: str) -> Database:
+def _open(
+    what: Features, name: str, option: str, describe: PhotoDescriber | None = None
+) -> DescribedPhotos:
     """Descriptors from an array, a store or a file, or of photos; files are mapped, not read."""
     if isinstance(what, np.ndarray | Store):
-        return what
-    path = Path(what)
+        return DescribedPhotos(what, name)
+    path, name = Path(what), os.fspath(what)
     if is_store(path):
-        return Store.open(path)
+        return DescribedPhotos(Store.open(path), name)
     if path.name.partition(":")[0].lower().endswith(tuple(_VECTOR_FILES)):
-        return read_vectors(what)
+        return DescribedPhotos(read_vectors(what), name)
     if describe is None:
         raise SolarError(f"{option} {path} is no store, .npy, .pt or .mat file of descriptors.")
-    return describe(find_photos(path), folder)
+    photos = find_photos(path)
+    return DescribedPhotos(describe(photos, {}), name, photos)
 
 
 def needs_model(what: str | Path | None, features: tuple[Features, Features] | None) -> bool:
@@ -302,94 +267,72 @@ def needs_model(what: str | Path | None, features: tuple[Features, Features] | N
     return features is None and (what is None or not is_store(what))
 
 
-def _called(what: Features | None, otherwise: str) -> str:
-    return os.fspath(what) if isinstance(what, str | Path) else otherwise
-
-
-class PhotoDescriber(Protocol):
-    """Turns photos into a store below a folder, or finds the one it has made there before."""
-
-    def __call__(
-        self, photos: Photos, folder: Path, boxes: Mapping[str, Box] | None = None
-    ) -> Store:
-        """Describe photos, some of them only inside a box."""
-
-
-def store_maker(
-    model: RetrievalNet | str | Path | None,
-    size: int | None = None,
-    scales: Sequence[float] | None = None,
-    *,
-    device: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+def model_describer(
+    what: str | Path, model: RetrievalNet | str | Path | None, settings: EvaluationSettings
 ) -> ModelDescriber | None:
-    """What describes the photos of a set by a model; None where there is no model.
+    """What describes a set by a model, the default one if not given; None if nothing has to.
 
     Raises:
         SolarError: The model cannot be loaded, or is not for photos.
     """
+    if model is None and needs_model(what, settings.features):
+        model = DEFAULT
     if model is None:
         return None
-    from solar.models import retrieval_model
+    from solar.models import retrieval_model  # descriptors alone are evaluated without torch
 
-    network = retrieval_model(model, device=device)
-    return ModelDescriber(network, size, None if scales is None else tuple(scales), progress)
-
-
-@contextmanager
-def stores_folder(cache: str | Path | None) -> Iterator[Path]:
-    """The folder for stores: the user's, or one that is gone afterwards."""
-    if cache is not None:
-        yield Path(cache)
-        return
-    with tempfile.TemporaryDirectory(prefix="solar-evaluate-") as folder:
-        yield Path(folder)
+    return ModelDescriber(retrieval_model(model, device=settings.device), settings)
 
 
 @dataclass(frozen=True)
 class ModelDescriber:
-    """Photos to a store, in a folder of its own for everything that shapes the descriptors."""
+    """Photos to a store in the cache, one for everything that shapes the descriptors.
+
+    Attributes:
+        model: The network; its weights must stay as they are while this is in use.
+        settings: Size, scales, cache and who is told.
+    """
 
     model: RetrievalNet
-    size: int | None = None
-    scales: tuple[float, ...] | None = None
-    progress: Callable[[int, int], None] | None = None
+    settings: EvaluationSettings
 
-    def __call__(
-        self, photos: Photos, folder: Path, boxes: Mapping[str, Box] | None = None
-    ) -> Store:
+    @cached_property
+    def fingerprint(self) -> str:
+        """The hash of the weights, computed once for all stores."""
+        from solar.models import fingerprint
+
+        return fingerprint(self.model)
+
+    def __call__(self, photos: Photos, boxes: Mapping[str, Box]) -> Store:
         """Describe photos, some of them only inside a box, unless that was done before."""
         from solar.describe import extract
+        from solar.models.checkpoint import known_fingerprints
 
-        return extract(
-            photos,
-            self.place(photos, folder, boxes),
-            model=self.model,
-            size=self.size,
-            scales=self.scales,
-            boxes=boxes,
-            progress=self.progress,
-        )
+        with known_fingerprints({self.model: self.fingerprint}):
+            return extract(
+                photos,
+                self.place(photos, boxes),
+                model=self.model,
+                size=self.settings.size,
+                scales=self.settings.scales,
+                boxes=boxes,
+                progress=self.settings.progress,
+            )
 
     def check(self, store: Store) -> None:
         """Raise a SolarError if another model has made a store: nothing in it can be compared."""
-        if store.model_hash != self._fingerprint:
+        if store.model_hash != self.fingerprint:
             raise SolarError(
                 f"{store.path} was described by another model ({store.model}): give the photos "
                 "themselves, which each model then describes, or a store that this model has made."
             )
 
-    def place(self, photos: Photos, folder: Path, boxes: Mapping[str, Box] | None = None) -> Path:
-        """The store's own folder below `folder`."""
+    def place(self, photos: Photos, boxes: Mapping[str, Box]) -> Path:
+        """The store's own folder in the cache."""
+        assert self.settings.cache is not None
         # A store remembers what its model was called, and is not taken for another of that name.
-        model = [self._fingerprint, self.model.source]
-        settings = [*model, self.size, list(self.scales or ()), photos.names]
+        model = [self.fingerprint, self.model.source]
+        settings = [*model, self.settings.size, list(self.settings.scales or ()), photos.names]
         places = [str(place) for place in photos.places]
-        key = json.dumps([*settings, places, dict(boxes or {})])
-        return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.store"
-
-    @cached_property
-    def _fingerprint(self) -> str:
-        from solar.models import fingerprint
-
-        return fingerprint(self.model)
+        key = json.dumps([*settings, places, dict(boxes)])
+        return Path(self.settings.cache) / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.store"

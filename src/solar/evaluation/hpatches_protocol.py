@@ -14,8 +14,8 @@ from solar.datasets.hpatches import (
     HPatches,
     Items,
     Pairs,
-    Rows,
     Split,
+    Vectors,
     read_items,
     read_pairs,
     read_splits,
@@ -30,6 +30,7 @@ PAIRS = 100_000
 """Pairs of each kind where the published list of a million is not at hand."""
 
 _QUERIES, _DISTRACTORS, _CONTRAST = 10_000, 20_000, 10
+_KINDS = ("positive", "inter", "intra")
 _LISTS = {
     "verification": ("verif_pos", "verif_neg_inter", "verif_neg_intra"),
     "retrieval": ("retr_queries", "retr_distractors"),
@@ -99,8 +100,8 @@ class HPatchesResult:
         if self.verification:
             found["verification"]["negatives"] = {
                 kind: {
-                    "AUC": _by_level({n: self.verification[n][kind][0] for n in NOISES}),
-                    "AP": _by_level({n: self.verification[n][kind][1] for n in NOISES}),
+                    measure: _by_level({n: self.verification[n][kind][place] for n in NOISES})
+                    for place, measure in enumerate(("AUC", "AP"))
                 }
                 for kind in self.verification["e"]
             }
@@ -113,7 +114,7 @@ class HPatchesResult:
 
 
 def evaluate_hpatches(
-    data: HPatches | Mapping[str, Mapping[str, Rows]],
+    data: HPatches | Mapping[str, Mapping[str, Vectors]],
     describe: Describe | None = None,
     *,
     tasks: Sequence[str] = TASKS,
@@ -150,21 +151,21 @@ def evaluate_hpatches(
     if split != "all":
         names = find_split(split, lists).test
     table = _described(data, names, describe, progress)
-    notes: dict[str, str] = {}
-    matching, verifying, retrieving = {}, {}, {}
-    if "matching" in tasks:
-        matching = _matching(table, average)
+    matching = _matching(table, average) if "matching" in tasks else {}
+    notes, verifying, retrieving = {}, {}, {}
     if "verification" in tasks:
         files = _files("verification", split, lists)
-        found = _read_verification(files) if files else generate_pairs(table, pairs, seed)
-        notes["verification"] = _note(bool(files), f"{len(found['positive'].row)} pairs a kind")
-        verifying = verification(table, found, average)
+        published = dict(zip(_KINDS, map(read_pairs, files), strict=False))
+        listed = published or generate_pairs(table, pairs, seed)
+        notes["verification"] = _note(files, f"{len(listed['positive'].row)} pairs a kind")
+        verifying = verification(table, listed, average)
     if "retrieval" in tasks:
         files = _files("retrieval", split, lists)
-        items = [read_items(file) for file in files] or generate_retrieval(table, seed)
-        sizes = f"{len(items[0].row)} queries, {len(items[1].row)} distractors"
-        notes["retrieval"] = _note(bool(files), sizes)
-        retrieving = retrieval(table, items[0], items[1], average)
+        asked, others = [*map(read_items, files)] or generate_retrieval(table, seed)
+        notes["retrieval"] = _note(
+            files, f"{len(asked.row)} queries, {len(others.row)} distractors"
+        )
+        retrieving = retrieval(table, asked, others, average)
     return HPatchesResult(split, average, matching, verifying, retrieving, notes)
 
 
@@ -204,15 +205,10 @@ def generate_pairs(data: Descriptors, count: int, seed: int = 0) -> dict[str, Pa
     image = rng.integers(0, photos, count)
     image = np.stack([image, (image + rng.integers(1, photos, count)) % photos], axis=1)
 
-    def paired(sequences: Any, rows: Any) -> Pairs:
-        return Pairs(
-            data.names, np.stack([sequence, sequences], 1), image, np.stack([row, rows], 1)
-        )
-
+    second = {"positive": (sequence, row), "inter": (other, inter), "intra": (sequence, intra)}
     return {
-        "positive": paired(sequence, row),
-        "inter": paired(other, inter),
-        "intra": paired(sequence, intra),
+        kind: Pairs(data.names, np.stack([sequence, s], 1), image, np.stack([row, r], 1))
+        for kind, (s, r) in second.items()
     }
 
 
@@ -252,13 +248,15 @@ def _matching(data: Descriptors, average: str) -> dict[str, dict[str, tuple[floa
 
 
 def _described(
-    data: HPatches | Mapping[str, Mapping[str, Rows]],
+    data: HPatches | Mapping[str, Mapping[str, Vectors]],
     names: Sequence[str],
     describe: Describe | None,
     progress: Callable[[int, int], None] | None,
 ) -> Descriptors:
     """All rows in one array, described strip by strip."""
     if isinstance(data, HPatches):
+        if describe is None:
+            raise SolarError("Say how to describe the patches.")
         data = data.only(names)
         counts = [data.counts[name] for name in names]
     else:
@@ -267,28 +265,25 @@ def _described(
             raise SolarError(f"There are no descriptors of the sequence {missing[0]}.")
         counts = [len(data[name]["ref"]) for name in names]
     starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-    contrast = np.empty(starts[-1], np.float32) if isinstance(data, HPatches) else None
-    rows: Rows | None = None
-    for place, name in enumerate(names):
-        part = slice(starts[place], starts[place + 1])
-        for number, kind in enumerate(STRIPS):
-            if isinstance(data, HPatches):
-                patches = data.strip(name, kind)
-                if describe is None:
-                    raise SolarError("Say how to describe the patches.")
-                found = np.asarray(describe(patches), np.float32)
-                if kind == "ref" and contrast is not None:
-                    contrast[part] = patches.reshape(len(patches), -1).std(1, dtype=np.float32)
-            else:
-                found = data[name][kind]
-            if rows is None:
-                rows = np.empty((len(STRIPS), starts[-1], found.shape[1]), np.float32)
-            rows[number, part] = found
-            if progress:
-                progress(place * len(STRIPS) + number + 1, len(names) * len(STRIPS))
-    if rows is None:
+    rows, contrast = np.empty(0, np.float32), []
+    every = [(place, name, kind) for place, name in enumerate(names) for kind in STRIPS]
+    for done, (place, name, kind) in enumerate(every):
+        if isinstance(data, HPatches):
+            assert describe is not None
+            patches = data.strip(name, kind)
+            found = np.asarray(describe(patches), np.float32)
+            if kind == "ref":
+                contrast.append(patches.reshape(len(patches), -1).std(1, dtype=np.float32))
+        else:
+            found = data[name][kind]
+        if not done:  # only now is their length known
+            rows = np.empty((len(STRIPS), starts[-1], found.shape[1]), np.float32)
+        rows[done % len(STRIPS), starts[place] : starts[place + 1]] = found
+        if progress:
+            progress(done + 1, len(every))
+    if not every:
         raise SolarError("There is no sequence to evaluate.")
-    return Descriptors(tuple(names), starts, rows, contrast)
+    return Descriptors(tuple(names), starts, rows, np.concatenate(contrast) if contrast else None)
 
 
 def _files(task: str, split: str, lists: str | Path | None) -> list[Path]:
@@ -299,13 +294,8 @@ def _files(task: str, split: str, lists: str | Path | None) -> list[Path]:
     return files if all(file.is_file() for file in files) else []
 
 
-def _read_verification(files: Sequence[Path]) -> dict[str, Pairs]:
-    kinds = ("positive", "inter", "intra")
-    return {kind: read_pairs(file) for kind, file in zip(kinds, files, strict=True)}
-
-
-def _note(published: bool, sizes: str) -> str:
-    return f"{'published' if published else 'generated'}: {sizes}"
+def _note(files: Sequence[Path], sizes: str) -> str:
+    return f"{'published' if files else 'generated'}: {sizes}"
 
 
 def _by_level(values: Mapping[str, float]) -> dict[str, float]:

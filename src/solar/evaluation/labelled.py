@@ -1,14 +1,15 @@
 """Any labelled collection: every photo asks for the others that show the same."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Unpack
 
 import numpy as np
 
-from solar.describe.store import Store, Vectors
 from solar.errors import SolarError
 from solar.evaluation.metrics import CUTS, measure, without_junk
-from solar.evaluation.ranks import Database, ranks
+from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
+from solar.evaluation.row_blocks import Database, select_rows
 
 
 def evaluate_labels(
@@ -16,12 +17,8 @@ def evaluate_labels(
     labels: Sequence[str],
     *,
     photos: Sequence[str] | None = None,
-    distractors: Database | None = None,
     average: str = "trapezoid",
-    precision: str | None = None,
-    device: str | None = None,
-    watch: Callable[[int, int], None] | None = None,
-    names: tuple[str, str, str] = ("the photos", "the photos", "the distractors"),
+    **ranking: Unpack[RankOptions],
 ) -> Evaluation:
     """Ask for every photo among all the others: mAP, mP@k and recall@k.
 
@@ -31,17 +28,14 @@ def evaluate_labels(
         database: (n, dim) unit rows.
         labels: What each row shows.
         photos: Names of the rows; their numbers if not given.
-        distractors: Rows that show nothing anybody asks for.
         average: `trapezoid` or `finite`.
-        precision: See `solar.evaluation.ranks.ranks`, also for the rest.
-        device: `cuda` to compute there.
-        watch: Told the rows that are done, and of how many.
-        names: What to call queries, database and distractors in a complaint.
+        ranking: As for `solar.evaluation.ranks.ranks`: `distractors`, `precision`, `device`, ….
 
     Raises:
         SolarError: The labels are not those of these rows, none comes twice, or the rows are no
             descriptors.
     """
+    names = ranking.setdefault("names", ("the photos", "the photos", "the distractors"))
     if len(labels) != len(database):
         raise SolarError(f"There are {len(labels)} labels for {len(database)} rows of {names[1]}.")
     shown, of_row = np.unique(np.array(labels, dtype=np.str_), return_inverse=True)
@@ -52,17 +46,8 @@ def evaluate_labels(
             f"No two photos of {names[1]} show the same ({len(shown)} labels for {len(labels)}): "
             "there is nothing to look for."
         )
-    queries: Vectors = database.vectors(asking) if isinstance(database, Store) else database[asking]
-    places = ranks(
-        queries,
-        database,
-        [members[of_row[row]] for row in asking],
-        distractors=distractors,
-        precision=precision,
-        device=device,
-        watch=watch,
-        names=names,
-    )
+    queries = select_rows(database, asking)
+    places = ranks(queries, database, [members[of_row[row]] for row in asking], **ranking)
     found = []
     for row, ranked in zip(asking, places, strict=True):
         itself = members[of_row[row]] == row

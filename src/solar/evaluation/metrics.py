@@ -1,10 +1,12 @@
 """How good a ranking is: average precision, precision and recall from the ranks of what is right.
 
 Every function takes the 0-based ranks of one query's positives in a list from which junk has been
-removed, in ascending order: what `without_junk` returns.
+removed, in ascending order: what `without_junk` returns. Averages take several queries as well, if
+they have the same number of positives.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -30,23 +32,23 @@ def without_junk(positives: npt.ArrayLike, junk: npt.ArrayLike) -> Ranks:
     return ranks - np.sort(np.asarray(junk, np.int64)).searchsorted(ranks)
 
 
-def trapezoid(ranks: Ranks) -> float:
+def trapezoid(ranks: Ranks) -> Numbers:
     """Area under precision over recall by the trapezoid rule: the published average precision.
 
-    Positives at ranks 0 and 2 give (1 + 1) / 4 + (1/2 + 2/3) / 4 = 0.791667.
+    Positives at ranks 0 and 2 give (1 + 1) / 4 + (1/2 + 2/3) / 4 = 0.791667. Shape: (…, n) to (…).
     """
-    found = np.arange(len(ranks))
+    found = np.arange(ranks.shape[-1])
     # Precision just before the j-th positive; before anything is listed it counts as perfect.
     before = np.where(ranks > 0, found / np.maximum(ranks, 1), 1.0)
-    return float((before + (found + 1) / (ranks + 1)).mean() / 2)
+    return np.asarray((before + (found + 1) / (ranks + 1)).mean(axis=-1) / 2)
 
 
-def finite(ranks: Ranks) -> float:
+def finite(ranks: Ranks) -> Numbers:
     """Mean precision at the positives, as scikit-learn has it: 0.833333 for ranks 0 and 2."""
-    return float((np.arange(1, len(ranks) + 1) / (ranks + 1)).mean())
+    return np.asarray((np.arange(1, ranks.shape[-1] + 1) / (ranks + 1)).mean(axis=-1))
 
 
-AVERAGES: dict[str, Callable[[Ranks], float]] = {"trapezoid": trapezoid, "finite": finite}
+AVERAGES: dict[str, Callable[[Ranks], Numbers]] = {"trapezoid": trapezoid, "finite": finite}
 
 
 def average_precision(ranks: Ranks, average: str = "trapezoid") -> float:
@@ -61,7 +63,7 @@ def average_precision(ranks: Ranks, average: str = "trapezoid") -> float:
     """
     if average not in AVERAGES:
         raise SolarError(f"No average is called {average!r}: choose {' or '.join(AVERAGES)}.")
-    return AVERAGES[average](ranks)
+    return float(AVERAGES[average](ranks))
 
 
 def precision_at(ranks: Ranks, k: int) -> float:
@@ -102,17 +104,14 @@ def measure(
         recall: Where to measure recall.
 
     Returns:
-        `AP`, `P@k` and `recall@k`, each with a number a query.
+        `AP`, `P@k` and `recall@k`, each with a number per query.
     """
-    rows = [
-        [
-            average_precision(r, average),
-            *(precision_at(r, k) for k in precision),
-            *(recall_at(r, k) for k in recall),
-        ]
-        if len(r)
-        else [np.nan] * (1 + len(precision) + len(recall))
-        for r in ranks
-    ]
-    names = ["AP", *(f"P@{k}" for k in precision), *(f"recall@{k}" for k in recall)]
-    return dict(zip(names, np.array(rows, np.float64).reshape(-1, len(names)).T, strict=True))
+    measures: dict[str, Callable[[Ranks], float]] = {
+        "AP": partial(average_precision, average=average),
+        **{f"P@{k}": partial(precision_at, k=k) for k in precision},
+        **{f"recall@{k}": partial(recall_at, k=k) for k in recall},
+    }
+    return {
+        name: np.array([of(own) if len(own) else np.nan for own in ranks], np.float64)
+        for name, of in measures.items()
+    }

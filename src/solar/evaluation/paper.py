@@ -29,7 +29,7 @@ class Method:
     Attributes:
         name: As printed there, without references.
         group: The heading it stands under.
-        values: A number a column of its table.
+        values: A number per column of its table.
         model: The zoo's name of a published file of this method.
     """
 
@@ -152,7 +152,7 @@ class Cost:
     Attributes:
         name: The method.
         where: The device it was measured on.
-        seconds: A photo.
+        seconds: Per photo.
         descriptors: GB for the million distractors; in units of 2³⁰ bytes, going by SOLAR's.
     """
 

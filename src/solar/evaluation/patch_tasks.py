@@ -11,13 +11,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from solar.datasets.hpatches import IMAGES, NOISES, Items, Pairs, Rows
+from solar.datasets.hpatches import IMAGES, NOISES, Items, Pairs, Vectors
 from solar.errors import SolarError
-from solar.evaluation.metrics import Ranks, finite, trapezoid
+from solar.evaluation.metrics import Numbers, Ranks, finite, trapezoid
 
-Floats = npt.NDArray[np.float64]
-
-AVERAGES: Mapping[str, Callable[[Ranks], float]] = {"trapezoid": trapezoid, "matlab": finite}
+AVERAGES: Mapping[str, Callable[[Ranks], Numbers]] = {"trapezoid": trapezoid, "matlab": finite}
 """Average precision of the published Python code, and the mean precision at the hits of its MATLAB
 code, which the article's retrieval figures are from. The two are not comparable."""
 
@@ -44,12 +42,12 @@ class Descriptors:
 
     names: tuple[str, ...]
     starts: npt.NDArray[np.int64]
-    rows: Rows
+    rows: Vectors
     contrast: npt.NDArray[np.float32] | None = None
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """Patches a strip of each sequence."""
+        """Patches per strip of each sequence."""
         return np.diff(self.starts)
 
     def places(self, names: Sequence[str], sequence: Ranks, row: Ranks, what: str) -> Ranks:
@@ -68,7 +66,7 @@ class Descriptors:
         return self.starts[numbers] + row
 
 
-def match(reference: Rows, other: Rows, average: str = "trapezoid") -> tuple[float, float]:
+def match(reference: Vectors, other: Vectors, average: str = "trapezoid") -> tuple[float, float]:
     """Match every reference patch to its nearest one of another photo.
 
     Args:
@@ -87,7 +85,7 @@ def match(reference: Rows, other: Rows, average: str = "trapezoid") -> tuple[flo
     return _average(hits, len(reference), average), len(hits) / len(reference)
 
 
-def pair_distances(rows: Rows, left: Ranks, right: Ranks) -> Rows:
+def pair_distances(rows: Vectors, left: Ranks, right: Ranks) -> Vectors:
     """Squared distances of pairs of rows (n, d), named by their numbers."""
     found = np.empty(len(left), np.float32)
     one = np.empty((_PAIRS, rows.shape[1]), np.float32)
@@ -102,7 +100,7 @@ def pair_distances(rows: Rows, left: Ranks, right: Ranks) -> Rows:
     return found
 
 
-def verify(positive: Rows, negative: Rows, average: str = "trapezoid") -> tuple[float, float]:
+def verify(positive: Vectors, negative: Vectors, average: str = "trapezoid") -> tuple[float, float]:
     """Tell pairs of one point from pairs of two by their distances.
 
     Args:
@@ -198,7 +196,7 @@ def retrieval(
         mine = asking[asked == sequence]
         for start in range(0, len(mine), _QUERIES):
             ranks = _positive_ranks(data.rows[:, mine[start : start + _QUERIES]], other, pools)
-            sums += _averages(ranks, average).sum(axis=-1)
+            sums += AVERAGES[average](ranks).sum(axis=-1)
     # What a pool adds to one that held everything already is nothing.
     used = [k for number, k in enumerate(pools) if number == 0 or pools[number - 1] < most]
     means = sums / len(asking)
@@ -208,7 +206,7 @@ def retrieval(
     }
 
 
-def _positive_ranks(rows: Rows, database: Floats, pools: Sequence[int]) -> Ranks:
+def _positive_ranks(rows: Vectors, database: Numbers, pools: Sequence[int]) -> Ranks:
     """Ranks of the positives in every pool.
 
     Args:
@@ -237,22 +235,12 @@ def _positive_ranks(rows: Rows, database: Floats, pools: Sequence[int]) -> Ranks
     return np.sort(np.moveaxis(before, 1, -1), axis=-1) + np.arange(len(IMAGES))
 
 
-def _averages(ranks: Ranks, average: str) -> Floats:
-    """`AVERAGES` along the last axis."""
-    found = np.arange(ranks.shape[-1])
-    at = (found + 1) / (ranks + 1)
-    if average == "matlab":
-        return np.asarray(at.mean(axis=-1))
-    before = np.where(ranks > 0, found / np.maximum(ranks, 1), 1.0)
-    return np.asarray((before + at).mean(axis=-1) / 2)
-
-
 def _average(hits: Ranks, positives: int, average: str) -> float:
     """Average precision where positives that are not among the hits are never found."""
-    return AVERAGES[average](hits) * len(hits) / positives if len(hits) else 0.0
+    return float(AVERAGES[average](hits)) * len(hits) / positives if len(hits) else 0.0
 
 
-def _nearest(left: Rows, right: Rows) -> Ranks:
+def _nearest(left: Vectors, right: Vectors) -> Ranks:
     """The nearest row of the right for each of the left, the first of equally near ones.
 
     Found in float32; wherever its rounding leaves a doubt, once more in float64.

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from solar.datasets.folders import labelled_photos
-from solar.describe.store import Store, Vectors
-from solar.describe.store_files import is_store
+from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.evaluation.collection import (
-    DescribedSet,
-    Features,
-    open_collection,
-    store_maker,
-    stores_folder,
-    truth_photos,
-)
+from solar.evaluation.collection import DescribedSet, model_describer, open_collection
+from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings
 from solar.evaluation.layout import Table, number
 from solar.evaluation.metrics import Numbers
 from solar.evaluation.ranks import best
 from solar.evaluation.result import Evaluation
-from solar.images import Box, Photos, find_photos
+from solar.evaluation.row_blocks import select_rows
+from solar.images import Box
 
 if TYPE_CHECKING:
     from solar.models import RetrievalNet
@@ -71,70 +64,44 @@ def rankings(
     top: int = 7,
     queries: Sequence[str] = (),
     protocol: str | None = None,
-    root: str | Path | None = None,
-    ground_truth: str | Path | None = None,
-    distractors: Features | None = None,
-    size: int | None = None,
-    scales: Sequence[float] | None = None,
-    cache: str | Path | None = None,
-    average: str = "trapezoid",
-    precision: str | None = None,
-    device: str | None = None,
-    watch: Callable[[int, int], None] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    settings: EvaluationSettings | None = None,
+    **options: Unpack[EvaluationOptions],
 ) -> list[Ranking]:
     """List what models find for some queries, junk left out.
 
     Args:
-        what: See `evaluate`, also for what is not named here.
+        what: As `evaluate` takes it.
         models: One or two by what to call them, the baseline first.
         count: How many queries: those on which two models differ most in average precision, or
             those that one model does worst on.
         top: How long the lists are.
         queries: Ask these instead, by their photos' names.
         protocol: Such as `hard`; the last one of the set, which is the hardest, if not given.
-        root: See `evaluate`.
-        ground_truth: See `evaluate`.
-        distractors: See `evaluate`.
-        size: See `evaluate`.
-        scales: See `evaluate`.
-        cache: See `evaluate`.
-        average: See `evaluate`.
-        precision: See `evaluate`.
-        device: See `evaluate`.
-        watch: See `evaluate`.
-        progress: See `evaluate`.
+        settings: How to do it; without features.
+        options: Fields of `EvaluationSettings`, in place of those of `settings`.
 
     Raises:
         SolarError: There is no such query or protocol, a photo is missing, or the set cannot be
             evaluated.
     """
-    with stores_folder(cache) as folder:
-        sets, found = {}, {}
+    sets, found = {}, {}
+    given = EvaluationSettings.choose(settings, options).without_features("A ranking")
+    with given.caching() as how:
         for name, model in models.items():
-            sets[name] = open_collection(
-                what,
-                store_maker(model, size, scales, device=device, progress=progress),
-                folder,
-                root=root,
-                ground_truth=ground_truth,
-                distractors=distractors,
-            )
-            found[name] = sets[name].measure(
-                average=average, precision=precision, device=device, watch=watch
-            )
+            sets[name] = open_collection(what, model_describer(what, model, how), how)
+            found[name] = sets[name].measure(how)
         any_set, any_found = next(iter(sets.values())), next(iter(found.values()))
+        if any_set.database.photos is None:
+            raise SolarError(f"{what} holds no photos: say with --root where they are.")
         level = _protocol(any_found, protocol)
         measured = {name: one.protocols[level]["AP"] for name, one in found.items()}
         chosen = _named(any_found, queries) if queries else _chosen(list(measured.values()), count)
-        album = _Album(what, root, any_set, distractors)
-        lists = {
-            name: _first(one, album, any_found, chosen, level, top) for name, one in sets.items()
-        }
+        asked = {number: any_found.queries[number] for number in chosen}
+        lists = {name: _first(one, asked, level, top) for name, one in sets.items()}
         return [
             Ranking(
-                any_found.queries[number],
-                album.query(number, any_found),
+                query,
+                _query_picture(any_set, number, query),
                 None if any_set.truth is None else any_set.truth.queries[number].box,
                 level,
                 tuple(
@@ -142,7 +109,7 @@ def rankings(
                     for name in models
                 ),
             )
-            for place, number in enumerate(chosen)
+            for place, (number, query) in enumerate(asked.items())
         ]
 
 
@@ -163,103 +130,69 @@ def _named(found: Evaluation, queries: Sequence[str]) -> list[int]:
 def _chosen(measured: Sequence[Numbers], count: int) -> list[int]:
     interest = np.abs(measured[-1] - measured[0]) if len(measured) > 1 else -measured[0]
     known = np.flatnonzero(~np.isnan(interest))
-    order = known[np.argsort(-interest[known], kind="stable")]
-    numbers: list[int] = order[:count].tolist()
+    numbers: list[int] = known[np.argsort(-interest[known], kind="stable")][:count].tolist()
     return numbers
 
 
 def _first(
-    opened: DescribedSet,
-    album: _Album,
-    found: Evaluation,
-    chosen: Sequence[int],
-    level: str,
-    top: int,
+    described: DescribedSet, asked: Mapping[int, str], level: str, top: int
 ) -> list[tuple[RankedPhoto, ...]]:
-    """For each of the chosen queries the first rows that are not junk."""
-    asked = [_answers(opened, found, number, level) for number in chosen]
-    vectors = _vectors(opened, found, chosen)
-    longest = top + max((len(junk) for _, junk in asked), default=0)
-    rows = best(
-        vectors, opened.database, longest, distractors=opened.distractors, names=opened.names
-    )
+    """For each query, by its number and name, the first rows that are not junk."""
+    answers = [_answers(described, number, query, level) for number, query in asked.items()]
+    longest = top + max((len(junk) for _, junk in answers), default=0)
+    if described.queries is None:
+        vectors = select_rows(described.database.rows, [_row(described, q) for q in asked.values()])
+    else:
+        vectors = select_rows(described.queries.rows, list(asked))
     lists = []
-    for (right, junk), listed in zip(asked, rows, strict=True):
-        kept_rows = [row for row in listed.tolist() if row not in junk][:top]
-        lists.append(
-            tuple(RankedPhoto(*album.photo(row, opened), row in right) for row in kept_rows)
-        )
+    others = None if described.distractors is None else described.distractors.rows
+    database, names = described.database.rows, described.names
+    rows = best(vectors, database, longest, distractors=others, names=names)
+    for (right, junk), listed in zip(answers, rows, strict=True):
+        kept = [row for row in listed.tolist() if row not in junk][:top]
+        lists.append(tuple(RankedPhoto(*_photo(described, row), row in right) for row in kept))
     return lists
 
 
 def _answers(
-    opened: DescribedSet, found: Evaluation, number: int, level: str
+    described: DescribedSet, number: int, query: str, level: str
 ) -> tuple[set[int], set[int]]:
     """The rows that are right for a query, and those that are junk."""
-    if opened.truth is not None:
-        answers = opened.truth.queries[number].answers
-        right, junk = opened.truth.protocols[level]
-        return (
-            {row for kind in right for row in answers[kind].tolist()},
-            {row for kind in junk for row in answers[kind].tolist()},
-        )
-    itself = list(opened.photos).index(found.queries[number])
-    label = opened.labels[itself]
-    alike = {row for row, other in enumerate(opened.labels) if other == label}
-    return alike - {itself}, {itself}
+    if described.truth is None:
+        itself = _row(described, query)
+        label = described.labels[itself]
+        alike = {row for row, other in enumerate(described.labels) if other == label}
+        return alike - {itself}, {itself}
+    answers = described.truth.queries[number].answers
+    right, junk = (
+        {row for kind in kinds for row in answers[kind].tolist()}
+        for kinds in described.truth.protocols[level]
+    )
+    return right, junk
 
 
-def _vectors(opened: DescribedSet, found: Evaluation, chosen: Sequence[int]) -> Vectors:
-    if opened.queries is not None:
-        return opened.queries[list(chosen)]
-    rows = [list(opened.photos).index(found.queries[number]) for number in chosen]
-    database = opened.database
-    return database.vectors(rows) if isinstance(database, Store) else database[rows]
+def _row(described: DescribedSet, query: str) -> int:
+    return list(described.photos).index(query)
 
 
-class _Album:
-    """Where the pictures of queries, database and distractors are."""
-
-    def __init__(
-        self,
-        what: str | Path,
-        root: str | Path | None,
-        opened: DescribedSet,
-        distractors: Features | None,
-    ) -> None:
-        if opened.truth is not None:
-            self.database, self.queries = truth_photos(str(what), opened.truth, root)
-        else:
-            self.database = self.queries = _labelled(what, root, opened)
-        self.numbers = {name: number for number, name in enumerate(self.database.names)}
-        self.others: Photos | None = None
-        if isinstance(distractors, str | Path) and isinstance(opened.distractors, Store):
-            self.others = None if is_store(distractors) else find_photos(distractors)
-
-    def query(self, number: int, found: Evaluation) -> Picture:
-        """The photo that a query asks with."""
-        if self.queries is self.database:
-            return self.database.read(self.numbers[found.queries[number]])
-        return self.queries.read(number)
-
-    def photo(self, row: int, opened: DescribedSet) -> tuple[str, Picture]:
-        """Name and picture of a row."""
-        if row < len(opened.database):
-            name = opened.photos[row] if opened.truth is None else opened.truth.database[row]
-            return name, self.database.read(self.numbers[name])
-        row -= len(opened.database)
-        if self.others is None or not isinstance(opened.distractors, Store):
-            return f"distractor {row}", None
-        name = opened.distractors.names[row]
-        return name, self.others.read(self.others.names.index(name))
+def _query_picture(described: DescribedSet, number: int, query: str) -> Picture:
+    if described.queries is None:
+        return described.database.picture(query)
+    photos = described.queries.photos  # by number: a photo may be asked for twice
+    return None if photos is None else photos.read(number)
 
 
-def _labelled(what: str | Path, root: str | Path | None, opened: DescribedSet) -> Photos:
-    if not is_store(what):
-        return labelled_photos(what, root)[0]
-    if root is None:
-        raise SolarError(f"{what} holds no photos: say with --root where they are.")
-    return Photos.in_folder(Path(root), opened.photos)
+def _photo(described: DescribedSet, row: int) -> tuple[str, Picture]:
+    """Name and picture of a row."""
+    if row < len(described.database.rows):
+        name = described.photos[row]
+        return name, described.database.picture(name)
+    row -= len(described.database.rows)
+    others = described.distractors
+    if others is None or others.photos is None or not isinstance(others.rows, Store):
+        return f"distractor {row}", None
+    name = others.rows.names[row]
+    return name, others.picture(name)
 
 
 def to_table(found: Sequence[Ranking]) -> Table:

@@ -19,7 +19,7 @@ class Evaluation:
 
     Attributes:
         queries: The queries' names.
-        protocols: Protocol to measure (`AP`, `P@1`, `recall@1`, …) to a number a query, from 0 to
+        protocols: Protocol to measure (`AP`, `P@1`, `recall@1`, …) to a number per query, from 0 to
             1, NaN where the query has no positive. A set without protocols has the one `all`.
         failures: Photos that could not be read and were left out, and why.
     """
@@ -58,7 +58,7 @@ class Evaluation:
         return {"query": self.queries[number], **measured.get("all", measured)}
 
     def write_csv(self, path: str | Path) -> None:
-        """Write a line a query and protocol, in percent; an empty cell where there is no positive.
+        """Write a line per query and protocol, in percent; an empty cell where nothing is right.
 
         Raises:
             SolarError: The file cannot be written.

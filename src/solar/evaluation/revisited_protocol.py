@@ -1,6 +1,6 @@
 """Revisited Oxford and Paris, their older forms, and any set with a ground truth of that kind."""
 
-from collections.abc import Callable
+from typing import Unpack
 
 import numpy as np
 
@@ -8,8 +8,9 @@ from solar.datasets.revisited import GroundTruth, Query
 from solar.describe.store import Vectors
 from solar.errors import SolarError
 from solar.evaluation.metrics import Ranks, measure, without_junk
-from solar.evaluation.ranks import Database, ranks
+from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
+from solar.evaluation.row_blocks import NAMES, Database
 
 
 def evaluate_ground_truth(
@@ -17,12 +18,8 @@ def evaluate_ground_truth(
     database: Database,
     queries: Vectors,
     *,
-    distractors: Database | None = None,
     average: str = "trapezoid",
-    precision: str | None = None,
-    device: str | None = None,
-    watch: Callable[[int, int], None] | None = None,
-    names: tuple[str, str, str] = ("the queries", "the database", "the distractors"),
+    **ranking: Unpack[RankOptions],
 ) -> Evaluation:
     """Rank a database for every query and measure each protocol of the ground truth.
 
@@ -33,16 +30,13 @@ def evaluate_ground_truth(
         truth: What is right.
         database: (n, dim) unit rows, in the order of `truth.database`.
         queries: (nq, dim) unit rows, in the order of `truth.queries`.
-        distractors: Rows that are never right.
         average: `trapezoid`, as published, or `finite`.
-        precision: See `solar.evaluation.ranks.ranks`, also for the rest.
-        device: `cuda` to compute there.
-        watch: Told the rows that are done, and of how many.
-        names: What to call the three in a complaint.
+        ranking: As for `solar.evaluation.ranks.ranks`: `distractors`, `precision`, `device`, ….
 
     Raises:
         SolarError: The descriptors are not those of this ground truth, or not descriptors.
     """
+    names = ranking.get("names", NAMES)
     for name, what, there, expected in (
         (names[1], "database photos", len(database), len(truth.database)),
         (names[0], "queries", len(queries), len(truth.queries)),
@@ -53,16 +47,7 @@ def evaluate_ground_truth(
                 "it is the ground truth of another database."
             )
     items = [np.concatenate(list(query.answers.values())) for query in truth.queries]
-    places = ranks(
-        queries,
-        database,
-        items,
-        distractors=distractors,
-        precision=precision,
-        device=device,
-        watch=watch,
-        names=names,
-    )
+    places = ranks(queries, database, items, **ranking)
     by_kind = [_by_kind(query, found) for query, found in zip(truth.queries, places, strict=True)]
     return Evaluation(
         tuple(query.photo for query in truth.queries),

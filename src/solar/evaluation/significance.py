@@ -33,7 +33,7 @@ def interval(values: Numbers, *, confidence: float = 0.95, seed: int = 0) -> tup
     """Bootstrap interval of a mean: other queries from the same source would have given this.
 
     Args:
-        values: One number a query; NaN, for a query that does not count, is left out.
+        values: One number per query; NaN, for a query that does not count, is left out.
         confidence: Share of resampled means inside.
         seed: The same gives the same interval.
 

@@ -68,12 +68,8 @@ def measure_speed(
         SolarError: The model cannot be loaded, or does not describe photos.
     """
     asked = {"model": model, "name": name or model, "size": size, "scales": scales}
-    command = [
-        sys.executable,
-        "-m",
-        __name__,
-        json.dumps({**asked, "device": device, "runs": runs}),
-    ]
+    told = json.dumps({**asked, "device": device, "runs": runs})
+    command = [sys.executable, "-m", __name__, told]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 2:
         raise SolarError(done.stderr.strip().splitlines()[-1])
@@ -103,15 +99,16 @@ def _measure_here(
     shape = (1, settings.size * 3 // 4, settings.size, 3)
     photo = torch.from_numpy(np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8))
     times = []
-    for _ in range(runs + (3 if settings.device == "cuda" else 1)):  # a GPU records its third run
+    on_gpu = settings.device == "cuda"
+    for _ in range(runs + (3 if on_gpu else 1)):  # a GPU records its third run
         start = perf_counter()
         describe(photo).cpu()
         times.append(perf_counter() - start)
     return Speed(
         name,
-        torch.cuda.get_device_name() if settings.device == "cuda" else "processor",
+        torch.cuda.get_device_name() if on_gpu else "processor",
         median(times[-runs:]),
-        torch.cuda.max_memory_allocated() if settings.device == "cuda" else _peak(),
+        torch.cuda.max_memory_allocated() if on_gpu else _peak(),
         sum(parameter.numel() for parameter in net.parameters()),
         DISTRACTORS * net.dim * 4,
         settings.size,
@@ -153,10 +150,7 @@ def to_table(found: Sequence[Speed]) -> Table:
 
 def to_json(found: Sequence[Speed]) -> dict[str, Any]:
     """The same for a program."""
-    return {
-        "published": [asdict(one) for one in COSTS],
-        "measured": [asdict(one) for one in found],
-    }
+    return {"published": [*map(asdict, COSTS)], "measured": [*map(asdict, found)]}
 
 
 if __name__ == "__main__":

@@ -1,25 +1,21 @@
 """mAP against the exponent p of GeM pooling (the paper's figure 5), in one pass over the photos."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from solar.describe.shared_backbone import extract_together
 from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.evaluation.collection import (
-    DescribedSet,
-    Features,
-    ModelDescriber,
-    open_collection,
-    stores_folder,
-)
+from solar.evaluation.collection import DescribedSet, ModelDescriber, open_collection
+from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings
 from solar.evaluation.layout import Table, number
 from solar.evaluation.result import Evaluation
 from solar.images import Box, Photos
 from solar.models import RetrievalNet, retrieval_model
+from solar.models.checkpoint import known_fingerprints
 from solar.nn import GeM
 
 EXPONENTS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 70.0, 100.0)
@@ -32,7 +28,7 @@ class Sweep:
 
     Attributes:
         model: Its name.
-        learnt: The exponent it was trained to; None where it has one a channel.
+        learnt: The exponent it was trained to; None where it has one per channel.
         evaluations: Exponent to what was measured with it, ascending.
         out_of_range: Exponents that take a photo's activations out of the range of float32, so that
             it has no descriptor.
@@ -55,41 +51,24 @@ def sweep_p(
     exponents: Sequence[float] = EXPONENTS,
     *,
     name: str | None = None,
-    root: str | Path | None = None,
-    ground_truth: str | Path | None = None,
-    distractors: Features | None = None,
-    size: int | None = None,
-    scales: Sequence[float] | None = None,
-    cache: str | Path | None = None,
-    average: str = "trapezoid",
-    precision: str | None = None,
-    device: str | None = None,
-    watch: Callable[[int, int], None] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    settings: EvaluationSettings | None = None,
+    **options: Unpack[EvaluationOptions],
 ) -> Sweep:
     """Evaluate a model with other exponents in its pooling than the one it has learnt.
 
-    The trunk runs once a photo and scale; pooling, whitening and norms run for each exponent. Every
-    number is the one that `evaluate` gives for the model with that exponent. Powers are taken in
-    float32, as published, so large exponents lose small activations (the fall of the paper's curves
-    beyond 20) and may overflow with large ones, which is told.
+    The backbone runs once per photo and scale; pooling, whitening and norms run for each exponent.
+    Every number is the one that `evaluate` gives for the model with that exponent. Powers are taken
+    in float32, as published, so large exponents lose small activations (the fall of the paper's
+    curves beyond 20) and may overflow with large ones, which is told.
 
     Args:
-        what: See `evaluate`, also for what is not named here.
+        what: As `evaluate` takes it.
         model: A network that pools with GeM.
         exponents: Positive; the learnt one is added.
         name: What to call the model; what it was loaded from, if not given.
-        root: See `evaluate`.
-        ground_truth: See `evaluate`.
-        distractors: Photos; descriptors are of one exponent only.
-        size: See `evaluate`.
-        scales: See `evaluate`.
-        cache: See `evaluate`; it holds a store an exponent.
-        average: See `evaluate`.
-        precision: See `evaluate`.
-        device: See `evaluate`.
-        watch: See `evaluate`.
-        progress: See `evaluate`.
+        settings: How to do it. There are no features, and distractors are photos: descriptors are
+            of one exponent only. A cache holds a store per exponent.
+        options: Fields of `EvaluationSettings`, in place of those of `settings`.
 
     Raises:
         SolarError: The model does not pool with GeM, an exponent is not positive, or the set cannot
@@ -97,37 +76,29 @@ def sweep_p(
     """
     if not exponents or any(not 0 < p < float("inf") for p in exponents):
         raise SolarError("The exponents of a sweep are positive numbers, at least one.")
-    net = retrieval_model(model, device=device)
+    given = EvaluationSettings.choose(settings, options).without_features("A sweep")
+    net = retrieval_model(model, device=given.device)
     learnt = learnt_exponent(net)
     powers = sorted({float(p) for p in exponents} | ({learnt} if learnt is not None else set()))
-    chosen = None if scales is None else tuple(scales)
-    each = [ModelDescriber(with_exponent(net, p), size, chosen) for p in powers]
-    with stores_folder(cache) as folder:
-        found, out_of_range = {}, []
+    found, out_of_range = {}, []
+    with given.caching() as how:
+        each = [ModelDescriber(with_exponent(net, p), how) for p in powers]
         for which, p in enumerate(powers):
-            opened = open_collection(
-                what,
-                _Together(each, which, progress),
-                folder,
-                root=root,
-                ground_truth=ground_truth,
-                distractors=distractors,
-            )
-            if not _all_described(opened):
+            described = open_collection(what, _Together(each, which), how)
+            if _all_finite(described):
+                found[p] = described.measure(how)
+            else:
                 out_of_range.append(p)
-                continue
-            found[p] = opened.measure(
-                average=average, precision=precision, device=device, watch=watch
-            )
     if not found:
         raise SolarError("Every exponent takes activations out of float32: sweep smaller ones.")
     return Sweep(name or str(model), learnt, found, tuple(out_of_range))
 
 
-def _all_described(opened: DescribedSet) -> bool:
+def _all_finite(described: DescribedSet) -> bool:
     """Whether no row is all zeros: what `extract_together` makes of one that is not finite."""
-    for part in (opened.database, opened.queries, opened.distractors):
-        blocks = part.shard_arrays() if isinstance(part, Store) else [] if part is None else [part]
+    for part in (described.database, described.queries, described.distractors):
+        rows = None if part is None else part.rows
+        blocks = rows.shard_arrays() if isinstance(rows, Store) else [] if rows is None else [rows]
         if not all(block.any(axis=1).all() for block in blocks):
             return False
     return True
@@ -139,27 +110,25 @@ class _Together:
 
     each: Sequence[ModelDescriber]
     which: int
-    progress: Callable[[int, int], None] | None
 
-    def __call__(
-        self, photos: Photos, folder: Path, boxes: Mapping[str, Box] | None = None
-    ) -> Store:
+    def __call__(self, photos: Photos, boxes: Mapping[str, Box]) -> Store:
         if self.which == 0:
-            first = self.each[0]
-            extract_together(
-                photos,
-                [one.place(photos, folder, boxes) for one in self.each],
-                [one.model for one in self.each],
-                size=first.size,
-                scales=first.scales,
-                boxes=boxes,
-                progress=self.progress,
-            )
-        return Store.open(self.each[self.which].place(photos, folder, boxes))
+            settings = self.each[0].settings
+            with known_fingerprints({one.model: one.fingerprint for one in self.each}):
+                extract_together(
+                    photos,
+                    [one.place(photos, boxes) for one in self.each],
+                    [one.model for one in self.each],
+                    size=settings.size,
+                    scales=settings.scales,
+                    boxes=boxes,
+                    progress=settings.progress,
+                )
+        return Store.open(self.each[self.which].place(photos, boxes))
 
 
 def learnt_exponent(net: RetrievalNet) -> float | None:
-    """The exponent of a network's GeM; None where there is one a channel.
+    """The exponent of a network's GeM; None where there is one per channel.
 
     Raises:
         SolarError: It does not pool with GeM.
@@ -184,7 +153,7 @@ def _gem(net: RetrievalNet) -> GeM:
 
 
 def to_table(sweeps: Mapping[str, Sequence[Sweep]]) -> Table:
-    """Render: a row an exponent, mAP in percent for each set, protocol and model."""
+    """Render: a row per exponent, mAP in percent for each set, protocol and model."""
     powers = sorted({p for many in sweeps.values() for one in many for p in one.evaluations})
     head: list[tuple[str, ...]] = [("p",)]
     columns: list[tuple[Sweep, str]] = []

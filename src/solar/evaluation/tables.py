@@ -1,16 +1,22 @@
 """The paper's tables with what was measured here below what is published."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from solar.errors import SolarError
-from solar.evaluation.collection import Features, evaluate, stores_folder
+from solar.evaluation.collection import model_describer, open_collection
+from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings
 from solar.evaluation.layout import Table, number
 from solar.evaluation.paper import SETS, Column, PaperTable, Results
+
+if TYPE_CHECKING:
+    from solar.models import RetrievalNet
 
 _MORE = "+1m"
 _NOT_PUBLISHED = "Not in the paper"
@@ -20,7 +26,7 @@ def read_results(folder: str | Path) -> dict[str, Results]:
     """Read what `solar evaluate SET … --json > FOLDER/METHOD/SET.json` has written.
 
     Args:
-        folder: A folder a method, in each a file a set: `roxford5k.json`, `roxford5k+1m.json`, ….
+        folder: A folder per method, a file per set: `roxford5k.json`, `roxford5k+1m.json`, ….
 
     Returns:
         Method to its results.
@@ -48,17 +54,17 @@ def read_results(folder: str | Path) -> dict[str, Results]:
 def measure_sets(
     sets: Sequence[str] = ("roxford5k", "rparis6k"),
     *,
-    distractors: Features | None = None,
-    cache: str | Path | None = None,
-    **measuring: Any,
+    model: RetrievalNet | str | Path | None = None,
+    settings: EvaluationSettings | None = None,
+    **options: Unpack[EvaluationOptions],
 ) -> Results:
-    """Evaluate one model on the sets of the tables.
+    """Evaluate one model on the sets of the tables, which is loaded and describes photos once.
 
     Args:
         sets: `roxford5k`, `rparis6k`, or both.
-        distractors: The million; each set is measured with and without them.
-        cache: See `evaluate`; without one, photos are described once all the same.
-        measuring: What else `evaluate` takes.
+        model: As `evaluate` takes it.
+        settings: How to do it; with distractors, each set is measured with and without them.
+        options: Fields of `EvaluationSettings`, in place of those of `settings`.
 
     Raises:
         SolarError: A set is in no table, or cannot be evaluated.
@@ -67,12 +73,15 @@ def measure_sets(
         if name not in SETS or _MORE in name:
             raise SolarError(f"{name} is in no table of the paper: leave it out for all of them.")
     found = {}
-    with stores_folder(cache) as folder:
+    with EvaluationSettings.choose(settings, options).caching() as given:
+        describe = model_describer(sets[0], model, given)
+        measured = {"": replace(given, distractors=None)}
+        if given.distractors is not None:
+            measured[_MORE] = given
         for name in sets:
-            found[name] = evaluate(name, cache=folder, **measuring).to_dict()
-            if distractors is not None:
-                among = evaluate(name, cache=folder, distractors=distractors, **measuring)
-                found[f"{name}{_MORE}"] = among.to_dict()
+            for more, how in measured.items():
+                described = open_collection(name, describe, how)
+                found[f"{name}{more}"] = described.measure(how).to_dict()
     return found
 
 

@@ -4,7 +4,9 @@ import _codecs
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ from solar.models.retrieval_net import RetrievalConfig, RetrievalNet
 from solar.nn import Whitening
 
 Model = RetrievalNet | PatchNet
+
+_known_fingerprints: ContextVar[Mapping[Model, str]] = ContextVar("known_fingerprints")
 
 
 def load(
@@ -131,6 +135,24 @@ def convert(source: str | Path, destination: str | Path, *, half: bool = False) 
 
 def fingerprint(model: Model) -> str:
     """A hash of settings and weights: two networks that share it give the same descriptors."""
+    return _known_fingerprints.get({}).get(model) or _hash(model)
+
+
+@contextmanager
+def known_fingerprints(known: Mapping[Model, str]) -> Iterator[None]:
+    """Within the block, these networks are not hashed again: that reads every weight.
+
+    Args:
+        known: Networks, whose weights must stay as they are, to what `fingerprint` gave for them.
+    """
+    token = _known_fingerprints.set({**_known_fingerprints.get({}), **known})
+    try:
+        yield
+    finally:
+        _known_fingerprints.reset(token)
+
+
+def _hash(model: Model) -> str:
     digest = hashlib.sha256(json.dumps(model.config.to_dict(), sort_keys=True).encode())
     for name, tensor in sorted(model.state_dict().items()):
         if name.endswith("num_batches_tracked"):

@@ -21,7 +21,7 @@ _SHOWN = ("medium", "hard")
 
 
 def plot_sweep(sweeps: Mapping[str, Sequence[Sweep]]) -> Figure:
-    """Plot mAP against p: a panel a set and protocol, a curve a model, a star at its own p.
+    """Plot mAP against p: a panel per set and protocol, a curve per model, a star at its p.
 
     Args:
         sweeps: For each set the sweeps of one or more models. Of the revisited protocols Medium

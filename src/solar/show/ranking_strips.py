@@ -1,7 +1,7 @@
 """Ranking strips: a query with its box, and what each model lists, right or wrong."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from pathlib import Path
 
 from PIL import Image, ImageDraw
 
@@ -15,35 +15,17 @@ _BOX = (255, 213, 0)
 _EMPTY = (226, 226, 230)
 
 
-@dataclass(frozen=True)
 class _Sizes:
     """Lengths in pixels, all from the width of a photo's cell."""
 
-    cell: int
-
-    @property
-    def high(self) -> int:
-        return self.cell * 3 // 4
-
-    @property
-    def border(self) -> int:
-        return max(2, self.cell // 34)
-
-    @property
-    def gap(self) -> int:
-        return max(4, self.cell // 16)
-
-    @property
-    def text(self) -> int:
-        return max(10, self.cell // 11)
-
-    @property
-    def line(self) -> int:
-        return self.text * 3 // 2
-
-    @property
-    def query(self) -> int:
-        return 2 * self.cell
+    def __init__(self, cell: int) -> None:
+        self.cell = cell
+        self.high = cell * 3 // 4
+        self.border = max(2, cell // 34)
+        self.gap = max(4, cell // 16)
+        self.text = max(10, cell // 11)
+        self.line = self.text * 3 // 2
+        self.query = 2 * cell
 
 
 def draw_rankings(found: Sequence[Ranking], *, cell: int = 220) -> Image.Image:
@@ -114,10 +96,10 @@ def _hit(hit: RankedPhoto, sizes: _Sizes) -> Image.Image:
     """A listed photo in its border, with its mark in a corner."""
     border, colour = sizes.border, RIGHT if hit.right else WRONG
     inside = (sizes.cell - 2 * border, sizes.high - 2 * border)
-    photo = _placeholder(hit.name, inside, sizes) if hit.picture is None else None
-    if photo is None:
-        assert hit.picture is not None
-        photo = _fitted(hit.picture, inside)[0]
+    if hit.picture is None:
+        photo = _placeholder(hit.name, inside, sizes)
+    else:
+        photo, _ = _fitted(hit.picture, inside)
     framed = Image.new("RGB", (photo.width + 2 * border, photo.height + 2 * border), colour)
     framed.paste(photo, (border, border))
     framed.paste(_mark(hit.right, sizes), (0, 0))
@@ -154,9 +136,8 @@ def _query(picture: Picture, box: Box | None, room: tuple[int, int], sizes: _Siz
     return photo
 
 
-def _fitted(picture: Picture, room: tuple[int, int]) -> tuple[Image.Image, float]:
+def _fitted(picture: Path | bytes, room: tuple[int, int]) -> tuple[Image.Image, float]:
     """A photo as large as fits, and by how much it was scaled."""
-    assert picture is not None
     loaded = load(picture, max(room) * 2)
     scale = min(room[0] / loaded.width, room[1] / loaded.height)
     size = max(1, round(loaded.width * scale)), max(1, round(loaded.height * scale))

@@ -1,0 +1,101 @@
+"""How an evaluation is done: the options that `evaluate`, `sweep_p` and `rankings` share."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias, TypedDict
+
+from solar.describe.store import Store, Vectors
+from solar.errors import SolarError
+
+Features: TypeAlias = str | Path | Vectors | Store
+"""Descriptors: an array, a store, or a file that `read_vectors` takes."""
+
+Watch: TypeAlias = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """Everything but the set and the model.
+
+    Attributes:
+        root: The folder of the photos. For a named set, one that holds `jpg/` and the ground truth,
+            or a folder of its name that does.
+        ground_truth: The file, if it is not found in `root`.
+        features: Descriptors of the database and of the queries, in the order of the ground truth,
+            in place of a model.
+        distractors: Photos or descriptors that are never right.
+        size: Longest side of a photo; the model's own if not given.
+        scales: Scales to average; the model's own if not given.
+        cache: A folder in which descriptors are kept for the next time.
+        average: `trapezoid`, the published average precision, or `finite`.
+        precision: Of the fast product: `float64` (the default up to 65,536 rows), or `float32`. The
+            ranks are the same.
+        device: Where to compute scores (and, for a model that is not loaded yet, descriptors).
+        watch: Told how many rows are ranked, and of how many.
+        progress: Told how many photos were just described, and how many could not be read.
+    """
+
+    root: str | Path | None = None
+    ground_truth: str | Path | None = None
+    features: tuple[Features, Features] | None = None
+    distractors: Features | None = None
+    size: int | None = None
+    scales: Sequence[float] | None = None
+    cache: str | Path | None = None
+    average: str = "trapezoid"
+    precision: str | None = None
+    device: str | None = None
+    watch: Watch | None = None
+    progress: Watch | None = None
+
+    @staticmethod
+    def choose(
+        settings: EvaluationSettings | None, options: EvaluationOptions
+    ) -> EvaluationSettings:
+        """Settings, the default ones if not given, with some fields as keywords say.
+
+        Raises:
+            TypeError: There is no such field.
+        """
+        return replace(settings or EvaluationSettings(), **options)
+
+    @contextmanager
+    def caching(self) -> Iterator[EvaluationSettings]:
+        """The same with a folder for stores: the user's, or one that is gone afterwards."""
+        if self.cache is not None:
+            yield self
+            return
+        with tempfile.TemporaryDirectory(prefix="solar-evaluate-") as folder:
+            yield replace(self, cache=folder)
+
+    def without_features(self, job: str) -> EvaluationSettings:
+        """The same, for a job that has to describe the photos itself.
+
+        Raises:
+            SolarError: There are features, which would silently take the place of the model.
+        """
+        if self.features is not None:
+            raise SolarError(f"{job} describes the photos itself: leave --features out.")
+        return self
+
+
+class EvaluationOptions(TypedDict, total=False):
+    """The fields of `EvaluationSettings` as keywords, for whoever checks types or completes."""
+
+    root: str | Path | None
+    ground_truth: str | Path | None
+    features: tuple[Features, Features] | None
+    distractors: Features | None
+    size: int | None
+    scales: Sequence[float] | None
+    cache: str | Path | None
+    average: str
+    precision: str | None
+    device: str | None
+    watch: Watch | None
+    progress: Watch | None

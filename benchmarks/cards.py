@@ -42,10 +42,10 @@ from machine import machine
 from numpy.typing import NDArray
 
 from solar import weights
-from solar.datasets import toy
 from solar.datasets.folders import labelled_photos
 from solar.datasets.hpatches import HPatches
 from solar.datasets.hpatches_cut import make_hpatches
+from solar.demo import toy
 from solar.errors import SolarError
 from solar.evaluation import evaluate, evaluate_labels
 from solar.evaluation.hpatches_protocol import TASKS, evaluate_hpatches

@@ -121,7 +121,7 @@ def end_to_end(net: RetrievalNet, results: dict[str, Any], photos: int) -> None:
     """Whole extractions from JPEG files: decoding, transfer, description, writing."""
     from PIL import Image
 
-    from solar.datasets import toy
+    from solar.demo import toy
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "photos")

@@ -61,7 +61,7 @@ def main() -> None:
     if arguments.one:
         extract_here(arguments.one)
         return
-    from solar.datasets import toy
+    from solar.demo import toy
 
     rows = []
     with tempfile.TemporaryDirectory() as temporary:

@@ -47,7 +47,7 @@ def make_index(root: Path, photos: int) -> tuple[Path, list[bytes]]:
     """An index of so many names, and the photos that visitors upload."""
     import torch
 
-    from solar.datasets import toy
+    from solar.demo import toy
     from solar.models import RetrievalConfig, RetrievalNet, fingerprint, save
     from solar.search import DescriptorSpec, Index, Photo
 

@@ -31,6 +31,7 @@ LAYERS = (
     "datasets",  # its cleaning compares photos; it feeds evaluation and training
     "evaluation",
     "show",
+    "demo",  # generated landmarks; what needs none of them never imports it
     "losses",
     "training",
     "web",

@@ -9,7 +9,6 @@ from PIL import Image, ImageDraw
 
 pytest.importorskip("cv2")
 
-from solar.datasets import toy
 from solar.datasets.cleaning import (
     Geometry,
     agreeing,
@@ -17,6 +16,7 @@ from solar.datasets.cleaning import (
     compare_photos,
 )
 from solar.datasets.training import TrainingSet, read_training_set
+from solar.demo import toy
 from solar.describe.local import LocalFeatures, local_features
 from solar.errors import SolarError
 from solar.images import Photos, find_photos

@@ -10,7 +10,7 @@ from support.drawn import drawn_retrieval
 from torch import nn
 
 import solar
-from solar.datasets import toy
+from solar.demo import toy
 from solar.errors import SolarError
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet
 from solar.show.attention_source import AttentionSource, LayerAttention

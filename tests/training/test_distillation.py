@@ -9,7 +9,7 @@ import torch
 from support.teachers import exported, torchscript
 
 import solar
-from solar.datasets import toy
+from solar.demo import toy
 from solar.errors import SolarError
 from solar.models import RetrievalNet
 from solar.training import distillation as work

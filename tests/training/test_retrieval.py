@@ -16,8 +16,9 @@ from PIL import Image
 from support.running import solar as command
 
 import solar
-from solar.datasets import sfm120k, toy
+from solar.datasets import sfm120k
 from solar.datasets.training_build import build_training_set
+from solar.demo import toy
 from solar.errors import SolarError
 from solar.models import RetrievalNet
 from solar.training.objective import CollapseMonitor

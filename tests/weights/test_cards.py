@@ -10,7 +10,7 @@ import pytest
 from support.drawn import drawn_retrieval
 from support.teachers import torchscript
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.errors import SolarError
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, save
 

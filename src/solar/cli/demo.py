@@ -10,9 +10,9 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from solar.demo.sample import Sample, SampleAnswer
     from solar.describe.pipeline import Progress
     from solar.models import RetrievalNet
-    from solar.web.sample import Sample, SampleAnswer
 
 EXAMPLE = "Example: solar demo ~/Pictures --serve"
 
@@ -37,10 +37,10 @@ def demo(
     ] = False,
 ) -> None:
     """Search generated photos, and yours: a first look."""
+    from solar.demo import sample
     from solar.images import find_photos
     from solar.models import RetrievalNet, load
     from solar.models.zoo import cache_directory
-    from solar.web import sample
 
     mine = photos and photos.expanduser()
     if mine is not None:
@@ -102,7 +102,7 @@ def _show(sample: "Sample", model: "RetrievalNet", count: int) -> "SampleAnswer"
     from rich.text import Text
 
     from solar.cli.printing import output
-    from solar.web.sample import ask
+    from solar.demo.sample import ask
 
     answer = ask(sample, model, count)
     table = Table(box=None, header_style="bold", pad_edge=False)

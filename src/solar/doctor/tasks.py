@@ -88,7 +88,7 @@ def self_test() -> str:
     import tempfile
     from time import perf_counter
 
-    from solar.datasets.toy import landmark
+    from solar.demo.toy import landmark
     from solar.search import Index
 
     started = perf_counter()

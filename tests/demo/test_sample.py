@@ -4,12 +4,11 @@ import pytest
 from support.boxed import needs_weights
 from support.drawn import drawn_retrieval
 
-from solar.datasets import toy
+from solar.demo import sample, toy
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.models import load as load_model
 from solar.search import Index
-from solar.web import sample
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ def toy_sample(
     Raises:
         SolarError: The folder cannot be written.
     """
-    from solar.datasets import toy
+    from solar.demo import toy
     from solar.images import find_photos
     from solar.models import fingerprint
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from solar.datasets.toy_drawing.pen import Pen, arc, opening
-from solar.datasets.toy_drawing.world import DARK, Building
+from solar.demo.drawing.pen import Pen, arc, opening
+from solar.demo.drawing.world import DARK, Building
 
 
 def _flat(pen: Pen, b: Building, x0: float, x1: float, y: float, h: float) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
 
-from solar.datasets.toy_drawing.world import Colour, Light
+from solar.demo.drawing.world import Colour, Light
 
 Points = Sequence[tuple[float, float]]
 

@@ -16,8 +16,8 @@ from typing import TypeVar
 import numpy as np
 from PIL import Image
 
-from solar.datasets.toy_drawing.photo import render
-from solar.datasets.toy_drawing.world import Building, Colour, Occluder, Scene, Tower
+from solar.demo.drawing.photo import render
+from solar.demo.drawing.world import Building, Colour, Occluder, Scene, Tower
 from solar.errors import SolarError
 
 T = TypeVar("T")

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from solar.datasets.toy_drawing.camera import NEAREST, Camera, Vector
-from solar.datasets.toy_drawing.world import LIGHTS, Building, Colour, Light, Scene, mix
+from solar.demo.drawing.camera import NEAREST, Camera, Vector
+from solar.demo.drawing.world import LIGHTS, Building, Colour, Light, Scene, mix
 
 Field = npt.NDArray[np.float32]
 

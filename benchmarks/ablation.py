@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from machine import machine
+from lib.machine import machine
 from PIL import Image
 from torch import Tensor, nn
 

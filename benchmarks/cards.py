@@ -36,9 +36,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from card_text import render
-from drawn_sequences import draw_sequence
-from machine import machine
+from lib.card_text import render
+from lib.drawn_sequences import draw_sequence
+from lib.machine import machine
 from numpy.typing import NDArray
 
 from solar import weights

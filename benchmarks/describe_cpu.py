@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from machine import machine
+from lib.machine import machine
 from PIL import Image
 from torch import Tensor
 

@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from machine import machine
-from memory import PeakMemory, own_memory
+from lib.machine import machine
+from lib.memory import PeakMemory, own_memory
 
 
 def children(process: int) -> list[int]:

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from drawn_sequences import draw_sequence
-from machine import machine
+from lib.drawn_sequences import draw_sequence
+from lib.machine import machine
 
 from solar.datasets.hpatches import STRIPS, HPatches, Rows
 from solar.datasets.hpatches_cut import make_hpatches

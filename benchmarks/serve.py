@@ -35,8 +35,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
-from machine import machine
-from memory import own_memory
+from lib.machine import machine
+from lib.memory import own_memory
 
 DISTINCT = 200
 BOUNDARY = "----photo"

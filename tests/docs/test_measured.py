@@ -63,7 +63,7 @@ def test_figures_on_photos_go_before_those_of_the_toys() -> None:
 
 def test_the_sizing_tables_follow_from_the_results() -> None:
     import sizing
-    from marked import fill
+    from lib.marked import fill
 
     page = BEYOND.read_text(encoding="utf-8")
     content = sizing.render(sizing.read())
@@ -89,7 +89,7 @@ def test_only_what_was_measured_is_said_without_a_sign(read: float, said: str) -
 
 
 def test_marks_must_be_there() -> None:
-    from marked import fill
+    from lib.marked import fill
 
     with pytest.raises(ValueError, match="no place for nothing"):
         fill("text", "nothing", "content")

@@ -35,7 +35,7 @@ def cards(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture
 def home(tmp_path: Path, cards: Any) -> Path:
     """`data` laid out like the real one, and `weights` of two small networks with empty cards."""
-    from drawn_sequences import draw_sequence
+    from lib.drawn_sequences import draw_sequence
 
     data, files = tmp_path / "data", tmp_path / "weights"
     files.mkdir()

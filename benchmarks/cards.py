@@ -42,9 +42,9 @@ from lib.machine import machine
 from numpy.typing import NDArray
 
 from solar import weights
-from solar.datasets.folders import labelled_photos
 from solar.datasets.hpatches import HPatches
 from solar.datasets.hpatches_cut import make_hpatches
+from solar.datasets.photo_labels import labelled_photos
 from solar.demo import toy
 from solar.errors import SolarError
 from solar.evaluation import evaluate, evaluate_labels

@@ -27,7 +27,7 @@ import torch
 from lib.drawn_sequences import draw_sequence
 from lib.machine import machine
 
-from solar.datasets.hpatches import STRIPS, HPatches, Rows
+from solar.datasets.hpatches import STRIPS, HPatches, Vectors
 from solar.datasets.hpatches_cut import make_hpatches
 from solar.datasets.photo_points import PhotoPoints, collect_points
 from solar.evaluation.hpatches_protocol import HPatchesResult, evaluate_hpatches
@@ -67,14 +67,14 @@ class Benchmark:
     def sift(self, method: str) -> HPatchesResult:
         """Matching of SIFT or RootSIFT, described on all cores."""
 
-        def describe(key: tuple[str, str]) -> Rows:
+        def describe(key: tuple[str, str]) -> Vectors:
             return describe_sift(self.data.strip(*key), root=method == "rootsift")
 
         with ThreadPoolExecutor() as pool:
             return self._measure(list(pool.map(describe, self.keys)))
 
-    def _measure(self, rows: Sequence[Rows]) -> HPatchesResult:
-        by_name: dict[str, dict[str, Rows]] = {name: {} for name in self.data.names}
+    def _measure(self, rows: Sequence[Vectors]) -> HPatchesResult:
+        by_name: dict[str, dict[str, Vectors]] = {name: {} for name in self.data.names}
         for (name, kind), own in zip(self.keys, rows, strict=True):
             by_name[name][kind] = own
         return evaluate_hpatches(by_name, tasks=("matching",))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from solar.datasets.folders import read_rows
+from solar.datasets.photo_labels import read_rows
 from solar.datasets.plain_pickle import read_plain_pickle
 from solar.datasets.training_set import Positives, TrainingSet, checked
 from solar.errors import SolarError

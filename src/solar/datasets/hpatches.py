@@ -32,7 +32,7 @@ IMAGES = (1, 2, 3, 4, 5)
 STRIPS = ("ref", *(f"{noise}{image}" for noise in NOISES for image in IMAGES))
 
 Patches = npt.NDArray[np.uint8]
-Rows = npt.NDArray[np.float32]
+Vectors = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.int64]
 
 
@@ -209,7 +209,7 @@ def read_pairs(path: str | Path) -> Pairs:
 
 def read_descriptors(
     root: str | Path, names: Sequence[str] | None = None
-) -> dict[str, dict[str, Rows]]:
+) -> dict[str, dict[str, Vectors]]:
     """Descriptors in the published layout: `<sequence>/<strip>.csv`, split by commas or semicolons.
 
     Args:
@@ -270,7 +270,7 @@ def _opened(path: Path) -> Image.Image:
         raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def _read_rows(path: Path) -> Rows:
+def _read_rows(path: Path) -> Vectors:
     try:
         lines = path.read_text().replace(";", ",").split()
         rows = np.loadtxt(lines or ["nan"], np.float32, delimiter=",", ndmin=2)

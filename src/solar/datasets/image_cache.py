@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from solar.datasets.seeds import generator
-from solar.datasets.squares import fill, square
+from solar.datasets.square_decoding import fill, square
 from solar.errors import SolarError
 from solar.images import Photos, find_photos, image_size
 
@@ -48,7 +48,7 @@ class Squares:
 
 
 class ImageCache:
-    """Photos of one stored size, ready to be looked up; made by `pack`.
+    """Photos of one stored size, ready to be looked up; made by `cache_images`.
 
     Attributes:
         photos: Those that could be read; with cache "none", all.
@@ -157,7 +157,7 @@ class ImageCache:
         return pixels, torch.tensor([aspect for _, aspect in found])
 
 
-def pack(
+def cache_images(
     sources: Sequence[str | Path],
     size: int,
     *,
@@ -186,7 +186,7 @@ def pack(
     for source in sources:
         photos = find_photos(source)
         by_side.setdefault(min(size, _largest(photos, size)), []).append(photos)
-    packs = [
+    caches = [
         ImageCache(
             _joined(parts),
             side,
@@ -196,28 +196,28 @@ def pack(
         )
         for side, parts in by_side.items()
     ]
-    total, before = sum(map(len, packs)), 0
-    for one in packs:
+    total, before = sum(map(len, caches)), 0
+    for one in caches:
         count = len(one)
         one.fill(_counting(progress, before, total))
         before += count
-    return packs
+    return caches
 
 
 class Order:
     """Which photos a step sees: all of them, shuffled, then all of them in another order.
 
     Args:
-        packs: The photos, numbered through.
+        caches: The photos, numbered through.
         repeat: How often an epoch has photos whose names start so.
         batch: Photos a step.
         seed: Decides the order.
     """
 
     def __init__(
-        self, packs: Sequence[ImageCache], repeat: dict[str, int], batch: int, seed: int
+        self, caches: Sequence[ImageCache], repeat: dict[str, int], batch: int, seed: int
     ) -> None:
-        names = [name for one in packs for name in one.photos.names]
+        names = [name for one in caches for name in one.photos.names]
         unknown = [start for start in repeat if not any(n.startswith(start) for n in names)]
         if unknown:
             raise SolarError(f"data.repeat names {unknown[0]!r}, but no photo's name starts so.")
@@ -243,26 +243,26 @@ class Order:
 
 
 def batches(
-    packs: Sequence[ImageCache], numbers: Callable[[int], Tensor], first: int, last: int
+    caches: Sequence[ImageCache], numbers: Callable[[int], Tensor], first: int, last: int
 ) -> Iterator[list[Squares]]:
     """Look up the photos of steps `first` to `last` − 1, a few steps ahead of the one that asks.
 
     Args:
-        packs: The photos, numbered through in this order.
+        caches: The photos, numbered through in this order.
         numbers: The photos of a step.
         first: The first step.
         last: The step before which to stop.
 
     Yields:
-        For each step the photos of each pack that has some in it.
+        For each step the photos of each cache that has some in it.
     """
-    starts = np.cumsum([0, *map(len, packs)])
+    starts = np.cumsum([0, *map(len, caches)])
 
     def look_up(step: int) -> list[Squares]:
         wanted = numbers(step)
         which = torch.from_numpy(np.searchsorted(starts[1:], wanted.numpy(), side="right"))
-        parts = [wanted[which == n] - int(starts[n]) for n in range(len(packs))]
-        return [one.take(part) for one, part in zip(packs, parts, strict=True) if len(part)]
+        parts = [wanted[which == n] - int(starts[n]) for n in range(len(caches))]
+        return [one.take(part) for one, part in zip(caches, parts, strict=True) if len(part)]
 
     # One thread: steps come in order, and each look-up may use several threads of its own.
     with ThreadPoolExecutor(1) as pool:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from solar.datasets.folders import labelled_photos
 from solar.datasets.gl18 import read_gl18
+from solar.datasets.photo_labels import labelled_photos
 from solar.datasets.sfm120k import read_sfm
 from solar.datasets.training_file import read_training_file
 from solar.datasets.training_set import Part, TrainingSet, label_photos, present

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from solar.datasets.cleaning import Geometry, compare_photos
-from solar.datasets.folders import labelled_photos
+from solar.datasets.photo_labels import labelled_photos
 from solar.datasets.training_file import (
     Landmark,
     TrainingFile,

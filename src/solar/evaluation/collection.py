@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from solar.datasets.folders import folder_labels, labelled_photos
+from solar.datasets.photo_labels import folder_labels, labelled_photos
 from solar.datasets.revisited import (
     SIZES,
     GroundTruth,

@@ -14,8 +14,8 @@ from solar.datasets.hpatches import (
     HPatches,
     Items,
     Pairs,
-    Rows,
     Split,
+    Vectors,
     read_items,
     read_pairs,
     read_splits,
@@ -113,7 +113,7 @@ class HPatchesResult:
 
 
 def evaluate_hpatches(
-    data: HPatches | Mapping[str, Mapping[str, Rows]],
+    data: HPatches | Mapping[str, Mapping[str, Vectors]],
     describe: Describe | None = None,
     *,
     tasks: Sequence[str] = TASKS,
@@ -252,7 +252,7 @@ def _matching(data: Descriptors, average: str) -> dict[str, dict[str, tuple[floa
 
 
 def _described(
-    data: HPatches | Mapping[str, Mapping[str, Rows]],
+    data: HPatches | Mapping[str, Mapping[str, Vectors]],
     names: Sequence[str],
     describe: Describe | None,
     progress: Callable[[int, int], None] | None,
@@ -268,7 +268,7 @@ def _described(
         counts = [len(data[name]["ref"]) for name in names]
     starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     contrast = np.empty(starts[-1], np.float32) if isinstance(data, HPatches) else None
-    rows: Rows | None = None
+    rows: Vectors | None = None
     for place, name in enumerate(names):
         part = slice(starts[place], starts[place + 1])
         for number, kind in enumerate(STRIPS):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from solar.datasets.hpatches import Patches, Rows
+from solar.datasets.hpatches import Patches, Vectors
 from solar.describe.local import HISTOGRAMS, root_sift
 from solar.errors import SolarError
 from solar.images.opencv import opencv
@@ -15,7 +15,7 @@ from solar.images.opencv import opencv
 if TYPE_CHECKING:
     from solar.models import PatchNet
 
-Describe = Callable[[Patches], Rows]
+Describe = Callable[[Patches], Vectors]
 """(n, s, s) uint8 to (n, d) float32."""
 
 METHODS = HISTOGRAMS
@@ -47,7 +47,7 @@ def patch_describer(model: "PatchNet | str", *, device: str | None = None) -> De
     return partial(describe_patches, network)
 
 
-def describe_patches(model: "PatchNet", patches: Patches) -> Rows:
+def describe_patches(model: "PatchNet", patches: Patches) -> Vectors:
     """Describe patches of any side of at least 32 with a network that takes 32×32.
 
     They are shrunk by the mean over the area that each new pixel covers. For the 64×64 patches of
@@ -83,7 +83,7 @@ def _area_weights(old: int, new: int) -> npt.NDArray[np.float32]:
     return np.asarray(np.maximum(upper - lower, 0) * (new / old), np.float32)
 
 
-def describe_sift(patches: Patches, *, root: bool = False) -> Rows:
+def describe_sift(patches: Patches, *, root: bool = False) -> Vectors:
     """OpenCV's SIFT of one upright keypoint in the middle of each patch: (n, 128).
 
     Args:

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from solar.datasets.hpatches import IMAGES, NOISES, Items, Pairs, Rows
+from solar.datasets.hpatches import IMAGES, NOISES, Items, Pairs, Vectors
 from solar.errors import SolarError
 from solar.evaluation.metrics import Ranks, finite, trapezoid
 
@@ -44,7 +44,7 @@ class Descriptors:
 
     names: tuple[str, ...]
     starts: npt.NDArray[np.int64]
-    rows: Rows
+    rows: Vectors
     contrast: npt.NDArray[np.float32] | None = None
 
     @property
@@ -68,7 +68,7 @@ class Descriptors:
         return self.starts[numbers] + row
 
 
-def match(reference: Rows, other: Rows, average: str = "trapezoid") -> tuple[float, float]:
+def match(reference: Vectors, other: Vectors, average: str = "trapezoid") -> tuple[float, float]:
     """Match every reference patch to its nearest one of another photo.
 
     Args:
@@ -87,7 +87,7 @@ def match(reference: Rows, other: Rows, average: str = "trapezoid") -> tuple[flo
     return _average(hits, len(reference), average), len(hits) / len(reference)
 
 
-def pair_distances(rows: Rows, left: Ranks, right: Ranks) -> Rows:
+def pair_distances(rows: Vectors, left: Ranks, right: Ranks) -> Vectors:
     """Squared distances of pairs of rows (n, d), named by their numbers."""
     found = np.empty(len(left), np.float32)
     one = np.empty((_PAIRS, rows.shape[1]), np.float32)
@@ -102,7 +102,7 @@ def pair_distances(rows: Rows, left: Ranks, right: Ranks) -> Rows:
     return found
 
 
-def verify(positive: Rows, negative: Rows, average: str = "trapezoid") -> tuple[float, float]:
+def verify(positive: Vectors, negative: Vectors, average: str = "trapezoid") -> tuple[float, float]:
     """Tell pairs of one point from pairs of two by their distances.
 
     Args:
@@ -208,7 +208,7 @@ def retrieval(
     }
 
 
-def _positive_ranks(rows: Rows, database: Floats, pools: Sequence[int]) -> Ranks:
+def _positive_ranks(rows: Vectors, database: Floats, pools: Sequence[int]) -> Ranks:
     """Ranks of the positives in every pool.
 
     Args:
@@ -252,7 +252,7 @@ def _average(hits: Ranks, positives: int, average: str) -> float:
     return AVERAGES[average](hits) * len(hits) / positives if len(hits) else 0.0
 
 
-def _nearest(left: Rows, right: Rows) -> Ranks:
+def _nearest(left: Vectors, right: Vectors) -> Ranks:
     """The nearest row of the right for each of the left, the first of equally near ones.
 
     Found in float32; wherever its rounding leaves a doubt, once more in float64.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from solar.datasets.folders import labelled_photos
+from solar.datasets.photo_labels import labelled_photos
 from solar.describe.store import Store, Vectors
 from solar.describe.store_files import is_store
 from solar.errors import SolarError

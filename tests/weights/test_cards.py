@@ -95,7 +95,7 @@ def test_figures_go_from_one_machine_to_the_cards_of_another(
 
 
 def test_a_card_never_loses_figures_of_the_same_file(
-    cards: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+    cards: Any, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("SOLAR_DATA", raising=False)
     where = ("--weights", home / "weights", "--cards", home / "weights", "--device", "cpu")
@@ -104,6 +104,7 @@ def test_a_card_never_loses_figures_of_the_same_file(
     before = (home / "weights" / "gem-r18.md").read_text()
     with pytest.raises(SystemExit):
         run(cards, monkeypatch, "--only", "gem-r18", *where)
+    assert "would lose buildings" in capsys.readouterr().err
     assert (home / "weights" / "gem-r18.md").read_text() == before
     toy_only = cards.measure(["gem-r18"], home / "weights", None, "cpu")
     with pytest.raises(SolarError, match=r"would lose buildings, buildings \+ distractors"):

@@ -34,7 +34,7 @@ def test_a_sample_of_generated_photos_is_made_once(tmp_path: Path, model: Retrie
     assert {made.is_right(hit.path) for hit in answer.hits} == {True, False}
     page = answer.page.read_text(encoding="utf-8")
     assert page.count("✓ right") + page.count("✗ wrong") == 3
-    assert "Where the network looks" in page
+    assert "Attention maps" in page
     told = sample.score(made)
     assert 0 < told["mAP"] <= 100  # type: ignore[operator]
 

@@ -20,7 +20,7 @@ MOST = 120
 """Photos of a folder that a sample takes: a minute or two on a laptop."""
 
 _PHOTO = (480, 360)
-_ATTENTION = 480  # the shorter side for the picture of where the network looks: quick, fine enough
+_ATTENTION = 480  # the shorter side for attention maps: quick, fine enough
 _SAME = 0.98  # from here on two photos are copies, which finding proves nothing
 
 
@@ -53,7 +53,7 @@ class SampleAnswer:
 
     Attributes:
         hits: Best first, without the query itself.
-        page: The HTML file that shows them, and where the network looks in the query.
+        page: The HTML file that shows them, and attention maps of the query.
     """
 
     hits: list[Hit]
@@ -123,7 +123,7 @@ def folder_sample(
 
 
 def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
-    """Search a sample, and write a page of what was found and where the network looks.
+    """Search a sample, and write a page of what was found, with attention maps.
 
     Args:
         sample: Of this model.
@@ -143,11 +143,11 @@ def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
     with Index.open(sample.index, model=model) as index:
         hits = [hit for hit in index.search(sample.query, k + 1) if hit.path != name][:k]
         photo = sample.query if name == sample.query else photo_finder(index.made.root)(name)
-        looks = None
+        maps = None
         if model.config.attention and photo is not None:
-            looks = draw_photos(model, [photo], size=_ATTENTION, cell=240)
+            maps = draw_photos(model, [photo], size=_ATTENTION, cell=240)
         marks = {hit.path: sample.is_right(hit.path) for hit in hits} if sample.label else None
-        html = ranking_page(index, [sample.query], hits, marks=marks, looks=looks)
+        html = ranking_page(index, [sample.query], hits, marks=marks, attention=maps)
     with replacing(page) as temporary:
         temporary.write_text(html, encoding="utf-8")
     return SampleAnswer(hits, page)

@@ -129,98 +129,74 @@ def find(name: str) -> Dataset:
     raise SolarError(f"There is no dataset {name!r}{perhaps}: it is one of {', '.join(named)}.")
 
 
+def _at(name: str, *folders: str, sha256: str | None = None, md5: str | None = None) -> File:
+    """A file that each of some folders on the web has under its own name."""
+    return File(name, tuple(f"{folder}/{name}" for folder in folders), sha256, md5)
+
+
 def _one(
-    file: File,
-    into: str,
-    keep: int,
-    suffixes: tuple[str, ...],
-    size: tuple[float, float],
-    release: str = "",
-) -> Archive:
-    """An archive in one piece; `size` is its download and what it becomes, in GB."""
-    download, unpacked = (round(part * _GB) for part in size)
-    return Archive(file.name, (file,), into, keep, suffixes, download, unpacked, release)
+    file: File, into: str, keep: int, suffixes: tuple[str, ...], download: float,
+    unpacked: float | None = None, release: str = "",
+) -> Archive:  # fmt: skip
+    """An archive in one piece; sizes are in GB, photos being as large outside as inside."""
+    packed, outside = (round(size * _GB) for size in (download, unpacked or download))
+    return Archive(file.name, (file,), into, keep, suffixes, packed, outside, release)
 
 
-# Revisited Oxford and Paris. Photos are flattened into jpg/: Paris comes in a folder a landmark.
-
-_VGG = "https://www.robots.ox.ac.uk/~vgg/data"
-_VGG_FILES = "https://thor.robots.ox.ac.uk"  # where the group keeps its large files
-_REVISITED = "http://cmp.felk.cvut.cz/revisitop/data/datasets"
 _CIRTORCH = "http://cmp.felk.cvut.cz/cnnimageretrieval/data"
 _JPG = (".jpg", ".jpeg")
-_VGG_TERMS = "Photos from Flickr: its terms of use and the VGG's terms of access apply."
+_FLICKR = "Photos from Flickr, which belong to their authors; for research."
 
 
-def _ground_truth(dataset: str, sha256: str) -> File:
-    name = f"gnd_{dataset}.pkl"
-    urls = (f"{_REVISITED}/{dataset}/{name}", f"{_CIRTORCH}/test/{dataset}/{name}")
-    return File(name, urls, sha256)
+def _buildings(
+    name: str, about: str, vgg: str, mirror: str, archives: tuple[str, ...], size: float,
+    photos: int, sha256: str,
+) -> Dataset:  # fmt: skip
+    """Revisited Oxford or Paris. Photos are flattened into jpg/: Paris has a folder a landmark.
 
-
-def _photos_of(file: str, urls: tuple[str, ...], size: float, release: str) -> Archive:
-    return _one(File(file, urls), "jpg", 1, _JPG, (size, size), release)
-
-
-_ROXFORD = Dataset(
-    name="roxford5k",
-    about="Revisited Oxford: 70 queries, 4,993 database photos",
-    terms=_VGG_TERMS,
-    page=f"{_VGG}/oxbuildings/",
-    files=(
-        _ground_truth(
-            "roxford5k", "ba7967754bd2d7d2210a5799f9c45ad5835e269a80ef9d3eba44caa35816c471"
+    `vgg` and `mirror` are folders on the two servers of the Visual Geometry Group. `archives` lack
+    the ending that tells the release; each has `size` GB.
+    """
+    page = f"https://www.robots.ox.ac.uk/~vgg/data/{vgg}"
+    blurred = (_at(f"{a}-v1.tgz", page, f"https://thor.robots.ox.ac.uk/{mirror}") for a in archives)
+    # Withdrawn by their publisher; for those who still have the files or a mirror of them.
+    original = (_at(f"{archive}.tgz", page) for archive in archives)
+    truth = f"http://cmp.felk.cvut.cz/revisitop/data/datasets/{name}", f"{_CIRTORCH}/test/{name}"
+    return Dataset(
+        name,
+        about,
+        terms="Photos from Flickr: its terms of use and the VGG's terms of access apply.",
+        page=f"{page}/",
+        files=(_at(f"gnd_{name}.pkl", *truth, sha256=sha256),),
+        archives=tuple(
+            _one(file, "jpg", 1, _JPG, size, release=release)
+            for release, files in ((BLURRED, blurred), (ORIGINAL, original))
+            for file in files
         ),
-    ),
-    archives=(
-        _photos_of(
-            "oxbuild_images-v1.tgz",
-            (
-                f"{_VGG}/oxbuildings/oxbuild_images-v1.tgz",
-                f"{_VGG_FILES}/oxbuildings/oxbuild_images-v1.tgz",
-            ),
-            1.94,
-            BLURRED,
-        ),
-        # Withdrawn by its publisher; for those who still have the file or a mirror of it.
-        _photos_of(
-            "oxbuild_images.tgz", (f"{_VGG}/oxbuildings/oxbuild_images.tgz",), 1.94, ORIGINAL
-        ),
-    ),
+        photos=photos,
+    )
+
+
+_ROXFORD = _buildings(
+    "roxford5k",
+    "Revisited Oxford: 70 queries, 4,993 database photos",
+    vgg="oxbuildings",
+    mirror="oxbuildings",
+    archives=("oxbuild_images",),
+    size=1.94,
     photos=4993 + 70,
+    sha256="ba7967754bd2d7d2210a5799f9c45ad5835e269a80ef9d3eba44caa35816c471",
 )
 
-_RPARIS = Dataset(
-    name="rparis6k",
-    about="Revisited Paris: 70 queries, 6,322 database photos",
-    terms=_VGG_TERMS,
-    page=f"{_VGG}/parisbuildings/",
-    files=(
-        _ground_truth(
-            "rparis6k", "d2e729a5293dda7dda8a15c8383424a42e4964a2c4cfea2f32fa85d11d2df499"
-        ),
-    ),
-    archives=(
-        *(
-            _photos_of(
-                f"paris_{half}-v1.tgz",
-                (
-                    f"{_VGG}/parisbuildings/paris_{half}-v1.tgz",
-                    f"{_VGG_FILES}/datasets/paris-buildings/paris_{half}-v1.tgz",
-                ),
-                1.3,
-                BLURRED,
-            )
-            for half in (1, 2)
-        ),
-        *(
-            _photos_of(
-                f"paris_{half}.tgz", (f"{_VGG}/parisbuildings/paris_{half}.tgz",), 1.3, ORIGINAL
-            )
-            for half in (1, 2)
-        ),
-    ),
+_RPARIS = _buildings(
+    "rparis6k",
+    "Revisited Paris: 70 queries, 6,322 database photos",
+    vgg="parisbuildings",
+    mirror="datasets/paris-buildings",
+    archives=("paris_1", "paris_2"),
+    size=1.3,
     photos=6322 + 70,
+    sha256="d2e729a5293dda7dda8a15c8383424a42e4964a2c4cfea2f32fa85d11d2df499",
 )
 
 # The distractors: the list names the photos as they lie in the archives.
@@ -229,43 +205,34 @@ _R1M = "http://ptak.felk.cvut.cz/revisitop/revisitop1m"
 _REVISITOP1M = Dataset(
     name="revisitop1m",
     about="One million distractors for Revisited Oxford and Paris",
-    terms="Photos from Flickr, which belong to their authors; for research.",
+    terms=_FLICKR,
     page="http://cmp.felk.cvut.cz/revisitop/",
-    files=(File("revisitop1m.txt", (f"{_R1M}/revisitop1m.txt",)),),
+    files=(_at("revisitop1m.txt", _R1M),),
     archives=tuple(
-        _one(File(name, (f"{_R1M}/jpg/{name}",)), "jpg", 0, (), (4, 4))
-        for name in (f"revisitop1m.{number}.tar.gz" for number in range(1, 101))
+        _one(_at(f"revisitop1m.{number}.tar.gz", f"{_R1M}/jpg"), "jpg", 0, (), 4)
+        for number in range(1, 101)
     ),
     photos=1_001_001,
 )
 
-# Google Landmarks 2018 as the paper's authors had it when they trained: one tar in 22 parts.
+# Google Landmarks 2018 as the paper's authors had it when they trained: one tar in 22 parts,
+# partaa to partav, each at an address of its own.
 
 _BOX = "https://imperialcollegelondon.box.com/shared/static"
-_GL18_PARTS = {
-    "aa": "lbk9qwtn438a0edm5g52fv0az4o8s6ml",
-    "ab": "arnssx7f80vq6lhsufxrwl7xhxixpasj",
-    "ac": "p2zlm5gobfsk85qu2evyv0q2wnu4vr4v",
-    "ad": "38uo0hgxl7dmnxizzfm0t828sba1dznv",
-    "ae": "s1ig9xfs95vvix1zvf2t9f76cydlhntq",
-    "af": "0x3idlrbbkl3j15g16tm9tt8qjybl2r2",
-    "ag": "1barrmdjeh9552zhqh1zm2kvoike9a7f",
-    "ah": "dt9v439bmb2ckl12zulgjznqaeboujdb",
-    "ai": "358t3dcewmosuw7qz4oal59xjifzzq40",
-    "aj": "jgqm8mxjjcjx68fpjgdafzdybdt56m52",
-    "ak": "0uatr2u794xz513o2uofrpl24rh7gml8",
-    "al": "0j7bfq8f8ijalptl0dwt0nsozbslfmqf",
-    "am": "mt04r82bl42du5sl03qkn0ms27w59qn4",
-    "an": "dyg8txwd2recydersmpyu8y7n6fqszi3",
-    "ao": "mopb621p8lnud9m1foq98xkuqwg3a6z5",
-    "ap": "tpyuaj26un74nv5xl3qhljrjyph73af5",
-    "aq": "8qjbotgdzj1jrt7i79yv9ubag91wn6aj",
-    "ar": "et02ppjjm41eebutpnv2gzdaz7iadatq",
-    "as": "zu44mz608syhb9uy9thnkibeof72dg3p",
-    "at": "myq5vlpyqu927ffpikn1vqw059oy38k8",
-    "au": "z7cz70tj8akf2pn8otbtcggq6k75oktr",
-    "av": "qwsairfpb25fg4vtmecykfq5qahb9j3v",
-}
+_GL18_PARTS = (
+    "lbk9qwtn438a0edm5g52fv0az4o8s6ml", "arnssx7f80vq6lhsufxrwl7xhxixpasj",
+    "p2zlm5gobfsk85qu2evyv0q2wnu4vr4v", "38uo0hgxl7dmnxizzfm0t828sba1dznv",
+    "s1ig9xfs95vvix1zvf2t9f76cydlhntq", "0x3idlrbbkl3j15g16tm9tt8qjybl2r2",
+    "1barrmdjeh9552zhqh1zm2kvoike9a7f", "dt9v439bmb2ckl12zulgjznqaeboujdb",
+    "358t3dcewmosuw7qz4oal59xjifzzq40", "jgqm8mxjjcjx68fpjgdafzdybdt56m52",
+    "0uatr2u794xz513o2uofrpl24rh7gml8", "0j7bfq8f8ijalptl0dwt0nsozbslfmqf",
+    "mt04r82bl42du5sl03qkn0ms27w59qn4", "dyg8txwd2recydersmpyu8y7n6fqszi3",
+    "mopb621p8lnud9m1foq98xkuqwg3a6z5", "tpyuaj26un74nv5xl3qhljrjyph73af5",
+    "8qjbotgdzj1jrt7i79yv9ubag91wn6aj", "et02ppjjm41eebutpnv2gzdaz7iadatq",
+    "zu44mz608syhb9uy9thnkibeof72dg3p", "myq5vlpyqu927ffpikn1vqw059oy38k8",
+    "z7cz70tj8akf2pn8otbtcggq6k75oktr", "qwsairfpb25fg4vtmecykfq5qahb9j3v",
+)  # fmt: skip
+_LETTERS = [f"a{letter}" for letter in "abcdefghijklmnopqrstuv"]
 _GL18 = Dataset(
     name="gl18",
     about="Google Landmarks 2018: what the paper's model was trained on",
@@ -281,7 +248,7 @@ _GL18 = Dataset(
             name="GL18_TRAIN.tar.gz",
             parts=tuple(
                 File(f"GL18_TRAIN.part{part}", (f"{_BOX}/{code}.part{part}",))
-                for part, code in _GL18_PARTS.items()
+                for part, code in zip(_LETTERS, _GL18_PARTS, strict=True)
             ),
             into="jpg",
             keep=1,
@@ -299,19 +266,13 @@ _GL18 = Dataset(
 _SFM120K = Dataset(
     name="sfm120k",
     about="Retrieval-SfM-120k: training and whitening of the GeM networks",
-    terms="Photos from Flickr, which belong to their authors; for research.",
+    terms=_FLICKR,
     page="http://cmp.felk.cvut.cz/cnnimageretrieval/",
     files=tuple(
-        File(name, (f"{_CIRTORCH}/train/dbs/{name}",))
-        for name in (
-            "retrieval-SfM-120k.pkl",
-            "retrieval-SfM-120k-whiten.pkl",
-            "retrieval-SfM-30k-whiten.pkl",
-        )
+        _at(f"retrieval-SfM-{kind}.pkl", f"{_CIRTORCH}/train/dbs")
+        for kind in ("120k", "120k-whiten", "30k-whiten")
     ),
-    archives=(
-        _one(File("ims.tar.gz", (f"{_CIRTORCH}/train/ims/ims.tar.gz",)), "ims", 0, (), (55, 55)),
-    ),
+    archives=(_one(_at("ims.tar.gz", f"{_CIRTORCH}/train/ims"), "ims", 0, (), 55),),
     photos=91_642 + 6_403,
 )
 
@@ -320,32 +281,21 @@ _SFM120K = Dataset(
 HPATCHES_FILES = ("ref.png", *(f"{noise}{i}.png" for noise in "eht" for i in range(1, 6)))
 """What each of the sequences holds."""
 
+_HPATCHES_HOME = "https://huggingface.co/datasets/vbalnt/hpatches/resolve/main"
 _HPATCHES = Dataset(
     name="hpatches",
     about="HPatches: verification, matching and retrieval of patches",
     terms="See the benchmark's page; cite its paper.",
     page="https://github.com/hpatches/hpatches-benchmark",
     files=(),
-    archives=(
-        _one(
-            File(
-                "hpatches-release.zip",
-                (
-                    "https://huggingface.co/datasets/vbalnt/hpatches/resolve/main/hpatches-release.zip",
-                ),
-            ),
-            "",
-            2,
-            (".png",),
-            (4.2, 4.3),
-        ),
-    ),
+    archives=(_one(_at("hpatches-release.zip", _HPATCHES_HOME), "", 2, (".png",), 4.2, 4.3),),
     photos=116 * len(HPATCHES_FILES),
 )
 
 PHOTOTOUR_PATCHES = {"liberty": 450_092, "notredame": 468_159, "yosemite": 633_587}
 """The scenes, and how many patches each has."""
 
+_PHOTOTOUR_HOMES = "http://icvl.ee.ic.ac.uk/vbalnt", "http://matthewalunbrown.com/patchdata"
 _PHOTOTOUR_MD5 = {
     "liberty": "fdd9152f138ea5ef2091746689176414",
     "notredame": "509eda8535847b8c0a90bbb210c83484",
@@ -366,20 +316,14 @@ _PHOTOTOUR = Dataset(
     files=(),
     archives=tuple(
         _one(
-            File(
-                f"{scene}.zip",
-                (
-                    f"http://icvl.ee.ic.ac.uk/vbalnt/{scene}.zip",
-                    f"http://matthewalunbrown.com/patchdata/{scene}.zip",
-                ),
-                md5=_PHOTOTOUR_MD5[scene],
-            ),
+            _at(f"{scene}.zip", *_PHOTOTOUR_HOMES, md5=md5),
             scene,
             1,
             (".bmp", ".txt"),
-            (1.5, mosaics(scene) * 1024**2 / _GB + 0.1),
+            1.5,
+            mosaics(scene) * 1024**2 / _GB + 0.1,
         )
-        for scene in PHOTOTOUR_PATCHES
+        for scene, md5 in _PHOTOTOUR_MD5.items()
     ),
     photos=sum(PHOTOTOUR_PATCHES.values()),
 )

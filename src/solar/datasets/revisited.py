@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from solar.datasets.plain_pickle import read_plain_pickle
 from solar.errors import SolarError
+from solar.files import reading
 from solar.images import Box, Photos
 
 PROTOCOLS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -99,11 +100,11 @@ def _from_pickle(path: Path) -> GroundTruth:
 
 
 def _from_json(path: Path) -> GroundTruth:
+    with reading(path):
+        data = path.read_bytes()
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(data)
         names, queries = content["database"], content["queries"]
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, KeyError, TypeError) as error:
         raise SolarError(
             f"{path} is not a ground truth in JSON: it needs a database and queries."

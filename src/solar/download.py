@@ -8,8 +8,6 @@ Three environment variables steer it:
 * ``SOLAR_CACHE``: read by :mod:`solar.models.zoo`, the folder that weights go to.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -12,11 +12,7 @@ if TYPE_CHECKING:
     from solar.datasets.check import DatasetReport
     from solar.datasets.training_build import BuiltTrainingSet
 
-app = Commands(
-    help="Get public datasets; make your photos ready to train on.",
-)
-
-EXAMPLE = "Example: solar data get roxford5k --root data/"
+app = Commands(help="Get public datasets; make your photos ready to train on.")
 
 # Photos that cannot be read and are named one by one.
 _SHOWN = 10
@@ -58,7 +54,7 @@ def list_datasets(json: _Json = False) -> None:
     output().print(table)
 
 
-@app.command("get", epilog=EXAMPLE)
+@app.command("get", epilog="Example: solar data get roxford5k --root data/")
 def get(
     name: _Name,
     root: _Root = Path("data"),

@@ -5,8 +5,6 @@ always give the same photo; two landmarks may well share their colours, and the 
 anyway, so that finding a landmark again takes more than a colour histogram.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Lengths are metres, y points up from the ground and x = 0 is the middle of the front.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Drawing in metres, flat and frontal."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """From a building and a scene to the finished photo."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Roofs for walls and caps for towers: each stands on the line from (x0, y) to (x1, y)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from solar.demo.drawing.pen import Pen, arc, opening

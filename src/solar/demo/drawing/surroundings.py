@@ -1,7 +1,5 @@
 """Everything around a toy building: sky, skyline, houses, trees, street, and passers-by."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -87,68 +87,59 @@ class ImageCache:
         return Squares(pixels.movedim(-1, 1), aspects)
 
     def fill(self, progress: Progress) -> None:
-        """Decode everything, unless nothing is to be kept."""
+        """Decode everything, unless nothing is to be kept; what cannot be read is left out.
+
+        Raises:
+            SolarError: No photo can be read, or a process that decodes them was killed.
+        """
         if self._cache == "none":
             return
-        count = len(self.photos)
+        shape = (len(self), self.side, self.side, 3)
         with tempfile.TemporaryDirectory(prefix="solar-") as folder:
             file = Path(folder) / "squares.npy"
-            shape = (count, self.side, self.side, 3)
             rows = np.lib.format.open_memmap(file, "w+", np.uint8, shape)
-            reasons: list[str | None] = []
-            for start, (aspects, why) in self._filling(file, progress):
-                self._aspects[start : start + len(aspects)] = torch.tensor(aspects)
-                reasons += why
-            self._drop(rows, reasons)
+            aspects, reasons = self._decode_into(file, progress)
+            names = zip(self.photos.names, reasons, strict=True)
+            self.failures = [(name, reason) for name, reason in names if reason is not None]
+            good = np.flatnonzero([reason is None for reason in reasons])
+            if not len(good):
+                name, why = self.failures[0]
+                raise SolarError(f"No photo could be read; the first was {name}: {why}")
+            self.photos, self._aspects = (
+                self.photos.take(good.tolist()),
+                torch.tensor(aspects)[good],
+            )
             # A copy of the file's pages: read once, in order, by whatever device it is.
-            self._pixels = torch.empty((len(self), *shape[1:]), dtype=torch.uint8, device=self._at)
-            for start in range(0, len(self), 1 << 14):
-                part = torch.from_numpy(np.array(rows[start : min(start + (1 << 14), len(self))]))
+            at = self._device if self._cache == "device" else torch.device("cpu")
+            self._pixels = torch.empty((len(good), *shape[1:]), dtype=torch.uint8, device=at)
+            for start in range(0, len(good), 1 << 14):
+                part = torch.from_numpy(rows[good[start : start + (1 << 14)]])
                 self._pixels[start : start + len(part)] = part
             del rows
 
-    @property
-    def _at(self) -> torch.device:
-        return self._device if self._cache == "device" else torch.device("cpu")
-
-    def _filling(
-        self, file: Path, progress: Progress
-    ) -> Iterator[tuple[int, tuple[list[float], list[str | None]]]]:
-        starts = range(0, len(self.photos), _CHUNK)
-        parts = [self.photos.take(range(len(self.photos))[s : s + _CHUNK]) for s in starts]
+    def _decode_into(self, file: Path, progress: Progress) -> tuple[list[float], list[str | None]]:
+        """What `fill` of `square_decoding` tells of every photo."""
+        starts = range(0, len(self), _CHUNK)
+        parts = [self.photos.take(range(len(self))[s : s + _CHUNK]) for s in starts]
+        aspects: list[float] = []
+        reasons: list[str | None] = []
         try:
             with self._executor() as pool:
-                results = pool.map(fill, [file] * len(parts), starts, parts)
-                for start, part, result in zip(starts, parts, results, strict=True):
-                    yield start, result
-                    progress(start + len(part), len(self.photos))
+                for told in pool.map(fill, [file] * len(parts), starts, parts):
+                    aspects += told[0]
+                    reasons += told[1]
+                    progress(len(aspects), len(self))
         except BrokenProcessPool as error:
             raise SolarError(
                 "A process that decodes photos was killed: free some memory, or use fewer workers."
             ) from error
+        return aspects, reasons
 
     def _executor(self) -> Executor:
         if self._workers == 1 or len(self.photos) < _WORTH_PROCESSES:
             return ThreadPoolExecutor(self._workers)
         # Started afresh: a copy of a process that holds a GPU or threads may hang.
         return ProcessPoolExecutor(self._workers, mp_context=get_context("spawn"))
-
-    def _drop(
-        self, rows: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]", why: Sequence[str | None]
-    ) -> None:
-        """Close the gaps that unreadable photos left."""
-        self.failures = [
-            (self.photos.names[n], reason) for n, reason in enumerate(why) if reason is not None
-        ]
-        good = [n for n, reason in enumerate(why) if reason is None]
-        if not good:
-            name, reason = self.failures[0]
-            raise SolarError(f"No photo could be read; the first was {name}: {reason}")
-        if self.failures:
-            for row, number in enumerate(good):
-                rows[row] = rows[number]
-            self._aspects = self._aspects[torch.tensor(good)]
-            self.photos = self.photos.take(good)
 
     def _decode(self, numbers: list[int]) -> tuple[Tensor, Tensor]:
         with ThreadPoolExecutor(self._workers) as pool:
@@ -197,9 +188,14 @@ def cache_images(
         for side, parts in by_side.items()
     ]
     total, before = sum(map(len, caches)), 0
+
+    def told(done: int, _: int) -> None:
+        if progress is not None:
+            progress(before + done, total)
+
     for one in caches:
         count = len(one)
-        one.fill(_counting(progress, before, total))
+        one.fill(told)
         before += count
     return caches
 
@@ -297,7 +293,3 @@ def _largest(photos: Photos, otherwise: int) -> int:
         except SolarError:
             continue  # told about when it is decoded
     return max(sides, default=otherwise)
-
-
-def _counting(progress: Progress | None, before: int, total: int) -> Progress:
-    return lambda done, _: None if progress is None else progress(before + done, total)

@@ -172,9 +172,9 @@ def _structure_from_motion(dataset: Dataset, folder: Path, watch: Watch) -> Iter
             except SolarError as error:
                 yield Item(f"{file.name}, readable", 0, 1, note=str(error))
     if seen:
-        from solar.datasets.sfm120k import photo_path  # brings in numpy
+        from solar.datasets.training_pickle import sfm_path  # brings in numpy
 
-        yield _listed("photos", folder, [photo_path(name) for name in seen], watch)
+        yield _listed("photos", folder, [sfm_path(name) for name in seen], watch)
     else:
         yield Item("photos", 0, dataset.photos, note="A database file is needed to look for them.")
 

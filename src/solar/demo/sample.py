@@ -1,20 +1,26 @@
 """Small indexes to try things on: of generated photos, or of some photos of one's own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from solar.demo import toy
+from solar.describe import extract
+from solar.describe.pipeline import Progress
 from solar.errors import SolarError
-
-if TYPE_CHECKING:
-    from solar.describe.pipeline import Progress
-    from solar.images import Photos
-    from solar.models import RetrievalNet
-    from solar.search import Hit
+from solar.evaluation import evaluate_labels
+from solar.files import replacing
+from solar.images import Photos, find_photos
+from solar.models import RetrievalNet, fingerprint
+from solar.search import Hit, Index
+from solar.search.engine import NoIndexError
+from solar.search.ingest import made_of
+from solar.show.attention_maps import draw_photos
+from solar.show.search_page import photo_finder, ranking_page
 
 MOST = 120
 """Photos of a folder that a sample takes: a minute or two on a laptop."""
@@ -80,10 +86,6 @@ def toy_sample(
     Raises:
         SolarError: The folder cannot be written.
     """
-    from solar.demo import toy
-    from solar.images import find_photos
-    from solar.models import fingerprint
-
     place = (folder / f"{landmarks}x{views}-{fingerprint(model)[:8]}").resolve()
     photos = place / "photos"
     toy.write(photos, landmarks=landmarks, views=views, size=_PHOTO)
@@ -110,8 +112,6 @@ def folder_sample(
     Raises:
         SolarError: There are fewer than two photos, or the folder cannot be written.
     """
-    from solar.images import find_photos
-
     every = find_photos(photos)
     some = every.take(range(min(MOST, len(every))))
     place = folder.resolve() / f"{photos.resolve().stem}-{_key(some, model)}"
@@ -133,11 +133,6 @@ def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
     Raises:
         SolarError: The page cannot be written.
     """
-    from solar.files import replacing
-    from solar.search import Index
-    from solar.show.attention_maps import draw_photos
-    from solar.show.search_page import photo_finder, ranking_page
-
     name = sample.query.removeprefix("name:")
     page = sample.index.parent / "ranking.html"
     with Index.open(sample.index, model=model) as index:
@@ -155,12 +150,6 @@ def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
 
 def score(sample: Sample) -> dict[str, float | None]:
     """Ask for every photo of a labelled sample among the others: mAP and the rest, in percent."""
-    import numpy as np
-
-    from solar.evaluation import evaluate_labels
-    from solar.images import find_photos
-    from solar.search import Index
-
     with Index.open(sample.index) as index:
         found = index.engine.lookup(find_photos(index.made.root or "").names)
     labels = [path.partition("/")[0] for path in found]
@@ -172,13 +161,6 @@ def _index(
     root: Path, photos: Photos, place: Path, model: RetrievalNet, progress: Progress | None
 ) -> int:
     """Make an index unless it is there; how many photos it holds."""
-    import shutil
-
-    from solar.describe import extract
-    from solar.search import Index
-    from solar.search.engine import NoIndexError
-    from solar.search.ingest import made_of
-
     try:
         with Index.open(place) as opened:
             return len(opened)
@@ -198,8 +180,6 @@ def _index(
 
 def _key(photos: Photos, model: RetrievalNet) -> str:
     """Other photos, changed photos or another model give another index."""
-    from solar.models import fingerprint
-
     files = [place if isinstance(place, Path) else place[0] for place in photos.places]
     times = [file.stat().st_mtime_ns for file in files if file.exists()]
     key = json.dumps([fingerprint(model), photos.names, list(map(str, files)), times])
@@ -208,10 +188,6 @@ def _key(photos: Photos, model: RetrievalNet) -> str:
 
 def _surest(index: Path, names: tuple[str, ...]) -> str:
     """The photo that another one is most like, copies aside."""
-    import numpy as np
-
-    from solar.search import Index
-
     with Index.open(index) as opened:
         found = opened.engine.lookup(names)
     paths = list(found)

@@ -106,17 +106,6 @@ class TrainingSet:
         """Landmarks with a single photo."""
         return int((np.bincount(self.landmarks, minlength=len(self.labels)) == 1).sum())
 
-    def of_landmarks(self, wanted: Iterable[int]) -> TrainingSet:
-        """The part that shows some of the landmarks; photos and landmarks are counted anew.
-
-        Raises:
-            SolarError: A number is no landmark's, or nothing to learn from is left.
-        """
-        chosen = np.unique(np.asarray(list(wanted), np.int64))
-        if len(chosen) and not 0 <= chosen[0] <= chosen[-1] < len(self.labels):
-            raise SolarError(f"There are landmarks 0 to {len(self.labels) - 1} only.")
-        return self._of_photos(np.isin(self.landmarks, chosen), "the chosen landmarks")
-
     def verified(self, source: object) -> TrainingSet:
         """Without photos that have no positive although their landmark has other photos.
 
@@ -153,8 +142,8 @@ class TrainingSet:
             source,
         )
 
-    def split(self, fraction: float, *, seed: int = 0) -> tuple[TrainingSet, TrainingSet]:
-        """Hold out some landmarks, with all of their photos, to validate on.
+    def held_out(self, fraction: float, *, seed: int = 0) -> list[str]:
+        """Choose landmarks to validate on, with all of their photos.
 
         Args:
             fraction: How many of the landmarks whose photos have positives, above 0 and below 1;
@@ -163,20 +152,10 @@ class TrainingSet:
                 not on the order of the photos.
 
         Returns:
-            What to train on, and what to validate on.
+            Their names.
 
         Raises:
             SolarError: Fewer than four landmarks have positives, or the fraction is none.
-        """
-        held = set(self.held_out(fraction, seed=seed))
-        mine = np.array([label in held for label in self.labels])
-        return self.of_landmarks(np.flatnonzero(~mine)), self.of_landmarks(np.flatnonzero(mine))
-
-    def held_out(self, fraction: float, *, seed: int = 0) -> list[str]:
-        """Names of the landmarks that `split` holds out.
-
-        Raises:
-            SolarError: As for `split`.
         """
         asking = np.unique(self.landmarks[self.queries])
         names = sorted(self.labels[landmark] for landmark in asking.tolist())

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from solar.datasets.check import DatasetReport
     from solar.datasets.training_build import BuiltTrainingSet
 
-app = Commands(help="Get public datasets; make your photos ready to train on.")
+app = Commands(help="Download public datasets; build training sets from your photos.")
 
 # Photos that cannot be read and are named one by one.
 _SHOWN = 10
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help='As "solar data list" names it.')]
 _Root = Annotated[Path, typer.Option(help="The folder of all datasets; this one is NAME in it.")]
-_Json = Annotated[bool, typer.Option("--json", help="For a program to read.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list", epilog="Example: solar data list")
@@ -99,7 +99,7 @@ def get(
 
 @app.command("check", epilog="Example: solar data check roxford5k --root data/ --json")
 def check(name: _Name, root: _Root = Path("data"), json: _Json = False) -> None:
-    """Say what of a dataset is here and what is missing; exit code 1 if it is incomplete."""
+    """Report which dataset files are present or missing; exit code 1 if incomplete."""
     from solar.cli.printing import output, print_json, progress
     from solar.datasets import check as checking
 
@@ -165,7 +165,7 @@ def build(
     ] = 1,
     json: _Json = False,
 ) -> None:
-    """Make photos ready to train on: who shows the same, and what cannot be read."""
+    """Build a training set: group matching photos and list unreadable files."""
     from dataclasses import asdict
 
     from solar.cli.printing import errors, print_json, steps

@@ -11,7 +11,7 @@ def doctor(
     quick: Annotated[
         bool, typer.Option("--quick", help="Only look what is installed, without trying it out.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Tell what works here, what is missing and how to add it.
 

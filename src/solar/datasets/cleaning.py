@@ -96,14 +96,12 @@ def compare_photos(
     matches: list[Match] = []
     for group, result in _compared(found.photos, groups, geometry, processes):
         done += _pairs(len(group), geometry)
-        matches += [_in_order(int(group[a]), int(group[b]), count) for a, b, count in result]
+        for a, b, count in result:
+            first, second = sorted((int(group[a]), int(group[b])))
+            matches.append((first, second, count))
         if watch is not None:
             watch(done, total)
     return sorted(matches)
-
-
-def _in_order(a: int, b: int, count: int) -> Match:
-    return min(a, b), max(a, b), count
 
 
 def _groups(found: TrainingSet, most: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:

@@ -161,8 +161,7 @@ class _Joined(io.RawIOBase):
     """Files read as if they were one."""
 
     def __init__(self, parts: Sequence[Path], report: Report) -> None:
-        self._left = list(parts)
-        self._file: IO[bytes] | None = None
+        self._files = [part.open("rb") for part in parts]
         self._done, self._total = 0, sum(part.stat().st_size for part in parts)
         self._report = report
 
@@ -170,24 +169,17 @@ class _Joined(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        filled = 0
-        while filled < len(buffer):
-            piece = self._file.read(len(buffer) - filled) if self._file else b""
-            buffer[filled : filled + len(piece)] = piece
-            filled += len(piece)
-            if not piece and not self._advance():
-                break
+        room, filled = memoryview(buffer), 0
+        while filled < len(room) and self._files:
+            count = self._files[0].readinto(room[filled:])
+            filled += count
+            if not count:
+                self._files.pop(0).close()
         self._done += filled
         self._report(self._done, self._total)
         return filled
 
-    def _advance(self) -> bool:
-        if self._file:
-            self._file.close()
-        self._file = self._left.pop(0).open("rb") if self._left else None
-        return self._file is not None
-
     def close(self) -> None:
-        if self._file:
-            self._file.close()
+        for file in self._files:
+            file.close()
         super().close()

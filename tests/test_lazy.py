@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-LAZY = ["solar", "solar.describe", "solar.models", "solar.web"]
+LAZY = ["solar", "solar.describe", "solar.images", "solar.models", "solar.web"]
 
 
 @pytest.mark.parametrize("name", LAZY)
@@ -22,6 +22,8 @@ def test_every_name_of_the_block_is_offered_and_found(name: str) -> None:
     ]
     assert written
     assert package.__all__ == dir(package) == sorted(written)
+    # A module of the same name would hide what it offers once it is imported.
+    assert not {path.stem for path in Path(str(package.__file__)).parent.iterdir()} & set(written)
     for one in written:
         assert getattr(package, one) is not None
 

@@ -100,12 +100,18 @@ def many(order: np.ndarray) -> TrainingSet:
     return label_photos(photos(*names), [name[0] for name in names], "x")
 
 
-def test_what_is_held_out_depends_on_names_and_seed_not_on_the_order_of_photos() -> None:
-    held = many(np.arange(40)).held_out(0.3, seed=1)
-    assert len(set(held)) == 3
-    assert set(held) < {str(number) for number in range(10)}
-    assert many(np.random.default_rng(0).permutation(40)).held_out(0.3, seed=1) == held
-    assert any(many(np.arange(40)).held_out(0.3, seed=seed) != held for seed in range(4))
+def test_a_split_holds_out_whole_landmarks_whatever_the_order_of_photos() -> None:
+    train, held = many(np.arange(40)).split(0.3, seed=1)
+    assert (len(train.labels), len(held.labels)) == (7, 3)
+    assert not set(train.labels) & set(held.labels)
+    assert len(train) == len(train.queries) == 28
+    assert {name[0] for name in held.photos.names} == set(held.labels)
+    for query, positives in asked(held).items():
+        assert {name[0] for name in positives} == {query[0]}
+        assert len(positives) == 3
+    again = many(np.random.default_rng(0).permutation(40)).split(0.3, seed=1)[1]
+    assert again.labels == held.labels
+    assert any(many(np.arange(40)).split(0.3, seed=s)[1].labels != held.labels for s in range(4))
 
 
 @pytest.mark.parametrize(
@@ -127,13 +133,13 @@ def test_nothing_to_learn_from_is_one_sentence(
 @pytest.mark.parametrize(
     ("landmarks", "fraction", "sentence"), [(3, 0.5, "none can be held out"), (9, 1.0, "of 1 of")]
 )
-def test_more_than_there_is_cannot_be_held_out(
+def test_a_split_that_cannot_be_made_is_refused(
     landmarks: int, fraction: float, sentence: str
 ) -> None:
     names = [f"{number}/{view}.jpg" for number in range(landmarks) for view in range(2)]
     found = label_photos(photos(*names), [name[0] for name in names], "x")
     with pytest.raises(SolarError, match=sentence):
-        found.held_out(fraction)
+        found.split(fraction)
 
 
 def test_unverified_photos_can_be_left_out_and_lone_ones_stay() -> None:

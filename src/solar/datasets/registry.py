@@ -1,14 +1,6 @@
 """What each public dataset consists of: its files, where they are published, what they become.
 
-On disk every dataset is one folder, ``root/<name>``, laid out the same way for everybody::
-
-    roxford5k/    gnd_roxford5k.pkl, jpg/<photo>.jpg
-    rparis6k/     gnd_rparis6k.pkl, jpg/<photo>.jpg
-    revisitop1m/  revisitop1m.txt, jpg/<as listed there>
-    gl18/         train.csv, boxes_split1.csv, boxes_split2.csv, jpg/<id>.jpg
-    sfm120k/      retrieval-SfM-120k.pkl (and two for whitening), ims/cd/ab/89/…89abcd
-    hpatches/     <sequence>/{ref,e1…e5,h1…h5,t1…t5}.png
-    phototour/    {liberty,notredame,yosemite}/*.bmp, info.txt, m50_100000_100000_0.txt
+On disk every dataset is one folder, `root/<name>`, laid out for everybody as docs/data.md shows.
 """
 
 import difflib

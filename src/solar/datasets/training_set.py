@@ -142,8 +142,8 @@ class TrainingSet:
             source,
         )
 
-    def held_out(self, fraction: float, *, seed: int = 0) -> list[str]:
-        """Choose landmarks to validate on, with all of their photos.
+    def split(self, fraction: float, *, seed: int = 0) -> tuple[TrainingSet, TrainingSet]:
+        """Hold out some landmarks, with all of their photos, to validate on.
 
         Args:
             fraction: How many of the landmarks whose photos have positives, above 0 and below 1;
@@ -152,10 +152,20 @@ class TrainingSet:
                 not on the order of the photos.
 
         Returns:
-            Their names.
+            What to train on, and what to validate on.
 
         Raises:
             SolarError: Fewer than four landmarks have positives, or the fraction is none.
+        """
+        held = set(self.held_out(fraction, seed=seed))
+        mine = np.array([label in held for label in self.labels])[self.landmarks]
+        return self._of_photos(~mine, "what is left"), self._of_photos(mine, "what is held out")
+
+    def held_out(self, fraction: float, *, seed: int = 0) -> list[str]:
+        """Names of the landmarks that `split` holds out.
+
+        Raises:
+            SolarError: As for `split`.
         """
         asking = np.unique(self.landmarks[self.queries])
         names = sorted(self.labels[landmark] for landmark in asking.tolist())

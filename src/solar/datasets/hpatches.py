@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
+from solar.datasets.registry import HPATCHES_FILES
 from solar.errors import SolarError
 from solar.files import reading, replacing
 
@@ -28,7 +29,7 @@ NOISES = ("e", "h", "t")
 IMAGES = (1, 2, 3, 4, 5)
 """The photos beside the reference."""
 
-STRIPS = ("ref", *(f"{noise}{image}" for noise in NOISES for image in IMAGES))
+STRIPS = tuple(name.removesuffix(".png") for name in HPATCHES_FILES)
 
 Patches = npt.NDArray[np.uint8]
 Vectors = npt.NDArray[np.float32]

@@ -70,8 +70,8 @@ def toy_sample(
     folder: Path,
     model: RetrievalNet,
     *,
-    landmarks: int = 6,
-    views: int = 4,
+    landmarks: int,
+    views: int,
     progress: Progress | None = None,
 ) -> Sample:
     """Index generated photos, unless that was done before; the query is one more view.
@@ -171,9 +171,9 @@ def _index(
     if not len(store):
         why = next(iter(store.failures.values()))
         raise SolarError(f"No photo of {root} could be described: {why}")
-    made = made_of(store)
-    assert made is not None  # a store knows
-    Index.create(place, store, made=replace(made, root=str(root.resolve()))).close()
+    spec = made_of(store)
+    assert spec is not None  # a store knows
+    Index.create(place, store, made=replace(spec, root=str(root.resolve()))).close()
     shutil.rmtree(described, ignore_errors=True)
     return len(store)
 

@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -95,11 +96,10 @@ def _hit(
 
 def _photo(source: Source | None, name: str, box: Box | None = None) -> str:
     """A photo as a small JPEG inside the page, with its box over it."""
-    try:
-        if source is None:
-            raise SolarError("There is no such photo.")
-        image = read_image(source)
-    except SolarError:
+    image = None
+    with suppress(SolarError):
+        image = read_image(source) if source is not None else None
+    if image is None:
         return '<div class="photo gone">photo not found</div>'
     width, height = image.size
     small = image.copy()
@@ -146,9 +146,7 @@ def photo_finder(root: str | Path | None) -> Callable[[str], Path | bytes | None
         A function from a path in the index to what `solar.images.load` takes, or None where the
         place of the photos is not known or does not hold this one.
     """
-    if root is None:
-        return lambda name: None
-    try:
-        return named_photos(root)
-    except SolarError:
-        return lambda name: None
+    with suppress(SolarError):
+        if root is not None:
+            return named_photos(root)
+    return lambda name: None

@@ -123,20 +123,14 @@ def _pairs(photos: int, geometry: Geometry) -> int:
 
 
 def _compared(
-    photos: Photos,
-    groups: Sequence[npt.NDArray[np.int64]],
-    geometry: Geometry,
-    processes: int,
+    photos: Photos, groups: Sequence[npt.NDArray[np.int64]], geometry: Geometry, processes: int
 ) -> Iterator[tuple[npt.NDArray[np.int64], list[Match]]]:
     if processes <= 1:
         for group in groups:
             yield group, compare_group(photos.take(group.tolist()), geometry)
         return
     # Started afresh rather than forked: a forked OpenCV or BLAS with threads may hang.
-    with (
-        _single_threads(),
-        ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool,
-    ):
+    with _single_threads(), ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         # The largest first, so that no process is left with one at the end.
         running = {
             pool.submit(compare_group, photos.take(group.tolist()), geometry): group

@@ -73,7 +73,10 @@ class HPatches:
         Raises:
             SolarError: One of them is missing.
         """
-        _all_there(names, self.strips)
+        if missing := sorted(set(names) - set(self.strips)):
+            raise SolarError(
+                f"{len(missing)} sequences of the split are missing, {missing[0]} first."
+            )
         return HPatches(
             {name: self.strips[name] for name in names}, {name: self.counts[name] for name in names}
         )
@@ -310,9 +313,3 @@ def _names(values: Any) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise TypeError
     return tuple(values)
-
-
-def _all_there(names: Iterable[str], known: Iterable[str]) -> None:
-    missing = sorted(set(names) - set(known))
-    if missing:
-        raise SolarError(f"{len(missing)} sequences of the split are missing, {missing[0]} first.")

@@ -17,10 +17,7 @@ from solar.search.index import BY_NAME, Index
 
 _SIDE = 480
 _QUALITY = 82
-_MARKS = {
-    True: '<span class="right">✓ right</span>',
-    False: '<span class="wrong">✗ wrong</span>',
-}
+_MARKS = {True: '<span class="right">✓ right</span>', False: '<span class="wrong">✗ wrong</span>'}
 
 
 def ranking_page(

@@ -1,5 +1,6 @@
 """`solar data`: public datasets, got and checked; one's own photos, made ready to train on."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,6 +8,8 @@ import typer
 
 from solar.cli.completion import keypoint_models
 from solar.cli.help import Commands
+from solar.cli.printing import errors, print_json, progress, steps
+from solar.cli.printing import output as results
 
 if TYPE_CHECKING:
     from solar.datasets.check import DatasetReport
@@ -25,9 +28,6 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @app.command("list", epilog="Example: solar data list")
 def list_datasets(json: _Json = False) -> None:
     """List the datasets with their size and terms."""
-    from dataclasses import asdict
-
-    from solar.cli.printing import output, print_json
     from solar.datasets.registry import datasets
 
     if json:
@@ -51,7 +51,7 @@ def list_datasets(json: _Json = False) -> None:
             _gigabytes(dataset.unpacked),
             f"{dataset.terms} {dataset.page}",
         )
-    output().print(table)
+    results().print(table)
 
 
 @app.command("get", epilog="Example: solar data get roxford5k --root data/")
@@ -75,13 +75,10 @@ def get(
 
     SOLAR_MIRRORS names mirrors to try first; with SOLAR_OFFLINE=1 nothing is downloaded.
     """
-    from solar.cli.printing import errors
     from solar.datasets import fetch, registry
 
-    console = errors()
-
     def say(sentence: str) -> None:
-        console.print(sentence, markup=False, soft_wrap=True)
+        errors().print(sentence, markup=False, soft_wrap=True)
 
     dataset = registry.find(name)
     say(f"{dataset.name}: {dataset.terms} {dataset.page}")
@@ -100,7 +97,6 @@ def get(
 @app.command("check", epilog="Example: solar data check roxford5k --root data/ --json")
 def check(name: _Name, root: _Root = Path("data"), json: _Json = False) -> None:
     """Report which dataset files are present or missing; exit code 1 if incomplete."""
-    from solar.cli.printing import output, print_json, progress
     from solar.datasets import check as checking
 
     report = checking.check(
@@ -109,9 +105,8 @@ def check(name: _Name, root: _Root = Path("data"), json: _Json = False) -> None:
     if json:
         print_json(_as_json(report))
     else:
-        console = output()
         for line in _as_lines(report, root):
-            console.print(line, markup=False, soft_wrap=True)
+            results().print(line, markup=False, soft_wrap=True)
     if not report.complete:
         raise typer.Exit(1)
 
@@ -166,11 +161,6 @@ def build(
     json: _Json = False,
 ) -> None:
     """Build a training set: group matching photos and list unreadable files."""
-    from dataclasses import asdict
-
-    from solar.cli.printing import errors, print_json, steps
-    from solar.cli.printing import output as results
-
     if output.suffix.lower() == ".pkl":
         _build_gl18(source, output, seed, json)
         return
@@ -215,8 +205,6 @@ def _as_rows(built: "BuiltTrainingSet") -> str:
 
 
 def _build_gl18(source: list[Path], output: Path, seed: int, json: bool) -> None:
-    from solar.cli.printing import output as results
-    from solar.cli.printing import print_json
     from solar.datasets.gl18 import build_gl18, write_gl18
 
     database = build_gl18(source[0], seed=seed)
@@ -234,8 +222,6 @@ def _build_gl18(source: list[Path], output: Path, seed: int, json: bool) -> None
 
 
 def _as_json(report: "DatasetReport") -> dict[str, object]:
-    from dataclasses import asdict
-
     return {
         "dataset": report.dataset,
         "folder": str(report.folder),

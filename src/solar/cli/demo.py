@@ -3,9 +3,12 @@
 import sys
 from pathlib import Path
 from shlex import quote
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from solar.cli.printing import output, photo_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,10 +88,6 @@ def demo(
 
 def _watched(make: "Callable[[Progress], Sample]", photos: int) -> "tuple[Sample, str]":
     """Make a sample under a progress bar: it, and in what time."""
-    from time import perf_counter
-
-    from solar.cli.printing import photo_progress
-
     start = perf_counter()
     with photo_progress(photos) as shown:
         made = make(shown.advance)
@@ -101,7 +100,6 @@ def _show(sample: "Sample", model: "RetrievalNet", count: int) -> "SampleAnswer"
     from rich.table import Table
     from rich.text import Text
 
-    from solar.cli.printing import output
     from solar.demo.sample import ask
 
     answer = ask(sample, model, count)
@@ -118,7 +116,6 @@ def _show(sample: "Sample", model: "RetrievalNet", count: int) -> "SampleAnswer"
 
 
 def _say(text: str) -> None:
-    from solar.cli.printing import output
 
     output().print(text, soft_wrap=True, markup=False)
 

@@ -138,11 +138,8 @@ def _ground_truth(path: Path, names: Any, entries: Any, box: str) -> GroundTruth
 
 
 def _all_of(values: Any, kind: type) -> bool:
-    return (
-        isinstance(values, list | tuple)
-        and bool(values)
-        and all(isinstance(v, kind) for v in values)
-    )
+    listed = isinstance(values, list | tuple) and len(values) > 0
+    return listed and all(isinstance(value, kind) for value in values)
 
 
 def _answers(

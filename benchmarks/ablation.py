@@ -29,12 +29,12 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from machine import machine
+from lib.machine import machine
 from PIL import Image
 from torch import Tensor, nn
 
-from solar.datasets.folders import folder_labels, labelled_photos
-from solar.datasets.image_cache import ImageCache, pack
+from solar.datasets.image_cache import ImageCache, cache_images
+from solar.datasets.photo_labels import folder_labels, labelled_photos
 from solar.datasets.seeds import generator
 from solar.evaluation import evaluate_labels
 from solar.evaluation.result import Evaluation
@@ -160,8 +160,8 @@ class Bench:
     ) -> Views:
         """Look at every training photo several times."""
         maps = []
-        packs = [landmarks] if others is None else [landmarks, others]
-        for part in packs:
+        caches = [landmarks] if others is None else [landmarks, others]
+        for part in caches:
             for first in range(0, len(part), 128):
                 squares = part.take(torch.arange(first, min(first + 128, len(part))))
                 seen = [
@@ -470,8 +470,10 @@ def main() -> None:
         return
     bench = Bench(arguments.start, device)
     tests = {what: bench.test(photos) for what, photos in shown.items()}
-    landmarks = pack(shards(arguments.data / "landmarks", "train"), 352, device=device)[0]
-    others = pack(arguments.unlabelled, 352, device=device)[0] if arguments.unlabelled else None
+    landmarks = cache_images(shards(arguments.data / "landmarks", "train"), 352, device=device)[0]
+    others = None
+    if arguments.unlabelled:
+        others = cache_images(arguments.unlabelled, 352, device=device)[0]
     data = bench.views(landmarks, others, arguments.views, arguments.size)
     say(f"{len(data.maps)} training photos looked at {arguments.views} times")
     report = Report(path, settings)

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from machine import machine
-from rerank import descriptors, labels_of, shards
+from lib.machine import machine
+from lib.places import descriptors, labels_of, shards
 
 from solar.describe.local import local_model, local_name
 from solar.errors import SolarError

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from machine import machine
+from lib.machine import machine
 
 CHANNELS, REDUCTION = 256, 4
 SIDES = (32, 48, 64, 96, 128, 192)

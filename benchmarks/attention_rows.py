@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import torch
-from machine import machine
+from lib.machine import machine
 
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.show.attention_source import AttentionSource

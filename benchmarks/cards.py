@@ -36,16 +36,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from card_text import render
-from drawn_sequences import draw_sequence
-from machine import machine
+from lib.card_text import render
+from lib.drawn_sequences import draw_sequence
+from lib.machine import machine
 from numpy.typing import NDArray
 
 from solar import weights
-from solar.datasets import toy
-from solar.datasets.folders import labelled_photos
 from solar.datasets.hpatches import HPatches
 from solar.datasets.hpatches_cut import make_hpatches
+from solar.datasets.photo_labels import labelled_photos
+from solar.demo import toy
 from solar.errors import SolarError
 from solar.evaluation import evaluate, evaluate_labels
 from solar.evaluation.hpatches_protocol import TASKS, evaluate_hpatches

@@ -7,7 +7,7 @@ import argparse
 import time
 
 import numpy as np
-from machine import machine
+from lib.machine import machine
 
 from solar.show.collection_map import choose_method, map_collection
 

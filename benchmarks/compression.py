@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from machine import machine
-from rerank import descriptors, labels_of, shards
+from lib.machine import machine
+from lib.places import descriptors, labels_of, shards
 
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from machine import machine
+from lib.machine import machine
 from torch import Tensor
 
 from solar.images import find_photos, image_size, load

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from machine import machine
+from lib.machine import machine
 from PIL import Image
 from torch import Tensor
 
@@ -49,7 +49,7 @@ def drawn(backbone: str) -> RetrievalNet:
 def photos(folder: Path | None, size: tuple[int, int], count: int) -> list[Image.Image]:
     """Photos of one size, generated ones if there is no folder."""
     if folder is None:
-        from solar.datasets import toy
+        from solar.demo import toy
 
         images = [toy.landmark(number, 0) for number in range(count)]
     else:

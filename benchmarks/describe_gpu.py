@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from machine import machine
-from torch import nn
+from lib.machine import machine
+from lib.networks import network
 from torch.utils.flop_counter import FlopCounterMode
 
 from solar.describe import Throughput, extract
@@ -28,29 +28,6 @@ from solar.describe.precision import FusedNet
 from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
 
 HEIGHT, WIDTH, BATCH = 768, 1024, 32
-
-
-def network(
-    attention: dict[int, int], backbone: str = "resnet101", device: str | torch.device = "cuda"
-) -> RetrievalNet:
-    """A ResNet-101 whose activations neither grow nor vanish."""
-    torch.manual_seed(0)
-    net = RetrievalNet(RetrievalConfig(backbone, attention=attention)).eval()
-    generator = torch.Generator().manual_seed(1)
-    for module in net.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            for tensor, low, high in (
-                (module.running_mean, -0.2, 0.2),
-                (module.running_var, 0.5, 1.5),
-                (module.weight.data, 0.4, 0.8),
-            ):
-                assert tensor is not None
-                tensor.uniform_(low, high, generator=generator)
-    for layer in attention:
-        output = net.backbone.get_submodule(f"soa{layer}.output")
-        assert isinstance(output, nn.Conv2d)
-        nn.init.normal_(output.weight, std=0.5 / output.in_channels**0.5, generator=generator)
-    return net.to(device)
 
 
 def gflop(attention: dict[int, int]) -> float:
@@ -121,7 +98,7 @@ def end_to_end(net: RetrievalNet, results: dict[str, Any], photos: int) -> None:
     """Whole extractions from JPEG files: decoding, transfer, description, writing."""
     from PIL import Image
 
-    from solar.datasets import toy
+    from solar.demo import toy
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "photos")

@@ -33,8 +33,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from machine import machine
-from memory import PeakMemory, own_memory
+from lib.machine import machine
+from lib.memory import PeakMemory, own_memory
 
 DIM, MILLION, CHUNK = 2048, 1_001_001, 16_384
 # The weights of tests/golden, smaller because chance is smaller in 2,048 dimensions than in 32.

@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from machine import machine
-from memory import PeakMemory, own_memory
+from lib.machine import machine
+from lib.memory import PeakMemory, own_memory
 
 
 def children(process: int) -> list[int]:
@@ -61,7 +61,7 @@ def main() -> None:
     if arguments.one:
         extract_here(arguments.one)
         return
-    from solar.datasets import toy
+    from solar.demo import toy
 
     rows = []
     with tempfile.TemporaryDirectory() as temporary:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from machine import machine
+from lib.machine import machine
 from numpy.typing import NDArray
 
 from solar.datasets.hpatches import IMAGES, NOISES, Items, Pairs

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from machine import machine
+from lib.machine import machine
 
 from solar.search import Index, Photo
 from solar.search.writer import COMPRESSIONS

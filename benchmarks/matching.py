@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from machine import machine
+from lib.machine import machine
 from numpy.typing import NDArray
 
 from solar.datasets.sequences import PhotoSequence, read_sequences

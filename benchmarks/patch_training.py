@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from drawn_sequences import draw_sequence
-from machine import machine
+from lib.drawn_sequences import draw_sequence
+from lib.machine import machine
 
 from solar.datasets.hpatches import STRIPS, HPatches, Vectors
 from solar.datasets.hpatches_cut import make_hpatches
@@ -190,7 +190,7 @@ def table(results: dict[str, Any]) -> str:
 
 def draw_data(folder: Path) -> tuple[list[str], str]:
     """A few toy photos, and a sequence of one seen through homographies."""
-    from solar.datasets import toy
+    from solar.demo import toy
 
     toy.write(folder / "photos", landmarks=2, views=2, size=(160, 120))
     draw_sequence(folder / "sequences" / "toy", 7)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from marked import KEPT, fill, table
+from lib.marked import KEPT, fill, table
 
 from solar import weights
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from PIL import Image, ImageOps
 
 import solar
-from solar.datasets import toy
+from solar.demo import toy
 from solar.models import RetrievalNet
 from solar.search import Hit
 from solar.show.lettering import PAPER, write

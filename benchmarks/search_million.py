@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from machine import machine
-from memory import PeakMemory, own_memory
+from lib.machine import machine
+from lib.memory import PeakMemory, own_memory
 
 DIM, QUERIES, PLANTED, K = 2048, 70, 20, 100
 BLOCK = 10_000

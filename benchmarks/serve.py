@@ -35,8 +35,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
-from machine import machine
-from memory import own_memory
+from lib.machine import machine
+from lib.memory import own_memory
 
 DISTINCT = 200
 BOUNDARY = "----photo"
@@ -47,7 +47,7 @@ def make_index(root: Path, photos: int) -> tuple[Path, list[bytes]]:
     """An index of so many names, and the photos that visitors upload."""
     import torch
 
-    from solar.datasets import toy
+    from solar.demo import toy
     from solar.models import RetrievalConfig, RetrievalNet, fingerprint, save
     from solar.search import DescriptorSpec, Index, Photo
 

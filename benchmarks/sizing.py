@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from marked import KEPT, fill, table
+from lib.marked import KEPT, fill, table
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "beyond-one-machine.md"

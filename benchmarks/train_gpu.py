@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from describe_gpu import network
-from machine import machine
+from lib.machine import machine
+from lib.networks import network
 from torch import Tensor, nn
 
 from solar.models import RetrievalNet

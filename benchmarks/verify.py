@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from machine import machine
+from lib.machine import machine
+from lib.places import descriptors, labels_of, shards
 from numpy.typing import NDArray
-from rerank import descriptors, labels_of, shards
 
 from solar.describe.local_cache import pack
 from solar.errors import SolarError

@@ -64,7 +64,7 @@ def test_the_installed_package_is_the_wheel_and_loads_its_model(
 
 
 def test_the_demo_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:
-    from solar.datasets import toy
+    from solar.demo import toy
 
     toy.write(tmp_path / "mine", landmarks=2, views=2, size=(160, 120), first=30)
     solar = installed.with_name("solar" if os.name != "nt" else "solar.exe")

@@ -16,6 +16,7 @@ TOPICS = {
     "evaluation": "Evaluation",
     "datasets": "Data sets and labels",
     "show": "Pictures",
+    "demo": "Demo",
     "training": "Training",
     "losses": "Losses",
     "doctor": "The doctor",

@@ -12,22 +12,19 @@ SOURCE = Path(__file__).parents[2] / "src" / "solar"
 @cache
 def public_names() -> dict[str, str]:
     """What `import solar` gives, with the package that each name is from; functions first."""
-    [homes] = [
-        ast.literal_eval(node.value)
-        for node in tree(SOURCE / "__init__.py").body
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_HOMES"
-    ]
+    homes = {
+        alias.name: str(node.module)
+        for node in ast.walk(tree(SOURCE / "__init__.py"))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname == alias.name
+    }
     return dict(sorted(homes.items(), key=lambda item: item[0].swapcase()))
 
 
 def public() -> str:
     """The docstrings of what `import solar` gives."""
-    return "\n\n".join(_docstrings(public_path(name)) for name in public_names())
-
-
-def public_path(name: str) -> str:
-    """What a public name is called where a package of the same name is not meant."""
-    return f"solar.{name}.{name}" if name in packages() else f"solar.{name}"
+    return "\n\n".join(_docstrings(f"solar.{name}") for name in public_names())
 
 
 @cache

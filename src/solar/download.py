@@ -8,8 +8,6 @@ Three environment variables steer it:
 * ``SOLAR_CACHE``: read by :mod:`solar.models.zoo`, the folder that weights go to.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os
@@ -18,14 +16,14 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 from urllib import error, parse, request
 
 from solar import __version__
 from solar.errors import SolarError
-from solar.files import file_digest
+from solar.files import beside, digest_note, file_digest, noted_digest
 
 _TIMEOUT = 30.0  # seconds without a connection, or without a byte
 _ATTEMPTS = 4  # per mirror, counted anew whenever an attempt got a good piece further
@@ -49,20 +47,34 @@ class _DroppedError(Exception):
 class _Job:
     """One file on its way."""
 
+    urls: Sequence[str]
     destination: Path
-    expected: str | None  # sha256 or its first digits
-    report: Report
+    sha256: str | None  # or its first digits
     elsewhere: str  # how to choose another folder, as part of a sentence
+    report: Report = lambda done, total: None
+
+    @property
+    def expected(self) -> str | None:
+        """The digest that the file must have: the publisher's, or that of the first download."""
+        return self.sha256 or noted_digest(self.destination)
 
     @property
     def part(self) -> Path:
         """The bytes that have arrived so far."""
-        return _beside(self.destination, ".part")
+        return beside(self.destination, ".part")
 
     @property
     def origin(self) -> Path:
         """What those bytes are a part of: needed to go on safely when no hash will tell."""
-        return _beside(self.destination, ".part.json")
+        return beside(self.destination, ".part.json")
+
+    @property
+    def candidates(self) -> list[str]:
+        """The user's mirrors, then the published addresses."""
+        bases = re.split(r"[\s,]+", os.environ.get("SOLAR_MIRRORS", ""))
+        name = parse.quote(self.destination.name)
+        mirrors = [f"{base.rstrip('/')}/{name}" for base in bases if base]
+        return list(dict.fromkeys([*mirrors, *self.urls]))
 
     def arrived(self) -> int:
         """Bytes of the file that are on disk."""
@@ -72,6 +84,15 @@ class _Job:
         """Forget what has arrived."""
         self.part.unlink(missing_ok=True)
         self.origin.unlink(missing_ok=True)
+
+    def failure(self, reason: str, remedy: str) -> SolarError:
+        """The one sentence for a file that could not be had."""
+        hosts = ", ".join(dict.fromkeys(_address(url)[1] for url in self.candidates))
+        by_hand = f"download it by hand from {self.urls[0]}" if self.urls else "find it elsewhere"
+        return SolarError(
+            f"Could not download {self.destination.name}{' from ' + hosts if hosts else ''}: "
+            f"{reason}; {by_hand} and put it at {self.destination}, or {remedy}."
+        )
 
 
 def fetch(
@@ -103,17 +124,18 @@ def fetch(
     destination = Path(destination)
     if destination.is_file():
         return _checked(destination, sha256)
-    candidates = _candidates(urls, destination.name)
+    job = _Job(urls, destination, sha256, elsewhere)
     if os.environ.get("SOLAR_OFFLINE", "0") not in ("", "0"):
-        raise _failure(urls, candidates, destination, "SOLAR_OFFLINE is set", "unset SOLAR_OFFLINE")
+        raise job.failure("SOLAR_OFFLINE is set", "unset SOLAR_OFFLINE")
     from filelock import FileLock
 
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(_beside(destination, ".lock")):
+        with FileLock(beside(destination, ".lock")):
             if destination.is_file():  # somebody else has fetched it while we waited
                 return _checked(destination, sha256)
-            _fetch_from_any(urls, candidates, destination, sha256, progress, elsewhere)
+            with bar(destination.name, shown=progress) as report:
+                _fetch_from_any(replace(job, report=report))
     except OSError as problem:
         raise SolarError(
             f"Could not write {destination}: {problem.strerror or problem}; "
@@ -122,26 +144,15 @@ def fetch(
     return destination
 
 
-def _fetch_from_any(
-    urls: Sequence[str],
-    candidates: Sequence[str],
-    destination: Path,
-    sha256: str | None,
-    progress: bool,
-    elsewhere: str,
-) -> None:
+def _fetch_from_any(job: _Job) -> None:
     """Try the mirrors in turn until one has delivered."""
     reason = "no address is known for it"
-    with bar(destination.name, shown=progress) as report:
-        job = _Job(destination, sha256 or _recorded(destination), report, elsewhere)
-        for url in candidates:
-            try:
-                return _fetch_from(url, job)
-            except _MirrorError as problem:
-                reason = str(problem)
-    raise _failure(
-        urls, candidates, destination, reason, "set SOLAR_MIRRORS to a mirror that has it"
-    )
+    for url in job.candidates:
+        try:
+            return _fetch_from(url, job)
+        except _MirrorError as problem:
+            reason = str(problem)
+    raise job.failure(reason, "set SOLAR_MIRRORS to a mirror that has it")
 
 
 def _fetch_from(url: str, job: _Job) -> None:
@@ -162,7 +173,7 @@ def _accept(job: _Job) -> None:
     """Move a complete part into place if its hash is right, else delete it."""
     digest = file_digest(job.part)
     if job.expected is None:
-        _note(job.destination).write_text(f"{digest}  {job.destination.name}\n")
+        digest_note(job.destination).write_text(f"{digest}  {job.destination.name}\n")
     elif not digest.startswith(job.expected.lower()):
         job.discard()
         raise _MirrorError(f"the file there has {_mismatch(digest, job.expected, job.destination)}")
@@ -172,7 +183,7 @@ def _accept(job: _Job) -> None:
 
 def _download(url: str, job: _Job) -> None:
     """Complete the part file from one mirror, going on after dropped connections."""
-    if _scheme(url) not in ("http", "https"):
+    if _address(url)[0] not in ("http", "https"):
         raise _MirrorError(f"{url} is not an http or https address")
     failures, furthest = 0, job.arrived()
     while True:
@@ -301,8 +312,8 @@ def _check_room(job: _Job, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise SolarError(
-            f"{job.destination.name} needs {_megabytes(needed)} more but only {_megabytes(free)} "
-            f"are free in {folder}; free some room or {job.elsewhere}."
+            f"{job.destination.name} needs {needed / 1e6:,.1f} MB more but only "
+            f"{free / 1e6:,.1f} MB are free in {folder}; free some room or {job.elsewhere}."
         )
 
 
@@ -323,28 +334,9 @@ def _read_origin(job: _Job) -> dict[str, object]:
     return origin if isinstance(origin, dict) else {}
 
 
-def _candidates(urls: Sequence[str], name: str) -> list[str]:
-    """The user's mirrors, then the published addresses."""
-    bases = re.split(r"[\s,]+", os.environ.get("SOLAR_MIRRORS", ""))
-    mirrors = [f"{base.rstrip('/')}/{parse.quote(name)}" for base in bases if base]
-    return list(dict.fromkeys([*mirrors, *urls]))
-
-
-def _failure(
-    urls: Sequence[str], candidates: Sequence[str], destination: Path, reason: str, remedy: str
-) -> SolarError:
-    """The one sentence for a file that could not be had."""
-    hosts = ", ".join(dict.fromkeys(_host(url) for url in candidates))
-    by_hand = f"download it by hand from {urls[0]}" if urls else "find it elsewhere"
-    return SolarError(
-        f"Could not download {destination.name}{' from ' + hosts if hosts else ''}: {reason}; "
-        f"{by_hand} and put it at {destination}, or {remedy}."
-    )
-
-
 def _checked(path: Path, sha256: str | None) -> Path:
     """A file that is already there, if its hash is right or unknown."""
-    expected = sha256 or _recorded(path)
+    expected = sha256 or noted_digest(path)
     if expected and not (digest := file_digest(path)).startswith(expected.lower()):
         raise SolarError(
             f"{path} has {_mismatch(digest, expected, path)}; delete it to download it again."
@@ -352,38 +344,19 @@ def _checked(path: Path, sha256: str | None) -> Path:
     return path
 
 
-def _note(destination: Path) -> Path:
-    """Where the digest of a file without a published one is noted, in sha256sum's format."""
-    return _beside(destination, ".sha256")
-
-
-def _recorded(destination: Path) -> str | None:
-    note = _note(destination)
-    return next(iter(note.read_text().split()), None) if note.is_file() else None
-
-
 def _mismatch(digest: str, expected: str, destination: Path) -> str:
-    noted = f" (noted in {_note(destination).name})" if _note(destination).is_file() else ""
+    note = digest_note(destination)
+    noted = f" (noted in {note.name})" if note.is_file() else ""
     return f"sha256 {digest[:12]}… instead of {expected[:12]}…{noted}"
 
 
-def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(path.name + suffix)
-
-
-def _scheme(url: str) -> str:
+def _address(url: str) -> tuple[str, str]:
+    """Scheme and host. Not netloc: a mirror's address may carry a password."""
     try:
-        return parse.urlsplit(url).scheme
+        parts = parse.urlsplit(url)
+        return parts.scheme, parts.hostname or url
     except ValueError:
-        return ""
-
-
-def _host(url: str) -> str:
-    # Not netloc: a mirror's address may carry a password.
-    try:
-        return parse.urlsplit(url).hostname or url
-    except ValueError:
-        return url
+        return "", url
 
 
 def _plain(problem: object) -> str:
@@ -392,10 +365,6 @@ def _plain(problem: object) -> str:
         return f"no answer within {_TIMEOUT:g} seconds"
     text = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
     return str(text).rstrip(".")
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB"
 
 
 @contextmanager

@@ -37,10 +37,39 @@ def replacing(path: str | Path) -> Iterator[Path]:
         raise SolarError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Say in a sentence that a file or folder cannot be read, where the system will not read it.
+
+    Raises:
+        SolarError: The block raised an `OSError`.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
 def file_digest(path: Path, kind: str = "sha256") -> str:
     """The checksum of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, kind).hexdigest()
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """A file next to another, whose name goes on with the suffix."""
+    return path.with_name(path.name + suffix)
+
+
+def digest_note(path: Path) -> Path:
+    """Where the digest of a file without a published one is noted, in sha256sum's format."""
+    return beside(path, ".sha256")
+
+
+def noted_digest(path: Path) -> str | None:
+    """What that note says, if there is one."""
+    note = digest_note(path)
+    return next(iter(note.read_text().split()), None) if note.is_file() else None
 
 
 def sync_folder(folder: Path) -> None:

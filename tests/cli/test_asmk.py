@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from support.running import solar
 
-from solar.datasets import toy
+from solar.demo import toy
 
 pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
 

@@ -8,7 +8,7 @@ from PIL import Image
 from support.drawn import drawn_checkpoint
 from support.running import solar
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, save
 from solar.search import DescriptorSpec, Index
 

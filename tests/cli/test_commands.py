@@ -11,7 +11,7 @@ from support.running import solar
 
 from solar import weights
 from solar.cli import app
-from solar.datasets import toy
+from solar.demo import toy
 from solar.models import PatchNet, RetrievalConfig, RetrievalNet, zoo
 
 DIM = weights.facts(weights.DEFAULT)["dim"]

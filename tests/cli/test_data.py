@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.archives import make_archive
 from support.file_server import FileServer, serve
-from support.packed import packed
 
 from solar.datasets.registry import HPATCHES_FILES
 
@@ -24,7 +24,9 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServ
     with serve() as running:
         monkeypatch.setenv("SOLAR_MIRRORS", running.base)
         members = {f"hpatches-release/{s}/{f}": b"png" for s in SEQUENCES for f in HPATCHES_FILES}
-        running.add("hpatches-release.zip", packed(tmp_path / "made.zip", members).read_bytes())
+        running.add(
+            "hpatches-release.zip", make_archive(tmp_path / "made.zip", members).read_bytes()
+        )
         yield running
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from support.running import solar
 
-from solar.datasets import toy
 from solar.datasets.training import read_training_set
+from solar.demo import toy
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from support.running import solar
 from support.teachers import torchscript
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.training.run import read_metrics
 
 RECIPES = Path(__file__).parents[2] / "recipes"

@@ -9,7 +9,7 @@ from support import ground_truth
 from support.drawn import drawn_checkpoint
 from support.running import solar
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.models import RetrievalConfig, RetrievalNet
 
 

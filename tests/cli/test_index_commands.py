@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.models import RetrievalConfig, RetrievalNet, save
 
 

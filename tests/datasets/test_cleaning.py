@@ -9,7 +9,6 @@ from PIL import Image, ImageDraw
 
 pytest.importorskip("cv2")
 
-from solar.datasets import toy
 from solar.datasets.cleaning import (
     Geometry,
     agreeing,
@@ -17,6 +16,8 @@ from solar.datasets.cleaning import (
     compare_photos,
 )
 from solar.datasets.training import TrainingSet, read_training_set
+from solar.datasets.training_set import label_photos
+from solar.demo import toy
 from solar.describe.local import LocalFeatures, local_features
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
@@ -161,7 +162,9 @@ def test_a_patch_network_compares_in_processes_of_its_own(
 ) -> None:
     torch.manual_seed(0)
     file = save(PatchNet(PatchConfig()), tmp_path / "patches.safetensors")
-    few = mislabelled.of_landmarks([1, 3])
+    chosen = [n for n, landmark in enumerate(mislabelled.landmarks) if landmark in (1, 3)]
+    labels = [mislabelled.labels[mislabelled.landmarks[number]] for number in chosen]
+    few = label_photos(mislabelled.photos.take(chosen), labels, "x")
     found = compare_photos(few, Geometry(model=str(file)), processes=2)
     assert found == compare_photos(few, Geometry(model=str(file)))
     assert len(found) > 4

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import filelock
 import pytest
+from support.archives import below, make_archive
 from support.file_server import FileServer, serve
-from support.packed import below, packed
 
 from solar import download as fetching
 from solar.datasets import registry
@@ -50,9 +50,9 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServ
         running.add("gnd_rparis6k.pkl", pickle.dumps(truth))
         for number, chosen in ((1, list(PHOTOS)[:2]), (2, list(PHOTOS)[2:])):
             members = {name: PHOTOS[name] for name in chosen}
-            content = packed(tmp_path / f"made{number}.tgz", members).read_bytes()
+            content = make_archive(tmp_path / f"made{number}.tgz", members).read_bytes()
             running.add(f"paris_{number}-v1.tgz", content)
-        running.add("paris_1.tgz", packed(tmp_path / "old.tgz", PHOTOS).read_bytes())
+        running.add("paris_1.tgz", make_archive(tmp_path / "old.tgz", PHOTOS).read_bytes())
         yield running
 
 
@@ -156,7 +156,7 @@ def test_the_marker_tells_what_was_unpacked(server: FileServer, root: Path) -> N
 
 
 def test_an_unsafe_archive_gets_no_marker(server: FileServer, root: Path, tmp_path: Path) -> None:
-    bad = packed(tmp_path / "bad.tgz", {"../../../out.jpg": b"bad"}).read_bytes()
+    bad = make_archive(tmp_path / "bad.tgz", {"../../../out.jpg": b"bad"}).read_bytes()
     server.add("paris_1-v1.tgz", bad)
     with pytest.raises(SolarError, match="not safe to unpack"):
         get("rparis6k", root)

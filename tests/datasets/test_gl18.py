@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from solar.datasets.gl18 import build_gl18, read_gl18, write_gl18
+from solar.datasets.gl18 import build_gl18, write_gl18
 from solar.datasets.training import read_training_set
 from solar.errors import SolarError
 
@@ -99,27 +99,6 @@ def test_photos_that_are_gone_are_counted_or_dropped(tmp_path: Path) -> None:
     found = read_training_set(folder / "db_gl18.pkl", missing="drop")
     assert len(found) == 40
     assert found.labels == ("7", "8")
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        ({"train": {"cids": []}}, "is no database of photos"),
-        ([1], "is no database of photos"),
-        (
-            {"train": {"cids": ["a"], "cluster": ["1"], "qidxs": [0], "pidxs": [[1]]}},
-            "names photos that it does not have",
-        ),
-        (
-            {"train": {"cids": ["a"], "cluster": ["1"], "qidxs": [0], "pidxs": []}},
-            "names photos that it does not have",
-        ),
-    ],
-)
-def test_another_pickle_is_refused(tmp_path: Path, content: object, sentence: str) -> None:
-    (tmp_path / "db.pkl").write_bytes(pickle.dumps(content))
-    with pytest.raises(SolarError, match=sentence):
-        read_gl18(tmp_path / "db.pkl")
 
 
 def test_a_folder_without_its_photos_is_told(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solar.datasets import photo_points, toy
+from solar.datasets import photo_points
 from solar.datasets.photo_points import PointSettings, collect_points, find_points
+from solar.demo import toy
 from solar.errors import SolarError
 from solar.images import find_photos
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from solar.datasets import toy
 from solar.datasets.training import read_training_set
 from solar.datasets.training_build import build_training_set
+from solar.demo import toy
 from solar.errors import SolarError
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.models import RetrievalConfig, RetrievalNet
 
 

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from support.drawn import drawn_retrieval
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.describe import backends, runtime
 from solar.describe.backends import BackendNet, open_backend
 from solar.errors import SolarError

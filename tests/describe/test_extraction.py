@@ -15,7 +15,7 @@ import pytest
 import torch
 from support.running import solar
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.describe import Store, Throughput, extract
 from solar.errors import SolarError
 from solar.images import find_photos

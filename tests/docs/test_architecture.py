@@ -41,3 +41,12 @@ def test_every_package_is_in_the_drawing() -> None:
     drawing = TEXT.split("```text")[1].split("```")[0]
     packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
     assert {name for name in packages if not re.search(rf"\b{name}\b", drawing)} <= {"doctor"}
+
+
+def test_tests_benchmarks_and_recipes_that_pages_name_exist() -> None:
+    pages = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"]
+    pages += [*(REPOSITORY / "docs").glob("*.md"), *(SOURCE / "weights").glob("*.md")]
+    file = r"\b(?:tests|benchmarks|recipes|examples)/[\w/.-]+\.(?:py|yaml|ipynb|jsonl?)\b"
+    named = {name for page in pages for name in re.findall(file, page.read_text(encoding="utf-8"))}
+    assert len(named) > 50
+    assert {name for name in named if not (REPOSITORY / name).exists()} == {"recipes/NAME.yaml"}

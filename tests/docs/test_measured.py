@@ -1,5 +1,6 @@
 """Figures in README and documentation are what was measured: pages are rendered again here."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,21 @@ def test_pages_show_what_was_measured() -> None:
         assert path.read_text(encoding="utf-8") == text, "Run benchmarks/readme_figures.py."
 
 
-def test_a_network_is_compared_with_the_one_without_attention() -> None:
+def test_a_network_is_compared_with_the_one_without_attention(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import readme_figures
 
-    table = readme_figures.ablation("twins").replace("\N{NO-BREAK SPACE}", " ").splitlines()
-    [gem] = [line for line in table if line.startswith("| GeM |")]
-    [solar] = [line for line in table if line.startswith("| SOLAR |")]
-    assert gem.startswith("| GeM | 61.3 ± 0.1 | ")
-    assert solar.startswith("| SOLAR | 62.2 ± 0.2 (+0.6 to +1.1) | ")
+    gem = {"mAP": 61.26, "std": 0.14}
+    solar = {"mAP": 62.24, "std": None, "against GeM": {"low": -0.16, "high": 1.14}}
+    rows = [{"network": name} | dict.fromkeys(readme_figures.SETS, found)
+            for name, found in (("GeM", gem), ("SOLAR", solar))]  # fmt: skip
+    (tmp_path / "benchmarks/results").mkdir(parents=True)
+    (tmp_path / "benchmarks/results/two.json").write_text(json.dumps({"rows": rows}))
+    monkeypatch.setattr(readme_figures, "ROOT", tmp_path)
+    shown = readme_figures.ablation("two").replace("\N{NO-BREAK SPACE}", " ").splitlines()
+    assert shown[2].startswith("| GeM | 61.3 ± 0.1 | ")
+    assert shown[3].startswith("| SOLAR | 62.2 (−0.2 to +1.1) | ")
 
 
 def facts(task: str, figures: dict[str, Any], beside: dict[str, Any]) -> dict[str, Any]:
@@ -63,20 +71,24 @@ def test_figures_on_photos_go_before_those_of_the_toys() -> None:
 
 def test_the_sizing_tables_follow_from_the_results() -> None:
     import sizing
-    from marked import fill
+    from lib.marked import fill
 
     page = BEYOND.read_text(encoding="utf-8")
     content = sizing.render(sizing.read())
     assert page == fill(page, sizing.MARK, content), "Run benchmarks/sizing.py."
 
 
-def test_what_was_measured_is_in_the_table_as_it_is() -> None:
-    """A million photos of 2048 numbers: what `search_million.json` and others hold."""
+def test_a_row_follows_from_bytes_and_seconds_a_photo() -> None:
     import sizing
 
-    table = sizing.photos_table(sizing.read(), 2048).replace(sizing.KEPT, " ")
+    million = 1_000_000
+    parts = {"vectors": 8192.0, "names": 408.0, "sketch": 0.0}
+    kinds = {"none": parts, "fp16": parts, "pq": {**parts, "sketch": 256.0}}
+    exact, sketch = (0.205, 8192.0 * million), (0.012, 256.0 * million)
+    found = sizing.Measured({4: kinds}, {4: 2.5e-3}, {}, exact, sketch, 1.0, "")
+    table = sizing.photos_table(found, 4).replace(sizing.KEPT, " ")
     [row] = [line for line in table.splitlines() if line.startswith("| 1,000,000 ")]
-    assert row.endswith("| 8.6 GB | 256 MB | 62 days | 42 min | 205 ms | 12 ms |")
+    assert row.endswith("| 8.6 GB | 8.6 GB | 8.9 GB | 256 MB | – | 42 min | 205 ms | 12 ms |")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +101,7 @@ def test_only_what_was_measured_is_said_without_a_sign(read: float, said: str) -
 
 
 def test_marks_must_be_there() -> None:
-    from marked import fill
+    from lib.marked import fill
 
     with pytest.raises(ValueError, match="no place for nothing"):
         fill("text", "nothing", "content")

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from solar.doctor import Report, examine
-from solar.doctor.parts import Found
+from solar.doctor.packages import FoundPackage
 from solar.doctor.probe import Attempt
-from solar.doctor.stock import CacheFolder, StoredModel
+from solar.doctor.stored_models import CacheFolder, StoredModel
 from solar.models import zoo
 
 GPU = {"name": "Toy 9000", "memory": 8 * 2**30, "capability": "9.0"}
@@ -31,10 +31,10 @@ SOUND = Report(
         "nvidia": [],
     },
     settings={"SOLAR_OFFLINE": "1"},
-    parts=(
-        Found("torch", "", "2.9", "works"),
-        Found("pillow-heif", "heic", "", "missing"),
-        Found("fastapi", "web", "0.1", "works"),
+    packages=(
+        FoundPackage("torch", "", "2.9", "works"),
+        FoundPackage("pillow-heif", "heic", "", "missing"),
+        FoundPackage("fastapi", "web", "0.1", "works"),
     ),
     cache=CacheFolder("~/.cache/solar", 2, 3 * 2**20, 5 * 2**30),
     models=(
@@ -44,7 +44,7 @@ SOUND = Report(
     ),
     devices=Attempt(True, value=DEVICES),
     formats=Attempt(True, value={"JPEG": "libjpeg_turbo 3.1"}),
-    self_test=Attempt(True, value="Found it."),
+    self_test=Attempt(True, value="FoundPackage it."),
 )
 
 
@@ -63,7 +63,7 @@ SOUND = Report(
         "downloaded  solar-r101",
         "to be had   1 model",
         "~/.cache/solar: 2 files, 3 MiB, 5.0 GiB free, writable",
-        "works   Found it.",
+        "works   FoundPackage it.",
         "photos  JPEG (libjpeg_turbo 3.1)",
     ],
 )
@@ -76,34 +76,34 @@ def test_what_is_sound_has_no_problems() -> None:
     assert SOUND.to_json()["works"]
 
 
-def test_a_missing_optional_part_is_no_problem_but_told() -> None:
+def test_a_missing_optional_package_is_no_problem_but_told() -> None:
     [heic] = SOUND.to_json()["missing"]
     assert heic["install"] == 'pip install "solar-retrieval[heic]"'
     assert "HEIC" in heic["for"]
 
 
-def test_a_broken_optional_part_is_told_with_its_words() -> None:
-    broken = Found("onnx", "export", "1.17", "broken", "ImportError: no symbol")
-    report = replace(SOUND, parts=(*SOUND.parts, broken))
+def test_a_broken_optional_package_is_told_with_its_words() -> None:
+    broken = FoundPackage("onnx", "export", "1.17", "broken", "ImportError: no symbol")
+    report = replace(SOUND, packages=(*SOUND.packages, broken))
     assert report.problems == []
     assert "onnx 1.17    is broken (ImportError: no symbol)" in report.to_text()
 
 
 @pytest.mark.parametrize(
-    ("part", "sentence"),
+    ("package", "sentence"),
     [
         (
-            Found("faiss-cpu", "", "", "missing"),
+            FoundPackage("faiss-cpu", "", "", "missing"),
             "faiss-cpu is missing: pip install solar-retrieval.",
         ),
         (
-            Found("numpy", "", "2.0", "broken", "ImportError: x"),
+            FoundPackage("numpy", "", "2.0", "broken", "ImportError: x"),
             "numpy is broken (ImportError: x): pip install --force-reinstall numpy.",
         ),
     ],
 )
-def test_a_needed_part_that_does_not_work_is_a_problem(part: Found, sentence: str) -> None:
-    report = replace(SOUND, parts=(part,), self_test=Attempt(False, "ImportError: x"))
+def test_a_needed_package_that_is_broken_is_a_problem(package: FoundPackage, sentence: str) -> None:
+    report = replace(SOUND, packages=(package,), self_test=Attempt(False, "ImportError: x"))
     assert report.problems[0] == sentence
     assert not report.to_json()["works"]
 
@@ -137,7 +137,7 @@ def test_a_model_that_the_installation_lacks_is_pointed_out() -> None:
     assert "lacking    solar-r18: should have come with solar" in report.to_text()
 
 
-def test_a_needed_part_that_tells_the_cache_folder_may_be_missing(
+def test_a_needed_package_that_tells_the_cache_folder_may_be_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def missing() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from support.evaluate_networks import network
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.models import RetrievalNet
 
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import torch
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.errors import SolarError
 from solar.images.patch_cutting import GreyPhotos, cut, halvings, square_frames
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from PIL import Image
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.models import PatchConfig, PatchNet, save

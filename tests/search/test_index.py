@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.models import PatchNet, RetrievalConfig, RetrievalNet, fingerprint, save

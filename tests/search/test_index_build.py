@@ -6,7 +6,7 @@ import pytest
 import torch
 from PIL import Image
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.describe import extract
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet, save

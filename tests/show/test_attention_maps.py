@@ -11,7 +11,7 @@ from support.whole_maps import whole_maps
 from torch import nn
 
 import solar
-from solar.datasets import toy
+from solar.demo import toy
 from solar.errors import SolarError
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet
 from solar.show.attention_source import AttentionSource, LayerAttention

@@ -73,16 +73,16 @@ def test_photos_may_have_moved(index: Index, tmp_path: Path) -> None:
     assert "photo not found" not in ranking_page(index, [EVIL], hits, photos=moved)
 
 
-def test_right_and_wrong_are_marked_and_the_looks_are_shown(index: Index) -> None:
+def test_right_and_wrong_are_marked_and_attention_maps_are_shown(index: Index) -> None:
     hits = [Hit(EVIL, 0.9), Hit("gone.jpg", 0.1)]
     page = ranking_page(
         index,
         [f"name:{EVIL}"],
         hits,
         marks={EVIL: True, "gone.jpg": False},
-        looks=Image.new("RGB", (640, 80)),
+        attention=Image.new("RGB", (640, 80)),
     )
-    assert page.index("✓ right") < page.index("✗ wrong") < page.index("Where the network looks")
+    assert page.index("✓ right") < page.index("✗ wrong") < page.index("Attention maps")
     [shown] = [a for tag, a in tags(page) if tag == "img" and a["width"] == "640"]
     assert shown["src"].startswith("data:image/jpeg;base64,")
     assert "✓" not in ranking_page(index, [f"name:{EVIL}"], hits)

@@ -31,7 +31,7 @@ from support.drawn import drawn_checkpoint, drawn_state
 from support.patch_sets import strips, write_sequence
 
 from solar import weights
-from solar.datasets import toy
+from solar.demo import toy
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, save, zoo
 
 SIZE = (240, 180)

@@ -3,7 +3,7 @@
 import cv2
 import numpy as np
 
-from solar.datasets import toy
+from solar.demo import toy
 
 
 def toy_photo(identity: int = 0, size: tuple[int, int] = (480, 360)) -> np.ndarray:

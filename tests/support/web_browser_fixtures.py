@@ -14,7 +14,7 @@ import pytest
 import torch
 from support.web_browser import DISTRACTORS, LANDMARKS, TOKEN, VIEWS, Page, Visit
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.search.index_build import build
 

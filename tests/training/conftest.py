@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from solar.datasets import toy
+from solar.demo import toy
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import torch
 from support.teachers import exported, torchscript
 
 import solar
-from solar.datasets import toy
+from solar.demo import toy
 from solar.errors import SolarError
 from solar.models import RetrievalNet
 from solar.training import distillation as work
@@ -270,15 +270,15 @@ def test_while_projections_settle_the_student_does_not_move(
 def test_what_a_step_sees_has_the_landmarks_that_were_asked_for(
     photos: Path, teacher: Path
 ) -> None:
-    from solar.datasets.image_cache import Order, pack
+    from solar.datasets.image_cache import Order, cache_images
 
     wanted = contrasting(photos, teacher)
-    packs = pack([photos], 96, cache="none")
-    draw = work.OrderWithLandmarks(Order(packs, {}, wanted.batch, 0), packs, wanted)
+    caches = cache_images([photos], 96, cache="none")
+    draw = work.OrderWithLandmarks(Order(caches, {}, wanted.batch, 0), caches, wanted)
     numbers, shown = draw(5), draw.shown(5)
     assert len(numbers) == 16
     assert numbers.tolist() == sorted(numbers.tolist()) == draw(5).tolist()
-    names = packs[0].photos.names
+    names = caches[0].photos.names
     folders = [names[n].rpartition("/")[0] for n in numbers.tolist()]
     together = {(a, b) for a, b in zip(folders, shown.tolist(), strict=True)}
     assert len(together) == len(set(folders)) == len(set(shown.tolist()))

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from solar.datasets import toy
 from solar.datasets.photo_points import PhotoPoints
+from solar.demo import toy
 from solar.errors import SolarError
 from solar.images.patch_cutting import cut, square_frames
 from solar.training.patch_sources import PatchSet, PointPatches, _turned, joined

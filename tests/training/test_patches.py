@@ -151,7 +151,7 @@ def test_strips_of_hpatches_train_and_judge(tmp_path: Path) -> None:
 
 
 def test_photos_train_and_their_keypoints_are_kept(tmp_path: Path) -> None:
-    from solar.datasets import toy
+    from solar.demo import toy
 
     toy.write(tmp_path / "photos", landmarks=2, views=1, size=(160, 120))
     overrides = [
@@ -164,7 +164,7 @@ def test_photos_train_and_their_keypoints_are_kept(tmp_path: Path) -> None:
 def test_sequences_train(tmp_path: Path) -> None:
     from PIL import Image
 
-    from solar.datasets import toy
+    from solar.demo import toy
 
     folder = tmp_path / "scenes" / "wall"
     folder.mkdir(parents=True)

@@ -16,8 +16,9 @@ from PIL import Image
 from support.running import solar as command
 
 import solar
-from solar.datasets import sfm120k, toy
 from solar.datasets.training_build import build_training_set
+from solar.datasets.training_pickle import sfm_path
+from solar.demo import toy
 from solar.errors import SolarError
 from solar.models import RetrievalNet
 from solar.training.objective import CollapseMonitor
@@ -309,7 +310,7 @@ def as_gl18(photos: Path, folder: Path) -> list[Path]:
 
 
 def as_sfm(photos: Path, folder: Path) -> list[Path]:
-    return as_published(photos, folder, "retrieval-SfM-120k.pkl", sfm120k.photo_path)
+    return as_published(photos, folder, "retrieval-SfM-120k.pkl", sfm_path)
 
 
 @pytest.mark.parametrize("made", [as_shards, as_built, as_gl18, as_sfm])

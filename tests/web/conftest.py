@@ -12,7 +12,7 @@ pytest.importorskip("httpx", reason='pip install "solar-retrieval[dev]"')
 from fastapi.testclient import TestClient
 from support.web_visits import DISTRACTORS, LANDMARKS, VIEWS, Home, Open
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.search import Index
 from solar.search.index_build import build

@@ -6,7 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 from support.web_visits import PHOTOS, Home, Open, names, search, upload
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.errors import SolarError
 from solar.search import Index
 from solar.search.metadata import Catalogue

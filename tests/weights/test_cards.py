@@ -10,7 +10,7 @@ import pytest
 from support.drawn import drawn_retrieval
 from support.teachers import torchscript
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.errors import SolarError
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, save
 
@@ -35,7 +35,7 @@ def cards(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture
 def home(tmp_path: Path, cards: Any) -> Path:
     """`data` laid out like the real one, and `weights` of two small networks with empty cards."""
-    from drawn_sequences import draw_sequence
+    from lib.drawn_sequences import draw_sequence
 
     data, files = tmp_path / "data", tmp_path / "weights"
     files.mkdir()
@@ -95,7 +95,7 @@ def test_figures_go_from_one_machine_to_the_cards_of_another(
 
 
 def test_a_card_never_loses_figures_of_the_same_file(
-    cards: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+    cards: Any, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("SOLAR_DATA", raising=False)
     where = ("--weights", home / "weights", "--cards", home / "weights", "--device", "cpu")
@@ -104,6 +104,7 @@ def test_a_card_never_loses_figures_of_the_same_file(
     before = (home / "weights" / "gem-r18.md").read_text()
     with pytest.raises(SystemExit):
         run(cards, monkeypatch, "--only", "gem-r18", *where)
+    assert "would lose buildings" in capsys.readouterr().err
     assert (home / "weights" / "gem-r18.md").read_text() == before
     toy_only = cards.measure(["gem-r18"], home / "weights", None, "cpu")
     with pytest.raises(SolarError, match=r"would lose buildings, buildings \+ distractors"):

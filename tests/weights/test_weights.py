@@ -33,7 +33,7 @@ def test_the_file_is_the_one_on_the_card(name: str) -> None:
 
 @pytest.mark.parametrize("name", weights.NAMES)
 def test_the_card_says_what_was_measured(name: str) -> None:
-    from card_text import render
+    from lib.card_text import render
 
     every = {one: weights.facts(one) for one in weights.NAMES}
     assert render(weights.card(name), name, every) == weights.card(name)

@@ -1,34 +1,19 @@
 """The `solar` command: one file a command, which only parses and prints."""
 
 import sys
+from importlib import import_module
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
 
 from solar import __version__
-from solar.cli import (
-    attention,
-    convert,
-    data,
-    demo,
-    describe,
-    distill,
-    doctor,
-    evaluate,
-    export,
-    extract,
-    index_commands,
-    match,
-    models,
-    search,
-    serve,
-    train,
-)
 from solar.cli.help import Commands, Group
 from solar.cli.printing import errors
 from solar.errors import SolarError
 
-# As `solar --help` and the documentation show them: what a newcomer needs comes first.
+# The commands as help and documentation show them: what a newcomer needs comes first. Each is a
+# module here, with a function of the same name and an EXAMPLE, or with an app of commands.
 _PANELS = {
     "Start": ("demo", "doctor"),
     "Search your photos": ("index", "search", "serve"),
@@ -40,7 +25,7 @@ _PANELS = {
 
 
 class _Panels(Group):
-    """Brings the commands into that order."""
+    """Brings the commands into that order, which typer would not keep for groups."""
 
     def __init__(self, *, commands: dict[str, Any], **options: Any) -> None:
         ordered = {}
@@ -75,22 +60,12 @@ def _options(
     """Hold the options that come before a command."""
 
 
-app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
-app.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
-app.add_typer(index_commands.app, name="index")
-app.command("search", epilog=search.EXAMPLE)(search.search)
-app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
-app.command("match", epilog=match.EXAMPLE)(match.match)
-app.command("attention", epilog=attention.EXAMPLE)(attention.attention)
-app.command("evaluate", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
-app.add_typer(data.app, name="data")
-app.command("train", epilog=train.EXAMPLE)(train.train)
-app.command("distill", epilog=distill.EXAMPLE)(distill.distill)
-app.command("describe", epilog=describe.EXAMPLE)(describe.describe)
-app.command("extract", epilog=extract.EXAMPLE)(extract.extract)
-app.command("models", epilog=models.EXAMPLE)(models.models)
-app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
-app.add_typer(export.app, name="export", epilog=export.EXAMPLE)
+for _name in chain.from_iterable(_PANELS.values()):
+    _module: Any = import_module(f"solar.cli.{'index_commands' if _name == 'index' else _name}")
+    if hasattr(_module, "app"):
+        app.add_typer(_module.app, name=_name, epilog=getattr(_module, "EXAMPLE", None))
+    else:
+        app.command(_name, epilog=_module.EXAMPLE)(getattr(_module, _name))
 
 
 def main() -> None:

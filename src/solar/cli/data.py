@@ -1,5 +1,6 @@
 """`solar data`: public datasets, got and checked; one's own photos, made ready to train on."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,31 +8,26 @@ import typer
 
 from solar.cli.completion import keypoint_models
 from solar.cli.help import Commands
+from solar.cli.printing import errors, print_json, progress, steps
+from solar.cli.printing import output as results
 
 if TYPE_CHECKING:
     from solar.datasets.check import DatasetReport
     from solar.datasets.training_build import BuiltTrainingSet
 
-app = Commands(
-    help="Get public datasets; make your photos ready to train on.",
-)
-
-EXAMPLE = "Example: solar data get roxford5k --root data/"
+app = Commands(help="Download public datasets; build training sets from your photos.")
 
 # Photos that cannot be read and are named one by one.
 _SHOWN = 10
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help='As "solar data list" names it.')]
 _Root = Annotated[Path, typer.Option(help="The folder of all datasets; this one is NAME in it.")]
-_Json = Annotated[bool, typer.Option("--json", help="For a program to read.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list", epilog="Example: solar data list")
 def list_datasets(json: _Json = False) -> None:
     """List the datasets with their size and terms."""
-    from dataclasses import asdict
-
-    from solar.cli.printing import output, print_json
     from solar.datasets.registry import datasets
 
     if json:
@@ -55,10 +51,10 @@ def list_datasets(json: _Json = False) -> None:
             _gigabytes(dataset.unpacked),
             f"{dataset.terms} {dataset.page}",
         )
-    output().print(table)
+    results().print(table)
 
 
-@app.command("get", epilog=EXAMPLE)
+@app.command("get", epilog="Example: solar data get roxford5k --root data/")
 def get(
     name: _Name,
     root: _Root = Path("data"),
@@ -79,13 +75,10 @@ def get(
 
     SOLAR_MIRRORS names mirrors to try first; with SOLAR_OFFLINE=1 nothing is downloaded.
     """
-    from solar.cli.printing import errors
     from solar.datasets import fetch, registry
 
-    console = errors()
-
     def say(sentence: str) -> None:
-        console.print(sentence, markup=False, soft_wrap=True)
+        errors().print(sentence, markup=False, soft_wrap=True)
 
     dataset = registry.find(name)
     say(f"{dataset.name}: {dataset.terms} {dataset.page}")
@@ -103,8 +96,7 @@ def get(
 
 @app.command("check", epilog="Example: solar data check roxford5k --root data/ --json")
 def check(name: _Name, root: _Root = Path("data"), json: _Json = False) -> None:
-    """Say what of a dataset is here and what is missing; exit code 1 if it is incomplete."""
-    from solar.cli.printing import output, print_json, progress
+    """Report which dataset files are present or missing; exit code 1 if incomplete."""
     from solar.datasets import check as checking
 
     report = checking.check(
@@ -113,9 +105,8 @@ def check(name: _Name, root: _Root = Path("data"), json: _Json = False) -> None:
     if json:
         print_json(_as_json(report))
     else:
-        console = output()
         for line in _as_lines(report, root):
-            console.print(line, markup=False, soft_wrap=True)
+            results().print(line, markup=False, soft_wrap=True)
     if not report.complete:
         raise typer.Exit(1)
 
@@ -169,12 +160,7 @@ def build(
     ] = 1,
     json: _Json = False,
 ) -> None:
-    """Make photos ready to train on: who shows the same, and what cannot be read."""
-    from dataclasses import asdict
-
-    from solar.cli.printing import errors, print_json, steps
-    from solar.cli.printing import output as results
-
+    """Build a training set: group matching photos and list unreadable files."""
     if output.suffix.lower() == ".pkl":
         _build_gl18(source, output, seed, json)
         return
@@ -219,8 +205,6 @@ def _as_rows(built: "BuiltTrainingSet") -> str:
 
 
 def _build_gl18(source: list[Path], output: Path, seed: int, json: bool) -> None:
-    from solar.cli.printing import output as results
-    from solar.cli.printing import print_json
     from solar.datasets.gl18 import build_gl18, write_gl18
 
     database = build_gl18(source[0], seed=seed)
@@ -238,8 +222,6 @@ def _build_gl18(source: list[Path], output: Path, seed: int, json: bool) -> None
 
 
 def _as_json(report: "DatasetReport") -> dict[str, object]:
-    from dataclasses import asdict
-
     return {
         "dataset": report.dataset,
         "folder": str(report.folder),

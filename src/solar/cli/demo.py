@@ -3,16 +3,19 @@
 import sys
 from pathlib import Path
 from shlex import quote
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from solar.cli.printing import output, photo_progress
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from solar.demo.sample import Sample, SampleAnswer
     from solar.describe.pipeline import Progress
     from solar.models import RetrievalNet
-    from solar.web.sample import Sample, SampleAnswer
 
 EXAMPLE = "Example: solar demo ~/Pictures --serve"
 
@@ -37,10 +40,10 @@ def demo(
     ] = False,
 ) -> None:
     """Search generated photos, and yours: a first look."""
+    from solar.demo import sample
     from solar.images import find_photos
     from solar.models import RetrievalNet, load
     from solar.models.zoo import cache_directory
-    from solar.web import sample
 
     mine = photos and photos.expanduser()
     if mine is not None:
@@ -85,10 +88,6 @@ def demo(
 
 def _watched(make: "Callable[[Progress], Sample]", photos: int) -> "tuple[Sample, str]":
     """Make a sample under a progress bar: it, and in what time."""
-    from time import perf_counter
-
-    from solar.cli.printing import photo_progress
-
     start = perf_counter()
     with photo_progress(photos) as shown:
         made = make(shown.advance)
@@ -101,8 +100,7 @@ def _show(sample: "Sample", model: "RetrievalNet", count: int) -> "SampleAnswer"
     from rich.table import Table
     from rich.text import Text
 
-    from solar.cli.printing import output
-    from solar.web.sample import ask
+    from solar.demo.sample import ask
 
     answer = ask(sample, model, count)
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -118,7 +116,6 @@ def _show(sample: "Sample", model: "RetrievalNet", count: int) -> "SampleAnswer"
 
 
 def _say(text: str) -> None:
-    from solar.cli.printing import output
 
     output().print(text, soft_wrap=True, markup=False)
 

@@ -1,8 +1,12 @@
 """`solar doctor`: what works here, and what could."""
 
+import sys
 from typing import Annotated
 
 import typer
+
+from solar.cli.printing import errors, print_json
+from solar.errors import SolarError
 
 EXAMPLE = "Example: solar doctor > report.txt"
 
@@ -11,18 +15,14 @@ def doctor(
     quick: Annotated[
         bool, typer.Option("--quick", help="Only look what is installed, without trying it out.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Tell what works here, what is missing and how to add it.
 
     Paste it where you ask for help: it holds no name of a user or a machine. The
     exit code is 2 where solar cannot work.
     """
-    import sys
-
-    from solar.cli.printing import errors, print_json
     from solar.doctor import examine
-    from solar.errors import SolarError
 
     console = errors()
     if console.is_terminal:

@@ -11,6 +11,7 @@ from solar.datasets.fetch import marker
 from solar.datasets.plain_pickle import read_plain_pickle
 from solar.datasets.registry import ORIGINAL, Dataset
 from solar.errors import SolarError
+from solar.files import reading
 
 Watch = Callable[[Iterable[str], int], Iterable[str]]
 """Passes names through, and may draw a bar; told how many there will be."""
@@ -89,12 +90,10 @@ def check(
     """
     dataset = registry.find(name)
     folder = Path(root).expanduser() / dataset.name
-    try:
+    with reading(folder):
         files = (Item(file.name, int(_is_there(folder / file.name)), 1) for file in dataset.files)
         items = tuple(chain(files, LAYOUTS[dataset.layout](dataset, folder, watch)))
         release, known_from = release_of(dataset, folder)
-    except OSError as error:
-        raise SolarError(f"{folder} cannot be read: {error.strerror or error}.") from error
     archives = dataset.archives_of(release)
     unpacked = bool(archives) and all(marker(folder, archive) for archive in archives)
     return DatasetReport(dataset.name, folder, items, release, known_from, unpacked)
@@ -173,9 +172,9 @@ def _structure_from_motion(dataset: Dataset, folder: Path, watch: Watch) -> Iter
             except SolarError as error:
                 yield Item(f"{file.name}, readable", 0, 1, note=str(error))
     if seen:
-        from solar.datasets.sfm120k import photo_path  # brings in numpy
+        from solar.datasets.training_pickle import sfm_path  # brings in numpy
 
-        yield _listed("photos", folder, [photo_path(name) for name in seen], watch)
+        yield _listed("photos", folder, [sfm_path(name) for name in seen], watch)
     else:
         yield Item("photos", 0, dataset.photos, note="A database file is needed to look for them.")
 

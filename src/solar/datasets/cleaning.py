@@ -96,14 +96,12 @@ def compare_photos(
     matches: list[Match] = []
     for group, result in _compared(found.photos, groups, geometry, processes):
         done += _pairs(len(group), geometry)
-        matches += [_in_order(int(group[a]), int(group[b]), count) for a, b, count in result]
+        for a, b, count in result:
+            first, second = sorted((int(group[a]), int(group[b])))
+            matches.append((first, second, count))
         if watch is not None:
             watch(done, total)
     return sorted(matches)
-
-
-def _in_order(a: int, b: int, count: int) -> Match:
-    return min(a, b), max(a, b), count
 
 
 def _groups(found: TrainingSet, most: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
@@ -125,20 +123,14 @@ def _pairs(photos: int, geometry: Geometry) -> int:
 
 
 def _compared(
-    photos: Photos,
-    groups: Sequence[npt.NDArray[np.int64]],
-    geometry: Geometry,
-    processes: int,
+    photos: Photos, groups: Sequence[npt.NDArray[np.int64]], geometry: Geometry, processes: int
 ) -> Iterator[tuple[npt.NDArray[np.int64], list[Match]]]:
     if processes <= 1:
         for group in groups:
             yield group, compare_group(photos.take(group.tolist()), geometry)
         return
     # Started afresh rather than forked: a forked OpenCV or BLAS with threads may hang.
-    with (
-        _single_threads(),
-        ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool,
-    ):
+    with _single_threads(), ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         # The largest first, so that no process is left with one at the end.
         running = {
             pool.submit(compare_group, photos.take(group.tolist()), geometry): group

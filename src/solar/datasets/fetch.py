@@ -16,7 +16,7 @@ from typing import Any
 from solar.datasets import registry
 from solar.datasets.registry import Archive, Dataset, File
 from solar.errors import SolarError
-from solar.files import file_digest, replacing
+from solar.files import beside, digest_note, file_digest, noted_digest, replacing
 
 _ELSEWHERE = "choose another folder with --root"
 
@@ -149,7 +149,7 @@ def _fetch(file: File, path: Path, progress: bool) -> None:
     from solar.download import fetch  # brings in http and ssl, which a finished dataset does not
 
     fetch(file.urls, path, file.sha256, progress=progress, elsewhere=_ELSEWHERE)
-    path.with_name(path.name + ".lock").unlink(missing_ok=True)  # the folder has its own
+    beside(path, ".lock").unlink(missing_ok=True)  # the folder has its own
     if file.md5 is None:
         return
     if (found := file_digest(path, "md5")) != file.md5:
@@ -174,7 +174,11 @@ def _unpack(archive: Archive, parts: Sequence[Path], folder: Path, progress: boo
         "release": archive.release,
         "files": count,
         "parts": [
-            {"name": path.name, "bytes": path.stat().st_size, "sha256": _sha256(path)}
+            {
+                "name": path.name,
+                "bytes": path.stat().st_size,
+                "sha256": noted_digest(path) or file_digest(path),
+            }
             for path in parts
         ],
     }
@@ -188,16 +192,6 @@ def _unpack(archive: Archive, parts: Sequence[Path], folder: Path, progress: boo
 def _remove(parts: Sequence[Path]) -> None:
     for path in parts:
         path.unlink()
-        _note(path).unlink(missing_ok=True)
+        digest_note(path).unlink(missing_ok=True)
     if not any(parts[0].parent.iterdir()):
         parts[0].parent.rmdir()
-
-
-def _sha256(path: Path) -> str:
-    """The digest of an archive, which is noted beside it if it was fetched without one."""
-    note = _note(path)
-    return note.read_text().split()[0] if note.is_file() else file_digest(path)
-
-
-def _note(path: Path) -> Path:
-    return path.with_name(path.name + ".sha256")

@@ -1,4 +1,4 @@
-"""Google Landmarks 2018, as the paper trains on it: from its CSVs, and as the published pickle.
+"""Google Landmarks 2018, as the paper trains on it: from its CSVs to the published pickle.
 
 The pickle is a dictionary of `train` and `val`, each with `cids` (names of photos, which are in
 `jpg/<cid>.jpg`), `cluster` (the landmark each shows), `qidxs` (the queries), and for each query
@@ -14,15 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from solar.datasets.folders import read_rows
-from solar.datasets.plain_pickle import read_plain_pickle
-from solar.datasets.training_set import Positives, TrainingSet, checked
+from solar.datasets.photo_labels import read_rows
 from solar.errors import SolarError
-from solar.files import replacing
-from solar.images import Photos
+from solar.files import reading, replacing
 
 Boxes = Mapping[str, tuple[float, float, float, float] | None]
-_PARTS = ("train", "val")
 
 
 def build_gl18(folder: str | Path, *, seed: int = 42) -> dict[str, dict[str, list[Any]]]:
@@ -86,10 +82,8 @@ def _part(labels: Mapping[str, str], boxes: Boxes, chance: np.random.Generator) 
 
 
 def _names(folder: Path) -> set[str]:
-    try:
+    with reading(folder):
         return {path.stem for path in folder.iterdir() if path.suffix == ".jpg"}
-    except OSError as error:
-        raise SolarError(f"{folder} cannot be read: {error.strerror or error}.") from error
 
 
 def _read_labels(path: Path) -> Iterable[tuple[str, str]]:
@@ -120,75 +114,3 @@ def write_gl18(path: str | Path, database: Mapping[str, Mapping[str, Sequence[An
     """Write the published format: lists, text and numbers only, so that anybody may read it."""
     with replacing(path) as temporary:
         temporary.write_bytes(pickle.dumps(database, protocol=4))
-
-
-def read_database(path: str | Path, *, part: str) -> dict[str, list[Any]]:
-    """One part of a published database, of Google Landmarks or of retrieval-SfM.
-
-    Args:
-        path: The pickle; nothing in it is executed.
-        part: `train` or `val`.
-
-    Returns:
-        `cids`, `cluster`, `qidxs`, `pidxs` (a list for each query), and what else there is.
-
-    Raises:
-        SolarError: The file cannot be read, is no such database, or contradicts itself.
-    """
-    content = read_plain_pickle(path)
-    if part not in _PARTS:
-        raise SolarError(f"{path} has the parts train and val, not {part}.")
-    found = content.get(part) if isinstance(content, dict) else None
-    if not isinstance(found, dict) or not all(
-        isinstance(found.get(key), list) for key in ("cids", "cluster", "qidxs", "pidxs")
-    ):
-        raise SolarError(f"{path} is no database of photos: its {part} lacks cids, cluster, "
-                         "qidxs or pidxs.")  # fmt: skip
-    positives = [[one] if isinstance(one, int) else one for one in found["pidxs"]]
-    photos = len(found["cids"])
-    fits = len(found["cluster"]) == photos and len(found["qidxs"]) == len(positives)
-    numbers = [*found["qidxs"], *(number for one in positives for number in one)] if fits else [-1]
-    if not all(isinstance(number, int) and 0 <= number < photos for number in numbers):
-        raise SolarError(f"{path} is damaged: its {part} names photos that it does not have.")
-    return {**found, "pidxs": positives}
-
-
-def database_set(
-    database: Mapping[str, Sequence[Any]], photos: Photos, source: object
-) -> TrainingSet:
-    """A part of a published database with its own positives, to train on.
-
-    Raises:
-        SolarError: There is nothing to learn from.
-    """
-    shown, landmarks = np.unique(np.array(database["cluster"], np.str_), return_inverse=True)
-    order = np.argsort(np.asarray(database["qidxs"], np.int64), kind="stable")
-    return checked(
-        TrainingSet(
-            photos,
-            landmarks.astype(np.int64),
-            tuple(shown.tolist()),
-            np.asarray(database["qidxs"], np.int64)[order],
-            Positives.of(database["pidxs"])[order],
-        ),
-        source,
-    )
-
-
-def read_gl18(
-    path: str | Path, *, root: str | Path | None = None, part: str = "train"
-) -> TrainingSet:
-    """Read `db_gl18.pkl`, published or our own, with the positives it has.
-
-    Args:
-        path: The pickle.
-        root: The folder with `jpg/`; the pickle's own if not given.
-        part: `train` or `val`.
-
-    Raises:
-        SolarError: The file cannot be read, or is no such database.
-    """
-    folder = Path(path).parent if root is None else Path(root)
-    database = read_database(path, part=part)
-    photos = Photos.in_folder(folder, (f"jpg/{cid}.jpg" for cid in database["cids"]))
-    return database_set(database, photos, path)

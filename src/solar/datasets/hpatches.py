@@ -6,7 +6,6 @@ every strip of a sequence shows the same point. Descriptors of others come in th
 `.csv` a strip with a row a patch.
 """
 
-import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
+from solar.datasets.registry import HPATCHES_FILES
 from solar.errors import SolarError
-from solar.files import replacing
+from solar.files import reading, replacing
 
 SIDE = 65
 """Pixels of a side of a patch."""
@@ -29,7 +29,7 @@ NOISES = ("e", "h", "t")
 IMAGES = (1, 2, 3, 4, 5)
 """The photos beside the reference."""
 
-STRIPS = ("ref", *(f"{noise}{image}" for noise in NOISES for image in IMAGES))
+STRIPS = tuple(name.removesuffix(".png") for name in HPATCHES_FILES)
 
 Patches = npt.NDArray[np.uint8]
 Vectors = npt.NDArray[np.float32]
@@ -73,7 +73,10 @@ class HPatches:
         Raises:
             SolarError: One of them is missing.
         """
-        _all_there(names, self.strips)
+        if missing := sorted(set(names) - set(self.strips)):
+            raise SolarError(
+                f"{len(missing)} sequences of the split are missing, {missing[0]} first."
+            )
         return HPatches(
             {name: self.strips[name] for name in names}, {name: self.counts[name] for name in names}
         )
@@ -167,14 +170,13 @@ def read_splits(path: str | Path) -> dict[str, Split]:
     Raises:
         SolarError: The file is something else.
     """
+    with reading(path):
+        content = Path(path).read_bytes()
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
         return {
             name: Split(name, _names(split["test"]), _names(split.get("train", [])))
-            for name, split in content.items()
+            for name, split in json.loads(content).items()
         }
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SolarError(
             f"{path} is not a splits.json: it needs test sequences a split."
@@ -271,11 +273,10 @@ def _opened(path: Path) -> Image.Image:
 
 
 def _read_rows(path: Path) -> Vectors:
+    with reading(path):
+        lines = path.read_text(errors="replace").replace(";", ",").split()
     try:
-        lines = path.read_text().replace(";", ",").split()
         rows = np.loadtxt(lines or ["nan"], np.float32, delimiter=",", ndmin=2)
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
     except ValueError as error:
         raise SolarError(f"{path} is not a table of numbers: {error}.") from error
     if not rows.size or not np.isfinite(rows).all():
@@ -284,13 +285,9 @@ def _read_rows(path: Path) -> Vectors:
 
 
 def _table(path: str | Path, head: Sequence[str]) -> list[list[str]]:
-    try:
-        with Path(path).open(encoding="utf-8", newline="") as file:
-            first, *lines = csv.reader(file)
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, csv.Error) as error:
-        raise SolarError(f"{path} is not a list with the columns {','.join(head)}.") from error
+    with reading(path):
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+    first, *lines = [line.split(",") for line in text.splitlines()] or [[]]
     if first != list(head) or not lines or any(len(line) != len(head) for line in lines):
         raise SolarError(f"{path} is not a list with the columns {','.join(head)}.")
     return lines
@@ -316,9 +313,3 @@ def _names(values: Any) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise TypeError
     return tuple(values)
-
-
-def _all_there(names: Iterable[str], known: Iterable[str]) -> None:
-    missing = sorted(set(names) - set(known))
-    if missing:
-        raise SolarError(f"{len(missing)} sequences of the split are missing, {missing[0]} first.")

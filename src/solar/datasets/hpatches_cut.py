@@ -9,14 +9,15 @@ jittered as much as a detector would miss it, in three degrees.
 
 import math
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from solar.datasets.hpatches import IMAGES, NOISES, SIDE, STRIPS, HPatches, Patches, write_hpatches
+from solar.datasets.hpatches import IMAGES, NOISES, SIDE, HPatches, Patches, write_hpatches
 from solar.datasets.sequences import PhotoSequence, read_sequences
 from solar.errors import SolarError
 from solar.images import read_image
@@ -231,17 +232,12 @@ def _cut_sequence(sequence: PhotoSequence, seed: int, keypoints: int) -> dict[st
     if not len(kept):
         raise SolarError(f"No keypoint of {sequence.name} is inside all of its photos.")
     strips = {"ref": cut_patches(pictures[0], frames[0][kept])}
-    for strip, noise, image in _noisy():
+    for noise, image in product(NOISES, IMAGES):
+        strip = f"{noise}{image}"
         key = (seed, zlib.crc32(sequence.name.encode()), zlib.crc32(strip.encode()))
         found = jittered(frames[image][kept], JITTERS[noise], np.random.default_rng(key))
         strips[strip] = cut_patches(pictures[image], found)
-    return {strip: strips[strip] for strip in STRIPS}
-
-
-def _noisy() -> Iterator[tuple[str, str, int]]:
-    for noise in NOISES:
-        for image in IMAGES:
-            yield f"{noise}{image}", noise, image
+    return strips
 
 
 def _inside(frames: Floats, shape: Sequence[int]) -> npt.NDArray[np.bool_]:
@@ -263,7 +259,6 @@ def _blurred(picture: Patches, scale: float) -> Patches:
     if scale <= 1:
         return picture
     sigma = 0.5 * math.sqrt(scale**2 - 1)
-    done: Patches = opencv().GaussianBlur(
-        picture, (0, 0), sigma, borderType=opencv().BORDER_REPLICATE
-    )
+    cv2 = opencv()
+    done: Patches = cv2.GaussianBlur(picture, (0, 0), sigma, borderType=cv2.BORDER_REPLICATE)
     return done

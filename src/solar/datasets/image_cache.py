@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from solar.datasets.seeds import generator
-from solar.datasets.squares import fill, square
+from solar.datasets.square_decoding import fill, square
 from solar.errors import SolarError
 from solar.images import Photos, find_photos, image_size
 
@@ -48,7 +48,7 @@ class Squares:
 
 
 class ImageCache:
-    """Photos of one stored size, ready to be looked up; made by `pack`.
+    """Photos of one stored size, ready to be looked up; made by `cache_images`.
 
     Attributes:
         photos: Those that could be read; with cache "none", all.
@@ -87,68 +87,59 @@ class ImageCache:
         return Squares(pixels.movedim(-1, 1), aspects)
 
     def fill(self, progress: Progress) -> None:
-        """Decode everything, unless nothing is to be kept."""
+        """Decode everything, unless nothing is to be kept; what cannot be read is left out.
+
+        Raises:
+            SolarError: No photo can be read, or a process that decodes them was killed.
+        """
         if self._cache == "none":
             return
-        count = len(self.photos)
+        shape = (len(self), self.side, self.side, 3)
         with tempfile.TemporaryDirectory(prefix="solar-") as folder:
             file = Path(folder) / "squares.npy"
-            shape = (count, self.side, self.side, 3)
             rows = np.lib.format.open_memmap(file, "w+", np.uint8, shape)
-            reasons: list[str | None] = []
-            for start, (aspects, why) in self._filling(file, progress):
-                self._aspects[start : start + len(aspects)] = torch.tensor(aspects)
-                reasons += why
-            self._drop(rows, reasons)
+            aspects, reasons = self._decode_into(file, progress)
+            names = zip(self.photos.names, reasons, strict=True)
+            self.failures = [(name, reason) for name, reason in names if reason is not None]
+            good = np.flatnonzero([reason is None for reason in reasons])
+            if not len(good):
+                name, why = self.failures[0]
+                raise SolarError(f"No photo could be read; the first was {name}: {why}")
+            self.photos, self._aspects = (
+                self.photos.take(good.tolist()),
+                torch.tensor(aspects)[good],
+            )
             # A copy of the file's pages: read once, in order, by whatever device it is.
-            self._pixels = torch.empty((len(self), *shape[1:]), dtype=torch.uint8, device=self._at)
-            for start in range(0, len(self), 1 << 14):
-                part = torch.from_numpy(np.array(rows[start : min(start + (1 << 14), len(self))]))
+            at = self._device if self._cache == "device" else torch.device("cpu")
+            self._pixels = torch.empty((len(good), *shape[1:]), dtype=torch.uint8, device=at)
+            for start in range(0, len(good), 1 << 14):
+                part = torch.from_numpy(rows[good[start : start + (1 << 14)]])
                 self._pixels[start : start + len(part)] = part
             del rows
 
-    @property
-    def _at(self) -> torch.device:
-        return self._device if self._cache == "device" else torch.device("cpu")
-
-    def _filling(
-        self, file: Path, progress: Progress
-    ) -> Iterator[tuple[int, tuple[list[float], list[str | None]]]]:
-        starts = range(0, len(self.photos), _CHUNK)
-        parts = [self.photos.take(range(len(self.photos))[s : s + _CHUNK]) for s in starts]
+    def _decode_into(self, file: Path, progress: Progress) -> tuple[list[float], list[str | None]]:
+        """What `fill` of `square_decoding` tells of every photo."""
+        starts = range(0, len(self), _CHUNK)
+        parts = [self.photos.take(range(len(self))[s : s + _CHUNK]) for s in starts]
+        aspects: list[float] = []
+        reasons: list[str | None] = []
         try:
             with self._executor() as pool:
-                results = pool.map(fill, [file] * len(parts), starts, parts)
-                for start, part, result in zip(starts, parts, results, strict=True):
-                    yield start, result
-                    progress(start + len(part), len(self.photos))
+                for told in pool.map(fill, [file] * len(parts), starts, parts):
+                    aspects += told[0]
+                    reasons += told[1]
+                    progress(len(aspects), len(self))
         except BrokenProcessPool as error:
             raise SolarError(
                 "A process that decodes photos was killed: free some memory, or use fewer workers."
             ) from error
+        return aspects, reasons
 
     def _executor(self) -> Executor:
         if self._workers == 1 or len(self.photos) < _WORTH_PROCESSES:
             return ThreadPoolExecutor(self._workers)
         # Started afresh: a copy of a process that holds a GPU or threads may hang.
         return ProcessPoolExecutor(self._workers, mp_context=get_context("spawn"))
-
-    def _drop(
-        self, rows: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]", why: Sequence[str | None]
-    ) -> None:
-        """Close the gaps that unreadable photos left."""
-        self.failures = [
-            (self.photos.names[n], reason) for n, reason in enumerate(why) if reason is not None
-        ]
-        good = [n for n, reason in enumerate(why) if reason is None]
-        if not good:
-            name, reason = self.failures[0]
-            raise SolarError(f"No photo could be read; the first was {name}: {reason}")
-        if self.failures:
-            for row, number in enumerate(good):
-                rows[row] = rows[number]
-            self._aspects = self._aspects[torch.tensor(good)]
-            self.photos = self.photos.take(good)
 
     def _decode(self, numbers: list[int]) -> tuple[Tensor, Tensor]:
         with ThreadPoolExecutor(self._workers) as pool:
@@ -157,7 +148,7 @@ class ImageCache:
         return pixels, torch.tensor([aspect for _, aspect in found])
 
 
-def pack(
+def cache_images(
     sources: Sequence[str | Path],
     size: int,
     *,
@@ -186,7 +177,7 @@ def pack(
     for source in sources:
         photos = find_photos(source)
         by_side.setdefault(min(size, _largest(photos, size)), []).append(photos)
-    packs = [
+    caches = [
         ImageCache(
             _joined(parts),
             side,
@@ -196,28 +187,33 @@ def pack(
         )
         for side, parts in by_side.items()
     ]
-    total, before = sum(map(len, packs)), 0
-    for one in packs:
+    total, before = sum(map(len, caches)), 0
+
+    def told(done: int, _: int) -> None:
+        if progress is not None:
+            progress(before + done, total)
+
+    for one in caches:
         count = len(one)
-        one.fill(_counting(progress, before, total))
+        one.fill(told)
         before += count
-    return packs
+    return caches
 
 
 class Order:
     """Which photos a step sees: all of them, shuffled, then all of them in another order.
 
     Args:
-        packs: The photos, numbered through.
+        caches: The photos, numbered through.
         repeat: How often an epoch has photos whose names start so.
         batch: Photos a step.
         seed: Decides the order.
     """
 
     def __init__(
-        self, packs: Sequence[ImageCache], repeat: dict[str, int], batch: int, seed: int
+        self, caches: Sequence[ImageCache], repeat: dict[str, int], batch: int, seed: int
     ) -> None:
-        names = [name for one in packs for name in one.photos.names]
+        names = [name for one in caches for name in one.photos.names]
         unknown = [start for start in repeat if not any(n.startswith(start) for n in names)]
         if unknown:
             raise SolarError(f"data.repeat names {unknown[0]!r}, but no photo's name starts so.")
@@ -243,26 +239,26 @@ class Order:
 
 
 def batches(
-    packs: Sequence[ImageCache], numbers: Callable[[int], Tensor], first: int, last: int
+    caches: Sequence[ImageCache], numbers: Callable[[int], Tensor], first: int, last: int
 ) -> Iterator[list[Squares]]:
     """Look up the photos of steps `first` to `last` − 1, a few steps ahead of the one that asks.
 
     Args:
-        packs: The photos, numbered through in this order.
+        caches: The photos, numbered through in this order.
         numbers: The photos of a step.
         first: The first step.
         last: The step before which to stop.
 
     Yields:
-        For each step the photos of each pack that has some in it.
+        For each step the photos of each cache that has some in it.
     """
-    starts = np.cumsum([0, *map(len, packs)])
+    starts = np.cumsum([0, *map(len, caches)])
 
     def look_up(step: int) -> list[Squares]:
         wanted = numbers(step)
         which = torch.from_numpy(np.searchsorted(starts[1:], wanted.numpy(), side="right"))
-        parts = [wanted[which == n] - int(starts[n]) for n in range(len(packs))]
-        return [one.take(part) for one, part in zip(packs, parts, strict=True) if len(part)]
+        parts = [wanted[which == n] - int(starts[n]) for n in range(len(caches))]
+        return [one.take(part) for one, part in zip(caches, parts, strict=True) if len(part)]
 
     # One thread: steps come in order, and each look-up may use several threads of its own.
     with ThreadPoolExecutor(1) as pool:
@@ -297,7 +293,3 @@ def _largest(photos: Photos, otherwise: int) -> int:
         except SolarError:
             continue  # told about when it is decoded
     return max(sides, default=otherwise)
-
-
-def _counting(progress: Progress | None, before: int, total: int) -> Progress:
-    return lambda done, _: None if progress is None else progress(before + done, total)

@@ -14,6 +14,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from solar.errors import SolarError
 from solar.files import replacing
@@ -117,7 +118,7 @@ def collect_points(
             pixels = load_photo(photos.read(number), settings.size, orient=orient).pixels
         except ImageError:
             return None
-        grey = _grey(pixels)
+        grey = np.asarray(Image.fromarray(pixels).convert("L"))
         return grey, find_points(grey, settings) if known is None else known[number]
 
     results: list[tuple[Grey, Points] | None] = []
@@ -133,12 +134,6 @@ def collect_points(
         raise SolarError(f"None of the {len(photos)} photos can be read: {photos.names[0]} first.")
     names, greys, points = zip(*kept, strict=True)
     return PhotoPoints(names, greys, points)
-
-
-def _grey(pixels: npt.NDArray[np.uint8]) -> Grey:
-    """Luma as the JPEG standard weighs it, in whole numbers."""
-    red, green, blue = (pixels[..., i].astype(np.uint32) for i in range(3))
-    return ((19595 * red + 38470 * green + 7471 * blue + 32768) >> 16).astype(np.uint8)
 
 
 def _distinct(table: Points, spacing: float) -> npt.NDArray[np.bool_]:

@@ -1,14 +1,6 @@
 """What each public dataset consists of: its files, where they are published, what they become.
 
-On disk every dataset is one folder, ``root/<name>``, laid out the same way for everybody::
-
-    roxford5k/    gnd_roxford5k.pkl, jpg/<photo>.jpg
-    rparis6k/     gnd_rparis6k.pkl, jpg/<photo>.jpg
-    revisitop1m/  revisitop1m.txt, jpg/<as listed there>
-    gl18/         train.csv, boxes_split1.csv, boxes_split2.csv, jpg/<id>.jpg
-    sfm120k/      retrieval-SfM-120k.pkl (and two for whitening), ims/cd/ab/89/…89abcd
-    hpatches/     <sequence>/{ref,e1…e5,h1…h5,t1…t5}.png
-    phototour/    {liberty,notredame,yosemite}/*.bmp, info.txt, m50_100000_100000_0.txt
+On disk every dataset is one folder, `root/<name>`, laid out for everybody as docs/data.md shows.
 """
 
 import difflib
@@ -141,9 +133,14 @@ def _at(name: str, *folders: str, sha256: str | None = None, md5: str | None = N
 
 
 def _one(
-    file: File, into: str, keep: int, suffixes: tuple[str, ...], download: float,
-    unpacked: float | None = None, release: str = "",
-) -> Archive:  # fmt: skip
+    file: File,
+    into: str,
+    keep: int,
+    suffixes: tuple[str, ...],
+    download: float,
+    unpacked: float | None = None,
+    release: str = "",
+) -> Archive:
     """An archive in one piece; sizes are in GB, photos being as large outside as inside."""
     packed, outside = (round(size * _GB) for size in (download, unpacked or download))
     return Archive(file.name, (file,), into, keep, suffixes, packed, outside, release)
@@ -155,9 +152,15 @@ _FLICKR = "Photos from Flickr, which belong to their authors; for research."
 
 
 def _buildings(
-    name: str, about: str, vgg: str, mirror: str, archives: tuple[str, ...], size: float,
-    ground_truths: Mapping[str, int], sha256: str,
-) -> Dataset:  # fmt: skip
+    name: str,
+    about: str,
+    vgg: str,
+    mirror: str,
+    archives: tuple[str, ...],
+    size: float,
+    ground_truths: Mapping[str, int],
+    sha256: str,
+) -> Dataset:
     """Revisited Oxford or Paris. Photos are flattened into jpg/: Paris has a folder a landmark.
 
     `vgg` and `mirror` are folders on the two servers of the Visual Geometry Group. `archives` lack
@@ -229,18 +232,29 @@ _REVISITOP1M = Dataset(
 
 _BOX = "https://imperialcollegelondon.box.com/shared/static"
 _GL18_PARTS = (
-    "lbk9qwtn438a0edm5g52fv0az4o8s6ml", "arnssx7f80vq6lhsufxrwl7xhxixpasj",
-    "p2zlm5gobfsk85qu2evyv0q2wnu4vr4v", "38uo0hgxl7dmnxizzfm0t828sba1dznv",
-    "s1ig9xfs95vvix1zvf2t9f76cydlhntq", "0x3idlrbbkl3j15g16tm9tt8qjybl2r2",
-    "1barrmdjeh9552zhqh1zm2kvoike9a7f", "dt9v439bmb2ckl12zulgjznqaeboujdb",
-    "358t3dcewmosuw7qz4oal59xjifzzq40", "jgqm8mxjjcjx68fpjgdafzdybdt56m52",
-    "0uatr2u794xz513o2uofrpl24rh7gml8", "0j7bfq8f8ijalptl0dwt0nsozbslfmqf",
-    "mt04r82bl42du5sl03qkn0ms27w59qn4", "dyg8txwd2recydersmpyu8y7n6fqszi3",
-    "mopb621p8lnud9m1foq98xkuqwg3a6z5", "tpyuaj26un74nv5xl3qhljrjyph73af5",
-    "8qjbotgdzj1jrt7i79yv9ubag91wn6aj", "et02ppjjm41eebutpnv2gzdaz7iadatq",
-    "zu44mz608syhb9uy9thnkibeof72dg3p", "myq5vlpyqu927ffpikn1vqw059oy38k8",
-    "z7cz70tj8akf2pn8otbtcggq6k75oktr", "qwsairfpb25fg4vtmecykfq5qahb9j3v",
-)  # fmt: skip
+    "lbk9qwtn438a0edm5g52fv0az4o8s6ml",
+    "arnssx7f80vq6lhsufxrwl7xhxixpasj",
+    "p2zlm5gobfsk85qu2evyv0q2wnu4vr4v",
+    "38uo0hgxl7dmnxizzfm0t828sba1dznv",
+    "s1ig9xfs95vvix1zvf2t9f76cydlhntq",
+    "0x3idlrbbkl3j15g16tm9tt8qjybl2r2",
+    "1barrmdjeh9552zhqh1zm2kvoike9a7f",
+    "dt9v439bmb2ckl12zulgjznqaeboujdb",
+    "358t3dcewmosuw7qz4oal59xjifzzq40",
+    "jgqm8mxjjcjx68fpjgdafzdybdt56m52",
+    "0uatr2u794xz513o2uofrpl24rh7gml8",
+    "0j7bfq8f8ijalptl0dwt0nsozbslfmqf",
+    "mt04r82bl42du5sl03qkn0ms27w59qn4",
+    "dyg8txwd2recydersmpyu8y7n6fqszi3",
+    "mopb621p8lnud9m1foq98xkuqwg3a6z5",
+    "tpyuaj26un74nv5xl3qhljrjyph73af5",
+    "8qjbotgdzj1jrt7i79yv9ubag91wn6aj",
+    "et02ppjjm41eebutpnv2gzdaz7iadatq",
+    "zu44mz608syhb9uy9thnkibeof72dg3p",
+    "myq5vlpyqu927ffpikn1vqw059oy38k8",
+    "z7cz70tj8akf2pn8otbtcggq6k75oktr",
+    "qwsairfpb25fg4vtmecykfq5qahb9j3v",
+)
 _LETTERS = [f"a{letter}" for letter in "abcdefghijklmnopqrstuv"]
 _GL18 = Dataset(
     name="gl18",

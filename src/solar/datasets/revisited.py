@@ -24,6 +24,7 @@ import numpy.typing as npt
 from solar.datasets.plain_pickle import read_plain_pickle
 from solar.datasets.registry import GROUND_TRUTHS
 from solar.errors import SolarError
+from solar.files import reading
 from solar.images import Box, Photos
 
 PROTOCOLS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -97,11 +98,11 @@ def _from_pickle(path: Path) -> GroundTruth:
 
 
 def _from_json(path: Path) -> GroundTruth:
+    with reading(path):
+        data = path.read_bytes()
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(data)
         names, queries = content["database"], content["queries"]
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, KeyError, TypeError) as error:
         raise SolarError(
             f"{path} is not a ground truth in JSON: it needs a database and queries."
@@ -135,11 +136,8 @@ def _ground_truth(path: Path, names: Any, entries: Any, box: str) -> GroundTruth
 
 
 def _all_of(values: Any, kind: type) -> bool:
-    return (
-        isinstance(values, list | tuple)
-        and bool(values)
-        and all(isinstance(v, kind) for v in values)
-    )
+    listed = isinstance(values, list | tuple) and len(values) > 0
+    return listed and all(isinstance(value, kind) for value in values)
 
 
 def _answers(

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.errors import SolarError
+from solar.files import reading
 
 _SUFFIXES = (".jpg", ".ppm", ".png", ".jpeg", ".pgm")
 
@@ -65,10 +66,10 @@ def _photo(folder: Path, number: int) -> Path | None:
 
 
 def _homography(path: Path) -> npt.NDArray[np.float64]:
+    with reading(path):
+        text = path.read_text(errors="replace")
     try:
-        values = np.array(path.read_text().split(), np.float64)
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+        values = np.array(text.split(), np.float64)
     except ValueError as error:
         raise SolarError(f"{path} is not a homography: it needs nine numbers.") from error
     if values.size != 9 or not np.isfinite(values).all():

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from solar.datasets.folders import labelled_photos
-from solar.datasets.gl18 import read_gl18
-from solar.datasets.sfm120k import read_sfm
+from solar.datasets.photo_labels import labelled_photos
 from solar.datasets.training_file import read_training_file
+from solar.datasets.training_pickle import read_training_pickle
 from solar.datasets.training_set import Part, TrainingSet, label_photos, present
 from solar.errors import SolarError
 
@@ -44,16 +43,9 @@ def read_training_set(
     if kind == ".json":
         found = read_training_file(parts[0], root=root).training_set(shown, part)
     elif kind == ".pkl":
-        found = _read_pickle(parts[0], root, part)
+        found = read_training_pickle(parts[0], root=root, part=part)
     else:
         photos, labels = labelled_photos(parts, root)
         found = label_photos(photos, labels, shown)
     # What a walk through a folder has just found is there; what a file names may not be.
     return present(found, shown, missing) if kind in (".json", ".pkl", ".csv") else found
-
-
-def _read_pickle(path: Path, root: str | Path | None, part: Part) -> TrainingSet:
-    """Photos of Google Landmarks are in `jpg/`, those of retrieval-SfM in `ims/`."""
-    folder = path.parent if root is None else Path(root)
-    reconstructed = "sfm" in path.name.lower() or (folder / "ims").is_dir()
-    return (read_sfm if reconstructed else read_gl18)(path, root=root, part=part)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from solar.datasets.cleaning import Geometry, compare_photos
-from solar.datasets.folders import labelled_photos
+from solar.datasets.photo_labels import labelled_photos
 from solar.datasets.training_file import (
     Landmark,
     TrainingFile,
@@ -104,7 +104,11 @@ def build_training_set(
         content = replace(content, least=least)
     found = content.training_set(shown)  # also to complain before anything is written
     if val_fraction:
-        content = _split(content, set(found.held_out(val_fraction, seed=seed)))
+        held = set(found.held_out(val_fraction, seed=seed))
+        split = (
+            replace(one, part="val" if one.name in held else "train") for one in content.landmarks
+        )
+        content = replace(content, landmarks=tuple(split))
     write_training_file(output, content)
     return BuiltTrainingSet(
         len(found),
@@ -178,10 +182,3 @@ def _compared(
         landmarks.append(replace(one, matches=found))
         first += len(one.photos)
     return replace(content, landmarks=tuple(landmarks), least=LEAST)
-
-
-def _split(content: TrainingFile, held: set[str]) -> TrainingFile:
-    landmarks = (
-        replace(one, part="val" if one.name in held else "train") for one in content.landmarks
-    )
-    return replace(content, landmarks=tuple(landmarks))

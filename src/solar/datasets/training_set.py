@@ -106,17 +106,6 @@ class TrainingSet:
         """Landmarks with a single photo."""
         return int((np.bincount(self.landmarks, minlength=len(self.labels)) == 1).sum())
 
-    def of_landmarks(self, wanted: Iterable[int]) -> TrainingSet:
-        """The part that shows some of the landmarks; photos and landmarks are counted anew.
-
-        Raises:
-            SolarError: A number is no landmark's, or nothing to learn from is left.
-        """
-        chosen = np.unique(np.asarray(list(wanted), np.int64))
-        if len(chosen) and not 0 <= chosen[0] <= chosen[-1] < len(self.labels):
-            raise SolarError(f"There are landmarks 0 to {len(self.labels) - 1} only.")
-        return self._of_photos(np.isin(self.landmarks, chosen), "the chosen landmarks")
-
     def verified(self, source: object) -> TrainingSet:
         """Without photos that have no positive although their landmark has other photos.
 
@@ -169,8 +158,8 @@ class TrainingSet:
             SolarError: Fewer than four landmarks have positives, or the fraction is none.
         """
         held = set(self.held_out(fraction, seed=seed))
-        mine = np.array([label in held for label in self.labels])
-        return self.of_landmarks(np.flatnonzero(~mine)), self.of_landmarks(np.flatnonzero(mine))
+        mine = np.array([label in held for label in self.labels])[self.landmarks]
+        return self._of_photos(~mine, "what is left"), self._of_photos(mine, "what is held out")
 
     def held_out(self, fraction: float, *, seed: int = 0) -> list[str]:
         """Names of the landmarks that `split` holds out.

@@ -21,6 +21,10 @@ from solar.download import Report, bar
 from solar.errors import SolarError
 
 _PIECE = 1 << 20
+_DAMAGED = (
+    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError),
+    *(NotImplementedError, RuntimeError),  # zip: a strange method, or a password
+)
 
 
 @dataclass(frozen=True)
@@ -67,15 +71,17 @@ def unpack(
             members = _zip_members(parts[0], report) if zipped else _tar_members(parts, report)
             for member in members:
                 place = _place(member, archive, keep)
-                if place.name.startswith(".") or not _wanted(place, suffixes):
+                unwanted = suffixes and place.suffix.lower() not in suffixes
+                if unwanted or place.name.startswith("."):
                     continue
                 with member.open() or io.BytesIO() as source:
                     _write(source, into / place)
                 count += 1
-    except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise _damaged(archive, str(error)) from error
-    except (NotImplementedError, RuntimeError) as error:  # zip: a strange method, or a password
-        raise _damaged(archive, str(error)) from error
+    except _DAMAGED as error:
+        reason = str(error).rstrip(".")
+        raise SolarError(
+            f"{archive} cannot be unpacked ({reason}); delete it to fetch it again."
+        ) from error
     except OSError as error:
         raise SolarError(
             f"Could not unpack {archive} into {into}: {error.strerror or error}; "
@@ -85,12 +91,6 @@ def unpack(
         kind = " or ".join(suffixes) or "any"
         raise SolarError(f"{archive} holds no {kind} files: it is not the archive it should be.")
     return count
-
-
-def _damaged(archive: str, reason: str) -> SolarError:
-    return SolarError(
-        f"{archive} cannot be unpacked ({reason.rstrip('.')}); delete it to fetch it again."
-    )
 
 
 def _place(member: _Member, archive: str, keep: int) -> PurePosixPath:
@@ -113,10 +113,6 @@ def _refused(archive: str, member: _Member, why: str) -> SolarError:
         f"{archive} is not safe to unpack: its member {member.name!r} {why}; "
         "delete the archive and get it from another place."
     )
-
-
-def _wanted(place: PurePosixPath, suffixes: tuple[str, ...]) -> bool:
-    return not suffixes or place.suffix.lower() in suffixes
 
 
 def _write(source: IO[bytes], target: Path) -> None:
@@ -161,8 +157,7 @@ class _Joined(io.RawIOBase):
     """Files read as if they were one."""
 
     def __init__(self, parts: Sequence[Path], report: Report) -> None:
-        self._left = list(parts)
-        self._file: IO[bytes] | None = None
+        self._files = [part.open("rb") for part in parts]
         self._done, self._total = 0, sum(part.stat().st_size for part in parts)
         self._report = report
 
@@ -170,24 +165,17 @@ class _Joined(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        filled = 0
-        while filled < len(buffer):
-            piece = self._file.read(len(buffer) - filled) if self._file else b""
-            buffer[filled : filled + len(piece)] = piece
-            filled += len(piece)
-            if not piece and not self._advance():
-                break
+        room, filled = memoryview(buffer), 0
+        while filled < len(room) and self._files:
+            count = self._files[0].readinto(room[filled:])
+            filled += count
+            if not count:
+                self._files.pop(0).close()
         self._done += filled
         self._report(self._done, self._total)
         return filled
 
-    def _advance(self) -> bool:
-        if self._file:
-            self._file.close()
-        self._file = self._left.pop(0).open("rb") if self._left else None
-        return self._file is not None
-
     def close(self) -> None:
-        if self._file:
-            self._file.close()
+        for file in self._files:
+            file.close()
         super().close()

@@ -1,20 +1,13 @@
-"""Many photos become a store of descriptors."""
+"""Many photos become a store of descriptors. Reading one takes no torch."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from solar.describe.store import Store
+from solar.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from solar.describe.extraction import extract
-    from solar.describe.pipeline import Settings, Throughput
-
-__all__ = ["Settings", "Store", "Throughput", "extract"]
-
-
-def __getattr__(name: str) -> Any:
-    # Reading a store takes numpy alone; torch comes with the rest.
-    if name in __all__:
-        from solar.describe import extraction
-
-        return getattr(extraction, name)
-    raise AttributeError(f"module 'solar.describe' has no attribute {name!r}")
+    from solar.describe.extraction import extract as extract
+    from solar.describe.pipeline import Settings as Settings
+    from solar.describe.pipeline import Throughput as Throughput
+    from solar.describe.store import Store as Store
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(__spec__)

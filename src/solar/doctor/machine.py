@@ -21,12 +21,7 @@ def system() -> str:
 
 def processor() -> str:
     """The processor as it calls itself."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    return _told("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
 
 
 def cores() -> tuple[int, int]:
@@ -43,7 +38,8 @@ def memory() -> tuple[int | None, int | None]:
     except (AttributeError, ValueError, OSError):  # not on Windows
         return None, None
     limits = [limit for limit in map(_number, _CGROUP_LIMITS) if limit is not None]
-    return min([whole, *limits]), _free_memory()
+    free = _told("/proc/meminfo", "MemAvailable").removesuffix("kB")
+    return min([whole, *limits]), int(free) * 1024 if free else None
 
 
 def nvidia_cards() -> list[str]:
@@ -61,13 +57,13 @@ def nvidia_cards() -> list[str]:
     return [line.replace(", ", ", driver ") for line in done.stdout.splitlines()]
 
 
-def _free_memory() -> int | None:
+def _told(path: str, what: str) -> str:
+    """What a file of the system says of something in a line of its own; nothing elsewhere."""
     try:
-        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError:
-        return None
-    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
-    return found[0] if found else None
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(what)), "")
 
 
 def _number(path: str) -> int | None:

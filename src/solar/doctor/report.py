@@ -8,10 +8,10 @@ from typing import Any
 
 from solar import __version__
 from solar.doctor import machine
-from solar.doctor.parts import EXTRAS, PARTS, Found, found, install_line, is_installed
+from solar.doctor.packages import EXTRAS, PACKAGES, FoundPackage, found, install_line, is_installed
 from solar.doctor.privacy import shareable
 from solar.doctor.probe import Attempt, attempt
-from solar.doctor.stock import CacheFolder, StoredModel, cache_folder, models
+from solar.doctor.stored_models import CacheFolder, StoredModel, cache_folder, models
 
 # What changes how solar works, where it is set. None of them is a secret.
 _SETTINGS = (
@@ -22,7 +22,7 @@ _SETTINGS = (
     "TORCH_NUM_THREADS",
 )
 _DEVICES, _FORMATS, _SELF_TEST = (
-    f"solar.doctor.tasks:{task}" for task in ("devices", "photo_formats", "self_test")
+    f"solar.doctor.capabilities:{task}" for task in ("devices", "photo_formats", "self_test")
 )
 
 Row = tuple[str, str]
@@ -35,10 +35,10 @@ class Report:
     Attributes:
         machine: System, processor, cores, memory, and the cards that NVIDIA's tool lists.
         settings: Environment variables that matter and are set.
-        parts: The packages, needed ones first.
+        packages: The packages, needed ones first.
         cache: The folder for downloads; None where it could not be looked at.
         models: Everything that can be loaded by name.
-        devices: What torch computes on, as `solar.doctor.tasks.devices` tells; None in haste.
+        devices: What torch computes on, as `capabilities.devices` tells; None in haste.
         formats: What reads which photos; None in haste.
         self_test: What became of a photo that was described, indexed and searched for; None in
             haste.
@@ -46,7 +46,7 @@ class Report:
 
     machine: dict[str, Any]
     settings: dict[str, str]
-    parts: tuple[Found, ...]
+    packages: tuple[FoundPackage, ...]
     cache: CacheFolder | None
     models: tuple[StoredModel, ...]
     devices: Attempt | None = None
@@ -57,9 +57,9 @@ class Report:
     def problems(self) -> list[str]:
         """Sentences about what solar cannot work without, the cause before what follows from it."""
         said = []
-        for part in self.parts:
-            if not part.extra and part.state in ("missing", "broken"):
-                said.append(f"{part.name} {_trouble(part)}.")
+        for package in self.packages:
+            if not package.extra and package.state in ("missing", "broken"):
+                said.append(f"{package.name} {_trouble(package)}.")
         if self.self_test is not None and not self.self_test.works:
             why = self.self_test.text.rstrip(".")
             said.append(f"A generated photo could not be described and found again: {why}.")
@@ -69,9 +69,9 @@ class Report:
     def missing(self) -> dict[str, list[str]]:
         """Extras that are not whole, and the packages they lack."""
         lacking: dict[str, list[str]] = {}
-        for part in self.parts:
-            if part.extra and part.state == "missing":
-                lacking.setdefault(part.extra, []).append(part.name)
+        for package in self.packages:
+            if package.extra and package.state == "missing":
+                lacking.setdefault(package.extra, []).append(package.name)
         return lacking
 
     def to_json(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Report:
             "settings": self.settings,
             "devices": _answered(self.devices),
             "formats": _answered(self.formats),
-            "parts": [asdict(part) for part in self.parts],
+            "parts": [asdict(package) for package in self.packages],
             "missing": [
                 {"extra": extra, "for": EXTRAS[extra], "install": install_line(extra)}
                 for extra in self.missing
@@ -100,9 +100,12 @@ class Report:
         sections: list[tuple[str, Sequence[Row]]] = [
             (f"solar {__version__}", self._machine_rows()),
             ("Computes on", self._device_rows()),
-            ("Needs", [_part_row(part) for part in self.parts if not part.extra]),
-            ("Can use", [_part_row(p) for p in self.parts if p.extra and p.state != "missing"]),
-            ("Keeps", self._stock_rows()),
+            ("Needs", [_package_row(p) for p in self.packages if not p.extra]),
+            (
+                "Can use",
+                [_package_row(p) for p in self.packages if p.extra and p.state != "missing"],
+            ),
+            ("Keeps", self._kept_rows()),
             ("Could do more with", [_extra_row(e, lacks) for e, lacks in self.missing.items()]),
             ("Self-test", self._test_rows()),
         ]
@@ -139,7 +142,7 @@ class Report:
         kernels = ", ".join(found["attention"]) + (", triton" if found["triton"] else "")
         return [*rows, *cards, ("by default", found["used"]), ("attention", f"{kernels} kernels")]
 
-    def _stock_rows(self) -> list[Row]:
+    def _kept_rows(self) -> list[Row]:
         cache = self.cache
         if cache is None:
             return [("cache", "could not be looked at")]
@@ -185,11 +188,11 @@ def examine(*, quick: bool = False) -> Report:
     }
     settings = {name: shareable(os.environ[name]) for name in _SETTINGS if os.environ.get(name)}
     answers = {} if quick else _try_out()
-    cache, known = _stock()
+    cache, known = _kept()
     return Report(
         facts,
         settings,
-        tuple(found(part, answers.get(part.module)) for part in PARTS),
+        tuple(found(package, answers.get(package.module)) for package in PACKAGES),
         cache,
         known,
         answers.get(_DEVICES),
@@ -200,18 +203,18 @@ def examine(*, quick: bool = False) -> Report:
 
 def _try_out() -> dict[str, Attempt]:
     """Import every package that is here, and describe a photo."""
-    here = [part for part in PARTS if is_installed(part)]
-    needed = [part.module for part in here if not part.extra]
-    optional = [part.module for part in here if part.extra]
+    here = [package for package in PACKAGES if is_installed(package)]
+    needed = [package.module for package in here if not package.extra]
+    optional = [package.module for package in here if package.extra]
     # Apart, because a photo is described without what is optional.
     answers = attempt([*needed, _SELF_TEST, _DEVICES, _FORMATS]) | attempt(optional)
     return {task: replace(one, text=shareable(one.text)) for task, one in answers.items()}
 
 
-def _stock() -> tuple[CacheFolder | None, tuple[StoredModel, ...]]:
+def _kept() -> tuple[CacheFolder | None, tuple[StoredModel, ...]]:
     try:
         return cache_folder(), tuple(models())
-    except Exception:  # what tells the folder may be the part that is missing
+    except Exception:  # what tells the folder may be the package that is missing
         return None, ()
 
 
@@ -221,17 +224,17 @@ def _answered(answer: Attempt | None) -> Any:
     return answer.value if answer.works else {"problem": answer.text}
 
 
-def _part_row(part: Found) -> Row:
-    state = _trouble(part) if part.state in ("missing", "broken") else part.state
-    name = f"{part.name} {part.version}".strip()
-    return name, f"{state} [{part.extra}]" if part.extra else state
+def _package_row(package: FoundPackage) -> Row:
+    state = _trouble(package) if package.state in ("missing", "broken") else package.state
+    name = f"{package.name} {package.version}".strip()
+    return name, f"{state} [{package.extra}]" if package.extra else state
 
 
-def _trouble(part: Found) -> str:
-    """What is wrong with a part and what to do, to be said after its name."""
-    if part.state == "missing":
-        return f"is missing: {install_line(part.extra)}"
-    return f"is broken ({part.why}): pip install --force-reinstall {part.name}"
+def _trouble(package: FoundPackage) -> str:
+    """What is wrong with a package and what to do, to be said after its name."""
+    if package.state == "missing":
+        return f"is missing: {install_line(package.extra)}"
+    return f"is broken ({package.why}): pip install --force-reinstall {package.name}"
 
 
 def _extra_row(extra: str, lacks: Iterable[str]) -> Row:

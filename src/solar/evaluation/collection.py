@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 import numpy as np
 
-from solar.datasets.folders import folder_labels, labelled_photos
+from solar.datasets.photo_labels import folder_labels, labelled_photos
 from solar.datasets.registry import GROUND_TRUTHS
 from solar.datasets.revisited import (
     GroundTruth,

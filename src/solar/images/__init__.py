@@ -1,33 +1,25 @@
 """A photo file becomes pixels: decoded, turned upright, cut to a box and shrunk."""
 
-from solar.images.boxes import Box, crop, parse_box
-from solar.images.decode import (
-    MAX_PIXELS,
-    DecodedImage,
-    ImageError,
-    Source,
-    image_size,
-    load,
-    read_image,
-)
-from solar.images.resize import query_size, thumbnail, thumbnail_size
-from solar.images.sources import Photos, find_photos, named_photos
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "MAX_PIXELS",
-    "Box",
-    "DecodedImage",
-    "ImageError",
-    "Photos",
-    "Source",
-    "crop",
-    "find_photos",
-    "image_size",
-    "load",
-    "named_photos",
-    "parse_box",
-    "query_size",
-    "read_image",
-    "thumbnail",
-    "thumbnail_size",
-]
+from solar.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from solar.images.boxes import Box as Box
+    from solar.images.boxes import crop as crop
+    from solar.images.boxes import parse_box as parse_box
+    from solar.images.decode import MAX_PIXELS as MAX_PIXELS
+    from solar.images.decode import DecodedImage as DecodedImage
+    from solar.images.decode import ImageError as ImageError
+    from solar.images.decode import Source as Source
+    from solar.images.decode import image_size as image_size
+    from solar.images.decode import load as load
+    from solar.images.decode import read_image as read_image
+    from solar.images.resize import query_size as query_size
+    from solar.images.resize import thumbnail as thumbnail
+    from solar.images.resize import thumbnail_size as thumbnail_size
+    from solar.images.sources import Photos as Photos
+    from solar.images.sources import find_photos as find_photos
+    from solar.images.sources import named_photos as named_photos
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(__spec__)

@@ -75,9 +75,7 @@ def _panel(axis: Axes, many: Sequence[Sweep], protocol: str) -> None:
         powers = list(one.evaluations)
         values = [100 * found.mean("AP", protocol) for found in one.evaluations.values()]
         label = one.model if one.learnt is None else f"{one.model} (p = {one.learnt:.3g})"
-        axis.plot(
-            powers, values, color=colour, marker=marker, markersize=4, linewidth=1.6, label=label
-        )
+        axis.plot(powers, values, color=colour, marker=marker, ms=4, linewidth=1.6, label=label)
         if one.learnt is not None:
             # Lines in the same place take turns.
             dots = (2.0 * place, (2.0, max(2.0, 2.0 * len(many) - 2.0)))

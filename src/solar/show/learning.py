@@ -49,16 +49,9 @@ def plot_learning(metrics: Sequence[dict[str, Any]]) -> Figure:
     axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
     for axis, (title, names) in zip(axes, panels, strict=True):
         for width, name, colour in zip(_WIDTHS, names, _COLOURS, strict=False):
-            points = curves[name]
-            marker = "o" if len(points) < 60 else ""
-            axis.plot(
-                *zip(*points, strict=True),
-                color=colour,
-                label=name,
-                linewidth=width,
-                marker=marker,
-                ms=3,
-            )
+            steps, values = zip(*curves[name], strict=True)
+            marker = "o" if len(steps) < 60 else ""
+            axis.plot(steps, values, color=colour, label=name, lw=width, marker=marker, ms=3)
         axis.set_title(title, fontsize=10, loc="left")
         axis.grid(axis="y", color="#dddddd", linewidth=0.8)
         axis.spines[["top", "right"]].set_visible(False)

@@ -1,6 +1,7 @@
 """The map of a collection as a picture: thumbnails close to where their photos lie, none hidden."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from math import ceil, sqrt
 
 import numpy as np
@@ -93,15 +94,11 @@ def _rank_within(
 
 def _thumbnail(source: Source | None, side: int) -> Image.Image:
     """The middle square of a photo."""
-    try:
-        if source is None:
-            raise SolarError("There is no such photo.")
-        pixels = load(source, 4 * side, mode="fast").pixels
-    except SolarError:
-        return Image.new("RGB", (side, side), _EMPTY)
-    photo = Image.fromarray(pixels)
-    short = min(photo.size)
-    left, top = (photo.width - short) // 2, (photo.height - short) // 2
-    return photo.resize(
-        (side, side), Image.Resampling.LANCZOS, box=(left, top, left + short, top + short)
-    )
+    with suppress(SolarError):
+        if source is not None:
+            photo = Image.fromarray(load(source, 4 * side, mode="fast").pixels)
+            short = min(photo.size)
+            left, top = (photo.width - short) // 2, (photo.height - short) // 2
+            middle = (left, top, left + short, top + short)
+            return photo.resize((side, side), Image.Resampling.LANCZOS, box=middle)
+    return Image.new("RGB", (side, side), _EMPTY)

@@ -40,11 +40,8 @@ def draw_matches(
     text = max(14, height // 30)
     rows = [_row(left, right, matches, text, most) for matches in found]
     margin = text
-    picture = Image.new(
-        "RGB",
-        (rows[0].width + 2 * margin, sum(row.height + margin for row in rows) + margin),
-        PAPER,
-    )
+    height = margin + sum(row.height + margin for row in rows)
+    picture = Image.new("RGB", (rows[0].width + 2 * margin, height), PAPER)
     for number, row in enumerate(rows):
         picture.paste(row, (margin, margin + number * (row.height + margin)))
     return picture

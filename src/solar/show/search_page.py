@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -16,47 +17,7 @@ from solar.search.index import BY_NAME, Index
 
 _SIDE = 480
 _QUALITY = 82
-_MARKS = {
-    True: '<span class="right">✓ right</span>',
-    False: '<span class="wrong">✗ wrong</span>',
-}
-
-_STYLE = """
-:root { color-scheme: light dark; --paper: #fbfaf8; --ink: #1d1c1a; --soft: #77736c;
-  --card: #fff; --line: #e4e0d9; --accent: #d9480f; }
-@media (prefers-color-scheme: dark) { :root { --paper: #161513; --ink: #eeebe5; --soft: #98938a;
-  --card: #201f1c; --line: #34322e; --accent: #ff922b; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 90rem; padding: 2rem 1.5rem 4rem; background: var(--paper);
-  color: var(--ink); font: 16px/1.45 system-ui, sans-serif; }
-h1 { margin: 0 0 .2rem; font-size: 1.5rem; font-weight: 650; }
-p { margin: 0 0 1.5rem; color: var(--soft); }
-h2 { margin: 2rem 0 .8rem; font-size: .85rem; font-weight: 600; letter-spacing: .06em;
-  text-transform: uppercase; color: var(--soft); }
-.queries { display: flex; flex-wrap: wrap; gap: 1rem; }
-.queries figure { width: min(100%, 24rem); }
-ol { display: grid; grid-template-columns: repeat(auto-fill, minmax(15rem, 1fr)); gap: 1rem;
-  margin: 0; padding: 0; list-style: none; }
-figure { margin: 0; overflow: hidden; background: var(--card); border: 1px solid var(--line);
-  border-radius: .6rem; }
-.photo { position: relative; }
-.photo img { display: block; width: 100%; height: auto; }
-li .photo { height: 11rem; background: var(--line); }
-li .photo img { height: 100%; object-fit: contain; }
-.gone { display: grid; place-items: center; min-height: 11rem; color: var(--soft); }
-.box { position: absolute; border: 3px solid var(--accent); border-radius: 2px;
-  box-shadow: 0 0 0 200rem rgb(0 0 0 / .35); }
-.queries .photo { overflow: hidden; }
-figcaption { padding: .55rem .8rem .7rem; font-size: .9rem; overflow-wrap: anywhere; }
-.score { display: flex; align-items: center; gap: .6rem; font-variant-numeric: tabular-nums; }
-.rank { color: var(--soft); min-width: 1.6rem; }
-.bar { flex: 1; height: .35rem; border-radius: 1rem; background: var(--line); overflow: hidden; }
-.bar span { display: block; height: 100%; background: var(--accent); }
-.right { color: #2b8a3e; }
-.wrong { color: #c92a2a; }
-@media (prefers-color-scheme: dark) { .right { color: #69db7c; } .wrong { color: #ff8787; } }
-.looks img { display: block; width: 100%; height: auto; }
-"""
+_MARKS = {True: '<span class="right">✓ right</span>', False: '<span class="wrong">✗ wrong</span>'}
 
 
 def ranking_page(
@@ -67,7 +28,7 @@ def ranking_page(
     box: Box | None = None,
     photos: str | Path | None = None,
     marks: Mapping[str, bool] | None = None,
-    looks: Image.Image | None = None,
+    attention: Image.Image | None = None,
 ) -> str:
     """Write a page of one file: the query with its box, and the photos found with their scores.
 
@@ -78,7 +39,7 @@ def ranking_page(
         box: The box of the query, in its pixels.
         photos: Where the indexed photos are; the place that the index remembers if not given.
         marks: By path, which of the photos found are right, where somebody knows.
-        looks: A picture of where the network looks in the query, for a part of its own.
+        attention: Attention maps of the query, for a part of their own.
 
     Returns:
         HTML that loads nothing from elsewhere. A photo that is not there any more is left blank.
@@ -88,6 +49,7 @@ def ranking_page(
     found = "".join(
         _hit(number, hit, find, (marks or {}).get(hit.path)) for number, hit in enumerate(hits, 1)
     )
+    style = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
     heading = f"The most similar of {len(index):,} photos"
     made = f"Described by {index.made.model}" if index.made.model else "Best first"
     return (
@@ -95,10 +57,10 @@ def ranking_page(
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
         "img-src data:; style-src 'unsafe-inline'\">\n"
-        f"<title>{escape(heading)}</title>\n<style>{_STYLE}</style>\n"
+        f"<title>{escape(heading)}</title>\n<style>\n{style}</style>\n"
         f"<h1>{escape(heading)}</h1>\n<p>{escape(made)}</p>\n"
         f'<h2>Query</h2>\n<div class="queries">{shown}</div>\n'
-        f"<h2>Found</h2>\n<ol>{found}</ol>\n{_looks(looks)}</html>\n"
+        f"<h2>Found</h2>\n<ol>{found}</ol>\n{_attention(attention)}</html>\n"
     )
 
 
@@ -131,11 +93,10 @@ def _hit(
 
 def _photo(source: Source | None, name: str, box: Box | None = None) -> str:
     """A photo as a small JPEG inside the page, with its box over it."""
-    try:
-        if source is None:
-            raise SolarError("There is no such photo.")
-        image = read_image(source)
-    except SolarError:
+    image = None
+    with suppress(SolarError):
+        image = read_image(source) if source is not None else None
+    if image is None:
         return '<div class="photo gone">photo not found</div>'
     width, height = image.size
     small = image.copy()
@@ -147,14 +108,14 @@ def _photo(source: Source | None, name: str, box: Box | None = None) -> str:
     )
 
 
-def _looks(picture: Image.Image | None) -> str:
+def _attention(picture: Image.Image | None) -> str:
     if picture is None:
         return ""
     return (
-        "<h2>Where the network looks in the query</h2>\n"
+        "<h2>Attention maps of the query</h2>\n"
         "<p>Left the query with four locations; then, for each location and layer of attention, "
         "how much of every other place goes into it.</p>\n"
-        f'<figure class="looks"><img src="{_data(picture)}" width="{picture.width}" '
+        f'<figure class="attention"><img src="{_data(picture)}" width="{picture.width}" '
         f'height="{picture.height}" alt="Attention maps of four locations"></figure>\n'
     )
 
@@ -182,9 +143,7 @@ def photo_finder(root: str | Path | None) -> Callable[[str], Path | bytes | None
         A function from a path in the index to what `solar.images.load` takes, or None where the
         place of the photos is not known or does not hold this one.
     """
-    if root is None:
-        return lambda name: None
-    try:
-        return named_photos(root)
-    except SolarError:
-        return lambda name: None
+    with suppress(SolarError):
+        if root is not None:
+            return named_photos(root)
+    return lambda name: None

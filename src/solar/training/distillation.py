@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from solar.datasets.image_cache import ImageCache, Order, Squares, batches, pack
+from solar.datasets.image_cache import ImageCache, Order, Squares, batches, cache_images
 from solar.datasets.seeds import generator
 from solar.errors import SolarError
 from solar.models import RetrievalNet, save
@@ -89,7 +89,7 @@ def distill(
         ) as log,
         Bar(recipe.steps, shown=progress) as bar,
     ):
-        packs = pack(
+        packs = cache_images(
             recipe.data.source,
             recipe.data.size,
             cache=recipe.data.cache,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from solar.datasets.folders import labelled_photos
+from solar.datasets.photo_labels import labelled_photos
 from solar.datasets.training import TrainingSet, read_training_set
 from solar.describe import extract
 from solar.errors import SolarError

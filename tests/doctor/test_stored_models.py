@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from solar.doctor.stock import cache_folder, models
+from solar.doctor.stored_models import cache_folder, models
 from solar.models import zoo
 
 

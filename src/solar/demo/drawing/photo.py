@@ -1,16 +1,14 @@
 """From a building and a scene to the finished photo."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from solar.datasets.toy_drawing.camera import Camera, aim_camera, paste_plane
-from solar.datasets.toy_drawing.facade import front, side
-from solar.datasets.toy_drawing.surroundings import Easel, empty_world, paint_before, paint_behind
-from solar.datasets.toy_drawing.world import LIGHTS, Building, Scene
+from solar.demo.drawing.camera import Camera, aim_camera, paste_plane
+from solar.demo.drawing.facade import front, side
+from solar.demo.drawing.surroundings import Easel, empty_world, paint_before, paint_behind
+from solar.demo.drawing.world import LIGHTS, Building, Scene
 
 
 def _shade(s: Scene) -> Image.Image:

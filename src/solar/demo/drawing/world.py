@@ -1,7 +1,5 @@
 """What a toy photo shows: a building, the light on it, and the scene around it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 Colour = tuple[int, int, int]

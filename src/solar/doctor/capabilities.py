@@ -88,7 +88,7 @@ def self_test() -> str:
     import tempfile
     from time import perf_counter
 
-    from solar.datasets.toy import landmark
+    from solar.demo.toy import landmark
     from solar.search import Index
 
     started = perf_counter()
@@ -112,7 +112,7 @@ def _network() -> tuple[str, "RetrievalNet"]:
     """A model that comes with the package; where none does, a network with drawn weights."""
     import torch
 
-    from solar.doctor.stock import models
+    from solar.doctor.stored_models import models
     from solar.models import RetrievalConfig, RetrievalNet, load
 
     for model in models():

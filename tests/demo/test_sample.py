@@ -4,12 +4,11 @@ import pytest
 from support.boxed import needs_weights
 from support.drawn import drawn_retrieval
 
-from solar.datasets import toy
+from solar.demo import sample, toy
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.models import load as load_model
 from solar.search import Index
-from solar.web import sample
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def test_a_sample_of_generated_photos_is_made_once(tmp_path: Path, model: Retrie
     assert {made.is_right(hit.path) for hit in answer.hits} == {True, False}
     page = answer.page.read_text(encoding="utf-8")
     assert page.count("✓ right") + page.count("✗ wrong") == 3
-    assert "Where the network looks" in page
+    assert "Attention maps" in page
     told = sample.score(made)
     assert 0 < told["mAP"] <= 100  # type: ignore[operator]
 

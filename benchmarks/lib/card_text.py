@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from marked import fill
+from lib.marked import fill
 
 TWINS = {
     "solar-r18": "gem-r18",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from PIL import Image
 
-from solar.datasets.toy_drawing.world import Building, Scene
+from solar.demo.drawing.world import Building, Scene
 
 Vector = tuple[float, float, float]
 NEAREST = 1.0  # metres; what is closer to the camera is cut off

@@ -5,8 +5,6 @@ always give the same photo; two landmarks may well share their colours, and the 
 anyway, so that finding a landmark again takes more than a colour histogram.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Sequence
@@ -16,8 +14,8 @@ from typing import TypeVar
 import numpy as np
 from PIL import Image
 
-from solar.datasets.toy_drawing.photo import render
-from solar.datasets.toy_drawing.world import Building, Colour, Occluder, Scene, Tower
+from solar.demo.drawing.photo import render
+from solar.demo.drawing.world import Building, Colour, Occluder, Scene, Tower
 from solar.errors import SolarError
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ EXTRAS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Part:
+class Package:
     """A package.
 
     Attributes:
@@ -39,43 +39,43 @@ class Part:
     extra: str = ""
 
 
-PARTS: tuple[Part, ...] = (
-    Part("torch", "torch"),
-    Part("numpy", "numpy"),
-    Part("pillow", "PIL.Image"),
-    Part("safetensors", "safetensors.torch"),
-    Part("faiss-cpu", "faiss"),
-    Part("typer", "typer"),
-    Part("rich", "rich"),
-    Part("platformdirs", "platformdirs"),
-    Part("filelock", "filelock"),
-    Part("opencv-python-headless", "cv2", "local"),
-    Part("fastapi", "fastapi", "web"),
-    Part("uvicorn", "uvicorn", "web"),
-    Part("python-multipart", "python_multipart", "web"),
-    Part("pyyaml", "yaml", "train"),
-    Part("tensorboard", "tensorboard", "train"),
-    Part("pillow-heif", "pillow_heif", "heic"),
-    Part("matplotlib", "matplotlib", "show"),
-    Part("scikit-learn", "sklearn", "show"),
-    Part("onnx", "onnx", "export"),
-    Part("onnxscript", "onnxscript", "export"),
-    Part("onnxruntime", "onnxruntime", "export"),
-    Part("openvino", "openvino", "export"),
-    Part("dask", "dask", "dask"),
-    Part("distributed", "distributed", "dask"),
-    Part("pymilvus", "pymilvus", "milvus"),
-    *([Part("milvus-lite", "milvus_lite", "milvus")] if sys.platform != "win32" else []),
+PACKAGES: tuple[Package, ...] = (
+    Package("torch", "torch"),
+    Package("numpy", "numpy"),
+    Package("pillow", "PIL.Image"),
+    Package("safetensors", "safetensors.torch"),
+    Package("faiss-cpu", "faiss"),
+    Package("typer", "typer"),
+    Package("rich", "rich"),
+    Package("platformdirs", "platformdirs"),
+    Package("filelock", "filelock"),
+    Package("opencv-python-headless", "cv2", "local"),
+    Package("fastapi", "fastapi", "web"),
+    Package("uvicorn", "uvicorn", "web"),
+    Package("python-multipart", "python_multipart", "web"),
+    Package("pyyaml", "yaml", "train"),
+    Package("tensorboard", "tensorboard", "train"),
+    Package("pillow-heif", "pillow_heif", "heic"),
+    Package("matplotlib", "matplotlib", "show"),
+    Package("scikit-learn", "sklearn", "show"),
+    Package("onnx", "onnx", "export"),
+    Package("onnxscript", "onnxscript", "export"),
+    Package("onnxruntime", "onnxruntime", "export"),
+    Package("openvino", "openvino", "export"),
+    Package("dask", "dask", "dask"),
+    Package("distributed", "distributed", "dask"),
+    Package("pymilvus", "pymilvus", "milvus"),
+    *([Package("milvus-lite", "milvus_lite", "milvus")] if sys.platform != "win32" else []),
 )
 
 
 @dataclass(frozen=True)
-class Found:
-    """What became of a part.
+class FoundPackage:
+    """What became of a package.
 
     Attributes:
         name: What pip calls it.
-        extra: As of the part.
+        extra: As of the package.
         version: Empty where it is missing, or does not tell.
         state: "installed" where nobody tried to import it.
         why: What it said when it was imported, where it is broken.
@@ -88,27 +88,27 @@ class Found:
     why: str = ""
 
 
-def is_installed(part: Part) -> bool:
+def is_installed(package: Package) -> bool:
     """Whether it can be imported, as far as can be said without doing so."""
     try:
-        return find_spec(part.module.partition(".")[0]) is not None
+        return find_spec(package.module.partition(".")[0]) is not None
     except (ImportError, ValueError):  # what a half removed package may raise
         return False
 
 
-def found(part: Part, answer: Attempt | None) -> Found:
-    """What became of a part.
+def found(package: Package, answer: Attempt | None) -> FoundPackage:
+    """What became of a package.
 
     Args:
-        part: The part.
+        package: The package.
         answer: What came of importing it; None if nobody tried.
     """
-    if not is_installed(part):
-        return Found(part.name, part.extra, "", "missing")
+    if not is_installed(package):
+        return FoundPackage(package.name, package.extra, "", "missing")
     if answer is None or answer.works:
         state: State = "works" if answer else "installed"
-        return Found(part.name, part.extra, _version(part), state)
-    return Found(part.name, part.extra, _version(part), "broken", answer.text)
+        return FoundPackage(package.name, package.extra, _version(package), state)
+    return FoundPackage(package.name, package.extra, _version(package), "broken", answer.text)
 
 
 def install_line(extra: str = "") -> str:
@@ -116,10 +116,10 @@ def install_line(extra: str = "") -> str:
     return f'pip install "solar-retrieval[{extra}]"' if extra else "pip install solar-retrieval"
 
 
-def _version(part: Part) -> str:
+def _version(package: Package) -> str:
     """The version, also of a package that provides the same under another name."""
     try:
-        return metadata.version(part.name)
+        return metadata.version(package.name)
     except metadata.PackageNotFoundError:
-        others = metadata.packages_distributions().get(part.module.partition(".")[0], [])
+        others = metadata.packages_distributions().get(package.module.partition(".")[0], [])
         return metadata.version(others[0]) if others else ""

@@ -5,26 +5,26 @@ from pathlib import Path
 import pytest
 from support.drawn import drawn_retrieval
 
-from solar.doctor import stock, tasks
+from solar.doctor import capabilities, stored_models
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet, save, zoo
 
 
 def test_devices_name_what_runs_here() -> None:
-    found = json.loads(json.dumps(tasks.devices()))
+    found = json.loads(json.dumps(capabilities.devices()))
     assert "plain" in found["attention"]
     assert found["threads"] >= 1
 
 
 def test_jpeg_can_be_read() -> None:
-    assert "JPEG" in tasks.photo_formats()
+    assert "JPEG" in capabilities.photo_formats()
 
 
 def test_the_self_test_draws_a_network_where_none_is_in_the_box(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stock, "models", list)
-    assert "weights drawn at random" in tasks.self_test()
+    monkeypatch.setattr(stored_models, "models", list)
+    assert "weights drawn at random" in capabilities.self_test()
 
 
 def test_the_self_test_takes_the_model_in_the_box(
@@ -37,11 +37,11 @@ def test_the_self_test_takes_the_model_in_the_box(
     monkeypatch.setattr("solar.weights.FOLDER", tmp_path)
     monkeypatch.setattr(zoo, "models", lambda: (entry,))
     monkeypatch.setattr(zoo, "find", lambda name: entry)
-    assert "with toy-r18 on" in tasks.self_test()
+    assert "with toy-r18 on" in capabilities.self_test()
 
 
 def test_the_self_test_fails_where_photos_look_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stock, "models", list)
+    monkeypatch.setattr(stored_models, "models", list)
     describe = RetrievalNet.describe
 
     def blind(net: RetrievalNet, photos: list[object], **options: object) -> object:
@@ -49,4 +49,4 @@ def test_the_self_test_fails_where_photos_look_the_same(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(RetrievalNet, "describe", blind)
     with pytest.raises(SolarError, match=r"0\.jpg was found"):
-        tasks.self_test()
+        capabilities.self_test()

@@ -1,11 +1,9 @@
 """Roofs for walls and caps for towers: each stands on the line from (x0, y) to (x1, y)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
-from solar.datasets.toy_drawing.pen import Pen, arc, opening
-from solar.datasets.toy_drawing.world import DARK, Building
+from solar.demo.drawing.pen import Pen, arc, opening
+from solar.demo.drawing.world import DARK, Building
 
 
 def _flat(pen: Pen, b: Building, x0: float, x1: float, y: float, h: float) -> None:

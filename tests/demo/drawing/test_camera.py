@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from solar.datasets import toy
-from solar.datasets.toy_drawing.camera import NEAREST, aim_camera, paste_plane
+from solar.demo import toy
+from solar.demo.drawing.camera import NEAREST, aim_camera, paste_plane
 
 
 @pytest.fixture(params=range(6))

@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 
-def packed(path: Path, members: dict[str, bytes]) -> Path:
+def make_archive(path: Path, members: dict[str, bytes]) -> Path:
     """An archive of the kind its name says."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from solar.datasets.folders import folder_labels, read_csv
+from solar.datasets.photo_labels import folder_labels, read_csv
 from solar.errors import SolarError
 
 

@@ -1,7 +1,5 @@
 """Everything around a toy building: sky, skyline, houses, trees, street, and passers-by."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -9,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from solar.datasets.toy_drawing.camera import NEAREST, Camera, Vector
-from solar.datasets.toy_drawing.world import LIGHTS, Building, Colour, Light, Scene, mix
+from solar.demo.drawing.camera import NEAREST, Camera, Vector
+from solar.demo.drawing.world import LIGHTS, Building, Colour, Light, Scene, mix
 
 Field = npt.NDArray[np.float32]
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from solar.datasets import toy
+from solar.demo import toy
 from solar.errors import SolarError
 
 
@@ -60,7 +60,7 @@ def test_the_same_numbers_give_the_same_photo(identity, view):
 
 def test_a_fresh_process_gives_the_same_photo_without_loading_torch():
     program = (
-        "import hashlib, sys; from solar.datasets import toy;"
+        "import hashlib, sys; from solar.demo import toy;"
         "print(hashlib.sha256(toy.landmark(7, 3, size=(96, 72)).tobytes()).hexdigest());"
         "print('torch' in sys.modules or 'cv2' in sys.modules)"
     )

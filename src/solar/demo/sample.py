@@ -1,26 +1,32 @@
 """Small indexes to try things on: of generated photos, or of some photos of one's own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from solar.demo import toy
+from solar.describe import extract
+from solar.describe.pipeline import Progress
 from solar.errors import SolarError
-
-if TYPE_CHECKING:
-    from solar.describe.pipeline import Progress
-    from solar.images import Photos
-    from solar.models import RetrievalNet
-    from solar.search import Hit
+from solar.evaluation import evaluate_labels
+from solar.files import replacing
+from solar.images import Photos, find_photos
+from solar.models import RetrievalNet, fingerprint
+from solar.search import Hit, Index
+from solar.search.engine import NoIndexError
+from solar.search.ingest import made_of
+from solar.show.attention_maps import draw_photos
+from solar.show.search_page import photo_finder, ranking_page
 
 MOST = 120
 """Photos of a folder that a sample takes: a minute or two on a laptop."""
 
 _PHOTO = (480, 360)
-_ATTENTION = 480  # the shorter side for the picture of where the network looks: quick, fine enough
+_ATTENTION = 480  # the shorter side for attention maps: quick, fine enough
 _SAME = 0.98  # from here on two photos are copies, which finding proves nothing
 
 
@@ -53,7 +59,7 @@ class SampleAnswer:
 
     Attributes:
         hits: Best first, without the query itself.
-        page: The HTML file that shows them, and where the network looks in the query.
+        page: The HTML file that shows them, and attention maps of the query.
     """
 
     hits: list[Hit]
@@ -64,8 +70,8 @@ def toy_sample(
     folder: Path,
     model: RetrievalNet,
     *,
-    landmarks: int = 6,
-    views: int = 4,
+    landmarks: int,
+    views: int,
     progress: Progress | None = None,
 ) -> Sample:
     """Index generated photos, unless that was done before; the query is one more view.
@@ -80,10 +86,6 @@ def toy_sample(
     Raises:
         SolarError: The folder cannot be written.
     """
-    from solar.datasets import toy
-    from solar.images import find_photos
-    from solar.models import fingerprint
-
     place = (folder / f"{landmarks}x{views}-{fingerprint(model)[:8]}").resolve()
     photos = place / "photos"
     toy.write(photos, landmarks=landmarks, views=views, size=_PHOTO)
@@ -110,8 +112,6 @@ def folder_sample(
     Raises:
         SolarError: There are fewer than two photos, or the folder cannot be written.
     """
-    from solar.images import find_photos
-
     every = find_photos(photos)
     some = every.take(range(min(MOST, len(every))))
     place = folder.resolve() / f"{photos.resolve().stem}-{_key(some, model)}"
@@ -123,7 +123,7 @@ def folder_sample(
 
 
 def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
-    """Search a sample, and write a page of what was found and where the network looks.
+    """Search a sample, and write a page of what was found, with attention maps.
 
     Args:
         sample: Of this model.
@@ -133,21 +133,16 @@ def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
     Raises:
         SolarError: The page cannot be written.
     """
-    from solar.files import replacing
-    from solar.search import Index
-    from solar.show.attention_maps import draw_photos
-    from solar.show.search_page import photo_finder, ranking_page
-
     name = sample.query.removeprefix("name:")
     page = sample.index.parent / "ranking.html"
     with Index.open(sample.index, model=model) as index:
         hits = [hit for hit in index.search(sample.query, k + 1) if hit.path != name][:k]
         photo = sample.query if name == sample.query else photo_finder(index.made.root)(name)
-        looks = None
+        maps = None
         if model.config.attention and photo is not None:
-            looks = draw_photos(model, [photo], size=_ATTENTION, cell=240)
+            maps = draw_photos(model, [photo], size=_ATTENTION, cell=240)
         marks = {hit.path: sample.is_right(hit.path) for hit in hits} if sample.label else None
-        html = ranking_page(index, [sample.query], hits, marks=marks, looks=looks)
+        html = ranking_page(index, [sample.query], hits, marks=marks, attention=maps)
     with replacing(page) as temporary:
         temporary.write_text(html, encoding="utf-8")
     return SampleAnswer(hits, page)
@@ -155,12 +150,6 @@ def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
 
 def score(sample: Sample) -> dict[str, float | None]:
     """Ask for every photo of a labelled sample among the others: mAP and the rest, in percent."""
-    import numpy as np
-
-    from solar.evaluation import evaluate_labels
-    from solar.images import find_photos
-    from solar.search import Index
-
     with Index.open(sample.index) as index:
         found = index.engine.lookup(find_photos(index.made.root or "").names)
     labels = [path.partition("/")[0] for path in found]
@@ -172,13 +161,6 @@ def _index(
     root: Path, photos: Photos, place: Path, model: RetrievalNet, progress: Progress | None
 ) -> int:
     """Make an index unless it is there; how many photos it holds."""
-    import shutil
-
-    from solar.describe import extract
-    from solar.search import Index
-    from solar.search.engine import NoIndexError
-    from solar.search.ingest import made_of
-
     try:
         with Index.open(place) as opened:
             return len(opened)
@@ -189,17 +171,15 @@ def _index(
     if not len(store):
         why = next(iter(store.failures.values()))
         raise SolarError(f"No photo of {root} could be described: {why}")
-    made = made_of(store)
-    assert made is not None  # a store knows
-    Index.create(place, store, made=replace(made, root=str(root.resolve()))).close()
+    spec = made_of(store)
+    assert spec is not None  # a store knows
+    Index.create(place, store, made=replace(spec, root=str(root.resolve()))).close()
     shutil.rmtree(described, ignore_errors=True)
     return len(store)
 
 
 def _key(photos: Photos, model: RetrievalNet) -> str:
     """Other photos, changed photos or another model give another index."""
-    from solar.models import fingerprint
-
     files = [place if isinstance(place, Path) else place[0] for place in photos.places]
     times = [file.stat().st_mtime_ns for file in files if file.exists()]
     key = json.dumps([fingerprint(model), photos.names, list(map(str, files)), times])
@@ -208,10 +188,6 @@ def _key(photos: Photos, model: RetrievalNet) -> str:
 
 def _surest(index: Path, names: tuple[str, ...]) -> str:
     """The photo that another one is most like, copies aside."""
-    import numpy as np
-
-    from solar.search import Index
-
     with Index.open(index) as opened:
         found = opened.engine.lookup(names)
     paths = list(found)

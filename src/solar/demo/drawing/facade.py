@@ -3,16 +3,14 @@
 Lengths are metres, y points up from the ground and x = 0 is the middle of the front.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 from PIL import Image, ImageChops
 
-from solar.datasets.toy_drawing.pen import Pen, opening
-from solar.datasets.toy_drawing.roofs import ROOFS
-from solar.datasets.toy_drawing.world import DARK, Building, Colour, Light, Tower
+from solar.demo.drawing.pen import Pen, opening
+from solar.demo.drawing.roofs import ROOFS
+from solar.demo.drawing.world import DARK, Building, Colour, Light, Tower
 
 _LAMPS: tuple[Colour, ...] = ((255, 214, 130), (255, 232, 170), (250, 190, 105), (255, 224, 190))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from solar.datasets import toy
+from solar.demo import toy
 
 
 def draw_sequence(folder: Path, identity: int, size: tuple[int, int] = (320, 240)) -> None:

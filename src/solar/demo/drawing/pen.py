@@ -1,13 +1,11 @@
 """Drawing in metres, flat and frontal."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
 
-from solar.datasets.toy_drawing.world import Colour, Light
+from solar.demo.drawing.world import Colour, Light
 
 Points = Sequence[tuple[float, float]]
 

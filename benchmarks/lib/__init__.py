@@ -1,0 +1,1 @@
+"""What several benchmarks share; `python benchmarks/x.py` finds it beside itself."""

@@ -32,7 +32,7 @@ posix = pytest.mark.skipif(os.name == "nt", reason="needs signals and fork")
 def create(path: Path, names: list[str] = NAMES, **changes: object) -> Store:
     options: dict = {
         "model": "solar-r101",
-        "model_hash": "abc",
+        "fingerprint": "abc",
         "settings": SETTINGS,
         "dim": DIM,
         "shard_size": 3,
@@ -226,7 +226,7 @@ def test_verify_finds_one_changed_byte(tmp_path: Path, pattern: str) -> None:
             'made with dtype="bfloat16", not dtype="half";',
         ),
         ({"model": "gem"}, 'made with model="solar-r101", not model="gem";'),
-        ({"model_hash": "def"}, 'model_hash="abc", not model_hash="def";'),
+        ({"fingerprint": "def"}, 'fingerprint="abc", not fingerprint="def";'),
         ({"dim": 9}, "dim=8, not dim=9;"),
         ({"dtype": "float16"}, 'dtype="float32", not dtype="float16";'),
         ({"shard_size": 4}, "shard_size=3, not shard_size=4;"),

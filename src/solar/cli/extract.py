@@ -74,7 +74,7 @@ def extract(
             shard_size=shard_size,
             device=device,
             backend=backend,
-            pace=describe.Throughput(decoders, batch),
+            throughput=describe.Throughput(decoders, batch),
             scheduler=scheduler,
             workers=workers,
             progress=shown.advance,

@@ -115,7 +115,7 @@ class ImageCache:
         self, file: Path, progress: Progress
     ) -> Iterator[tuple[int, tuple[list[float], list[str | None]]]]:
         starts = range(0, len(self.photos), _CHUNK)
-        parts = [self.photos.take(range(len(self.photos))[s : s + _CHUNK]) for s in starts]
+        parts = [self.photos.select(range(len(self.photos))[s : s + _CHUNK]) for s in starts]
         try:
             with self._executor() as pool:
                 results = pool.map(fill, [file] * len(parts), starts, parts)
@@ -148,7 +148,7 @@ class ImageCache:
             for row, number in enumerate(good):
                 rows[row] = rows[number]
             self._aspects = self._aspects[torch.tensor(good)]
-            self.photos = self.photos.take(good)
+            self.photos = self.photos.select(good)
 
     def _decode(self, numbers: list[int]) -> tuple[Tensor, Tensor]:
         with ThreadPoolExecutor(self._workers) as pool:

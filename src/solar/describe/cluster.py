@@ -85,7 +85,7 @@ def _client(scheduler: str | None, workers: int | None) -> "Client":
 
 def _part(job: ExtractionJob, store: Store, shard: int) -> ExtractionJob:
     """The piece of a job that one shard needs, so that a task stays small."""
-    photos = job.photos.take(job.numbers(store, shard))
+    photos = job.photos.select(job.numbers(store, shard))
     boxes = {name: job.boxes[name] for name in photos.names if name in job.boxes}
     return replace(job, photos=photos, boxes=boxes)
 

@@ -79,7 +79,7 @@ def extract(
             destination,
             photos.names,
             model=net.source or "a network in memory",
-            model_hash=fingerprint(net),
+            fingerprint=fingerprint(net),
             settings=job.settings.recorded(job.boxes),
             dim=net.dim,
             dtype=dtype,

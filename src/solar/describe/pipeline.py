@@ -20,14 +20,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from solar.errors import SolarError
-from solar.images import Box, Photos, load
+from solar.images import Box, DecodedImage, Photos, Source, load
 from solar.images.batches import Batch, Batcher
 from solar.models import RetrievalNet
 
 S = TypeVar("S")
 T = TypeVar("T")
 Pixels = NDArray[np.uint8]
-Rows = NDArray[np.float32]
+Float32Rows = NDArray[np.float32]
+"""Descriptors: (n, dim) float32, or one of them, (dim,)."""
+
 Progress = Callable[[int, int], None]
 """Called with how many photos were just described and how many could not be read."""
 
@@ -69,6 +71,18 @@ class Settings:
             device=torch.device(device or net.device).type,
             **others,
         )
+
+    def decode(self, photo: Source, box: Box | None = None) -> DecodedImage:
+        """A photo as the network takes it: upright, cut to the box, reduced.
+
+        Raises:
+            SolarError: It cannot be read, the box misses it, or a scale leaves no pixel of it.
+        """
+        image = load(photo, self.size, box=box, orient=self.orient, mode=self.mode)
+        height, width = image.pixels.shape[:2]
+        if min(height, width) * min(self.scales, default=1) < 1:
+            raise SolarError(f"Only {width} × {height} pixels are left: there is nothing to see.")
+        return image
 
     def recorded(self, boxes: Mapping[str, Box]) -> dict[str, Any]:
         """What a store remembers of these settings, and of the parts of photos described."""
@@ -143,7 +157,7 @@ class Shards(Protocol):
     def write_shard(
         self,
         shard: int,
-        vectors: list[Rows],
+        vectors: list[Float32Rows],
         names: list[str],
         sizes: list[tuple[int, int]],
         failures: dict[str, str],
@@ -158,7 +172,7 @@ class ExtractionJob:
     photos: Photos
     settings: Settings
     boxes: dict[str, Box]
-    pace: Throughput
+    throughput: Throughput
 
     def run(self, store: Shards, describe: Describer, progress: Progress | None = None) -> None:
         """Describe all shards that a store still lacks."""
@@ -179,7 +193,7 @@ class ExtractionJob:
         failures: dict[str, str] = {}
 
         def batches() -> Iterator[Batch[int]]:
-            batcher = Batcher[int](self.pace.batch, self.pace.pixels)
+            batcher = Batcher[int](self.throughput.batch, self.throughput.pixels)
             for photo in islice(decoded, len(numbers)):
                 if photo.pixels is None:
                     failures[self.photos.names[photo.number]] = photo.reason
@@ -188,7 +202,7 @@ class ExtractionJob:
                     yield from batcher.add(photo.number, photo.pixels)
             yield from batcher.flush()
 
-        vectors: dict[int, Rows] = {}
+        vectors: dict[int, Float32Rows] = {}
         for keys, rows in _run(describe, batches()):
             vectors.update(zip(keys, rows, strict=True))
             if progress:
@@ -204,15 +218,9 @@ class ExtractionJob:
 
     def decode(self, number: int) -> "Decoded":
         """Read and reduce one photo; a photo that cannot be read becomes its reason."""
-        name = self.photos.names[number]
+        box = self.boxes.get(self.photos.names[number])
         try:
-            photo = load(
-                self.photos.read(number),
-                self.settings.size,
-                box=self.boxes.get(name),
-                orient=self.settings.orient,
-                mode=self.settings.mode,
-            )
+            photo = self.settings.decode(self.photos.read(number), box)
         except SolarError as error:
             return Decoded(number, None, (0, 0), str(error))
         return Decoded(number, photo.pixels, (photo.width, photo.height))
@@ -224,18 +232,18 @@ class ExtractionJob:
 
     def _decoded(self, numbers: Sequence[int], describe: Describer) -> Iterator["Decoded"]:
         """Decoded photos in the order asked for, ahead of their use when there are decoders."""
-        decoders = self.pace.decoders
+        decoders = self.throughput.decoders
         if decoders is None:
             decoders = decoders_for(describe.device)
         if decoders == 0:
             return map(self.decode, numbers)
-        return ahead(self.decode, numbers, decoders, 2 * self.pace.batch + decoders)
+        return ahead(self.decode, numbers, decoders, 2 * self.throughput.batch + decoders)
 
 
 class Described(NamedTuple):
     """What a store takes for a shard: vectors, names and sizes of photos, and those that failed."""
 
-    vectors: list[Rows]
+    vectors: list[Float32Rows]
     names: list[str]
     sizes: list[tuple[int, int]]
     failures: dict[str, str]
@@ -251,9 +259,9 @@ class Decoded:
     reason: str = ""
 
 
-def _run(describe: Describer, batches: Iterator[Batch[int]]) -> Iterator[tuple[list[int], Rows]]:
+def _run(describe: Describer, batches: Iterator[Batch[int]]) -> Iterator[tuple[list[int], Float32Rows]]:
     """Describe batches, a GPU working on one while the next ones are put together."""
-    ready = ((batch.keys, _stack(batch.pixels, describe.device)) for batch in batches)
+    ready = ((batch.keys, stack(batch.pixels, describe.device)) for batch in batches)
     if describe.device.type != "cuda":
         for keys, pixels in ready:
             yield keys, describe(pixels).numpy()
@@ -268,7 +276,7 @@ def _run(describe: Describer, batches: Iterator[Batch[int]]) -> Iterator[tuple[l
         yield keys, vectors.cpu().numpy()
 
 
-def _stack(pixels: list[Pixels], device: torch.device) -> Tensor:
+def stack(pixels: Sequence[Pixels], device: torch.device) -> Tensor:
     """(b, h, w, 3) bytes, in memory that a GPU can fetch by itself where there is one."""
     shape = (len(pixels), *pixels[0].shape)
     batch = torch.empty(shape, dtype=torch.uint8, pin_memory=device.type == "cuda")

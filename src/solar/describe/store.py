@@ -74,7 +74,7 @@ class Store:
     Attributes:
         path: The folder.
         model: Name of the model that made the vectors.
-        model_hash: Hash of its weights.
+        fingerprint: Hash of its weights.
         settings: How photos were described, as JSON values (a tuple comes back as a list).
         dim: Length of a vector.
         dtype: `float32` or `float16`.
@@ -85,7 +85,7 @@ class Store:
     def __init__(self, path: Path, manifest: Manifest, source: list[str] | None = None) -> None:
         self.path = path
         self.model = manifest.model
-        self.model_hash = manifest.model_hash
+        self.fingerprint = manifest.fingerprint
         self.settings = manifest.settings
         self.dim = manifest.dim
         self.dtype = np.dtype(manifest.dtype)
@@ -105,7 +105,7 @@ class Store:
         names: Sequence[str],
         *,
         model: str,
-        model_hash: str,
+        fingerprint: str,
         settings: Mapping[str, Any],
         dim: int,
         dtype: npt.DTypeLike = "float32",
@@ -119,7 +119,7 @@ class Store:
             path: The folder; it may exist if it is empty or a store.
             names: The photos, in order, each once.
             model: Name of the model.
-            model_hash: Hash of the model's weights.
+            fingerprint: Hash of the model's weights.
             settings: Everything else that shapes a vector, in JSON types.
             dim: Length of a vector.
             dtype: `float32` or `float16`.
@@ -137,7 +137,7 @@ class Store:
         source = source_bytes(names)
         manifest = Manifest(
             model=model,
-            model_hash=model_hash,
+            fingerprint=fingerprint,
             settings=json.loads(json.dumps(dict(settings), allow_nan=False)),
             dim=dim,
             dtype=np.dtype(dtype).name,

@@ -31,7 +31,7 @@ class Manifest:
     """What every vector of a store has in common; equal manifests mean interchangeable stores."""
 
     model: str
-    model_hash: str
+    fingerprint: str
     settings: dict[str, Any]
     dim: int
     dtype: str
@@ -125,7 +125,7 @@ def sha256(content: bytes) -> str:
 
 def choices(manifest: Manifest) -> dict[tuple[str, bool], Any]:
     """What a user chose, by name; a setting may share its name with a field, hence the flag."""
-    fields = ("model", "model_hash", "dim", "dtype", "shard_size", "format")
+    fields = ("model", "fingerprint", "dim", "dtype", "shard_size", "format")
     chosen = {(name, False): getattr(manifest, name) for name in fields}
     return chosen | {(name, True): value for name, value in manifest.settings.items()}
 

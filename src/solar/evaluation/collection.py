@@ -373,7 +373,7 @@ class ModelDescriber:
 
     def check(self, store: Store) -> None:
         """Raise a SolarError if another model has made a store: nothing in it can be compared."""
-        if store.model_hash != self._fingerprint:
+        if store.fingerprint != self._fingerprint:
             raise SolarError(
                 f"{store.path} was described by another model ({store.model}): give the photos "
                 "themselves, which each model then describes, or a store that this model has made."

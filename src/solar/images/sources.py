@@ -37,7 +37,7 @@ class Photos:
     def __len__(self) -> int:
         return len(self.names)
 
-    def take(self, numbers: Iterable[int]) -> "Photos":
+    def select(self, numbers: Iterable[int]) -> "Photos":
         """Some of the photos, in the order of their numbers."""
         numbers = tuple(numbers)
         return Photos(

@@ -24,10 +24,10 @@ from solar.files import replacing, sync_folder
 from solar.search import Photo
 from solar.search.engine import Vectors
 from solar.search.index_build import taken_at
-from solar.web.eyes import Eye
 from solar.web.photos import UPLOADS, Collection, check_photo
 from solar.web.problems import WebError
 from solar.web.schemas import Failed, Job
+from solar.web.served_model import ServedModel
 from solar.web.settings import WebSettings
 from solar.web.work import NetworkThread, Threads
 
@@ -42,7 +42,7 @@ class Adder:
 
     Args:
         collection: What they are added to.
-        eye: What describes them.
+        model: What describes them.
         settings: What is allowed.
         network: Runs the model.
         threads: Decode and write.
@@ -55,13 +55,13 @@ class Adder:
     def __init__(
         self,
         collection: Collection,
-        eye: Eye,
+        model: ServedModel,
         settings: WebSettings,
         network: NetworkThread,
         threads: Threads,
         changed: Callable[[], None],
     ) -> None:
-        self._collection, self._eye, self._settings = collection, eye, settings
+        self._collection, self._model, self._settings = collection, model, settings
         self._network, self._threads, self._changed = network, threads, changed
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._running: set[asyncio.Task[None]] = set()
@@ -155,9 +155,10 @@ class Adder:
     async def _describe(self, file: Path) -> tuple[Photo, Vectors]:
         data = await self._threads.run(_read, file, self._settings.max_upload_bytes)
         width, height = await self._threads.run(check_photo, data, self._settings.max_pixels)
-        pixels = await self._threads.run(self._eye.pixels, data, None)
-        key = (self._eye.name, pixels.shape)
-        vector = await self._network.together(key, pixels, self._eye.describe)
+        encoder = await self._model.encoder()
+        pixels = await self._threads.run(encoder.decode, data)
+        key = (self._model.name, pixels.shape)
+        vector = await self._network.together(key, pixels, encoder.describe)
         assert self._folder is not None
         path = await self._threads.run(_store, data, self._folder)
         return Photo(path, width, height, taken=taken_at(data)), vector

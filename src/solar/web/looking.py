@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from solar.images import Box
 from solar.search import Index
 from solar.web.cache import Cache
-from solar.web.eyes import Eye
 from solar.web.photos import VisiblePhoto
+from solar.web.served_model import ServedModel
 from solar.web.work import NetworkThread, Threads
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ class Attention:
         """Memory of what is kept."""
         return self._sources.kept.bytes
 
-    async def source(self, seen: VisiblePhoto, eye: Eye) -> tuple[AttentionSource, bool]:
+    async def source(
+        self, photo: VisiblePhoto, model: ServedModel
+    ) -> tuple[AttentionSource, bool]:
         """What the attention maps of a photo are made of, and whether it was there already.
 
         Raises:
@@ -82,12 +84,12 @@ class Attention:
         """
         from solar.show.attention_source import AttentionSource
 
-        await eye.opened.wait()
+        net = (await model.encoder()).net
 
         def look() -> AttentionSource:
-            return AttentionSource.of(eye.net, seen.source, size=self._size, half=True)
+            return AttentionSource.of(net, photo.source, size=self._size, half=True)
 
-        key = (seen.id, seen.version, eye.name)
+        key = (photo.id, photo.version, model.name)
         return await self._sources.get(key, lambda: self._network.alone(look))
 
 

@@ -111,7 +111,7 @@ class Collection:
         folder = PurePosixPath(path).parent.name
         return None if folder in _UNLABELLED else folder or None
 
-    def seen(self, number: int) -> VisiblePhoto:
+    def visible(self, number: int) -> VisiblePhoto:
         """A photo that is there.
 
         Raises:
@@ -174,7 +174,7 @@ class Uploads:
     """Photos that visitors search with, in memory, the oldest forgotten first."""
 
     def __init__(self, budget: int, most: int = 1000) -> None:
-        self._kept: Cache[str, VisiblePhoto] = Cache(budget, lambda seen: len(seen.source), most)  # type: ignore[arg-type]
+        self._kept: Cache[str, VisiblePhoto] = Cache(budget, lambda photo: len(photo.source), most)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -187,18 +187,18 @@ class Uploads:
     def add(self, name: str, data: bytes, size: tuple[int, int]) -> VisiblePhoto:
         """Take a photo and give it an id that nobody can guess."""
         identity = f"q-{secrets.token_urlsafe(12)}"
-        seen = VisiblePhoto(
+        photo = VisiblePhoto(
             identity, name, *size, source=data, indexed=False, version=identity[2:10]
         )
-        self._kept.put(identity, seen)
-        return seen
+        self._kept.put(identity, photo)
+        return photo
 
     def get(self, identity: str) -> VisiblePhoto:
         """A photo; a WebError where it was never there or is forgotten."""
-        seen = self._kept.get(identity)
-        if seen is None:
+        photo = self._kept.get(identity)
+        if photo is None:
             raise WebError(404, "This photo is not known any more: send it again.")
-        return seen
+        return photo
 
 
 def picture(source: Path | bytes, size: int, quality: int = 85) -> bytes:

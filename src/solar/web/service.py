@@ -16,7 +16,6 @@ from solar.web import schemas
 from solar.web.access import Keys
 from solar.web.adding import Adder
 from solar.web.cache import Cache
-from solar.web.eyes import Eye
 from solar.web.looking import Attention, Explorer, Matching
 from solar.web.monitoring import Metrics
 from solar.web.photos import (
@@ -31,6 +30,7 @@ from solar.web.photos import (
 )
 from solar.web.problems import WebError
 from solar.web.searching import Searcher, StageResult
+from solar.web.served_model import ServedModel
 from solar.web.settings import WebSettings
 from solar.web.work import NetworkThread, Threads
 
@@ -66,7 +66,9 @@ class Service:
         self.collection = Collection(index, settings.photos, settings.labels)
         main = model_name(index)
         others = {name: other for name, other in (models or {}).items() if name != main}
-        self.eyes = {name: Eye(name, one) for name, one in {main: index, **others}.items()}
+        self.models = {
+            name: ServedModel(name, one) for name, one in {main: index, **others}.items()
+        }
         self.uploads = Uploads(settings.query_bytes)
         self.network = NetworkThread(
             settings.queue, settings.batch, settings.gather, self.metrics.forward
@@ -83,7 +85,7 @@ class Service:
         self.matching = Matching(self.slow)
         self.explorer = Explorer(index)
         self.adder = Adder(
-            *(self.collection, self.eye(None), settings, self.network, self.slow),
+            *(self.collection, self.model(None), settings, self.network, self.slow),
             changed=self.searcher.forget,
         )
         self._made_verifier: Verifier | None = None
@@ -92,14 +94,13 @@ class Service:
 
     async def open(self) -> None:
         """Load the networks."""
-        for eye in self.eyes.values():
-            await self.network.alone(eye.open)
-            eye.opened.set()
+        for model in self.models.values():
+            await model.load(self.network)
 
     @property
     def ready(self) -> bool:
         """Whether all networks are loaded."""
-        return all(eye.opened.is_set() for eye in self.eyes.values())
+        return all(model.ready for model in self.models.values())
 
     def close(self) -> None:
         """Stop all threads and forget what visitors sent."""
@@ -109,23 +110,23 @@ class Service:
 
     # What visitors name
 
-    def eye(self, name: str | None) -> Eye:
+    def model(self, name: str | None) -> ServedModel:
         """The model of a name, or the first.
 
         Raises:
             WebError: No model is called so.
         """
         if name is None:
-            return next(iter(self.eyes.values()))
-        if name not in self.eyes:
-            known = ", ".join(self.eyes)
+            return next(iter(self.models.values()))
+        if name not in self.models:
+            known = ", ".join(self.models)
             raise WebError(404, f"No model is called {name!r} here: choose from {known}.")
-        return self.eyes[name]
+        return self.models[name]
 
-    def seen(self, identity: str) -> VisiblePhoto:
+    def visible(self, identity: str) -> VisiblePhoto:
         """The photo of an id."""
         if identity.isascii() and identity.isdecimal():
-            return self.collection.seen(int(identity))
+            return self.collection.visible(int(identity))
         return self.uploads.get(identity)
 
     def _verifier(self) -> Verifier:
@@ -140,17 +141,17 @@ class Service:
 
     # What visitors get
 
-    def info(self) -> schemas.Info:
+    async def info(self) -> schemas.Info:
         """About the collection."""
         settings, index = self.settings, self.collection.index
         matching = _has_cv2()
         return schemas.Info(
             name=settings.name,
-            photos=len(index),
+            photos=await self.threads.run(len, index),
             dim=index.made.dim,
             models=[
-                schemas.ModelInfo(name=eye.name, attention=eye.attention)
-                for eye in self.eyes.values()
+                schemas.ModelInfo(name=model.name, attention=await model.attention())
+                for model in self.models.values()
             ],
             settings=schemas.SettingsInfo(
                 writable=settings.writable,
@@ -178,15 +179,15 @@ class Service:
             "photo": f"{base}/photo?{urlencode(extra)}",
         }
 
-    def photo_info(self, seen: VisiblePhoto) -> schemas.PhotoInfo:
+    def photo_info(self, photo: VisiblePhoto) -> schemas.PhotoInfo:
         """A photo for the page."""
         return schemas.PhotoInfo(
-            id=seen.id,
-            name=seen.name,
-            width=seen.width,
-            height=seen.height,
-            label=seen.label,
-            **self.addresses(seen.id, seen.version),
+            id=photo.id,
+            name=photo.name,
+            width=photo.width,
+            height=photo.height,
+            label=photo.label,
+            **self.addresses(photo.id, photo.version),
         )
 
     def browse(
@@ -220,9 +221,9 @@ class Service:
             small = await self.picturing.run(picture, data, _SMALL)
         except SolarError as error:
             raise WebError(422, told_of_upload(error)) from error
-        seen = self.uploads.add(name, data, size)
-        self._pictures.put((seen.id, seen.version, _SMALL), small)  # it is asked for next
-        return seen
+        photo = self.uploads.add(name, data, size)
+        self._pictures.put((photo.id, photo.version, _SMALL), small)  # it is asked for next
+        return photo
 
     async def picture(self, identity: str, size: int) -> bytes:
         """A photo as a JPEG, made once.
@@ -230,32 +231,32 @@ class Service:
         Raises:
             WebError: There is no such photo, or it cannot be shown any more.
         """
-        seen = await self.threads.run(self.seen, identity)
-        key = (seen.id, seen.version, size)
+        photo = await self.threads.run(self.visible, identity)
+        key = (photo.id, photo.version, size)
         kept = self._pictures.get(key)
         if kept is None:
             try:
-                kept = await self.picturing.run(picture, seen.source, min(size, LARGEST))
+                kept = await self.picturing.run(picture, photo.source, min(size, LARGEST))
             except SolarError as error:
-                raise WebError(404, f"The photo {seen.name} cannot be shown any more.") from error
+                raise WebError(404, f"The photo {photo.name} cannot be shown any more.") from error
             self._pictures.put(key, kept)
         return kept
 
     def page(
-        self, asked: schemas.SearchRequest, seen: VisiblePhoto, ranking: StageResult
+        self, asked: schemas.SearchRequest, photo: VisiblePhoto, ranking: StageResult
     ) -> schemas.SearchAnswer:
         """The part of a ranking that a visitor asked for."""
         shown = ranking.hits[asked.offset : asked.offset + asked.k]
         numbers = self.collection.numbers([hit.path for hit in shown])
         hits = [
-            self._hit(hit, number, rank, seen, ranking)
+            self._hit(hit, number, rank, photo, ranking)
             for rank, (hit, number) in enumerate(zip(shown, numbers, strict=True), asked.offset + 1)
             if number is not None
         ]
         return schemas.SearchAnswer(
             stage=ranking.stage,
             complete=ranking.complete,
-            query=self.photo_info(seen),
+            query=self.photo_info(photo),
             hits=hits,
             more=len(ranking.hits) > asked.offset + asked.k,
             seconds=schemas.Seconds(
@@ -284,11 +285,11 @@ class Service:
         return json.dumps({"points": points, "method": found.method})
 
     def _hit(
-        self, hit: Hit, number: int, rank: int, seen: VisiblePhoto, ranking: StageResult
+        self, hit: Hit, number: int, rank: int, photo: VisiblePhoto, ranking: StageResult
     ) -> schemas.HitInfo:
         known = self.collection.photo(number)
         label = self.collection.label(hit.path)
-        both = label is not None and seen.label is not None
+        both = label is not None and photo.label is not None
         before = ranking.plain.get(hit.path)
         return schemas.HitInfo(
             id=str(number),
@@ -296,7 +297,7 @@ class Service:
             score=round(hit.score, 6),
             rank=rank,
             label=label,
-            same_label=label == seen.label if both else None,
+            same_label=label == photo.label if both else None,
             width=known.width,
             height=known.height,
             inliers=hit.inliers,

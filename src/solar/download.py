@@ -25,7 +25,7 @@ from urllib import error, parse, request
 
 from solar import __version__
 from solar.errors import SolarError
-from solar.files import file_digest
+from solar.files import file_digest, locked
 
 _TIMEOUT = 30.0  # seconds without a connection, or without a byte
 _ATTEMPTS = 4  # per mirror, counted anew whenever an attempt got a good piece further
@@ -106,11 +106,9 @@ def fetch(
     candidates = _candidates(urls, destination.name)
     if os.environ.get("SOLAR_OFFLINE", "0") not in ("", "0"):
         raise _failure(urls, candidates, destination, "SOLAR_OFFLINE is set", "unset SOLAR_OFFLINE")
-    from filelock import FileLock
-
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(_beside(destination, ".lock")):
+        with locked(_beside(destination, ".lock")):
             if destination.is_file():  # somebody else has fetched it while we waited
                 return _checked(destination, sha256)
             _fetch_from_any(urls, candidates, destination, sha256, progress, elsewhere)

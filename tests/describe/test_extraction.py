@@ -80,7 +80,9 @@ def test_a_finished_store_is_not_computed_again(
 ) -> None:
     extract(photos, tmp_path / "s", model=tiny, throughput=HERE)
     counted: list[tuple[int, int]] = []
-    extract(photos, tmp_path / "s", model=tiny, throughput=HERE, progress=lambda *n: counted.append(n))
+    extract(
+        photos, tmp_path / "s", model=tiny, throughput=HERE, progress=lambda *n: counted.append(n)
+    )
     assert counted == []
 
 
@@ -125,7 +127,9 @@ def test_fast_decoding_stays_close_to_exact(tiny: RetrievalNet, tmp_path: Path) 
     for i in range(6):
         toy.landmark(i, 0, size=(480, 360)).save(tmp_path / "large" / f"{i}.jpg", quality=90)
     exact, fast = (
-        extract(tmp_path / "large", tmp_path / mode, model=tiny, size=96, mode=mode, throughput=HERE)
+        extract(
+            tmp_path / "large", tmp_path / mode, model=tiny, size=96, mode=mode, throughput=HERE
+        )
         for mode in ("exact", "fast")
     )
     assert not np.array_equal(exact.vectors(), fast.vectors())  # the scaled decoder was used
@@ -263,3 +267,23 @@ def test_the_store_names_what_the_network_was_loaded_from(
     loaded = load_model(path, device="cpu")
     assert isinstance(loaded, RetrievalNet)
     assert extract(folder, tmp_path / "s", model=loaded, throughput=HERE).model == by_path.model
+
+
+def test_a_photo_of_which_no_scale_leaves_a_pixel_fails_alone(
+    tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    (tmp_path / "dots").mkdir()
+    for side in (1, 2):
+        toy.landmark(0, 0, size=(64, 48)).resize((side, 9)).save(tmp_path / "dots" / f"{side}.png")
+    store = extract(tmp_path / "dots", tmp_path / "s", model=tiny, scales=(1.0, 0.5))
+    assert store.names == ["2.png"]
+    assert store.failures == {"1.png": "Only 1 × 9 pixels are left: there is nothing to see."}
+
+
+def test_a_misspelt_setting_is_refused_with_those_that_exist(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    known = r"'sice': choose from size, scales, orient, mode, device, backend"
+    with pytest.raises(TypeError, match=known):
+        extract(photos, tmp_path / "s", model=tiny, sice=32)
+    assert not (tmp_path / "s").exists()

@@ -125,7 +125,9 @@ def test_settings_that_differ_are_refused(tmp_path: Path) -> None:
 
 def test_vectors_of_another_device_or_of_parts_of_photos_are_taken(tmp_path: Path) -> None:
     settings = {"size": 9, "device": "cpu", "boxes": {"a": [0, 0, 2, 2]}}
-    store = Store.create(tmp_path / "s", ["a"], model="m", fingerprint="h", dim=4, settings=settings)
+    store = Store.create(
+        tmp_path / "s", ["a"], model="m", fingerprint="h", dim=4, settings=settings
+    )
     store.write_shard(0, np.eye(4)[:1], ["a"], [(3, 2)], {})
     made = DescriptorSpec(4, "m", "h", {"size": 9, "device": "cuda", "boxes": {}})
     index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["b"], made=made)

@@ -9,8 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 from support.web_visits import Open, upload
 
+from solar.describe.query_encoder import QueryEncoder
 from solar.web import work
-from solar.web.eyes import Eye
 from solar.web.problems import BusyError
 from solar.web.work import NetworkThread, Threads
 
@@ -129,13 +129,13 @@ def test_concurrent_queries_share_a_forward_pass(
 ) -> None:
     client, gate = blocked
     passes = []
-    original = Eye.describe
+    original = QueryEncoder.describe
 
-    def counted(eye: Eye, photos: Sequence[object]) -> list:
+    def counted(encoder: QueryEncoder, photos: Sequence[object]) -> list:
         passes.append(len(photos))
-        return original(eye, photos)
+        return original(encoder, photos)
 
-    monkeypatch.setattr(Eye, "describe", counted)
+    monkeypatch.setattr(QueryEncoder, "describe", counted)
     ids = [upload(client, photo) for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
         answers = searches(client, ids, pool)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
 from solar.errors import SolarError
-from solar.files import replacing
+from solar.files import make_folder, replacing
 
 SIDE = 65
 """Pixels of a side of a patch."""
@@ -152,10 +152,7 @@ def write_hpatches(data: HPatches, folder: str | Path) -> None:
     """
     for name in data.names:
         place = Path(folder) / name
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SolarError(f"{place} cannot be made: {error.strerror or error}.") from error
+        make_folder(place)
         for kind in STRIPS:
             with replacing(place / f"{kind}.png") as part:
                 Image.fromarray(data.strip(name, kind).reshape(-1, SIDE)).save(part, "PNG")

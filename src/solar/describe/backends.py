@@ -27,7 +27,7 @@ from solar.describe import runtime as engines
 from solar.describe.precision import FusedNet
 from solar.describe.runtime import Array
 from solar.errors import SolarError
-from solar.files import replacing
+from solar.files import LOCK, locked, make_folder, replacing
 from solar.images import Source, load
 from solar.models import RetrievalNet, fingerprint, zoo
 from solar.models.graph_export import export_onnx, quantise_onnx, require
@@ -163,13 +163,11 @@ def _prepare(
     model: RetrievalNet, name: str, batches: Sequence[Array], threads: int
 ) -> "tuple[Path, _Verdict]":
     """The file for a backend, made if it is not here yet, and whether it works."""
-    from filelock import FileLock
-
     engine = name.removesuffix("-int8")
     folder = zoo.cache_directory() / "backends"
-    _make(folder)
+    make_folder(folder, complaint=_no_cache)
     # Several workers may start at once: one of them makes the files, the others find them.
-    with FileLock(folder / ".lock"):
+    with locked(folder / LOCK):
         stem = f"{fingerprint(model)[:20]}-{__version__}"
         file = folder / f"{stem}.onnx"
         if not file.exists():
@@ -190,14 +188,11 @@ def _prepare(
         return int8, verdict
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SolarError(
-            f"The cache directory {folder} cannot be made ({error.strerror}): "
-            "set SOLAR_CACHE to another."
-        ) from error
+def _no_cache(folder: Path, error: OSError) -> SolarError:
+    return SolarError(
+        f"The cache directory {folder} cannot be made ({error.strerror}): "
+        "set SOLAR_CACHE to another."
+    )
 
 
 def _batches(model: RetrievalNet, calibration: Iterable[Source]) -> list[Array]:

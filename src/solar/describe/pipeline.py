@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import torch
@@ -55,22 +55,21 @@ class Settings:
     backend: str = "torch"
 
     @classmethod
-    def of(
-        cls,
-        net: RetrievalNet,
-        *,
-        size: int | None = None,
-        scales: Sequence[float] | None = None,
-        device: str | None = None,
-        **others: Any,
-    ) -> "Settings":
-        """Settings for a network, with its own size, scales and device where none are given."""
-        return cls(
-            size or net.config.size,
-            net.config.scales if scales is None else tuple(scales),
-            device=torch.device(device or net.device).type,
-            **others,
-        )
+    def of(cls, net: RetrievalNet, **options: Unpack["SettingsOptions"]) -> "Settings":
+        """Settings for a network, with its own size, scales and device where none are given.
+
+        Raises:
+            TypeError: No setting has a name that is given.
+        """
+        if unknown := sorted(options.keys() - SettingsOptions.__annotations__.keys()):
+            known = ", ".join(SettingsOptions.__annotations__)
+            raise TypeError(f"no setting is called {unknown[0]!r}: choose from {known}")
+        given: dict[str, Any] = {
+            name: value for name, value in options.items() if value is not None
+        }
+        given["device"] = torch.device(given.get("device", net.device)).type
+        given["scales"] = tuple(given.get("scales", net.config.scales))
+        return cls(**{"size": net.config.size, **given})
 
     def decode(self, photo: Source, box: Box | None = None) -> DecodedImage:
         """A photo as the network takes it: upright, cut to the box, reduced.
@@ -87,6 +86,17 @@ class Settings:
     def recorded(self, boxes: Mapping[str, Box]) -> dict[str, Any]:
         """What a store remembers of these settings, and of the parts of photos described."""
         return {**asdict(self), "boxes": {name: list(box) for name, box in boxes.items()}}
+
+
+class SettingsOptions(TypedDict, total=False):
+    """What callers may give of `Settings`; None and what is missing is the network's own."""
+
+    size: int | None
+    scales: Sequence[float] | None
+    orient: bool
+    mode: Literal["exact", "fast"]
+    device: str | None
+    backend: str
 
 
 @dataclass(frozen=True)
@@ -259,7 +269,9 @@ class Decoded:
     reason: str = ""
 
 
-def _run(describe: Describer, batches: Iterator[Batch[int]]) -> Iterator[tuple[list[int], Float32Rows]]:
+def _run(
+    describe: Describer, batches: Iterator[Batch[int]]
+) -> Iterator[tuple[list[int], Float32Rows]]:
     """Describe batches, a GPU working on one while the next ones are put together."""
     ready = ((batch.keys, stack(batch.pixels, describe.device)) for batch in batches)
     if describe.device.type != "cuda":

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from solar.describe.pipeline import ExtractionJob, Progress, Float32Rows, Settings, Throughput
+from solar.describe.pipeline import ExtractionJob, Float32Rows, Progress, Settings, Throughput
 from solar.describe.precision import FusedNet
 from solar.describe.store import Store, lock
 from solar.images import Box, Photos

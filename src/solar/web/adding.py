@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.files import replacing, sync_folder
+from solar.files import make_folder, replacing
 from solar.search import Photo
 from solar.search.engine import Vectors
 from solar.search.index_build import taken_at
@@ -206,11 +206,7 @@ def _store(data: bytes, folder: Path) -> str:
             image.format or "", (image.format or "img").lower()
         )
     name = f"{datetime.date.today():%Y%m%d}-{secrets.token_hex(8)}.{kind}"
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise SolarError(f"{folder} cannot be made: {error.strerror or error}.") from error
+    make_folder(folder)
     with replacing(folder / name) as temporary:  # the name is random: nothing is replaced
         temporary.write_bytes(data)
-    sync_folder(folder)
     return f"{UPLOADS}/{name}"

@@ -73,9 +73,7 @@ class Attention:
         """Memory of what is kept."""
         return self._sources.kept.bytes
 
-    async def source(
-        self, photo: VisiblePhoto, model: ServedModel
-    ) -> tuple[AttentionSource, bool]:
+    async def source(self, photo: VisiblePhoto, model: ServedModel) -> tuple[AttentionSource, bool]:
         """What the attention maps of a photo are made of, and whether it was there already.
 
         Raises:

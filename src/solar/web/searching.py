@@ -190,7 +190,9 @@ class Searcher:
 
     def _find(self, wanted: Wanted, vector: Vectors, expand: str | None) -> Sequence[Hit]:
         where = self._where(wanted.label)
-        hits = _filtered(wanted.model.index, vector, wanted.depth, expand, where, self._keeps(wanted))
+        hits = _filtered(
+            wanted.model.index, vector, wanted.depth, expand, where, self._keeps(wanted)
+        )
         return [hit for hit in hits if wanted.least is None or hit.score >= wanted.least]
 
     def _where(self, label: str | None) -> Where:

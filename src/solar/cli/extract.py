@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from solar.cli.describe import Model
+from solar.defaults import BATCH, SHARD_SIZE
 from solar.weights import DEFAULT
 
 EXAMPLE = "Example: solar extract photos/ -o photos.store"
@@ -30,7 +31,7 @@ def extract(
         bool, typer.Option(help="Leave photos as stored, as the published code does.")
     ] = False,
     half: Annotated[bool, typer.Option("--half", help="Store float16, half the size.")] = False,
-    shard_size: Annotated[int, typer.Option(min=1, help="Photos a shard.")] = 1024,
+    shard_size: Annotated[int, typer.Option(min=1, help="Photos per shard.")] = SHARD_SIZE,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; found out if not given.")] = None,
     backend: Annotated[
         str,
@@ -39,7 +40,7 @@ def extract(
     decoders: Annotated[
         int | None, typer.Option(min=0, help="Threads that decode; default: by the machine.")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Photos a forward pass, at most.")] = 32,
+    batch: Annotated[int, typer.Option(min=1, help="Photos per forward pass, at most.")] = BATCH,
     scheduler: Annotated[
         str | None, typer.Option(help="Describe on a Dask cluster: tcp://host:8786.")
     ] = None,

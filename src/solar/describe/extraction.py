@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Unpack
 
+from solar.defaults import SHARD_SIZE
 from solar.describe.pipeline import (
     ExtractionJob,
     Progress,
@@ -13,7 +14,7 @@ from solar.describe.pipeline import (
     Throughput,
     describer,
 )
-from solar.describe.store import SHARD_SIZE, Store, lock
+from solar.describe.store import Store, lock
 from solar.errors import SolarError
 from solar.images import Box, Photos, find_photos
 from solar.models import RetrievalNet, fingerprint, retrieval_model

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from solar.defaults import KEYPOINTS, SIZE
 from solar.errors import SolarError
 from solar.images import Box, Source, load
 from solar.images.boxes import pixel_box
@@ -43,7 +44,7 @@ HISTOGRAMS = ("sift", "rootsift")
 DEFAULT: Literal["rootsift"] = "rootsift"
 """What describes keypoints where nobody says: it needs no weights."""
 
-KEYPOINTS, SIZE, PATCH = 2048, 1024, 32
+PATCH = 32
 
 
 @dataclass(frozen=True, eq=False)

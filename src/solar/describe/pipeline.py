@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from solar.defaults import BATCH, BATCH_PIXELS
 from solar.errors import SolarError
 from solar.images import Box, DecodedImage, Photos, Source, load
 from solar.images.batches import Batch, Batcher
@@ -110,8 +111,8 @@ class Throughput:
     """
 
     decoders: int | None = None
-    batch: int = 32
-    pixels: int = 32 * 1024 * 1024
+    batch: int = BATCH
+    pixels: int = BATCH_PIXELS
 
 
 class Describer(Protocol):

@@ -31,6 +31,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from solar.defaults import SHARD_SIZE
 from solar.describe.shard_files import VECTORS, Header, ShardFiles, Vectors
 from solar.describe.store_files import (
     MANIFEST,
@@ -48,10 +49,7 @@ from solar.describe.store_files import (
 from solar.errors import SolarError
 from solar.files import LOCK, TEMPORARY, locked
 
-__all__ = ["SHARD_SIZE", "Store", "Vectors", "WhichRows", "lock"]
-
-SHARD_SIZE = 1024
-"""Photos per shard: the unit of work, and the most that a kill can cost."""
+__all__ = ["Store", "Vectors", "WhichRows", "lock"]
 
 WhichRows: TypeAlias = slice | Sequence[int] | npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
 

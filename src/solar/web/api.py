@@ -18,10 +18,11 @@ from starlette.formparsers import MultiPartException
 from solar.errors import SolarError
 from solar.images import Box
 from solar.web import schemas
-from solar.web.photos import LARGEST, VisiblePhoto
+from solar.web.photos import VisiblePhoto
 from solar.web.problems import WebError
 from solar.web.searching import StageResult, Wanted, depth_for
 from solar.web.service import Service
+from solar.web.settings import LARGEST, THUMBNAIL
 
 if TYPE_CHECKING:
     from solar.search.matching import Matches
@@ -38,7 +39,7 @@ class Width(IntEnum):
     """Widths of thumbnails: few, so that each is made once."""
 
     TINY = 160
-    SMALL = 320
+    SMALL = THUMBNAIL
     MEDIUM = 640
     LARGE = 1280
 

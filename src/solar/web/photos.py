@@ -23,7 +23,6 @@ from solar.show.search_page import photo_finder
 from solar.web.cache import Cache
 from solar.web.problems import WebError
 
-LARGEST = 1600
 UPLOADS = "uploads"
 """The folder, inside the photos' own, that added photos go to."""
 

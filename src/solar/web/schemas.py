@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from solar.web.settings import LARGEST, THUMBNAIL
+
 Expansion = Literal["alpha", "average"]
 PhotoId = Annotated[
     str,
@@ -86,8 +88,8 @@ class PhotoInfo(BaseModel):
     width: int = Field(description="Of the upright photo; 0 where it is not known.")
     height: int
     label: str | None = Field(None, description="What it shows, where the collection says so.")
-    thumbnail: str = Field(description="A ready-made address, 320 pixels.")
-    photo: str = Field(description="A ready-made address, up to 1600 pixels.")
+    thumbnail: str = Field(description=f"A ready-made address, {THUMBNAIL} pixels.")
+    photo: str = Field(description=f"A ready-made address, up to {LARGEST} pixels.")
 
 
 class PhotoPage(BaseModel):

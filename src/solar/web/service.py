@@ -19,7 +19,6 @@ from solar.web.cache import Cache
 from solar.web.looking import Attention, Explorer, Matching
 from solar.web.monitoring import Metrics
 from solar.web.photos import (
-    LARGEST,
     Collection,
     Uploads,
     VisiblePhoto,
@@ -31,7 +30,7 @@ from solar.web.photos import (
 from solar.web.problems import WebError
 from solar.web.searching import Searcher, StageResult
 from solar.web.served_model import ServedModel
-from solar.web.settings import WebSettings
+from solar.web.settings import LARGEST, THUMBNAIL, WebSettings
 from solar.web.work import NetworkThread, Threads
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from solar.show.collection_map import CollectionMap
 
 _PICTURES_WAITING = 512
-_SMALL = 320
 _POINTS = 20_000
 
 
@@ -175,7 +173,7 @@ class Service:
             extra["k"] = key
         base = f"/api/v1/photos/{identity}"
         return {
-            "thumbnail": f"{base}/thumbnail?{urlencode({'w': _SMALL, **extra})}",
+            "thumbnail": f"{base}/thumbnail?{urlencode({'w': THUMBNAIL, **extra})}",
             "photo": f"{base}/photo?{urlencode(extra)}",
         }
 
@@ -218,11 +216,11 @@ class Service:
         """
         size = await self.threads.run(check_photo, data, self.settings.max_pixels)
         try:
-            small = await self.picturing.run(picture, data, _SMALL)
+            small = await self.picturing.run(picture, data, THUMBNAIL)
         except SolarError as error:
             raise WebError(422, told_of_upload(error)) from error
         photo = self.uploads.add(name, data, size)
-        self._pictures.put((photo.id, photo.version, _SMALL), small)  # it is asked for next
+        self._pictures.put((photo.id, photo.version, THUMBNAIL), small)  # it is asked for next
         return photo
 
     async def picture(self, identity: str, size: int) -> bytes:

@@ -12,7 +12,7 @@ from solar.errors import SolarError
 from solar.search import Index
 from solar.web.searching import Wanted
 from solar.web.served_model import ServedModel
-from solar.web.work import NetworkThread
+from solar.web.thread_pools import NetworkThread
 
 
 def test_index_app_and_store_describe_a_photo_alike(

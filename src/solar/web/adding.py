@@ -29,7 +29,7 @@ from solar.web.problems import WebError
 from solar.web.schemas import Failed, Job
 from solar.web.served_model import ServedModel
 from solar.web.settings import WebSettings
-from solar.web.work import NetworkThread, Threads
+from solar.web.thread_pools import NetworkThread, Threads
 
 _JOBS_KEPT = 200
 _JOBS_RUNNING = 4

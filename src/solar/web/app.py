@@ -17,12 +17,12 @@ from solar.errors import SolarError
 from solar.search import Index
 from solar.web.api import create_router
 from solar.web.docs_page import STYLE, docs_page
-from solar.web.guard import Guard
+from solar.web.middleware import Guard
 from solar.web.problems import WebError
 from solar.web.schemas import Health
 from solar.web.service import Service
 from solar.web.settings import WebSettings
-from solar.web.work import keep_tidy
+from solar.web.thread_pools import keep_tidy
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",

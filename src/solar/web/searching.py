@@ -13,7 +13,7 @@ from solar.search.engine import Vectors
 from solar.web.cache import Cache
 from solar.web.photos import Collection, VisiblePhoto
 from solar.web.served_model import ServedModel
-from solar.web.work import NetworkThread, Threads
+from solar.web.thread_pools import NetworkThread, Threads
 
 if TYPE_CHECKING:
     from solar.search.verify import Verifier

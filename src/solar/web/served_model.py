@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from solar.errors import SolarError
 from solar.search import Index
-from solar.web.work import NetworkThread
+from solar.web.thread_pools import NetworkThread
 
 if TYPE_CHECKING:
     from solar.describe.query_encoder import QueryEncoder

@@ -16,7 +16,7 @@ from solar.web import schemas
 from solar.web.access import Keys
 from solar.web.adding import Adder
 from solar.web.cache import Cache
-from solar.web.looking import Attention, Explorer, Matching
+from solar.web.inspection import Attention, Explorer, Matching
 from solar.web.monitoring import Metrics
 from solar.web.photos import (
     Collection,
@@ -31,7 +31,7 @@ from solar.web.problems import WebError
 from solar.web.searching import Searcher, StageResult
 from solar.web.served_model import ServedModel
 from solar.web.settings import LARGEST, THUMBNAIL, WebSettings
-from solar.web.work import NetworkThread, Threads
+from solar.web.thread_pools import NetworkThread, Threads
 
 if TYPE_CHECKING:
     from solar.search.verify import Verifier

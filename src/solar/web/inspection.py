@@ -12,7 +12,7 @@ from solar.search import Index
 from solar.web.cache import Cache
 from solar.web.photos import VisiblePhoto
 from solar.web.served_model import ServedModel
-from solar.web.work import NetworkThread, Threads
+from solar.web.thread_pools import NetworkThread, Threads
 
 if TYPE_CHECKING:
     from solar.search.matching import Matches

@@ -31,6 +31,9 @@ Pixels = NDArray[np.uint8]
 Float32Rows = NDArray[np.float32]
 """Descriptors: (n, dim) float32, or one of them, (dim,)."""
 
+Decoded = tuple[int, DecodedImage | str]
+"""The number of a photo, and its pixels or why there are none."""
+
 Progress = Callable[[int, int], None]
 """Called with how many photos were just described and how many could not be read."""
 
@@ -195,7 +198,7 @@ class ExtractionJob:
     def describe(
         self,
         numbers: Sequence[int],
-        decoded: Iterator["Decoded"],
+        decoded: Iterator[Decoded],
         describe: Describer,
         progress: Progress | None = None,
     ) -> "Described":
@@ -205,12 +208,12 @@ class ExtractionJob:
 
         def batches() -> Iterator[Batch[int]]:
             batcher = Batcher[int](self.throughput.batch, self.throughput.pixels)
-            for photo in islice(decoded, len(numbers)):
-                if photo.pixels is None:
-                    failures[self.photos.names[photo.number]] = photo.reason
+            for number, image in islice(decoded, len(numbers)):
+                if isinstance(image, str):
+                    failures[self.photos.names[number]] = image
                 else:
-                    sizes[photo.number] = photo.size
-                    yield from batcher.add(photo.number, photo.pixels)
+                    sizes[number] = image.width, image.height
+                    yield from batcher.add(number, image.pixels)
             yield from batcher.flush()
 
         vectors: dict[int, Float32Rows] = {}
@@ -227,21 +230,20 @@ class ExtractionJob:
             failures,
         )
 
-    def decode(self, number: int) -> "Decoded":
-        """Read and reduce one photo; a photo that cannot be read becomes its reason."""
+    def decode(self, number: int) -> Decoded:
+        """Read and reduce one photo."""
         box = self.boxes.get(self.photos.names[number])
         try:
-            photo = self.settings.decode(self.photos.read(number), box)
+            return number, self.settings.decode(self.photos.read(number), box)
         except SolarError as error:
-            return Decoded(number, None, (0, 0), str(error))
-        return Decoded(number, photo.pixels, (photo.width, photo.height))
+            return number, str(error)
 
     def numbers(self, store: Shards, shard: int) -> range:
         """Which of the photos a shard covers."""
         start = shard * store.shard_size
         return range(start, start + len(store.source(shard)))
 
-    def _decoded(self, numbers: Sequence[int], describe: Describer) -> Iterator["Decoded"]:
+    def _decoded(self, numbers: Sequence[int], describe: Describer) -> Iterator[Decoded]:
         """Decoded photos in the order asked for, ahead of their use when there are decoders."""
         decoders = self.throughput.decoders
         if decoders is None:
@@ -258,16 +260,6 @@ class Described(NamedTuple):
     names: list[str]
     sizes: list[tuple[int, int]]
     failures: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """One photo on its way from a decoder: pixels (h, w, 3), or why there are none."""
-
-    number: int
-    pixels: Pixels | None
-    size: tuple[int, int]
-    reason: str = ""
 
 
 def _run(

@@ -38,15 +38,7 @@ _ATTEMPTS = 5
 
 
 class Adder:
-    """Takes photos in.
-
-    Args:
-        collection: What they are added to.
-        model: What describes them.
-        settings: What is allowed.
-        network: Runs the model.
-        threads: Decode and write.
-        changed: Called when the index has changed.
+    """Takes photos in; `changed` is called when the index has changed.
 
     Raises:
         SolarError: Photos may be added, and there is no folder to put them in.
@@ -73,10 +65,7 @@ class Adder:
             raise WebError(403, "No photos can be added here: start the server with --writable.")
 
     async def start(self, uploads: Sequence[tuple[str, BinaryIO]]) -> str:
-        """Take photos from a request, and go on with them in the background.
-
-        Args:
-            uploads: Names, and files that are closed afterwards.
+        """Take photos, by name, from files that are closed afterwards; describe them behind it.
 
         Returns:
             The job's id.
@@ -107,11 +96,7 @@ class Adder:
         return identity
 
     def job(self, identity: str) -> Job:
-        """How far a job is.
-
-        Raises:
-            WebError: There is no such job, or it was long ago.
-        """
+        """How far a job is; a WebError where there is none, or it was long ago."""
         if identity not in self._jobs:
             raise WebError(404, "There is no such job.")
         return self._jobs[identity]
@@ -193,8 +178,7 @@ def _copy(files: Sequence[BinaryIO], folder: Path) -> None:
 
 
 def _read(file: Path, most: int) -> bytes:
-    size = file.stat().st_size
-    if size > most:
+    if file.stat().st_size > most:
         raise WebError(413, f"The photo is too large: at most {most / 2**20:.0f} MiB are taken.")
     return file.read_bytes()
 
@@ -202,9 +186,8 @@ def _read(file: Path, most: int) -> bytes:
 def _store(data: bytes, folder: Path) -> str:
     """Write a photo under a new name, and give that name as the index will know it."""
     with Image.open(BytesIO(data)) as image:
-        kind = {"JPEG": "jpg", "MPO": "jpg"}.get(
-            image.format or "", (image.format or "img").lower()
-        )
+        kind = (image.format or "img").lower()
+    kind = "jpg" if kind in ("jpeg", "mpo") else kind
     name = f"{datetime.date.today():%Y%m%d}-{secrets.token_hex(8)}.{kind}"
     make_folder(folder)
     with replacing(folder / name) as temporary:  # the name is random: nothing is replaced

@@ -156,8 +156,8 @@ def _row(
         rows=rows,
         columns=columns,
         row=[float(f"{value:.4g}") for value in row.ravel().tolist()],
-        cell=list(cell),
-        extent=list(source.extent(asked.layer)),
+        cell=cell,
+        extent=source.extent(asked.layer),
         seconds=round(perf_counter() - started, 5),
         cached=cached,
     )
@@ -172,17 +172,9 @@ def _matched(
 ) -> schemas.MatchAnswer:
     pairs = found.pairs[found.inliers]
     ends = np.hstack([found.points_a[pairs[:, 0]], found.points_b[pairs[:, 1]]]).round(1)
-    a, b = (
-        schemas.MatchedPhoto(
-            id=photo.id,
-            width=photo.width,
-            height=photo.height,
-            photo=service.addresses(photo.id, photo.version)["photo"],
-        )
-        for photo in photos
-    )
+    a, b = (schemas.MatchedPhoto(**service.photo_info(photo).model_dump()) for photo in photos)
     return schemas.MatchAnswer(
-        keypoints=list(found.keypoints),
+        keypoints=found.keypoints,
         matches=len(found.pairs),
         inliers=ends.astype(np.float64).round(1).tolist(),
         a=a,

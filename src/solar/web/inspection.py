@@ -32,12 +32,17 @@ class MadeOnce(Generic[V]):
     """
 
     def __init__(self, budget: int, size: Callable[[V], int]) -> None:
-        self.kept: Cache[Hashable, V] = Cache(budget, size)
+        self._kept: Cache[Hashable, V] = Cache(budget, size)
         self._making: dict[Hashable, asyncio.Task[V]] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of what is kept."""
+        return self._kept.bytes
 
     async def get(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> tuple[V, bool]:
         """A value, and whether it was there already."""
-        value = self.kept.get(key)
+        value = self._kept.get(key)
         if value is not None:
             return value, True
         task = self._making.get(key)
@@ -49,29 +54,18 @@ class MadeOnce(Generic[V]):
     async def _make(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> V:
         try:
             value = await make()
-            self.kept.put(key, value)
+            self._kept.put(key, value)
             return value
         finally:
             del self._making[key]
 
 
-class Attention:
-    """Where locations of photos look.
-
-    Args:
-        network: Runs the models.
-        budget: Bytes to keep.
-        size: The shorter side of a photo as the model sees it.
-    """
+class Attention(MadeOnce["AttentionSource"]):
+    """Attention maps of photos whose shorter side is brought to `size` pixels."""
 
     def __init__(self, network: NetworkThread, budget: int, size: int) -> None:
+        super().__init__(budget, lambda one: one.nbytes)
         self._network, self._size = network, size
-        self._sources: MadeOnce[AttentionSource] = MadeOnce(budget, lambda one: one.nbytes)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of what is kept."""
-        return self._sources.kept.bytes
 
     async def source(self, photo: VisiblePhoto, model: ServedModel) -> tuple[AttentionSource, bool]:
         """What the attention maps of a photo are made of, and whether it was there already.
@@ -88,25 +82,20 @@ class Attention:
             return AttentionSource.of(net, photo.source, size=self._size, half=True)
 
         key = (photo.id, photo.version, model.name)
-        return await self._sources.get(key, lambda: self._network.alone(look))
+        return await self.get(key, lambda: self._network.alone(look))
 
 
-class Matching:
-    """What two photos have in common."""
+class Matching(MadeOnce["tuple[Matches, float]"]):
+    """What two photos have in common, and the seconds that finding it took."""
 
     def __init__(self, threads: Threads) -> None:
+        super().__init__(_MATCH_BYTES, _match_size)
         self._threads = threads
-        self._kept: MadeOnce[tuple[Matches, float]] = MadeOnce(_MATCH_BYTES, _match_size)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of what is kept."""
-        return self._kept.kept.bytes
 
     async def match(
         self, a: VisiblePhoto, b: VisiblePhoto, box: Box | None
     ) -> tuple[tuple[Matches, float], bool]:
-        """Matches with the seconds they took, and whether they were there already.
+        """Matches, and whether they were there already.
 
         Raises:
             SolarError: A photo cannot be read, the box misses it, or OpenCV is not installed.
@@ -122,7 +111,7 @@ class Matching:
             return matches, perf_counter() - started
 
         key = (a.id, a.version, b.id, b.version, box)
-        return await self._kept.get(key, lambda: self._threads.run(compare))
+        return await self.get(key, lambda: self._threads.run(compare))
 
 
 def _match_size(pair: tuple[Matches, float]) -> int:

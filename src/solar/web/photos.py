@@ -94,11 +94,7 @@ class Collection:
         return self.labelled and self._flat
 
     def photo(self, number: int) -> Photo:
-        """What is known of a photo; its size may not be.
-
-        Raises:
-            WebError: There is no such number.
-        """
+        """What is known of a photo, perhaps not its size; a WebError if there is no such number."""
         if not 0 <= number < len(self._photos):
             raise WebError(404, f"There is no photo {number}: the last one is {len(self) - 1}.")
         return self._photos[number]
@@ -111,11 +107,7 @@ class Collection:
         return None if folder in _UNLABELLED else folder or None
 
     def visible(self, number: int) -> VisiblePhoto:
-        """A photo that is there.
-
-        Raises:
-            WebError: There is no such number, or the photo has gone.
-        """
+        """A photo that is there; a WebError where there is no such number, or it has gone."""
         photo = self.photo(number)
         source = self._find(photo.path)
         if source is None:
@@ -123,15 +115,8 @@ class Collection:
         width, height = photo.width, photo.height
         if not (width and height):
             width, height = image_size(source)
-        return VisiblePhoto(
-            str(number),
-            photo.path,
-            width,
-            height,
-            source,
-            self.label(photo.path),
-            version=version_of(photo.path),
-        )
+        label, version = self.label(photo.path), version_of(photo.path)
+        return VisiblePhoto(str(number), photo.path, width, height, source, label, version=version)
 
     def select(
         self, offset: int, limit: int, label: str | None = None, search: str | None = None
@@ -201,11 +186,7 @@ class Uploads:
 
 
 def picture(source: Path | bytes, size: int, quality: int = 85) -> bytes:
-    """A photo as a JPEG of at most so many pixels a side, upright and without what the file says.
-
-    Raises:
-        SolarError: It cannot be read.
-    """
+    """A photo as an upright JPEG of at most so many pixels a side, without what its file says."""
     image = Image.fromarray(load(source, size, mode="fast").pixels)
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=quality, optimize=False)
@@ -218,11 +199,7 @@ def told_of_upload(error: SolarError) -> str:
 
 
 def check_photo(data: bytes, max_pixels: int) -> tuple[int, int]:
-    """Width and height of an uploaded photo, from its header.
-
-    Raises:
-        WebError: It is no photo, or too large to be decoded.
-    """
+    """Width and height of an uploaded photo, from its header; a WebError if it is none to take."""
     try:
         width, height = image_size(data)
     except SolarError as error:

@@ -120,21 +120,14 @@ class SearchRequest(Asked):
     filter: Filter | None = None
 
 
-class HitInfo(BaseModel):
+class HitInfo(PhotoInfo):
     """A photo found."""
 
-    id: str
-    name: str
     score: float
     rank: int = Field(description="From 1.")
-    label: str | None = None
     same_label: bool | None = Field(
         None, description="Whether it shows what the query shows, where both are known."
     )
-    thumbnail: str
-    photo: str
-    width: int
-    height: int
     inliers: int | None = Field(None, description="Matches that fit one geometry, if verified.")
     moved: int | None = Field(
         None, description="Ranks gained (+) or lost (-) against the plain search."
@@ -178,13 +171,9 @@ class AttentionAnswer(BaseModel):
     rows: int
     columns: int
     row: list[float]
-    cell: list[int] = Field(
-        min_length=2, max_length=2, description="Row and column of the location's own cell."
-    )
-    extent: list[float] = Field(
-        min_length=2,
-        max_length=2,
-        description="How many columns and rows the photo covers; the last may be cut.",
+    cell: tuple[int, int] = Field(description="Row and column of the location's own cell.")
+    extent: tuple[float, float] = Field(
+        description="How many columns and rows the photo covers; the last may be cut."
     )
     seconds: float
     cached: bool
@@ -210,7 +199,7 @@ class MatchedPhoto(BaseModel):
 class MatchAnswer(BaseModel):
     """What two photos have in common."""
 
-    keypoints: list[int] = Field(min_length=2, max_length=2, description="Of A and of B.")
+    keypoints: tuple[int, int] = Field(description="Of A and of B.")
     matches: int = Field(description="Pairs of keypoints that look alike.")
     inliers: list[list[float]] = Field(
         description="x and y in A, x and y in B, of the pairs that fit one geometry."
@@ -274,13 +263,8 @@ class Health(BaseModel):
     status: Literal["ok", "starting"]
 
 
-_WAIT = {
-    "Retry-After": {
-        "description": "Seconds to wait.",
-        "required": True,
-        "schema": {"type": "integer", "minimum": 1},
-    }
-}
+_SECONDS = {"type": "integer", "minimum": 1}
+_WAIT = {"Retry-After": {"description": "Seconds to wait.", "required": True, "schema": _SECONDS}}
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {
         "model": Error,

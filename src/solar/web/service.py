@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from solar.errors import SolarError
@@ -42,12 +43,7 @@ _POINTS = 20_000
 
 
 class Service:
-    """What the routes of the app ask.
-
-    Args:
-        index: The collection.
-        models: More indexes of the same photos, by the names of the models that made them.
-        settings: How to behave.
+    """What the routes of the app ask; arguments as for `solar.web.create_app`.
 
     Raises:
         SolarError: An index has no vectors, or photos are to be added and there is no folder.
@@ -77,7 +73,7 @@ class Service:
         self.picturing = Threads(settings.threads, _PICTURES_WAITING)
         self.searcher = Searcher(
             *(self.collection, self.network, self.threads, self.slow),
-            self._verifier if _has_cv2() else None,
+            cache(self._verifier) if _has_cv2() else None,
         )
         self.attention = Attention(self.network, settings.attention_bytes, settings.attention_size)
         self.matching = Matching(self.slow)
@@ -86,7 +82,6 @@ class Service:
             *(self.collection, self.model(None), settings, self.network, self.slow),
             changed=self.searcher.forget,
         )
-        self._made_verifier: Verifier | None = None
         self._pictures: Cache[tuple[str, str, int], bytes] = Cache(settings.picture_bytes, len)
         self._gauges()
 
@@ -109,11 +104,7 @@ class Service:
     # What visitors name
 
     def model(self, name: str | None) -> ServedModel:
-        """The model of a name, or the first.
-
-        Raises:
-            WebError: No model is called so.
-        """
+        """The model of a name, or the first; a WebError where none is called so."""
         if name is None:
             return next(iter(self.models.values()))
         if name not in self.models:
@@ -128,14 +119,11 @@ class Service:
         return self.uploads.get(identity)
 
     def _verifier(self) -> Verifier:
-        """What verifies hits, made when it is first needed."""
-        if self._made_verifier is None:
-            from solar.search.verify import VerifySettings, index_verifier
+        """What verifies hits: it may have a network to load."""
+        from solar.search.verify import VerifySettings, index_verifier
 
-            engine = self.collection.index.engine
-            settings = VerifySettings(photos=self.collection.root)
-            self._made_verifier = index_verifier(engine, settings)
-        return self._made_verifier
+        settings = VerifySettings(photos=self.collection.root)
+        return index_verifier(self.collection.index.engine, settings)
 
     # What visitors get
 
@@ -179,41 +167,32 @@ class Service:
 
     def photo_info(self, photo: VisiblePhoto) -> schemas.PhotoInfo:
         """A photo for the page."""
-        return schemas.PhotoInfo(
-            id=photo.id,
-            name=photo.name,
-            width=photo.width,
-            height=photo.height,
-            label=photo.label,
-            **self.addresses(photo.id, photo.version),
-        )
+        names = ("id", "name", "width", "height", "label")
+        facts: dict[str, Any] = {name: getattr(photo, name) for name in names}
+        return schemas.PhotoInfo(**facts | self.addresses(photo.id, photo.version))
+
+    def _indexed(self, number: int) -> dict[str, Any]:
+        """What the page knows of an indexed photo, whether its file is there or not."""
+        known = self.collection.photo(number)
+        return {
+            "id": str(number),
+            "name": known.path,
+            "width": known.width,
+            "height": known.height,
+            "label": self.collection.label(known.path),
+            **self.addresses(str(number), version_of(known.path)),
+        }
 
     def browse(
         self, offset: int, limit: int, label: str | None, search: str | None
     ) -> schemas.PhotoPage:
         """A piece of the collection; photos that are gone are listed all the same."""
         total, numbers = self.collection.select(offset, limit, label, search)
-        photos = []
-        for number in numbers:
-            known = self.collection.photo(number)
-            photos.append(
-                schemas.PhotoInfo(
-                    id=str(number),
-                    name=known.path,
-                    width=known.width,
-                    height=known.height,
-                    label=self.collection.label(known.path),
-                    **self.addresses(str(number), version_of(known.path)),
-                )
-            )
+        photos = [schemas.PhotoInfo(**self._indexed(number)) for number in numbers]
         return schemas.PhotoPage(total=total, photos=photos)
 
     async def take(self, name: str, data: bytes) -> VisiblePhoto:
-        """Keep an uploaded photo to search with.
-
-        Raises:
-            WebError: It is no photo, is damaged, or is too large.
-        """
+        """Keep an uploaded photo to search with; a WebError if it is damaged or too large."""
         size = await self.threads.run(check_photo, data, self.settings.max_pixels)
         try:
             small = await self.picturing.run(picture, data, THUMBNAIL)
@@ -224,11 +203,7 @@ class Service:
         return photo
 
     async def picture(self, identity: str, size: int) -> bytes:
-        """A photo as a JPEG, made once.
-
-        Raises:
-            WebError: There is no such photo, or it cannot be shown any more.
-        """
+        """A photo as a JPEG, made once; a WebError where there is none to show."""
         photo = await self.threads.run(self.visible, identity)
         key = (photo.id, photo.version, size)
         kept = self._pictures.get(key)
@@ -266,18 +241,11 @@ class Service:
         """The map as JSON; of a huge collection every so many-th photo, as no page shows more."""
         step = max(1, -(-len(found.paths) // _POINTS))
         numbers = self.collection.numbers(found.paths[::step])
+        shown = ("id", "name", "label", "thumbnail")
         points = [
-            {
-                "id": str(number),
-                "name": path,
-                "label": self.collection.label(path),
-                "thumbnail": self.addresses(str(number), version_of(path))["thumbnail"],
-                "x": round(float(x), 5),
-                "y": round(float(y), 5),
-            }
-            for number, path, (x, y) in zip(
-                numbers, found.paths[::step], found.points[::step], strict=True
-            )
+            {name: value for name, value in self._indexed(number).items() if name in shown}
+            | {"x": round(float(x), 5), "y": round(float(y), 5)}
+            for number, (x, y) in zip(numbers, found.points[::step], strict=True)
             if number is not None
         ]
         return json.dumps({"points": points, "method": found.method})
@@ -285,22 +253,16 @@ class Service:
     def _hit(
         self, hit: Hit, number: int, rank: int, photo: VisiblePhoto, ranking: StageResult
     ) -> schemas.HitInfo:
-        known = self.collection.photo(number)
-        label = self.collection.label(hit.path)
-        both = label is not None and photo.label is not None
+        facts = self._indexed(number)
+        both = facts["label"] is not None and photo.label is not None
         before = ranking.plain.get(hit.path)
         return schemas.HitInfo(
-            id=str(number),
-            name=hit.path,
+            **facts,
             score=round(hit.score, 6),
             rank=rank,
-            label=label,
-            same_label=label == photo.label if both else None,
-            width=known.width,
-            height=known.height,
+            same_label=facts["label"] == photo.label if both else None,
             inliers=hit.inliers,
             moved=None if before is None or ranking.stage == "search" else before - rank,
-            **self.addresses(str(number), version_of(hit.path)),
         )
 
     def _gauges(self) -> None:

@@ -23,6 +23,26 @@ def unwritable(path: Path, error: OSError) -> SolarError:
 
 
 @contextmanager
+def reading(path: str | Path, wrong: str = "", *signs: type[Exception]) -> Iterator[None]:
+    """Turn what fails in the block, in which a file is read, into a sentence about that file.
+
+    Args:
+        path: The file, or folder.
+        wrong: What to say if its content is not what it should be, "is not JSON" for example.
+        *signs: The exceptions that show this.
+
+    Raises:
+        SolarError: It cannot be read, or holds something else.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except signs as error:
+        raise SolarError(f"{path} {wrong}.") from error
+
+
+@contextmanager
 def replacing(
     path: str | Path, *, durable: bool = True, complaint: Complaint | None = unwritable
 ) -> Iterator[Path]:

@@ -11,6 +11,7 @@ from solar.datasets.fetch import marker
 from solar.datasets.plain_pickle import read_plain_pickle
 from solar.datasets.registry import ORIGINAL, Dataset
 from solar.errors import SolarError
+from solar.files import reading
 
 Watch = Callable[[Iterable[str], int], Iterable[str]]
 """Passes names through, and may draw a bar; told how many there will be."""
@@ -89,12 +90,10 @@ def check(
     """
     dataset = registry.find(name)
     folder = Path(root).expanduser() / dataset.name
-    try:
+    with reading(folder):
         files = (Item(file.name, int(_is_there(folder / file.name)), 1) for file in dataset.files)
         items = tuple(chain(files, _LOOKS[dataset.name](dataset, folder, watch)))
         release, known_from = release_of(dataset, folder)
-    except OSError as error:
-        raise SolarError(f"{folder} cannot be read: {error.strerror or error}.") from error
     archives = dataset.archives_of(release)
     unpacked = bool(archives) and all(marker(folder, archive) for archive in archives)
     return DatasetReport(dataset.name, folder, items, release, known_from, unpacked)

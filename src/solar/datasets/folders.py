@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from solar.errors import SolarError
+from solar.files import reading
 from solar.images import Photos, find_photos
 
 _NAMES = ("name", "path", "photo", "file", "image", "id")
@@ -100,15 +101,13 @@ def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     Raises:
         SolarError: The file cannot be read, or is no CSV in UTF-8.
     """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            for number, row in enumerate(csv.reader(file), 1):
-                if row:
-                    yield number, [cell.strip() for cell in row]
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise SolarError(f"{path} is not a CSV file in UTF-8.") from error
+    with (
+        reading(path, "is not a CSV file in UTF-8", UnicodeDecodeError, csv.Error),
+        path.open(encoding="utf-8-sig", newline="") as file,
+    ):
+        for number, row in enumerate(csv.reader(file), 1):
+            if row:
+                yield number, [cell.strip() for cell in row]
 
 
 def _columns(cells: Sequence[str]) -> tuple[int, int] | None:

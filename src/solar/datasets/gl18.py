@@ -18,7 +18,7 @@ from solar.datasets.folders import read_rows
 from solar.datasets.plain_pickle import read_plain_pickle
 from solar.datasets.training_set import Positives, TrainingSet, checked
 from solar.errors import SolarError
-from solar.files import replacing
+from solar.files import reading, replacing
 from solar.images import Photos
 
 Boxes = Mapping[str, tuple[float, float, float, float] | None]
@@ -86,10 +86,8 @@ def _part(labels: Mapping[str, str], boxes: Boxes, chance: np.random.Generator) 
 
 
 def _names(folder: Path) -> set[str]:
-    try:
+    with reading(folder):
         return {path.stem for path in folder.iterdir() if path.suffix == ".jpg"}
-    except OSError as error:
-        raise SolarError(f"{folder} cannot be read: {error.strerror or error}.") from error
 
 
 def _read_labels(path: Path) -> Iterable[tuple[str, str]]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
 from solar.errors import SolarError
-from solar.files import make_folder, replacing
+from solar.files import make_folder, reading, replacing
 
 SIDE = 65
 """Pixels of a side of a patch."""
@@ -164,18 +164,13 @@ def read_splits(path: str | Path) -> dict[str, Split]:
     Raises:
         SolarError: The file is something else.
     """
-    try:
+    wrong = "is not a splits.json: it needs test sequences a split"
+    with reading(path, wrong, ValueError, KeyError, TypeError, AttributeError):
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         return {
             name: Split(name, _names(split["test"]), _names(split.get("train", [])))
             for name, split in content.items()
         }
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SolarError(
-            f"{path} is not a splits.json: it needs test sequences a split."
-        ) from error
 
 
 def read_items(path: str | Path) -> Items:
@@ -281,15 +276,14 @@ def _read_rows(path: Path) -> Rows:
 
 
 def _table(path: str | Path, head: Sequence[str]) -> list[list[str]]:
-    try:
-        with Path(path).open(encoding="utf-8", newline="") as file:
-            first, *lines = csv.reader(file)
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, csv.Error) as error:
-        raise SolarError(f"{path} is not a list with the columns {','.join(head)}.") from error
-    if first != list(head) or not lines or any(len(line) != len(head) for line in lines):
-        raise SolarError(f"{path} is not a list with the columns {','.join(head)}.")
+    wrong = f"is not a list with the columns {','.join(head)}"
+    with (
+        reading(path, wrong, ValueError, csv.Error),
+        Path(path).open(encoding="utf-8", newline="") as file,
+    ):
+        first, *lines = csv.reader(file)
+        if first != list(head) or not lines or any(len(line) != len(head) for line in lines):
+            raise ValueError
     return lines
 
 

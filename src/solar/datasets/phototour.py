@@ -15,6 +15,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from solar.errors import SolarError
+from solar.files import reading
 
 SIDE = 64
 """Pixels of a side of a patch."""
@@ -148,13 +149,9 @@ def _read_mosaic(path: Path) -> Patches:
 
 def _table(path: Path, columns: int) -> Numbers:
     """Whole numbers of a text file, at least so many columns."""
-    try:
+    with reading(path, "is not a table of whole numbers", ValueError):
         lines = path.read_text().splitlines()
         found = np.loadtxt(lines, np.int64, ndmin=2) if lines else np.empty((0, 0), np.int64)
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except ValueError as error:
-        raise SolarError(f"{path} is not a table of whole numbers.") from error
     if not len(found) or found.shape[1] < columns:
         raise SolarError(f"{path} is empty or has fewer than {columns} columns.")
     return found

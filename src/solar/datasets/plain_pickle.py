@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from solar.errors import SolarError
+from solar.files import reading
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -24,10 +25,8 @@ def read_plain_pickle(path: str | Path) -> Any:
     Raises:
         SolarError: The file cannot be read, is damaged, or holds more than plain data.
     """
-    try:
+    with reading(path):
         data = Path(path).read_bytes()
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
     try:
         return _PlainUnpickler(io.BytesIO(data), encoding="latin1").load()
     except pickle.UnpicklingError as error:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from solar.datasets.plain_pickle import read_plain_pickle
 from solar.errors import SolarError
+from solar.files import reading
 from solar.images import Box, Photos
 
 PROTOCOLS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -99,15 +100,10 @@ def _from_pickle(path: Path) -> GroundTruth:
 
 
 def _from_json(path: Path) -> GroundTruth:
-    try:
+    wrong = "is not a ground truth in JSON: it needs a database and queries"
+    with reading(path, wrong, ValueError, KeyError, TypeError):
         content = json.loads(path.read_bytes())
         names, queries = content["database"], content["queries"]
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise SolarError(
-            f"{path} is not a ground truth in JSON: it needs a database and queries."
-        ) from error
     return _ground_truth(path, names, queries, box="box")
 
 

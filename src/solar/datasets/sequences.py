@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.errors import SolarError
+from solar.files import reading
 
 _SUFFIXES = (".jpg", ".ppm", ".png", ".jpeg", ".pgm")
 
@@ -65,14 +66,10 @@ def _photo(folder: Path, number: int) -> Path | None:
 
 
 def _homography(path: Path) -> npt.NDArray[np.float64]:
-    try:
+    with reading(path, "is not a homography: it needs nine numbers", ValueError):
         values = np.array(path.read_text().split(), np.float64)
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except ValueError as error:
-        raise SolarError(f"{path} is not a homography: it needs nine numbers.") from error
-    if values.size != 9 or not np.isfinite(values).all():
-        raise SolarError(f"{path} is not a homography: it needs nine numbers.")
+        if values.size != 9 or not np.isfinite(values).all():
+            raise ValueError
     matrix = values.reshape(3, 3)
     if abs(np.linalg.det(matrix)) < 1e-12:
         raise SolarError(f"{path} is not a homography: its matrix cannot be inverted.")

@@ -21,7 +21,7 @@ import numpy as np
 
 from solar.datasets.training_set import Part, Positives, TrainingSet, checked, label_photos
 from solar.errors import SolarError
-from solar.files import replacing
+from solar.files import reading, replacing
 from solar.images import Photos, find_photos
 
 FORMAT = "solar training set"
@@ -164,12 +164,8 @@ def read_training_file(path: str | Path, *, root: str | Path | None = None) -> T
         SolarError: It cannot be read, is something else, of a later version, or damaged.
     """
     path = Path(path)
-    try:
+    with reading(path, "is not JSON, or is damaged", ValueError):
         content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except ValueError as error:
-        raise SolarError(f"{path} is not JSON, or is damaged.") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise SolarError(f"{path} is no training set: make one with `solar data build`.")
     if content.get("version") != VERSION:

@@ -124,10 +124,7 @@ def open_backend(
 class BackendNet:
     """A network on a backend, from pixels to averaged descriptors: what an extraction runs.
 
-    Attributes:
-        net: The network, on the CPU; it normalises, resizes and averages.
-        forward: From `open_backend` for the same network.
-        scales: Descriptors of these are averaged.
+    The network normalises, resizes and averages, on the CPU; `forward` does the rest.
     """
 
     net: RetrievalNet

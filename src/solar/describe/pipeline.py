@@ -68,9 +68,7 @@ class Settings:
         if unknown := sorted(options.keys() - SettingsOptions.__annotations__.keys()):
             known = ", ".join(SettingsOptions.__annotations__)
             raise TypeError(f"no setting is called {unknown[0]!r}: choose from {known}")
-        given: dict[str, Any] = {
-            name: value for name, value in options.items() if value is not None
-        }
+        given: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
         given["device"] = torch.device(given.get("device", net.device)).type
         given["scales"] = tuple(given.get("scales", net.config.scales))
         return cls(**{"size": net.config.size, **given})
@@ -136,10 +134,7 @@ class Describer(Protocol):
 def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = None) -> Describer:
     """The fastest faithful way to run a network as the settings say.
 
-    Args:
-        net: The network.
-        settings: Device, backend and scales.
-        photos: What int8 takes its ranges from.
+    An int8 backend takes its ranges from the photos.
 
     Raises:
         SolarError: There is no CUDA device, or the backend cannot be had.

@@ -24,10 +24,6 @@ class QueryEncoder:
     Decoding, the fused network and the averaging of scales are those of `solar.extract`. Several
     threads may use one encoder.
 
-    Attributes:
-        net: The network.
-        settings: How photos are decoded and described.
-
     Args:
         net: The network; it is left as it is, and a fused copy of it runs.
         recorded: The settings that a store or an index keeps; the network's own where it has none.

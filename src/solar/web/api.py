@@ -156,8 +156,8 @@ def _row(
         rows=rows,
         columns=columns,
         row=[float(f"{value:.4g}") for value in row.ravel().tolist()],
-        cell=cell,
-        extent=source.extent(asked.layer),
+        cell=list(cell),
+        extent=list(source.extent(asked.layer)),
         seconds=round(perf_counter() - started, 5),
         cached=cached,
     )
@@ -174,7 +174,7 @@ def _matched(
     ends = np.hstack([found.points_a[pairs[:, 0]], found.points_b[pairs[:, 1]]]).round(1)
     a, b = (schemas.MatchedPhoto(**service.photo_info(photo).model_dump()) for photo in photos)
     return schemas.MatchAnswer(
-        keypoints=found.keypoints,
+        keypoints=list(found.keypoints),
         matches=len(found.pairs),
         inliers=ends.astype(np.float64).round(1).tolist(),
         a=a,

@@ -7,11 +7,7 @@ from typing import Any
 
 
 def docs_page(description: dict[str, Any]) -> str:
-    """Write the page.
-
-    Args:
-        description: OpenAPI, as FastAPI makes it.
-    """
+    """Write the page for a description that FastAPI made (OpenAPI)."""
     known = description.get("components", {}).get("schemas", {})
     about = description["info"]
     operations = "".join(

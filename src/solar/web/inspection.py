@@ -24,12 +24,7 @@ _MATCH_BYTES = 32 * 2**20
 
 
 class MadeOnce(Generic[V]):
-    """Values that take long to make: kept within a budget, and made once for all who wait.
-
-    Args:
-        budget: Bytes.
-        size: The bytes of a value.
-    """
+    """Values that take long to make: kept within a budget, and made once for all who wait."""
 
     def __init__(self, budget: int, size: Callable[[V], int]) -> None:
         self._kept: Cache[Hashable, V] = Cache(budget, size)
@@ -134,11 +129,7 @@ class Explorer:
         return perf_counter() - self._since
 
     def ask(self, photos: int) -> CollectionMap | None:
-        """The map, or None while it is being made; made anew when the number of photos changed.
-
-        Raises:
-            SolarError: It cannot be made.
-        """
+        """The map, or None while it is being made; made anew when the number of photos changed."""
         from solar.show.collection_map import map_index
 
         if self._task is None or (self._task.done() and self._photos != photos):

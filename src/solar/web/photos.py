@@ -32,34 +32,22 @@ _UNLABELLED = {UPLOADS, "distractors"}
 
 @dataclass(frozen=True)
 class VisiblePhoto:
-    """A photo as the app sees it.
+    """A photo that a visitor may see, upright."""
 
-    Attributes:
-        id: What visitors call it.
-        name: Its path in the index, or the name it was uploaded with.
-        width: Of the upright photo.
-        height: Of the upright photo.
-        source: What `solar.images.load` takes.
-        label: What it shows, where that is known.
-        indexed: Whether the index has its vector.
-        version: Changes when another photo takes its id.
-    """
-
-    id: str
-    name: str
+    id: str  # what visitors call it
+    name: str  # its path in the index, or the name it was uploaded with
     width: int
     height: int
-    source: Path | bytes
-    label: str | None = None
-    indexed: bool = True
-    version: str = ""
+    source: Path | bytes  # what `solar.images.load` takes
+    label: str | None = None  # what it shows, where that is known
+    indexed: bool = True  # whether the index has its vector
+    version: str = ""  # changes when another photo takes its id
 
 
 class Collection:
     """The photos of an index, by number.
 
     Args:
-        index: It.
         root: Where its photos are; the place that it remembers if not given.
         labels: Whether folders say what photos show; None to look.
     """

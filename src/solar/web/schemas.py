@@ -1,6 +1,6 @@
 """What travels between the page and the server, as JSON."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -23,6 +23,9 @@ def _encloses(box: list[float]) -> list[float]:
     return box
 
 
+# Not a tuple, whose schema not every reader of OpenAPI understands.
+Number = TypeVar("Number", int, float)
+Pair = Annotated[list[Number], Field(min_length=2, max_length=2)]
 Pixel = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 Box = Annotated[
     list[Pixel],
@@ -171,8 +174,8 @@ class AttentionAnswer(BaseModel):
     rows: int
     columns: int
     row: list[float]
-    cell: tuple[int, int] = Field(description="Row and column of the location's own cell.")
-    extent: tuple[float, float] = Field(
+    cell: Pair[int] = Field(description="Row and column of the location's own cell.")
+    extent: Pair[float] = Field(
         description="How many columns and rows the photo covers; the last may be cut."
     )
     seconds: float
@@ -199,7 +202,7 @@ class MatchedPhoto(BaseModel):
 class MatchAnswer(BaseModel):
     """What two photos have in common."""
 
-    keypoints: tuple[int, int] = Field(description="Of A and of B.")
+    keypoints: Pair[int] = Field(description="Of A and of B.")
     matches: int = Field(description="Pairs of keypoints that look alike.")
     inliers: list[list[float]] = Field(
         description="x and y in A, x and y in B, of the pairs that fit one geometry."

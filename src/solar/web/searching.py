@@ -80,12 +80,7 @@ def depth_for(hits: int) -> int:
 class Searcher:
     """Searches, and keeps vectors and rankings for those who scroll on or switch options.
 
-    Args:
-        collection: The photos.
-        network: Describes.
-        threads: Decode and search.
-        slow: Verify.
-        verifier: How to verify; None where that is not possible.
+    `threads` decode and search, `slow` ones verify; without a `verifier` nothing is verified.
     """
 
     def __init__(

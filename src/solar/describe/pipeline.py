@@ -261,15 +261,12 @@ def _run(
     describe: Describer, batches: Iterator[Batch[int]]
 ) -> Iterator[tuple[list[int], Float32Rows]]:
     """Describe batches, a GPU working on one while the next ones are put together."""
+    on_gpu = describe.device.type == "cuda"
     ready = ((batch.keys, stack(batch.pixels, describe.device)) for batch in batches)
-    if describe.device.type != "cuda":
-        for keys, pixels in ready:
-            yield keys, describe(pixels).numpy()
-        return
     running: deque[tuple[list[int], Tensor]] = deque()
-    for keys, pixels in prefetched(ready, 2):
+    for keys, pixels in prefetched(ready, 2) if on_gpu else ready:
         running.append((keys, describe(pixels)))
-        if len(running) > 1:
+        if len(running) > on_gpu:
             done, vectors = running.popleft()
             yield done, vectors.cpu().numpy()
     for keys, vectors in running:

@@ -254,22 +254,17 @@ def _read_strip(path: Path, count: int) -> Patches:
 
 
 def _opened(path: Path) -> Image.Image:
-    try:
-        return Image.open(path)
-    except UnidentifiedImageError as error:
-        raise SolarError(f"{path} is not an image.") from error
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+    with reading(path):
+        try:
+            return Image.open(path)
+        except UnidentifiedImageError as error:
+            raise SolarError(f"{path} is not an image.") from error
 
 
 def _read_rows(path: Path) -> Rows:
-    try:
+    with reading(path, "is not a table of numbers", ValueError):
         lines = path.read_text().replace(";", ",").split()
         rows = np.loadtxt(lines or ["nan"], np.float32, delimiter=",", ndmin=2)
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except ValueError as error:
-        raise SolarError(f"{path} is not a table of numbers: {error}.") from error
     if not rows.size or not np.isfinite(rows).all():
         raise SolarError(f"{path} is empty or holds something else than finite numbers.")
     return rows

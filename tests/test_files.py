@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from solar.errors import SolarError
-from solar.files import LOCK, TEMPORARY, locked, make_folder, replacing
+from solar.files import LOCK, TEMPORARY, locked, make_folder, reading, replacing
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -43,6 +43,24 @@ def test_a_file_that_cannot_be_written_is_one_sentence_or_as_told(tmp_path: Path
         replacing(missing, complaint=None).__enter__()
     with pytest.raises(SolarError, match=r"^mine$"):
         replacing(missing, complaint=lambda path, error: SolarError("mine")).__enter__()
+
+
+def test_what_fails_while_a_file_is_read_is_a_sentence_about_it(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    with pytest.raises(SolarError, match=r"a\.json cannot be read: No such file"), reading(file):
+        file.read_text()
+    for broken in (ValueError, KeyError):
+        with pytest.raises(SolarError, match=r"a\.json is not JSON\.$"):
+            _read(file, broken)
+    with pytest.raises(SolarError, match=r"^mine$"):
+        _read(file, SolarError("mine"))
+    with pytest.raises(RuntimeError):
+        _read(file, RuntimeError)
+
+
+def _read(file: Path, failure: type[Exception] | Exception) -> None:
+    with reading(file, "is not JSON", ValueError, KeyError):
+        raise failure
 
 
 def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ def reading(path: str | Path, wrong: str = "", *signs: type[Exception]) -> Itera
     """
     try:
         yield
+    except SolarError:
+        raise
     except OSError as error:
         raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
     except signs as error:

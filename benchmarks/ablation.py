@@ -396,7 +396,7 @@ def read_tests(data: Path, most: int | None) -> dict[str, Shown]:
             photos = find_photos(files)
             labels = [""] * len(photos)
         if most:
-            photos = photos.take(range(min(most, len(photos))))
+            photos = photos.select(range(min(most, len(photos))))
         tests[name] = drawn(photos, labels[: len(photos)])
         say(f"{len(photos)} photos of {name} read")
     return tests

@@ -122,7 +122,7 @@ def end_to_end(net: RetrievalNet, results: dict[str, Any], photos: int) -> None:
             folder,
             Path(temporary, "store"),
             model=net,
-            pace=Throughput(batch=BATCH),
+            throughput=Throughput(batch=BATCH),
             progress=progress,
         )
     # The rate once running: without loading the network and starting the decoders.

@@ -46,7 +46,7 @@ def extract_here(folder: Path) -> None:
     start = time.perf_counter()
     with PeakMemory(together, every=0.05) as peak:
         destination = folder.parent / f"{folder.name}.store"
-        store = extract(folder, destination, model=net, pace=Throughput(decoders=1))
+        store = extract(folder, destination, model=net, throughput=Throughput(decoders=1))
     seconds = time.perf_counter() - start
     print(json.dumps({"photos": len(store), "peak_MiB": peak.bytes / 2**20, "seconds": seconds}))
 

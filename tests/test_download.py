@@ -349,9 +349,9 @@ def test_two_downloads_of_one_file_make_one_request(
     at_the_lock = threading.Semaphore(0)
 
     class Lock(filelock.FileLock):  # type: ignore[misc,valid-type]
-        def __enter__(self) -> Lock:
+        def acquire(self, *args: object, **options: object) -> object:
             at_the_lock.release()
-            return super().__enter__()  # type: ignore[no-any-return]
+            return super().acquire(*args, **options)
 
     monkeypatch.setattr(filelock, "FileLock", Lock)
     hold = threading.Event()

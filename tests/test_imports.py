@@ -20,6 +20,7 @@ ROOT = Path(solar.__file__).parent
 LAYERS = (
     "lazy",
     "errors",
+    "defaults",
     "files",
     "download",
     "images",

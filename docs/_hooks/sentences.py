@@ -18,6 +18,8 @@ from hints import HINTS, TOPICS
 from reference import SOURCE, first_line, tree
 
 HOLE = "…"
+# Functions of `solar.files` that say a sentence, or the rest of one, given as second argument.
+SAYING = {"reading": f"{HOLE} {{}}.", "locked": "{}"}
 
 
 @cache
@@ -67,11 +69,17 @@ def _of_module(module: ast.Module) -> Iterator[str]:
     calls = [
         node
         for node in ast.walk(module)
-        if isinstance(node, ast.Call) and _name(node.func) in _exceptions() and node.args
+        if isinstance(node, ast.Call) and _name(node.func) in {*_exceptions(), *SAYING}
     ]
     calls.sort(key=lambda call: call.lineno)
-    said = (text for call in calls for text in _texts(call.args[0], module))
+    said = (text for call in calls for text in _said(call, module))
     yield from dict.fromkeys(text for text in said if re.search("[a-z]", text))
+
+
+def _said(call: ast.Call, module: ast.Module) -> list[str]:
+    form = SAYING.get(_name(call.func))
+    argument = call.args[:1] if form is None else call.args[1:2]
+    return [(form or "{}").format(text) for one in argument for text in _texts(one, module)]
 
 
 @cache

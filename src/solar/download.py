@@ -23,7 +23,7 @@ from urllib import error, parse, request
 
 from solar import __version__
 from solar.errors import SolarError
-from solar.files import beside, digest_note, file_digest, noted_digest
+from solar.files import beside, digest_note, file_digest, locked, noted_digest
 
 _TIMEOUT = 30.0  # seconds without a connection, or without a byte
 _ATTEMPTS = 4  # per mirror, counted anew whenever an attempt got a good piece further
@@ -127,11 +127,9 @@ def fetch(
     job = _Job(urls, destination, sha256, elsewhere)
     if os.environ.get("SOLAR_OFFLINE", "0") not in ("", "0"):
         raise job.failure("SOLAR_OFFLINE is set", "unset SOLAR_OFFLINE")
-    from filelock import FileLock
-
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(beside(destination, ".lock")):
+        with locked(beside(destination, ".lock")):
             if destination.is_file():  # somebody else has fetched it while we waited
                 return _checked(destination, sha256)
             with bar(destination.name, shown=progress) as report:

@@ -1,53 +1,143 @@
-"""Files: written so that a crash leaves the old one or the new one, and their checksums."""
+"""Files: written so that a crash leaves the old one or the new one, locks, and checksums."""
 
 import hashlib
 import os
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from solar.errors import SolarError
 
+LOCK = ".lock"
+TEMPORARY = re.compile(r"\.solar-\w{8,32}\.tmp")
+"""What files are called until they are whole: a kill may leave some behind."""
+
+Complaint = Callable[[Path, OSError], SolarError]
+
+
+def unwritable(path: Path, error: OSError) -> SolarError:
+    """The complaint about a file or folder that cannot be written."""
+    return SolarError(f"{path} cannot be written: {error.strerror or error}.")
+
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def reading(path: str | Path, wrong: str = "", *signs: type[Exception]) -> Iterator[None]:
+    """Turn what fails in the block, in which a file is read, into a sentence about that file.
+
+    Args:
+        path: The file, or folder.
+        wrong: What to say if its content is not what it should be, "is not JSON" for example.
+        *signs: The exceptions that show this.
+
+    Raises:
+        SolarError: It cannot be read, or holds something else.
+    """
+    try:
+        yield
+    except SolarError:
+        raise
+    except OSError as error:
+        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except signs as error:
+        raise SolarError(f"{path} {wrong}.") from error
+
+
+@contextmanager
+def replacing(
+    path: str | Path, *, durable: bool = True, complaint: Complaint | None = unwritable
+) -> Iterator[Path]:
     """Yield a temporary path in the same folder; put what was written there in place at the end.
 
-    An exception inside the block leaves the old file as it was. The bytes are on the disk before
-    the name changes hands, so a power cut cannot leave an empty file.
+    An exception inside the block leaves the old file as it was.
+
+    Args:
+        path: The file.
+        durable: Have bytes and name on the disk at the end, whatever happens to the power. That
+            takes milliseconds: not for thousands of files that can be made again.
+        complaint: The error to raise; None leaves the OSError as it is.
 
     Raises:
         SolarError: The folder does not exist, is not writable, or the disk is full.
     """
     path = Path(path)
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, name = tempfile.mkstemp(".tmp", ".solar-", path.parent)
         os.close(handle)
         temporary = Path(name)
         try:
             yield temporary
             temporary.chmod(0o666 & ~_umask())
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
+            if durable:
+                with temporary.open("rb") as file:
+                    os.fsync(file.fileno())
             temporary.replace(path)
+            if durable:
+                sync_folder(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise SolarError(f"{path} cannot be written: {error.strerror or error}.") from error
+        if complaint is None:
+            raise
+        raise complaint(path, error) from error
+
+
+def make_folder(
+    folder: Path,
+    marker: str | None = None,
+    beside: frozenset[str] = frozenset(),
+    complaint: Complaint = unwritable,
+) -> None:
+    """Make a folder, and those above it.
+
+    Args:
+        folder: It may be there already.
+        marker: A file without which a folder that holds others is somebody else's, and refused.
+        beside: Files that may be there before the marker, like the lock.
+        complaint: The error to raise where it cannot be made.
+
+    Raises:
+        SolarError: It holds other files, or cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if marker is None or (folder / marker).exists():
+            return
+        files = {file.name for file in folder.iterdir() if not TEMPORARY.fullmatch(file.name)}
+    except OSError as error:
+        raise complaint(folder, error) from error
+    if files - beside - {LOCK}:
+        raise SolarError(f"{folder} holds other files: choose a new or empty folder.")
 
 
 @contextmanager
-def reading(path: str | Path) -> Iterator[None]:
-    """Say in a sentence that a file or folder cannot be read, where the system will not read it.
+def locked(
+    file: Path, busy: str | None = None, *, complaint: Complaint = unwritable
+) -> Iterator[None]:
+    """Keep other processes that take the same lock out of the block.
+
+    Args:
+        file: An empty file, made if it is not there.
+        busy: What to say where another process is inside; None waits until it is done.
+        complaint: The error to raise where the file cannot be written.
 
     Raises:
-        SolarError: The block raised an `OSError`.
+        SolarError: Another process is inside, or the folder cannot be written.
     """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(file, timeout=-1 if busy is None else 0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise SolarError(busy or "") from None
+    except OSError as error:
+        raise complaint(file.parent, error) from error
     try:
         yield
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+    finally:
+        lock.release()
 
 
 def file_digest(path: Path, kind: str = "sha256") -> str:

@@ -164,7 +164,7 @@ def test_a_patch_network_compares_in_processes_of_its_own(
     file = save(PatchNet(PatchConfig()), tmp_path / "patches.safetensors")
     chosen = [n for n, landmark in enumerate(mislabelled.landmarks) if landmark in (1, 3)]
     labels = [mislabelled.labels[mislabelled.landmarks[number]] for number in chosen]
-    few = label_photos(mislabelled.photos.take(chosen), labels, "x")
+    few = label_photos(mislabelled.photos.select(chosen), labels, "x")
     found = compare_photos(few, Geometry(model=str(file)), processes=2)
     assert found == compare_photos(few, Geometry(model=str(file)))
     assert len(found) > 4

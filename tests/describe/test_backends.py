@@ -119,7 +119,7 @@ def dying_openvino(folder: Path, monkeypatch: pytest.MonkeyPatch, deadly: str) -
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are not what a crash is there")
-def test_an_engine_that_dies_of_an_illegal_instruction_costs_one_sentence(
+def test_a_runtime_that_dies_of_an_illegal_instruction_costs_one_sentence(
     model: RetrievalNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_cache: None
 ) -> None:
     starts = dying_openvino(tmp_path, monkeypatch, deadly="True")
@@ -139,10 +139,10 @@ def test_what_works_only_with_the_cap_runs_with_the_cap(
 ) -> None:
     tries = []
 
-    def die_without_the_cap(engine, file, inputs, threads, cap):  # type: ignore[no-untyped-def]
+    def die_without_the_cap(runtime_name, file, inputs, threads, cap):  # type: ignore[no-untyped-def]
         tries.append(cap)
         if not cap:
-            raise backends._died(engine, -signal.SIGILL, "")
+            raise backends._died(runtime_name, -signal.SIGILL, "")
         with torch.inference_mode():
             return [model(torch.from_numpy(batch)).numpy() for batch in inputs]
 
@@ -160,7 +160,7 @@ def test_what_works_only_with_the_cap_runs_with_the_cap(
     assert tries == [False, True, True]  # where AMX is advertised it is never tried
 
 
-def test_the_cap_is_set_while_an_engine_starts_and_gone_afterwards(
+def test_the_cap_is_set_while_a_runtime_starts_and_gone_afterwards(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     seen = []
@@ -170,7 +170,7 @@ def test_the_cap_is_set_while_an_engine_starts_and_gone_afterwards(
         return lambda images: images
 
     monkeypatch.delenv(runtime.CAP[0], raising=False)
-    monkeypatch.setitem(runtime._ENGINES, "openvino", fake)
+    monkeypatch.setitem(runtime._RUNTIMES, "openvino", fake)
     runtime.start("openvino", tmp_path, 1, cap=True)
     runtime.start("openvino", tmp_path, 1, cap=False)
     assert seen == [runtime.CAP[1], None]

@@ -17,7 +17,7 @@ from solar.models import RetrievalNet
 
 pytest.importorskip("distributed", reason='pip install "solar-retrieval[dask]"')
 
-PACE = Throughput(decoders=0, batch=4)
+FEW = Throughput(decoders=0, batch=4)
 
 
 def content(store: Path) -> dict[str, bytes]:
@@ -77,14 +77,14 @@ def test_a_cluster_that_loses_a_worker_writes_the_same_store(
         photos,
         tmp_path / "cluster",
         model=tiny,
-        pace=PACE,
+        throughput=FEW,
         shard_size=1,
         scheduler=address,
         progress=lambda *_: described.set(),
     )
     killer.join()
     assert doomed.wait(10) == -signal.SIGKILL
-    extract(photos, tmp_path / "here", model=tiny, pace=PACE, shard_size=1)
+    extract(photos, tmp_path / "here", model=tiny, throughput=FEW, shard_size=1)
     assert content(tmp_path / "cluster") == content(tmp_path / "here")
 
 
@@ -96,13 +96,13 @@ def test_local_workers_write_the_same_store(
         photos,
         tmp_path / "workers",
         model=tiny,
-        pace=PACE,
+        throughput=FEW,
         shard_size=9,
         workers=2,
         progress=lambda *n: counted.append(n),
     )
     assert [sum(n) for n in zip(*counted, strict=True)] == [24, 3]
-    extract(photos, tmp_path / "here", model=tiny, pace=PACE, shard_size=9)
+    extract(photos, tmp_path / "here", model=tiny, throughput=FEW, shard_size=9)
     assert content(tmp_path / "workers") == content(tmp_path / "here")
 
 
@@ -116,7 +116,7 @@ def test_two_runs_with_one_model_share_a_cluster(
             photos,
             tmp_path / name,
             model=tiny,
-            pace=PACE,
+            throughput=FEW,
             shard_size=9,
             scheduler=cluster.scheduler_address,
             progress=progress,

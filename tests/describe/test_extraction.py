@@ -33,7 +33,7 @@ def content(store: Path) -> dict[str, bytes]:
 def test_rows_are_what_the_model_gives_photo_by_photo_in_the_order_of_the_source(
     photos: Path, tiny: RetrievalNet, tmp_path: Path
 ) -> None:
-    store = extract(photos, tmp_path / "s", model=tiny, pace=HERE, shard_size=10)
+    store = extract(photos, tmp_path / "s", model=tiny, throughput=HERE, shard_size=10)
     names = [n for n in find_photos(photos).names if n.startswith("landmark")]
     assert store.names == names
     single = tiny.describe([photos / name for name in names])
@@ -45,7 +45,7 @@ def test_rows_are_what_the_model_gives_photo_by_photo_in_the_order_of_the_source
 def test_unreadable_photos_are_recorded_with_their_reason(
     photos: Path, tiny: RetrievalNet, tmp_path: Path
 ) -> None:
-    store = extract(photos, tmp_path / "s", model=tiny, pace=HERE)
+    store = extract(photos, tmp_path / "s", model=tiny, throughput=HERE)
     assert set(store.failures) == {"broken.jpg", "empty.png", "text.webp"}
     assert all("." in reason for reason in store.failures.values())
 
@@ -53,8 +53,8 @@ def test_unreadable_photos_are_recorded_with_their_reason(
 def test_decoding_in_other_threads_gives_the_same_store(
     photos: Path, tiny: RetrievalNet, tmp_path: Path
 ) -> None:
-    extract(photos, tmp_path / "here", model=tiny, pace=HERE)
-    extract(photos, tmp_path / "there", model=tiny, pace=Throughput(decoders=2, batch=4))
+    extract(photos, tmp_path / "here", model=tiny, throughput=HERE)
+    extract(photos, tmp_path / "there", model=tiny, throughput=Throughput(decoders=2, batch=4))
     assert content(tmp_path / "here") == content(tmp_path / "there")
 
 
@@ -68,7 +68,7 @@ def test_a_tar_shard_and_a_list_give_the_same_vectors_as_the_folder(
     (tmp_path / "list.txt").write_text("\n".join(str(photos / name) for name in names))
     sources = (photos, tmp_path / "shard.tar", tmp_path / "list.txt")
     stores = [
-        extract(source, tmp_path / f"s{i}", model=tiny, pace=HERE)
+        extract(source, tmp_path / f"s{i}", model=tiny, throughput=HERE)
         for i, source in enumerate(sources)
     ]
     for store in stores[1:]:
@@ -78,26 +78,28 @@ def test_a_tar_shard_and_a_list_give_the_same_vectors_as_the_folder(
 def test_a_finished_store_is_not_computed_again(
     photos: Path, tiny: RetrievalNet, tmp_path: Path
 ) -> None:
-    extract(photos, tmp_path / "s", model=tiny, pace=HERE)
+    extract(photos, tmp_path / "s", model=tiny, throughput=HERE)
     counted: list[tuple[int, int]] = []
-    extract(photos, tmp_path / "s", model=tiny, pace=HERE, progress=lambda *n: counted.append(n))
+    extract(
+        photos, tmp_path / "s", model=tiny, throughput=HERE, progress=lambda *n: counted.append(n)
+    )
     assert counted == []
 
 
 def test_another_model_other_settings_or_other_photos_are_refused(
     photos: Path, tiny: RetrievalNet, tmp_path: Path
 ) -> None:
-    extract(photos / "landmark-0", tmp_path / "s", model=tiny, pace=HERE)
+    extract(photos / "landmark-0", tmp_path / "s", model=tiny, throughput=HERE)
     with pytest.raises(SolarError, match="size"):
-        extract(photos / "landmark-0", tmp_path / "s", model=tiny, size=32, pace=HERE)
+        extract(photos / "landmark-0", tmp_path / "s", model=tiny, size=32, throughput=HERE)
     with pytest.raises(SolarError):
-        extract(photos / "landmark-1", tmp_path / "s", model=tiny, pace=HERE)
+        extract(photos / "landmark-1", tmp_path / "s", model=tiny, throughput=HERE)
     other = RetrievalNet(RetrievalConfig("resnet18", dim=16, size=64, scales=(1.0,)))
     with pytest.raises(SolarError, match="model"):
-        extract(photos / "landmark-0", tmp_path / "s", model=other, pace=HERE)
+        extract(photos / "landmark-0", tmp_path / "s", model=other, throughput=HERE)
     boxes = {"00.png": (0.0, 0.0, 20.0, 20.0)}
     with pytest.raises(SolarError, match="boxes"):
-        extract(photos / "landmark-0", tmp_path / "s", model=tiny, boxes=boxes, pace=HERE)
+        extract(photos / "landmark-0", tmp_path / "s", model=tiny, boxes=boxes, throughput=HERE)
 
 
 def test_boxes_are_cut_out_of_the_photos_they_belong_to(
@@ -105,7 +107,7 @@ def test_boxes_are_cut_out_of_the_photos_they_belong_to(
 ) -> None:
     box = (5.0, 4.0, 45.0, 40.0)
     folder = photos / "landmark-0"
-    store = extract(folder, tmp_path / "s", model=tiny, boxes={"00.png": box}, pace=HERE)
+    store = extract(folder, tmp_path / "s", model=tiny, boxes={"00.png": box}, throughput=HERE)
     boxed = tiny.describe(folder / "00.png", box=box)[0]
     np.testing.assert_allclose(store.vectors()[store.row("00.png")], boxed, atol=1e-5)
     whole = tiny.describe(folder / "04.png")[0]
@@ -125,7 +127,9 @@ def test_fast_decoding_stays_close_to_exact(tiny: RetrievalNet, tmp_path: Path) 
     for i in range(6):
         toy.landmark(i, 0, size=(480, 360)).save(tmp_path / "large" / f"{i}.jpg", quality=90)
     exact, fast = (
-        extract(tmp_path / "large", tmp_path / mode, model=tiny, size=96, mode=mode, pace=HERE)
+        extract(
+            tmp_path / "large", tmp_path / mode, model=tiny, size=96, mode=mode, throughput=HERE
+        )
         for mode in ("exact", "fast")
     )
     assert not np.array_equal(exact.vectors(), fast.vectors())  # the scaled decoder was used
@@ -137,7 +141,7 @@ def test_fast_decoding_stays_close_to_exact(tiny: RetrievalNet, tmp_path: Path) 
 
 def _extract_in_child(photos: Path, store: Path, net: RetrievalNet) -> None:
     torch.set_num_threads(1)
-    extract(photos, store, model=net, pace=HERE, shard_size=1)
+    extract(photos, store, model=net, throughput=HERE, shard_size=1)
 
 
 def test_a_store_killed_twenty_times_equals_one_that_was_not(
@@ -238,12 +242,12 @@ def test_another_backend_gives_the_same_vectors_and_is_recorded(
     photos: Path, tiny: RetrievalNet, tmp_path: Path, backend: str
 ) -> None:
     pytest.importorskip(backend, reason="needs the extra export")
-    store = extract(photos, tmp_path / "s", model=tiny, pace=HERE, backend=backend)
-    plain = extract(photos, tmp_path / "plain", model=tiny, pace=HERE)
+    store = extract(photos, tmp_path / "s", model=tiny, throughput=HERE, backend=backend)
+    plain = extract(photos, tmp_path / "plain", model=tiny, throughput=HERE)
     assert store.settings["backend"] == backend
     assert (store.vectors() * plain.vectors()).sum(axis=1).min() > 0.99999
     with pytest.raises(SolarError, match="backend"):
-        extract(photos, tmp_path / "s", model=tiny, pace=HERE)
+        extract(photos, tmp_path / "s", model=tiny, throughput=HERE)
 
 
 def test_a_cluster_refuses_another_backend(
@@ -258,8 +262,28 @@ def test_the_store_names_what_the_network_was_loaded_from(
 ) -> None:
     path = save(tiny, tmp_path / "tiny.safetensors")
     folder = photos / "landmark-0"
-    by_path = extract(folder, tmp_path / "s", model=path, pace=HERE)
+    by_path = extract(folder, tmp_path / "s", model=path, throughput=HERE)
     assert by_path.model == str(path.resolve())
     loaded = load_model(path, device="cpu")
     assert isinstance(loaded, RetrievalNet)
-    assert extract(folder, tmp_path / "s", model=loaded, pace=HERE).model == by_path.model
+    assert extract(folder, tmp_path / "s", model=loaded, throughput=HERE).model == by_path.model
+
+
+def test_a_photo_of_which_no_scale_leaves_a_pixel_fails_alone(
+    tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    (tmp_path / "dots").mkdir()
+    for side in (1, 2):
+        toy.landmark(0, 0, size=(64, 48)).resize((side, 9)).save(tmp_path / "dots" / f"{side}.png")
+    store = extract(tmp_path / "dots", tmp_path / "s", model=tiny, scales=(1.0, 0.5))
+    assert store.names == ["2.png"]
+    assert store.failures == {"1.png": "Only 1 × 9 pixels are left: there is nothing to see."}
+
+
+def test_a_misspelt_setting_is_refused_with_those_that_exist(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    known = r"'sice': choose from size, scales, orient, mode, device, backend"
+    with pytest.raises(TypeError, match=known):
+        extract(photos, tmp_path / "s", model=tiny, sice=32)
+    assert not (tmp_path / "s").exists()

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solar.describe import store as store_module
+from solar.describe import shard_files
 from solar.describe.store import Store, lock
 from solar.errors import SolarError
 
@@ -32,7 +32,7 @@ posix = pytest.mark.skipif(os.name == "nt", reason="needs signals and fork")
 def create(path: Path, names: list[str] = NAMES, **changes: object) -> Store:
     options: dict = {
         "model": "solar-r101",
-        "model_hash": "abc",
+        "fingerprint": "abc",
         "settings": SETTINGS,
         "dim": DIM,
         "shard_size": 3,
@@ -190,6 +190,26 @@ def test_a_bad_manifest_is_one_sentence(
         Store.open(tmp_path)
 
 
+def test_the_manifest_on_disk_keeps_the_names_that_older_versions_read(tmp_path: Path) -> None:
+    old = b"""{
+  "dim": 8,
+  "dtype": "float32",
+  "format": 1,
+  "model": "solar-r101",
+  "model_hash": "abc",
+  "photos": 0,
+  "settings": {},
+  "shard_size": 1024,
+  "source_sha256": "37517e5f3dc66819f61f5a7bb8ace1921282415f10551d2defa5c3eb0985b570"
+}
+"""
+    (tmp_path / "source.json").write_bytes(b"[]\n")
+    (tmp_path / "manifest.json").write_bytes(old)
+    assert Store.open(tmp_path).fingerprint == "abc"
+    create(tmp_path / "new", [], settings={}, shard_size=1024)
+    assert (tmp_path / "new" / "manifest.json").read_bytes() == old
+
+
 def test_torn_vectors_are_pending_and_written_again(tmp_path: Path) -> None:
     run(tmp_path / "s")
     whole = content(tmp_path / "s")
@@ -226,7 +246,7 @@ def test_verify_finds_one_changed_byte(tmp_path: Path, pattern: str) -> None:
             'made with dtype="bfloat16", not dtype="half";',
         ),
         ({"model": "gem"}, 'made with model="solar-r101", not model="gem";'),
-        ({"model_hash": "def"}, 'model_hash="abc", not model_hash="def";'),
+        ({"fingerprint": "def"}, 'fingerprint="abc", not fingerprint="def";'),
         ({"dim": 9}, "dim=8, not dim=9;"),
         ({"dtype": "float16"}, 'dtype="float32", not dtype="float16";'),
         ({"shard_size": 4}, "shard_size=3, not shard_size=4;"),
@@ -324,14 +344,14 @@ def test_rival_writers_of_one_shard_never_mix(
     """A rival with other vectors writes the whole shard between our vectors and our record."""
     store = create(tmp_path / "s", NAMES[:3])
     rival = Store.open(store.path, allow_partial=True)
-    write = store_module.write_whole
+    write = shard_files.write_whole
 
     def write_and_be_overtaken(target: Path, data: bytes) -> None:
         write(target, data)
         monkeypatch.undo()
         rival.write_shard(0, np.full((3, DIM), 2.0), NAMES[:3], [(1, 1)] * 3, {})
 
-    monkeypatch.setattr(store_module, "write_whole", write_and_be_overtaken)
+    monkeypatch.setattr(shard_files, "write_whole", write_and_be_overtaken)
     store.write_shard(0, np.full((3, DIM), 1.0), NAMES[:3], [(1, 1)] * 3, {})
 
     assert Store.open(store.path).verify() == []
@@ -489,7 +509,7 @@ try:
 except SolarError as error:
     sys.exit(str(error))
 """
-    src = Path(store_module.__file__).parents[2]
+    src = Path(shard_files.__file__).parents[2]
     child = subprocess.run(
         [sys.executable, "-c", code, path, src], capture_output=True, text=True, check=False
     )

@@ -62,7 +62,7 @@ def test_an_explicit_layout_is_obeyed(
 def test_a_store_is_read_whole(tmp_path: Path, vectors: np.ndarray) -> None:
     names = list("abcde")
     store = Store.create(
-        tmp_path / "s", names, model="m", model_hash="h", settings={}, dim=6, shard_size=5
+        tmp_path / "s", names, model="m", fingerprint="h", settings={}, dim=6, shard_size=5
     )
     store.write_shard(0, vectors, names, [(1, 1)] * 5, {})
     np.testing.assert_array_equal(read_vectors(tmp_path / "s"), vectors)

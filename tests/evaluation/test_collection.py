@@ -168,7 +168,7 @@ def test_features_may_be_arrays_files_and_stores(tmp_path: Path) -> None:
     truth = ground_truth.write(tmp_path / "gnd.pkl")
     expected = ground_truth.by_hand(database, queries)["medium"]
     names = [f"{i}.jpg" for i in range(len(database))]
-    store = Store.create(tmp_path / "s", names, model="m", model_hash="h", settings={}, dim=16)
+    store = Store.create(tmp_path / "s", names, model="m", fingerprint="h", settings={}, dim=16)
     store.write_shard(0, database, names, np.ones((len(names), 2)), {})
     np.save(tmp_path / "q.npy", queries)
     torch.save(torch.from_numpy(queries.T.copy()), tmp_path / "q.pt")  # as published: columns

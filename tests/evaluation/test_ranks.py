@@ -112,7 +112,7 @@ def test_a_store_and_a_mapped_file_rank_like_their_array(tmp_path: Path, dtype: 
     database, extra = gaussian(200, 12).astype(dtype), gaussian(150, 12, 2).astype(dtype)
     names = [f"{i}.jpg" for i in range(len(database))]
     store = Store.create(
-        tmp_path / "s", names, model="m", model_hash="h", settings={}, dim=12, dtype=dtype,
+        tmp_path / "s", names, model="m", fingerprint="h", settings={}, dim=12, dtype=dtype,
         shard_size=64,
     )  # fmt: skip
     for shard in store.pending():

@@ -98,7 +98,7 @@ def test_a_shard_that_shrank_is_one_sentence(tmp_path: Path) -> None:
 
 def test_some_photos_are_taken_in_the_order_asked_for(tmp_path: Path) -> None:
     photos = Photos.in_folder(tmp_path, ["a.jpg", "b.jpg", "c.jpg"])
-    assert photos.take([2, 0]) == Photos(
+    assert photos.select([2, 0]) == Photos(
         ("c.jpg", "a.jpg"), (tmp_path / "c.jpg", tmp_path / "a.jpg")
     )
 

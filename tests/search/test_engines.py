@@ -236,9 +236,12 @@ def test_vectors_that_do_not_fit_are_refused(filled: Index) -> None:
 def test_vectors_of_another_model_or_other_settings_are_refused(
     filled: Index, tmp_path: Path
 ) -> None:
-    for name, model_hash, settings in (("model", "other", MADE.settings), ("settings", "hash", {})):
+    for name, fingerprint, settings in (
+        ("model", "other", MADE.settings),
+        ("settings", "hash", {}),
+    ):
         store = Store.create(
-            tmp_path / name, ["a"], model="x", model_hash=model_hash, settings=settings, dim=DIM
+            tmp_path / name, ["a"], model="x", fingerprint=fingerprint, settings=settings, dim=DIM
         )
         store.write_shard(0, unit(0, 1), ["a"], [(3, 2)], {})
         with pytest.raises(SolarError, match=name):

@@ -1,5 +1,6 @@
 import io
 import json
+import re
 import time
 from pathlib import Path
 
@@ -228,6 +229,8 @@ def test_the_api_describes_itself_without_anybody_elses_scripts(client: TestClie
     assert "http://" not in page
     assert "https://" not in page
     assert "<script" not in page
+    [style] = re.findall(r'rel="stylesheet" href="([^"]+)"', page)
+    assert client.get(style).headers["content-type"].startswith("text/css")
 
 
 def test_the_page_is_a_fixed_list_of_files(open_app: Open, tmp_path: Path) -> None:

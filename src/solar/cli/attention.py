@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solar.cli.completion import any_models
+from solar.defaults import SIZE
 from solar.weights import DEFAULT, DEFAULT_LOCAL
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def attention(
     ] = None,
     size: Annotated[
         int, typer.Option(min=32, max=4096, help="The photo's shorter side is brought to this.")
-    ] = 1024,
+    ] = SIZE,
     opacity: Annotated[float, typer.Option(min=0, max=1, help="Of the map over the photo.")] = 0.65,
     colours: Annotated[str, typer.Option(help="ember, or jet as published.")] = "ember",
     descriptor: Annotated[

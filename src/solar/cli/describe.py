@@ -10,6 +10,7 @@ from solar.weights import DEFAULT
 
 EXAMPLE = "Example: solar describe a.jpg b.jpg -o ab.npy"
 
+# What `solar extract` takes as well.
 Model = Annotated[
     str,
     typer.Option(
@@ -17,6 +18,16 @@ Model = Annotated[
         autocompletion=photo_models,
     ),
 ]
+Size = Annotated[
+    int | None, typer.Option(min=1, help="Longest side in pixels; the model's own if not given.")
+]
+Scales = Annotated[
+    str | None, typer.Option(help="Comma-separated scales to average; the model's if not given.")
+]
+IgnoreOrientation = Annotated[
+    bool, typer.Option(help="Leave photos as stored, as the published code does.")
+]
+Device = Annotated[str | None, typer.Option(help="cpu or cuda; auto-detected by default.")]
 
 
 def describe(
@@ -25,21 +36,13 @@ def describe(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="A .npy file: float32 (n, dim).")],
     model: Model = DEFAULT,
-    size: Annotated[
-        int | None,
-        typer.Option(min=1, help="Longest side in pixels; the model's own if not given."),
-    ] = None,
-    scales: Annotated[
-        str | None,
-        typer.Option(help="Comma-separated scales to average; the model's own if not given."),
-    ] = None,
+    size: Size = None,
+    scales: Scales = None,
     box: Annotated[
         str | None, typer.Option(help="x1,y1,x2,y2 of what to look for, in pixels of the photo.")
     ] = None,
-    ignore_orientation: Annotated[
-        bool, typer.Option(help="Leave photos as stored, as the published code does.")
-    ] = False,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; found out if not given.")] = None,
+    ignore_orientation: IgnoreOrientation = False,
+    device: Device = None,
 ) -> None:
     """Write a vector for each photo to a .npy file."""
     import numpy as np
@@ -57,14 +60,9 @@ def describe(
     network = load(model, device=device)
     if not isinstance(network, RetrievalNet):
         raise SolarError(f"{model} describes patches, not photos: choose a retrieval model.")
+    upright = not ignore_orientation
     rows = [
-        network.describe(
-            image,
-            size=size,
-            scales=wanted_scales,
-            box=wanted_box,
-            orient=not ignore_orientation,
-        )
+        network.describe(image, size=size, scales=wanted_scales, box=wanted_box, orient=upright)
         for image in progress(images, len(images), "Describing")
     ]
     with replacing(output) as temporary, temporary.open("wb") as file:

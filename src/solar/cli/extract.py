@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from solar.cli.describe import Model
+from solar.cli.describe import Device, IgnoreOrientation, Model, Scales, Size
+from solar.defaults import BATCH, SHARD_SIZE
 from solar.weights import DEFAULT
 
 EXAMPLE = "Example: solar extract photos/ -o photos.store"
@@ -17,21 +18,15 @@ def extract(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The store's folder.")],
     model: Model = DEFAULT,
-    size: Annotated[
-        int | None, typer.Option(min=1, help="Longest side in pixels; default: the model's.")
-    ] = None,
-    scales: Annotated[
-        str | None, typer.Option(help="Comma-separated scales to average; default: the model's.")
-    ] = None,
+    size: Size = None,
+    scales: Scales = None,
     fast: Annotated[
         bool, typer.Option("--fast", help="Decode large JPEGs at a fraction of their size.")
     ] = False,
-    ignore_orientation: Annotated[
-        bool, typer.Option(help="Leave photos as stored, as the published code does.")
-    ] = False,
+    ignore_orientation: IgnoreOrientation = False,
     half: Annotated[bool, typer.Option("--half", help="Store float16, half the size.")] = False,
-    shard_size: Annotated[int, typer.Option(min=1, help="Photos a shard.")] = 1024,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; found out if not given.")] = None,
+    shard_size: Annotated[int, typer.Option(min=1, help="Photos per shard.")] = SHARD_SIZE,
+    device: Device = None,
     backend: Annotated[
         str,
         typer.Option(help="On a CPU: torch, onnxruntime or openvino, these two also with -int8."),
@@ -39,7 +34,7 @@ def extract(
     decoders: Annotated[
         int | None, typer.Option(min=0, help="Threads that decode; default: by the machine.")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Photos a forward pass, at most.")] = 32,
+    batch: Annotated[int, typer.Option(min=1, help="Photos per forward pass, at most.")] = BATCH,
     scheduler: Annotated[
         str | None, typer.Option(help="Describe on a Dask cluster: tcp://host:8786.")
     ] = None,
@@ -74,7 +69,7 @@ def extract(
             shard_size=shard_size,
             device=device,
             backend=backend,
-            pace=describe.Throughput(decoders, batch),
+            throughput=describe.Throughput(decoders, batch),
             scheduler=scheduler,
             workers=workers,
             progress=shown.advance,

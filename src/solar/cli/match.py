@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from solar.cli.completion import keypoint_models
+from solar.defaults import KEYPOINTS, SIZE
 
 if TYPE_CHECKING:
     from solar.search.matching import Matches
@@ -32,8 +33,8 @@ def match(
     compare: Annotated[
         list[str] | None, typer.Option(help="Match with this model too, and draw it below.")
     ] = None,
-    keypoints: Annotated[int, typer.Option(min=1, help="At most so many a photo.")] = 2048,
-    size: Annotated[int, typer.Option(min=1, help="Shrink longer sides to this first.")] = 1024,
+    keypoints: Annotated[int, typer.Option(min=1, help="At most so many per photo.")] = KEYPOINTS,
+    size: Annotated[int, typer.Option(min=1, help="Shrink longer sides to this first.")] = SIZE,
     ratio: Annotated[
         float, typer.Option(help="How much closer than the second best a match must be.")
     ] = 0.9,

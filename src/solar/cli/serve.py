@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import photo_models
+from solar.web.settings import WebSettings
 
 EXAMPLE = "Example: solar serve photos.solar --port 8000"
 
@@ -48,9 +49,9 @@ def serve(
         list[str] | None, typer.Option(help="A name that visitors may reach this server by.")
     ] = None,
     rate: Annotated[
-        float, typer.Option(min=0, help="Requests a second and visitor; 0 for any number.")
-    ] = 20.0,
-    queue: Annotated[int, typer.Option(min=1, help="Searches that may wait.")] = 64,
+        float, typer.Option(min=0, help="Requests per second and visitor; 0 for any number.")
+    ] = WebSettings.rate,
+    queue: Annotated[int, typer.Option(min=1, help="Searches that may wait.")] = WebSettings.queue,
     open_browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = False,

@@ -127,13 +127,13 @@ def _compared(
 ) -> Iterator[tuple[npt.NDArray[np.int64], list[Match]]]:
     if processes <= 1:
         for group in groups:
-            yield group, compare_group(photos.take(group.tolist()), geometry)
+            yield group, compare_group(photos.select(group.tolist()), geometry)
         return
     # Started afresh rather than forked: a forked OpenCV or BLAS with threads may hang.
     with _single_threads(), ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         # The largest first, so that no process is left with one at the end.
         running = {
-            pool.submit(compare_group, photos.take(group.tolist()), geometry): group
+            pool.submit(compare_group, photos.select(group.tolist()), geometry): group
             for group in sorted(groups, key=len, reverse=True)
         }
         yield from ((running[future], future.result()) for future in as_completed(running))

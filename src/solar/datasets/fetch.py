@@ -16,7 +16,7 @@ from typing import Any
 from solar.datasets import registry
 from solar.datasets.registry import Archive, Dataset, File
 from solar.errors import SolarError
-from solar.files import beside, digest_note, file_digest, noted_digest, replacing
+from solar.files import beside, digest_note, file_digest, locked, noted_digest, replacing
 
 _ELSEWHERE = "choose another folder with --root"
 
@@ -129,16 +129,11 @@ def _check_space(
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Keep other processes out of a dataset's folder."""
-    from filelock import FileLock, Timeout
-
+    busy = f"Another process is getting data into {folder}; wait until it is done."
     try:
         (folder / ".solar").mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".solar" / "lock", timeout=0):
+        with locked(folder / ".solar" / "lock", busy):
             yield
-    except Timeout as error:
-        raise SolarError(
-            f"Another process is getting data into {folder}; wait until it is done."
-        ) from error
     except OSError as error:
         raise SolarError(
             f"Could not write to {folder}: {error.strerror or error}; {_ELSEWHERE}."

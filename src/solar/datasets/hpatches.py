@@ -6,6 +6,7 @@ every strip of a sequence shows the same point. Descriptors of others come in th
 `.csv` a strip with a row a patch.
 """
 
+import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from PIL import Image, UnidentifiedImageError
 
 from solar.datasets.registry import HPATCHES_FILES
 from solar.errors import SolarError
-from solar.files import reading, replacing
+from solar.files import make_folder, reading, replacing
 
 SIDE = 65
 """Pixels of a side of a patch."""
@@ -155,10 +156,7 @@ def write_hpatches(data: HPatches, folder: str | Path) -> None:
     """
     for name in data.names:
         place = Path(folder) / name
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SolarError(f"{place} cannot be made: {error.strerror or error}.") from error
+        make_folder(place)
         for kind in STRIPS:
             with replacing(place / f"{kind}.png") as part:
                 Image.fromarray(data.strip(name, kind).reshape(-1, SIDE)).save(part, "PNG")
@@ -170,17 +168,13 @@ def read_splits(path: str | Path) -> dict[str, Split]:
     Raises:
         SolarError: The file is something else.
     """
-    with reading(path):
-        content = Path(path).read_bytes()
-    try:
+    wrong = "is not a splits.json: it needs test sequences a split"
+    with reading(path, wrong, ValueError, KeyError, TypeError, AttributeError):
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
         return {
             name: Split(name, _names(split["test"]), _names(split.get("train", [])))
-            for name, split in json.loads(content).items()
+            for name, split in content.items()
         }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SolarError(
-            f"{path} is not a splits.json: it needs test sequences a split."
-        ) from error
 
 
 def read_items(path: str | Path) -> Items:
@@ -264,32 +258,31 @@ def _read_strip(path: Path, count: int) -> Patches:
 
 
 def _opened(path: Path) -> Image.Image:
-    try:
-        return Image.open(path)
-    except UnidentifiedImageError as error:
-        raise SolarError(f"{path} is not an image.") from error
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
+    with reading(path):
+        try:
+            return Image.open(path)
+        except UnidentifiedImageError as error:
+            raise SolarError(f"{path} is not an image.") from error
 
 
 def _read_rows(path: Path) -> Vectors:
-    with reading(path):
-        lines = path.read_text(errors="replace").replace(";", ",").split()
-    try:
+    with reading(path, "is not a table of numbers", ValueError):
+        lines = path.read_text().replace(";", ",").split()
         rows = np.loadtxt(lines or ["nan"], np.float32, delimiter=",", ndmin=2)
-    except ValueError as error:
-        raise SolarError(f"{path} is not a table of numbers: {error}.") from error
     if not rows.size or not np.isfinite(rows).all():
         raise SolarError(f"{path} is empty or holds something else than finite numbers.")
     return rows
 
 
 def _table(path: str | Path, head: Sequence[str]) -> list[list[str]]:
-    with reading(path):
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
-    first, *lines = [line.split(",") for line in text.splitlines()] or [[]]
-    if first != list(head) or not lines or any(len(line) != len(head) for line in lines):
-        raise SolarError(f"{path} is not a list with the columns {','.join(head)}.")
+    wrong = f"is not a list with the columns {','.join(head)}"
+    with (
+        reading(path, wrong, ValueError, csv.Error),
+        Path(path).open(encoding="utf-8", newline="") as file,
+    ):
+        first, *lines = csv.reader(file)
+        if first != list(head) or not lines or any(len(line) != len(head) for line in lines):
+            raise ValueError
     return lines
 
 

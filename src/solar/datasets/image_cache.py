@@ -106,7 +106,7 @@ class ImageCache:
                 name, why = self.failures[0]
                 raise SolarError(f"No photo could be read; the first was {name}: {why}")
             self.photos, self._aspects = (
-                self.photos.take(good.tolist()),
+                self.photos.select(good.tolist()),
                 torch.tensor(aspects)[good],
             )
             # A copy of the file's pages: read once, in order, by whatever device it is.
@@ -120,7 +120,7 @@ class ImageCache:
     def _decode_into(self, file: Path, progress: Progress) -> tuple[list[float], list[str | None]]:
         """What `fill` of `square_decoding` tells of every photo."""
         starts = range(0, len(self), _CHUNK)
-        parts = [self.photos.take(range(len(self))[s : s + _CHUNK]) for s in starts]
+        parts = [self.photos.select(range(len(self))[s : s + _CHUNK]) for s in starts]
         aspects: list[float] = []
         reasons: list[str | None] = []
         try:

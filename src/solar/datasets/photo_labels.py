@@ -101,13 +101,13 @@ def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     Raises:
         SolarError: The file cannot be read, or is no CSV in UTF-8.
     """
-    try:
-        with reading(path), path.open(encoding="utf-8-sig", newline="") as file:
-            for number, row in enumerate(csv.reader(file), 1):
-                if row:
-                    yield number, [cell.strip() for cell in row]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise SolarError(f"{path} is not a CSV file in UTF-8.") from error
+    with (
+        reading(path, "is not a CSV file in UTF-8", UnicodeDecodeError, csv.Error),
+        path.open(encoding="utf-8-sig", newline="") as file,
+    ):
+        for number, row in enumerate(csv.reader(file), 1):
+            if row:
+                yield number, [cell.strip() for cell in row]
 
 
 def _columns(cells: Sequence[str]) -> tuple[int, int] | None:

@@ -149,12 +149,9 @@ def _read_mosaic(path: Path) -> Patches:
 
 def _table(path: Path, columns: int) -> Numbers:
     """Whole numbers of a text file, at least so many columns."""
-    with reading(path):
-        lines = path.read_text(errors="replace").splitlines()
-    try:
+    with reading(path, "is not a table of whole numbers", ValueError):
+        lines = path.read_text().splitlines()
         found = np.loadtxt(lines, np.int64, ndmin=2) if lines else np.empty((0, 0), np.int64)
-    except ValueError as error:
-        raise SolarError(f"{path} is not a table of whole numbers.") from error
     if not len(found) or found.shape[1] < columns:
         raise SolarError(f"{path} is empty or has fewer than {columns} columns.")
     return found

@@ -98,15 +98,10 @@ def _from_pickle(path: Path) -> GroundTruth:
 
 
 def _from_json(path: Path) -> GroundTruth:
-    with reading(path):
-        data = path.read_bytes()
-    try:
-        content = json.loads(data)
+    wrong = "is not a ground truth in JSON: it needs a database and queries"
+    with reading(path, wrong, ValueError, KeyError, TypeError):
+        content = json.loads(path.read_bytes())
         names, queries = content["database"], content["queries"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise SolarError(
-            f"{path} is not a ground truth in JSON: it needs a database and queries."
-        ) from error
     return _ground_truth(path, names, queries, box="box")
 
 

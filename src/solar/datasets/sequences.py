@@ -66,14 +66,10 @@ def _photo(folder: Path, number: int) -> Path | None:
 
 
 def _homography(path: Path) -> npt.NDArray[np.float64]:
-    with reading(path):
-        text = path.read_text(errors="replace")
-    try:
-        values = np.array(text.split(), np.float64)
-    except ValueError as error:
-        raise SolarError(f"{path} is not a homography: it needs nine numbers.") from error
-    if values.size != 9 or not np.isfinite(values).all():
-        raise SolarError(f"{path} is not a homography: it needs nine numbers.")
+    with reading(path, "is not a homography: it needs nine numbers", ValueError):
+        values = np.array(path.read_text().split(), np.float64)
+        if values.size != 9 or not np.isfinite(values).all():
+            raise ValueError
     matrix = values.reshape(3, 3)
     if abs(np.linalg.det(matrix)) < 1e-12:
         raise SolarError(f"{path} is not a homography: its matrix cannot be inverted.")

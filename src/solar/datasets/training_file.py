@@ -164,12 +164,8 @@ def read_training_file(path: str | Path, *, root: str | Path | None = None) -> T
         SolarError: It cannot be read, is something else, of a later version, or damaged.
     """
     path = Path(path)
-    with reading(path):
-        data = path.read_bytes()
-    try:
-        content = json.loads(data)
-    except ValueError as error:
-        raise SolarError(f"{path} is not JSON, or is damaged.") from error
+    with reading(path, "is not JSON, or is damaged", ValueError):
+        content = json.loads(path.read_bytes())
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise SolarError(f"{path} is no training set: make one with `solar data build`.")
     if content.get("version") != VERSION:

@@ -133,7 +133,7 @@ class TrainingSet:
         asking = keep[self.queries] & (positives.stops > positives.starts)
         return checked(
             TrainingSet(
-                self.photos.take(numbers.tolist()),
+                self.photos.select(numbers.tolist()),
                 landmarks.astype(np.int64),
                 tuple(self.labels[landmark] for landmark in shown.tolist()),
                 (np.cumsum(keep) - 1)[self.queries[asking]],

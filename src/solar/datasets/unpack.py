@@ -19,6 +19,7 @@ from typing import IO
 
 from solar.download import Report, bar
 from solar.errors import SolarError
+from solar.files import replacing
 
 _PIECE = 1 << 20
 _DAMAGED = (
@@ -117,13 +118,9 @@ def _refused(archive: str, member: _Member, why: str) -> SolarError:
 
 def _write(source: IO[bytes], target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    growing = target.with_name(f".{target.name}.part")
-    try:
-        with growing.open("wb") as file:
-            shutil.copyfileobj(source, file, _PIECE)
-        growing.replace(target)
-    finally:
-        growing.unlink(missing_ok=True)
+    growing = replacing(target, durable=False, complaint=None)  # of a damaged archive, too
+    with growing as part, part.open("wb") as file:
+        shutil.copyfileobj(source, file, _PIECE)
 
 
 def _zip_members(archive: Path, report: Report) -> Iterator[_Member]:

@@ -113,7 +113,7 @@ def folder_sample(
         SolarError: There are fewer than two photos, or the folder cannot be written.
     """
     every = find_photos(photos)
-    some = every.take(range(min(MOST, len(every))))
+    some = every.select(range(min(MOST, len(every))))
     place = folder.resolve() / f"{photos.resolve().stem}-{_key(some, model)}"
     index = place / "photos.solar"
     count = _index(photos, some, index, model, progress)

@@ -6,7 +6,6 @@ anyway, so that finding a landmark again takes more than a colour histogram.
 """
 
 import io
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +16,7 @@ from PIL import Image
 from solar.demo.drawing.photo import render
 from solar.demo.drawing.world import Building, Colour, Occluder, Scene, Tower
 from solar.errors import SolarError
+from solar.files import make_folder, replacing
 
 T = TypeVar("T")
 
@@ -246,24 +246,13 @@ def write(
         photo = landmark(identity, view, size=size, seed=seed)
         encoded = io.BytesIO()
         photo.save(encoded, "JPEG", quality=scene(identity, view, seed=seed).quality)
-        try:
-            _replace(path, encoded.getvalue())
-        except OSError as error:
-            raise SolarError(
-                f"Cannot write {path} ({error.strerror}): choose a folder you may write to."
-            ) from error
+        if path.is_file() and path.read_bytes() == encoded.getvalue():
+            continue
+        make_folder(path.parent, complaint=_unwritable)
+        with replacing(path, durable=False, complaint=_unwritable) as part:
+            part.write_bytes(encoded.getvalue())
     return [path for path, _, _ in plan]
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Make `path` hold `content`; a reader sees the old file or the new one, never a part."""
-    if path.is_file() and path.read_bytes() == content:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Not `files.replacing`, which waits for the disk: what was drawn can be drawn again.
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+def _unwritable(path: Path, error: OSError) -> SolarError:
+    return SolarError(f"Cannot write {path} ({error.strerror}): choose a folder you may write to.")

@@ -1,6 +1,6 @@
-"""What computes a descriptor: torch, or an optional engine that is faster on a CPU.
+"""What computes a descriptor: torch, or an optional runtime that is faster on a CPU.
 
-An engine is only used where it has been seen to work: the first time a network meets an engine
+A runtime is only used where it has been seen to work: the first time a network meets a runtime
 on a machine, a child process runs a few images through it, and the result must be torch's. A
 crash there costs a sentence, not the program; the verdict is kept in the cache directory.
 """
@@ -23,11 +23,11 @@ import torch
 from torch import Tensor
 
 from solar import __version__
-from solar.describe import runtime as engines
+from solar.describe import runtime as runtimes
 from solar.describe.precision import FusedNet
 from solar.describe.runtime import Array
 from solar.errors import SolarError
-from solar.files import replacing
+from solar.files import LOCK, locked, make_folder, replacing
 from solar.images import Source, load
 from solar.models import RetrievalNet, fingerprint, zoo
 from solar.models.graph_export import export_onnx, quantise_onnx, require
@@ -74,7 +74,7 @@ def open_backend(
 ) -> Backend:
     """Prepare a network to run on one of `BACKENDS`, or on torch where that one does not work.
 
-    The first time, an engine needs the network exported (15 s for a ResNet-101) and tried out.
+    The first time, a runtime needs the network exported (15 s for a ResNet-101) and tried out.
     Files and verdicts are kept in the cache directory.
 
     Args:
@@ -85,7 +85,7 @@ def open_backend(
             `CALIBRATION_PHOTOS` are read. int8 takes its ranges from every other one and must
             reach `INT8_COSINE` on the rest, or float32 is used. The same photos give the same
             descriptors again.
-        threads: Processor cores for an engine; torch's number by default.
+        threads: Processor cores for a runtime; torch's number by default.
 
     Raises:
         SolarError: No such backend, its package is missing, the model is not on the CPU, or int8
@@ -95,19 +95,19 @@ def open_backend(
         raise SolarError(f"No backend is called {name!r}: choose from {', '.join(BACKENDS)}.")
     if name == "torch":
         return Backend(name, FusedNet(model, dtype=torch.float32).net)
-    engine = name.removesuffix("-int8")
+    runtime = name.removesuffix("-int8")
     if model.device.type != "cpu":
         raise SolarError(f"The backend {name} runs on a CPU: load the model with device='cpu'.")
-    # Whatever the engine, ONNX Runtime finds the ranges for int8.
-    packages = {engine, "onnxruntime"} if name != engine else {engine}
+    # Whatever the runtime, ONNX Runtime finds the ranges for int8.
+    packages = {runtime, "onnxruntime"} if name != runtime else {runtime}
     require(*sorted(packages), "onnxscript", purpose=f"The backend {name}")
-    batches = _batches(model, calibration) if name != engine else []
+    batches = _batches(model, calibration) if name != runtime else []
     threads = threads or torch.get_num_threads()
     wanted, reason = name, ""
     while name != "torch":
         file, verdict = _prepare(model, name, batches, threads)
         if verdict.works:
-            run = engines.start(engine, file, threads, cap=verdict.cap)
+            run = runtimes.start(runtime, file, threads, cap=verdict.cap)
             break
         reason = reason or verdict.reason
         name = _INSTEAD[name]
@@ -124,10 +124,7 @@ def open_backend(
 class BackendNet:
     """A network on a backend, from pixels to averaged descriptors: what an extraction runs.
 
-    Attributes:
-        net: The network, on the CPU; it normalises, resizes and averages.
-        forward: From `open_backend` for the same network.
-        scales: Descriptors of these are averaged.
+    The network normalises, resizes and averages, on the CPU; `forward` does the rest.
     """
 
     net: RetrievalNet
@@ -163,19 +160,17 @@ def _prepare(
     model: RetrievalNet, name: str, batches: Sequence[Array], threads: int
 ) -> "tuple[Path, _Verdict]":
     """The file for a backend, made if it is not here yet, and whether it works."""
-    from filelock import FileLock
-
-    engine = name.removesuffix("-int8")
+    runtime = name.removesuffix("-int8")
     folder = zoo.cache_directory() / "backends"
-    _make(folder)
+    make_folder(folder, complaint=_no_cache)
     # Several workers may start at once: one of them makes the files, the others find them.
-    with FileLock(folder / ".lock"):
+    with locked(folder / LOCK):
         stem = f"{fingerprint(model)[:20]}-{__version__}"
         file = folder / f"{stem}.onnx"
         if not file.exists():
             export_onnx(model, file)
-        if name == engine:
-            return file, _verdict(model, engine, file, _noise(), FLOAT32_COSINE, threads)
+        if name == runtime:
+            return file, _verdict(model, runtime, file, _noise(), FLOAT32_COSINE, threads)
         # ONNX Runtime finds the ranges, in this process, so it must not die of that.
         verdict = _verdict(model, "onnxruntime", file, _noise(), FLOAT32_COSINE, threads)
         if not verdict.works:
@@ -184,20 +179,17 @@ def _prepare(
             int8 = folder / f"{stem}-{_digest(batches)}-{recipe}-int8.onnx"
             if not int8.exists():
                 quantise_onnx(file, int8, batches[::2], attention=recipe == "fast")
-            verdict = _verdict(model, engine, int8, batches[1::2], INT8_COSINE, threads)
+            verdict = _verdict(model, runtime, int8, batches[1::2], INT8_COSINE, threads)
             if verdict.works:
                 break
         return int8, verdict
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SolarError(
-            f"The cache directory {folder} cannot be made ({error.strerror}): "
-            "set SOLAR_CACHE to another."
-        ) from error
+def _no_cache(folder: Path, error: OSError) -> SolarError:
+    return SolarError(
+        f"The cache directory {folder} cannot be made ({error.strerror}): "
+        "set SOLAR_CACHE to another."
+    )
 
 
 def _batches(model: RetrievalNet, calibration: Iterable[Source]) -> list[Array]:
@@ -230,7 +222,7 @@ def _digest(batches: Iterable[Array]) -> str:
 
 @dataclass(frozen=True)
 class _Verdict:
-    """Whether an engine runs a file here: `cap` says it needs `engine.CAP` for that."""
+    """Whether a runtime runs a file here: `cap` says it needs `runtime.CAP` for that."""
 
     works: bool
     cap: bool = False
@@ -239,15 +231,15 @@ class _Verdict:
 
 def _verdict(
     model: RetrievalNet,
-    engine: str,
+    runtime: str,
     file: Path,
     inputs: Sequence[Array],
     least: float,
     threads: int,
 ) -> _Verdict:
-    """What is known of an engine and a file on this machine, tried out if nothing is."""
-    amx = "amx_tile" in engines.processor()
-    key = json.dumps([engines.processor(), engine, _version(engine), file.name, __version__])
+    """What is known of a runtime and a file on this machine, tried out if nothing is."""
+    amx = "amx_tile" in runtimes.processor()
+    key = json.dumps([runtimes.processor(), runtime, _version(runtime), file.name, __version__])
     note = file.parent / f"{hashlib.sha256(key.encode()).hexdigest()[:20]}.json"
     try:
         return _Verdict(**json.loads(note.read_text()))
@@ -257,7 +249,7 @@ def _verdict(
     attempts = (True,) if amx else (False, True)
     for cap in attempts:
         try:
-            outputs = _try(engine, file, inputs, threads, cap)
+            outputs = _try(runtime, file, inputs, threads, cap)
         except _DiedError as death:
             verdict = _Verdict(works=False, cap=cap, reason=str(death))
             if not death.lasting:
@@ -281,17 +273,17 @@ class _DiedError(Exception):
         self.lasting = lasting
 
 
-def _try(engine: str, file: Path, inputs: Sequence[Array], threads: int, cap: bool) -> list[Array]:
-    """Run the inputs through an engine in a child process, to survive its crash."""
+def _try(runtime: str, file: Path, inputs: Sequence[Array], threads: int, cap: bool) -> list[Array]:
+    """Run the inputs through a runtime in a child process, to survive its crash."""
     with tempfile.TemporaryDirectory() as folder:
         source, destination = Path(folder, "in.npz"), Path(folder, "out.npz")
         arrays: dict[str, Any] = {str(number): batch for number, batch in enumerate(inputs)}
         np.savez(source, **arrays)
-        arguments = [engine, str(file), str(threads), str(int(cap)), str(source), str(destination)]
+        arguments = [runtime, str(file), str(threads), str(int(cap)), str(source), str(destination)]
         try:
             done = subprocess.run(
                 # By path: the module needs nothing of solar, however that was found.
-                [sys.executable, "-P", engines.__file__, *arguments],
+                [sys.executable, "-P", runtimes.__file__, *arguments],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -300,23 +292,23 @@ def _try(engine: str, file: Path, inputs: Sequence[Array], threads: int, cap: bo
         except subprocess.TimeoutExpired:
             raise _DiedError(f"a trial took over {_TRIAL_SECONDS} s", lasting=False) from None
         if done.returncode:
-            raise _died(engine, done.returncode, done.stderr)
+            raise _died(runtime, done.returncode, done.stderr)
         with np.load(destination, allow_pickle=False) as outputs:
             return [outputs[name] for name in arrays]
 
 
-def _died(engine: str, code: int, said: str) -> _DiedError:
+def _died(runtime: str, code: int, said: str) -> _DiedError:
     if code < 0:
         number = -code
         name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
         crash = name in ("SIGILL", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGTRAP")
-        return _DiedError(f"{engine} died of {name} in a trial", lasting=crash)
+        return _DiedError(f"{runtime} died of {name} in a trial", lasting=crash)
     last = (said.strip().splitlines() or [f"exit code {code}"])[-1]
-    return _DiedError(f"{engine} failed in a trial ({last[:200].rstrip('.')})", lasting=False)
+    return _DiedError(f"{runtime} failed in a trial ({last[:200].rstrip('.')})", lasting=False)
 
 
 def _cosine(model: RetrievalNet, inputs: Sequence[Array], outputs: Sequence[Array]) -> float:
-    """The smallest cosine between an engine's descriptors and torch's."""
+    """The smallest cosine between a runtime's descriptors and torch's."""
     with inference(model):
         ours = torch.cat([model(torch.from_numpy(batch)) for batch in inputs])
     theirs = torch.cat([torch.from_numpy(batch) for batch in outputs])

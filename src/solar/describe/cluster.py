@@ -1,8 +1,7 @@
 """The same extraction on a Dask cluster: a shard is a task, the store is shared."""
 
 from dataclasses import replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from solar.describe.pipeline import Describer, ExtractionJob, Progress, Settings, describer
 from solar.describe.store import Store
@@ -50,18 +49,9 @@ def run_on_cluster(
     with _client(scheduler, workers) as client:
         network = client.scatter(net.cpu().eval(), broadcast=True)
         digest = fingerprint(net)
+        arguments = ((_part(job, store, shard), store, shard, network, digest) for shard in pending)
         tasks = [
-            client.submit(
-                _describe_shard,
-                _part(job, store, shard),
-                store,
-                shard,
-                network,
-                digest,
-                retries=RETRIES,
-                pure=False,
-            )
-            for shard in pending
+            client.submit(_describe_shard, *one, retries=RETRIES, pure=False) for one in arguments
         ]
         for task in as_completed(tasks):
             described, failed = task.result()
@@ -85,7 +75,7 @@ def _client(scheduler: str | None, workers: int | None) -> "Client":
 
 def _part(job: ExtractionJob, store: Store, shard: int) -> ExtractionJob:
     """The piece of a job that one shard needs, so that a task stays small."""
-    photos = job.photos.take(job.numbers(store, shard))
+    photos = job.photos.select(job.numbers(store, shard))
     boxes = {name: job.boxes[name] for name in photos.names if name in job.boxes}
     return replace(job, photos=photos, boxes=boxes)
 
@@ -95,25 +85,18 @@ def _describe_shard(
 ) -> tuple[int, int]:
     """One task, on a worker: decode, describe and write a shard; return what came of it."""
     numbers = range(len(job.photos))
-    describe = _describer(_Keyed(net, digest), job.settings)
+    describe = _describer(net, digest, job.settings)
     described = job.describe(numbers, map(job.decode, numbers), describe)
     store.write_shard(shard, *described)
     return len(described.names), len(described.failures)
 
 
-class _Keyed:
-    """A network that is looked up by its fingerprint, so that a worker prepares it once."""
-
-    def __init__(self, net: RetrievalNet, digest: str) -> None:
-        self.net, self.digest = net, digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-    def __eq__(self, other: Any) -> bool:
-        return isinstance(other, _Keyed) and self.digest == other.digest
+_prepared: dict[tuple[str, Settings], Describer] = {}
 
 
-@lru_cache(maxsize=1)
-def _describer(keyed: _Keyed, settings: Settings) -> Describer:
-    return describer(keyed.net, settings)
+def _describer(net: RetrievalNet, digest: str, settings: Settings) -> Describer:
+    """The network ready to run, prepared once per worker: it comes anew with every task."""
+    if (digest, settings) not in _prepared:
+        _prepared.clear()
+        _prepared[digest, settings] = describer(net, settings)
+    return _prepared[digest, settings]

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from solar.defaults import KEYPOINTS, SIZE
 from solar.errors import SolarError
 from solar.images import Box, Source, load
 from solar.images.boxes import pixel_box
@@ -43,7 +44,7 @@ HISTOGRAMS = ("sift", "rootsift")
 DEFAULT: Literal["rootsift"] = "rootsift"
 """What describes keypoints where nobody says: it needs no weights."""
 
-KEYPOINTS, SIZE, PATCH = 2048, 1024, 32
+PATCH = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,12 +104,12 @@ def local_features(
         raise SolarError("Local features need at least one keypoint and one pixel.")
     if frames not in get_args(Frames):
         raise SolarError(f'Patches are cut "wide" or as in the "demo", not {frames!r}.')
-    loaded = load(photo, size)
-    grey: Grey = opencv().cvtColor(loaded.pixels, opencv().COLOR_RGB2GRAY)
-    across, down = loaded.width / grey.shape[1], loaded.height / grey.shape[0]
+    image = load(photo, size)
+    grey: Grey = opencv().cvtColor(image.pixels, opencv().COLOR_RGB2GRAY)
+    across, down = image.width / grey.shape[1], image.height / grey.shape[0]
     inside = None
     if box is not None:
-        x1, y1, x2, y2 = pixel_box(box, loaded.width, loaded.height)
+        x1, y1, x2, y2 = pixel_box(box, image.width, image.height)
         inside = (x1 / across, y1 / down, x2 / across, y2 / down)
     found, rows = _keypoints(grey, keypoints, inside, histograms=model in HISTOGRAMS)
     if isinstance(model, str):
@@ -122,7 +123,7 @@ def local_features(
         sizes=(found[:, 2] * scale).astype(np.float32),
         angles=found[:, 3].astype(np.float32),
         descriptors=descriptors,
-        shape=(loaded.height, loaded.width),
+        shape=(image.height, image.width),
         scale=scale,
     )
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from solar.describe.local import LocalFeatures, LocalModel
 from solar.errors import SolarError
-from solar.files import replacing
+from solar.files import make_folder, replacing
 
 if TYPE_CHECKING:
     from solar.images import Source
@@ -90,7 +90,7 @@ class LocalCache:
     be written, nothing is kept, and nothing else changes.
 
     Args:
-        folder: DescriptorSpec when the first features are kept.
+        folder: Made when the first features are kept.
         model: What describes the photos.
         **settings: Whatever else changes the features: `keypoints`, `size`, ….
     """
@@ -113,10 +113,10 @@ class LocalCache:
             return
         file = self._file(name)
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(file) as temporary:
+            make_folder(file.parent)
+            with replacing(file, durable=False) as temporary:  # a torn file shows by its checksum
                 temporary.write_bytes(pack(features, _identity(photo)))
-        except (SolarError, OSError):  # a folder of somebody else's, or a full disk
+        except SolarError:  # a folder of somebody else's, or a full disk
             self.writable = False
 
     def _file(self, name: str) -> Path:

@@ -12,22 +12,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from solar.defaults import BATCH, BATCH_PIXELS
 from solar.errors import SolarError
-from solar.images import Box, Photos, load
+from solar.images import Box, DecodedImage, Photos, Source, load
 from solar.images.batches import Batch, Batcher
 from solar.models import RetrievalNet
 
 S = TypeVar("S")
 T = TypeVar("T")
 Pixels = NDArray[np.uint8]
-Rows = NDArray[np.float32]
+Float32Rows = NDArray[np.float32]
+"""Descriptors: (n, dim) float32, or one of them, (dim,)."""
+
+Decoded = tuple[int, DecodedImage | str]
+"""The number of a photo, and its pixels or why there are none."""
+
 Progress = Callable[[int, int], None]
 """Called with how many photos were just described and how many could not be read."""
 
@@ -53,26 +59,46 @@ class Settings:
     backend: str = "torch"
 
     @classmethod
-    def of(
-        cls,
-        net: RetrievalNet,
-        *,
-        size: int | None = None,
-        scales: Sequence[float] | None = None,
-        device: str | None = None,
-        **others: Any,
-    ) -> "Settings":
-        """Settings for a network, with its own size, scales and device where none are given."""
-        return cls(
-            size or net.config.size,
-            net.config.scales if scales is None else tuple(scales),
-            device=torch.device(device or net.device).type,
-            **others,
-        )
+    def of(cls, net: RetrievalNet, **options: Unpack["SettingsOptions"]) -> "Settings":
+        """Settings for a network, with its own size, scales and device where none are given.
+
+        Raises:
+            TypeError: No setting has a name that is given.
+        """
+        if unknown := sorted(options.keys() - SettingsOptions.__annotations__.keys()):
+            known = ", ".join(SettingsOptions.__annotations__)
+            raise TypeError(f"no setting is called {unknown[0]!r}: choose from {known}")
+        given: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
+        given["device"] = torch.device(given.get("device", net.device)).type
+        given["scales"] = tuple(given.get("scales", net.config.scales))
+        return cls(**{"size": net.config.size, **given})
+
+    def decode(self, photo: Source, box: Box | None = None) -> DecodedImage:
+        """A photo as the network takes it: upright, cut to the box, reduced.
+
+        Raises:
+            SolarError: It cannot be read, the box misses it, or a scale leaves no pixel of it.
+        """
+        image = load(photo, self.size, box=box, orient=self.orient, mode=self.mode)
+        height, width = image.pixels.shape[:2]
+        if min(height, width) * min(self.scales, default=1) < 1:
+            raise SolarError(f"Only {width} × {height} pixels are left: there is nothing to see.")
+        return image
 
     def recorded(self, boxes: Mapping[str, Box]) -> dict[str, Any]:
         """What a store remembers of these settings, and of the parts of photos described."""
         return {**asdict(self), "boxes": {name: list(box) for name, box in boxes.items()}}
+
+
+class SettingsOptions(TypedDict, total=False):
+    """What callers may give of `Settings`; None and what is missing is the network's own."""
+
+    size: int | None
+    scales: Sequence[float] | None
+    orient: bool
+    mode: Literal["exact", "fast"]
+    device: str | None
+    backend: str
 
 
 @dataclass(frozen=True)
@@ -86,8 +112,8 @@ class Throughput:
     """
 
     decoders: int | None = None
-    batch: int = 32
-    pixels: int = 32 * 1024 * 1024
+    batch: int = BATCH
+    pixels: int = BATCH_PIXELS
 
 
 class Describer(Protocol):
@@ -108,10 +134,7 @@ class Describer(Protocol):
 def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = None) -> Describer:
     """The fastest faithful way to run a network as the settings say.
 
-    Args:
-        net: The network.
-        settings: Device, backend and scales.
-        photos: What int8 takes its ranges from.
+    An int8 backend takes its ranges from the photos.
 
     Raises:
         SolarError: There is no CUDA device, or the backend cannot be had.
@@ -143,7 +166,7 @@ class Shards(Protocol):
     def write_shard(
         self,
         shard: int,
-        vectors: list[Rows],
+        vectors: list[Float32Rows],
         names: list[str],
         sizes: list[tuple[int, int]],
         failures: dict[str, str],
@@ -158,7 +181,7 @@ class ExtractionJob:
     photos: Photos
     settings: Settings
     boxes: dict[str, Box]
-    pace: Throughput
+    throughput: Throughput
 
     def run(self, store: Shards, describe: Describer, progress: Progress | None = None) -> None:
         """Describe all shards that a store still lacks."""
@@ -170,7 +193,7 @@ class ExtractionJob:
     def describe(
         self,
         numbers: Sequence[int],
-        decoded: Iterator["Decoded"],
+        decoded: Iterator[Decoded],
         describe: Describer,
         progress: Progress | None = None,
     ) -> "Described":
@@ -179,16 +202,16 @@ class ExtractionJob:
         failures: dict[str, str] = {}
 
         def batches() -> Iterator[Batch[int]]:
-            batcher = Batcher[int](self.pace.batch, self.pace.pixels)
-            for photo in islice(decoded, len(numbers)):
-                if photo.pixels is None:
-                    failures[self.photos.names[photo.number]] = photo.reason
+            batcher = Batcher[int](self.throughput.batch, self.throughput.pixels)
+            for number, image in islice(decoded, len(numbers)):
+                if isinstance(image, str):
+                    failures[self.photos.names[number]] = image
                 else:
-                    sizes[photo.number] = photo.size
-                    yield from batcher.add(photo.number, photo.pixels)
+                    sizes[number] = image.width, image.height
+                    yield from batcher.add(number, image.pixels)
             yield from batcher.flush()
 
-        vectors: dict[int, Rows] = {}
+        vectors: dict[int, Float32Rows] = {}
         for keys, rows in _run(describe, batches()):
             vectors.update(zip(keys, rows, strict=True))
             if progress:
@@ -202,73 +225,55 @@ class ExtractionJob:
             failures,
         )
 
-    def decode(self, number: int) -> "Decoded":
-        """Read and reduce one photo; a photo that cannot be read becomes its reason."""
-        name = self.photos.names[number]
+    def decode(self, number: int) -> Decoded:
+        """Read and reduce one photo."""
+        box = self.boxes.get(self.photos.names[number])
         try:
-            photo = load(
-                self.photos.read(number),
-                self.settings.size,
-                box=self.boxes.get(name),
-                orient=self.settings.orient,
-                mode=self.settings.mode,
-            )
+            return number, self.settings.decode(self.photos.read(number), box)
         except SolarError as error:
-            return Decoded(number, None, (0, 0), str(error))
-        return Decoded(number, photo.pixels, (photo.width, photo.height))
+            return number, str(error)
 
     def numbers(self, store: Shards, shard: int) -> range:
         """Which of the photos a shard covers."""
         start = shard * store.shard_size
         return range(start, start + len(store.source(shard)))
 
-    def _decoded(self, numbers: Sequence[int], describe: Describer) -> Iterator["Decoded"]:
+    def _decoded(self, numbers: Sequence[int], describe: Describer) -> Iterator[Decoded]:
         """Decoded photos in the order asked for, ahead of their use when there are decoders."""
-        decoders = self.pace.decoders
+        decoders = self.throughput.decoders
         if decoders is None:
             decoders = decoders_for(describe.device)
         if decoders == 0:
             return map(self.decode, numbers)
-        return ahead(self.decode, numbers, decoders, 2 * self.pace.batch + decoders)
+        return ahead(self.decode, numbers, decoders, 2 * self.throughput.batch + decoders)
 
 
 class Described(NamedTuple):
     """What a store takes for a shard: vectors, names and sizes of photos, and those that failed."""
 
-    vectors: list[Rows]
+    vectors: list[Float32Rows]
     names: list[str]
     sizes: list[tuple[int, int]]
     failures: dict[str, str]
 
 
-@dataclass(frozen=True)
-class Decoded:
-    """One photo on its way from a decoder: pixels (h, w, 3), or why there are none."""
-
-    number: int
-    pixels: Pixels | None
-    size: tuple[int, int]
-    reason: str = ""
-
-
-def _run(describe: Describer, batches: Iterator[Batch[int]]) -> Iterator[tuple[list[int], Rows]]:
+def _run(
+    describe: Describer, batches: Iterator[Batch[int]]
+) -> Iterator[tuple[list[int], Float32Rows]]:
     """Describe batches, a GPU working on one while the next ones are put together."""
-    ready = ((batch.keys, _stack(batch.pixels, describe.device)) for batch in batches)
-    if describe.device.type != "cuda":
-        for keys, pixels in ready:
-            yield keys, describe(pixels).numpy()
-        return
+    on_gpu = describe.device.type == "cuda"
+    ready = ((batch.keys, stack(batch.pixels, describe.device)) for batch in batches)
     running: deque[tuple[list[int], Tensor]] = deque()
-    for keys, pixels in prefetched(ready, 2):
+    for keys, pixels in prefetched(ready, 2) if on_gpu else ready:
         running.append((keys, describe(pixels)))
-        if len(running) > 1:
+        if len(running) > on_gpu:
             done, vectors = running.popleft()
             yield done, vectors.cpu().numpy()
     for keys, vectors in running:
         yield keys, vectors.cpu().numpy()
 
 
-def _stack(pixels: list[Pixels], device: torch.device) -> Tensor:
+def stack(pixels: Sequence[Pixels], device: torch.device) -> Tensor:
     """(b, h, w, 3) bytes, in memory that a GPU can fetch by itself where there is one."""
     shape = (len(pixels), *pixels[0].shape)
     batch = torch.empty(shape, dtype=torch.uint8, pin_memory=device.type == "cuda")

@@ -1,7 +1,7 @@
-"""Engines that run an exported network on a CPU, and a child process that tries one out.
+"""Runtimes that run an exported network on a CPU, and a child process that tries one out.
 
-As a program, `python engine.py ENGINE FILE THREADS CAP IN.npz OUT.npz` runs every array of IN and
-writes what comes out: if the engine dies, only this process dies with it. It starts fast because
+As a program, `python runtime.py RUNTIME FILE THREADS CAP IN.npz OUT.npz` runs every array of IN and
+writes what comes out: if the runtime dies, only this process dies with it. It starts fast because
 nothing else of solar is imported here.
 """
 
@@ -23,20 +23,20 @@ Run = Callable[[Array], Array]
 CAP = ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_VNNI")
 
 
-def start(engine: str, file: Path, threads: int, *, cap: bool = False) -> Run:
+def start(runtime: str, file: Path, threads: int, *, cap: bool = False) -> Run:
     """Load an ONNX file; what comes back takes (b, 3, h, w) float32 and gives (b, dim).
 
     It must be called by one thread at a time. May raise anything at all, and may end the process:
     try it in a child first.
 
     Args:
-        engine: "onnxruntime" or "openvino".
+        runtime: "onnxruntime" or "openvino".
         file: From `solar.models.graph_export`.
         threads: Processor cores to use.
         cap: Keep oneDNN from instructions beyond AVX-512 VNNI.
     """
     with _capped(cap):
-        run = _ENGINES[engine](file, threads)
+        run = _RUNTIMES[runtime](file, threads)
         run(np.zeros((1, 3, 64, 64), np.float32))  # oneDNN reads the cap when it first computes
     return run
 
@@ -75,7 +75,7 @@ def _openvino(file: Path, threads: int) -> Run:
     return run
 
 
-_ENGINES: dict[str, Callable[[Path, int], Run]] = {
+_RUNTIMES: dict[str, Callable[[Path, int], Run]] = {
     "onnxruntime": _onnxruntime,
     "openvino": _openvino,
 }
@@ -106,9 +106,9 @@ def processor() -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the arrays of one file through an engine and write another."""
-    engine, file, threads, cap, source, destination = arguments
-    run = start(engine, Path(file), int(threads), cap=cap == "1")
+    """Run the arrays of one file through a runtime and write another."""
+    runtime, file, threads, cap, source, destination = arguments
+    run = start(runtime, Path(file), int(threads), cap=cap == "1")
     with np.load(source, allow_pickle=False) as batches:
         descriptors: dict[str, Any] = {name: run(batches[name]) for name in batches.files}
     np.savez(destination, **descriptors)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from solar.describe.pipeline import ExtractionJob, Progress, Rows, Settings, Throughput
+from solar.describe.pipeline import ExtractionJob, Float32Rows, Progress, Settings, Throughput
 from solar.describe.precision import FusedNet
 from solar.describe.store import Store, lock
 from solar.images import Box, Photos
@@ -29,7 +29,7 @@ class SharedBackbone(FusedNet):
 
 
 def _finite(rows: Tensor) -> Tensor:
-    """Rows that left the range of float32 become zeros: photos that are found nowhere."""
+    """Float32Rows that left the range of float32 become zeros: photos that are found nowhere."""
     return torch.where(rows.isfinite().all(dim=1, keepdim=True), rows, torch.zeros_like(rows))
 
 
@@ -69,7 +69,7 @@ def extract_together(
                 place,
                 photos.names,
                 model="a network in memory",
-                model_hash=fingerprint(net),
+                fingerprint=fingerprint(net),
                 settings=settings.recorded(job.boxes),
                 dim=net.dim,
             )
@@ -98,7 +98,7 @@ class _SideBySide:
     def write_shard(
         self,
         shard: int,
-        vectors: Sequence[Rows],
+        vectors: Sequence[Float32Rows],
         names: Sequence[str],
         sizes: Sequence[tuple[int, int]],
         failures: Mapping[str, str],

@@ -19,12 +19,11 @@ worker believed dead, say) can never pair the record of one with the vectors of 
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -32,19 +31,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from solar.defaults import SHARD_SIZE
+from solar.describe.shard_files import VECTORS, Header, ShardFiles, Vectors
 from solar.describe.store_files import (
-    LOCK,
     MANIFEST,
     SOURCE,
-    TEMPORARY,
-    VECTORS,
-    Header,
     Manifest,
-    choices,
     damaged,
     listed,
     make_folder,
-    manifest_bytes,
     read_manifest,
     sha256,
     source_bytes,
@@ -52,8 +47,10 @@ from solar.describe.store_files import (
     write_whole,
 )
 from solar.errors import SolarError
+from solar.files import LOCK, TEMPORARY, locked
 
-Vectors: TypeAlias = npt.NDArray[np.floating[Any]]
+__all__ = ["Store", "Vectors", "WhichRows", "lock"]
+
 WhichRows: TypeAlias = slice | Sequence[int] | npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
 
 
@@ -74,7 +71,7 @@ class Store:
     Attributes:
         path: The folder.
         model: Name of the model that made the vectors.
-        model_hash: Hash of its weights.
+        fingerprint: Hash of its weights.
         settings: How photos were described, as JSON values (a tuple comes back as a list).
         dim: Length of a vector.
         dtype: `float32` or `float16`.
@@ -85,7 +82,7 @@ class Store:
     def __init__(self, path: Path, manifest: Manifest, source: list[str] | None = None) -> None:
         self.path = path
         self.model = manifest.model
-        self.model_hash = manifest.model_hash
+        self.fingerprint = manifest.fingerprint
         self.settings = manifest.settings
         self.dim = manifest.dim
         self.dtype = np.dtype(manifest.dtype)
@@ -105,11 +102,11 @@ class Store:
         names: Sequence[str],
         *,
         model: str,
-        model_hash: str,
+        fingerprint: str,
         settings: Mapping[str, Any],
         dim: int,
         dtype: npt.DTypeLike = "float32",
-        shard_size: int = 1024,
+        shard_size: int = SHARD_SIZE,
     ) -> Store:
         """Start a store for `names`, or continue the one that an equal call started.
 
@@ -119,11 +116,11 @@ class Store:
             path: The folder; it may exist if it is empty or a store.
             names: The photos, in order, each once.
             model: Name of the model.
-            model_hash: Hash of the model's weights.
+            fingerprint: Hash of the model's weights.
             settings: Everything else that shapes a vector, in JSON types.
             dim: Length of a vector.
             dtype: `float32` or `float16`.
-            shard_size: Photos per shard: the unit of work, and the most that a kill can cost.
+            shard_size: Photos per shard.
 
         Raises:
             SolarError: The folder holds other things, a store made otherwise, or cannot be written.
@@ -137,7 +134,7 @@ class Store:
         source = source_bytes(names)
         manifest = Manifest(
             model=model,
-            model_hash=model_hash,
+            fingerprint=fingerprint,
             settings=json.loads(json.dumps(dict(settings), allow_nan=False)),
             dim=dim,
             dtype=np.dtype(dtype).name,
@@ -148,7 +145,7 @@ class Store:
         make_folder(path)
         if not (path / MANIFEST).exists():
             write_whole(path / SOURCE, source)
-            write_whole(path / MANIFEST, manifest_bytes(manifest))
+            write_whole(path / MANIFEST, manifest.to_bytes())
         store = cls(path, read_manifest(path), names)
         store._refuse_other(manifest)
         return store
@@ -256,21 +253,11 @@ class Store:
                 f"The descriptor of {names[int(finite.argmin())]!r} is not finite in {self.dtype}; "
                 "describe with float32 or check the model's weights."
             )
-        if (done := self._read_header(shard)) is None:
+        if (done := self._shard(shard).read_header()) is None:
             known: dict[str, list[Any]] = {name: [reason] for name, reason in failures.items()}
             known |= zip(names, pairs.tolist(), strict=True)
-            done = self._commit(shard, array, [[name, *known[name]] for name in source])
+            done = self._shard(shard).write(array, [[name, *known[name]] for name in source])
         self._add(shard, done)
-
-    def _commit(self, shard: int, array: Vectors, photos: list[list[Any]]) -> Header:
-        buffer = io.BytesIO()
-        np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
-        vectors = buffer.getvalue()
-        lines = b"".join(json.dumps(photo).encode() + b"\n" for photo in photos)
-        header = Header(len(array), len(vectors), sha256(vectors), sha256(lines))
-        write_whole(self._vectors_path(shard, header), vectors)
-        write_whole(self._record_path(shard), json.dumps(asdict(header)).encode() + b"\n" + lines)
-        return header
 
     # Reading
 
@@ -324,69 +311,35 @@ class Store:
             self._source = self._read_source()
         except SolarError as error:
             return [*problems, str(error)]
-        for shard, header in sorted(self._headers.items()):
-            record = self._record_path(shard)
-            try:
-                vectors = self._vectors_path(shard, header).read_bytes()
-                lines = record.read_bytes().partition(b"\n")[2]
-                names = [photo[0] for photo in self._read_record(shard)]
-                sound = (
-                    sha256(vectors) == header.vectors_sha256
-                    and sha256(lines) == header.photos_sha256
-                    and names == self.source(shard)
-                    and len(self._map(shard)) == header.rows
+        for number, header in sorted(self._headers.items()):
+            shard = self._shard(number)
+            if not shard.sound(header, self.source(number), self.dim, self._on_disk):
+                problems.append(
+                    f"{shard.record} or its vectors are damaged; delete it and run again"
                 )
-            except (OSError, SolarError):
-                sound = False
-            if not sound:
-                problems.append(f"{record} or its vectors are damaged; delete it and run again")
         return problems
 
     # The files
 
-    def _record_path(self, shard: int) -> Path:
-        return self.path / f"shard-{shard:05d}.jsonl"
-
-    def _vectors_path(self, shard: int, header: Header) -> Path:
-        return self.path / f"shard-{shard:05d}-{header.vectors_sha256[:16]}.npy"
+    def _shard(self, number: int) -> ShardFiles:
+        return ShardFiles(self.path, number)
 
     def _look(self) -> None:
         for shard in range(self.shards):
-            if shard not in self._headers and (header := self._read_header(shard)):
+            if shard not in self._headers and (header := self._shard(shard).read_header()):
                 self._add(shard, header)
 
     def _add(self, shard: int, header: Header) -> None:
         self._headers[shard] = header
         self._photos = None
 
-    def _read_header(self, shard: int) -> Header | None:
-        """The header of a finished shard; None if the shard has to be written (again)."""
-        try:
-            with self._record_path(shard).open("rb") as file:
-                header = Header(**json.loads(file.readline()))
-            whole = self._vectors_path(shard, header).stat().st_size == header.bytes
-        except (OSError, ValueError, TypeError):
-            return None
-        return header if whole else None
-
-    def _read_record(self, shard: int) -> list[list[Any]]:
-        path = self._record_path(shard)
-        try:
-            lines = path.read_bytes().split(b"\n")[1:-1]
-            photos: list[list[Any]] = json.loads(b"[" + b",".join(lines) + b"]")
-        except (OSError, ValueError) as error:
-            raise damaged(path) from error
-        if sum(len(photo) == 3 for photo in photos) != self._headers[shard].rows:
-            raise damaged(path)
-        return photos
-
     def _read_photos(self) -> _Photos:
         if self._photos is None:
             names: list[str] = []
             sizes: list[npt.NDArray[np.int32]] = [np.empty((0, 2), np.int32)]
             failures: dict[str, str] = {}
-            for shard in sorted(self._headers):
-                photos = self._read_record(shard)
+            for number, header in sorted(self._headers.items()):
+                photos = self._shard(number).read_record(header)
                 described = [photo for photo in photos if len(photo) == 3]
                 names += [photo[0] for photo in described]
                 sizes.append(np.array([p[1:] for p in described], np.int32).reshape(-1, 2))
@@ -405,19 +358,12 @@ class Store:
         names: list[str] = json.loads(content)
         return names
 
-    def _map(self, shard: int) -> Vectors:
-        path = self._vectors_path(shard, self._headers[shard])
-        try:
-            array: Vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise damaged(path) from error
-        if array.shape != (self._headers[shard].rows, self.dim) or array.dtype != self._on_disk:
-            raise damaged(path)
-        return array
+    def _map(self, number: int) -> Vectors:
+        return self._shard(number).map(self._headers[number], self.dim, self._on_disk)
 
     def _refuse_other(self, new: Manifest) -> None:
         old = self._manifest
-        before, now = choices(old), choices(new)
+        before, now = old.choices(), new.choices()
         keys = sorted(k for k in before | now if before.get(k, ...) != now.get(k, ...))
         if keys:
             raise SolarError(
@@ -443,24 +389,12 @@ def lock(path: str | os.PathLike[str]) -> Iterator[None]:
     Raises:
         SolarError: Another run holds it, or the folder is no place for a store.
     """
-    from filelock import FileLock, Timeout
-
     path = Path(path)
     make_folder(path)
-    held = FileLock(path / LOCK, blocking=False)
-    try:
-        held.acquire()
-    except Timeout:
-        raise SolarError(
-            f"Another run is writing {path}; wait until it is done or choose another folder."
-        ) from None
-    except OSError as error:
-        raise unwritable(path, error) from error
-    try:
+    busy = f"Another run is writing {path}; wait until it is done or choose another folder."
+    with locked(path / LOCK, busy, complaint=unwritable):
         _sweep(path)
         yield
-    finally:
-        held.release()
 
 
 def _sweep(path: Path) -> None:
@@ -468,7 +402,7 @@ def _sweep(path: Path) -> None:
     named = set()
     if (path / MANIFEST).exists():
         store = Store(path, read_manifest(path))
-        named = {store._vectors_path(shard, h).name for shard, h in store._headers.items()}
+        named = {store._shard(n).vectors(header).name for n, header in store._headers.items()}
     try:
         for file in list(path.iterdir()):
             orphan = VECTORS.fullmatch(file.name) and file.name not in named

@@ -321,7 +321,7 @@ class ModelDescriber:
 
     def check(self, store: Store) -> None:
         """Raise a SolarError if another model has made a store: nothing in it can be compared."""
-        if store.model_hash != self.fingerprint:
+        if store.fingerprint != self.fingerprint:
             raise SolarError(
                 f"{store.path} was described by another model ({store.model}): give the photos "
                 "themselves, which each model then describes, or a store that this model has made."

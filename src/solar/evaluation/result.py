@@ -10,7 +10,7 @@ import numpy as np
 
 from solar.errors import SolarError
 from solar.evaluation.metrics import Numbers, mean
-from solar.files import replacing
+from solar.files import reading, replacing
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,8 @@ class Evaluation:
         Raises:
             SolarError: The file cannot be read, or holds something else.
         """
-        try:
+        signs = (KeyError, IndexError, TypeError, ValueError, csv.Error)
+        with reading(path, "is not what --per-query writes", *signs):
             with Path(path).open(encoding="utf-8", newline="") as file:
                 lines = list(csv.DictReader(file))
             protocols = dict.fromkeys(line["protocol"] for line in lines)
@@ -92,10 +93,6 @@ class Evaluation:
             }
             first = next(iter(protocols))
             queries = tuple(line["query"] for line in lines if line["protocol"] == first)
-        except OSError as error:
-            raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
-        except (KeyError, IndexError, TypeError, ValueError, csv.Error) as error:
-            raise SolarError(f"{path} is not what --per-query writes.") from error
         if any(len(v) != len(queries) for table in found.values() for v in table.values()):
             raise SolarError(f"{path} is cut short: write it again with --per-query.")
         return cls(queries, found)

@@ -14,6 +14,7 @@ from solar.evaluation.collection import model_describer, open_collection
 from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings
 from solar.evaluation.layout import Table, number
 from solar.evaluation.paper import SETS, Column, PaperTable, Results
+from solar.files import reading
 
 if TYPE_CHECKING:
     from solar.models import RetrievalNet
@@ -38,13 +39,10 @@ def read_results(folder: str | Path) -> dict[str, Results]:
     for path in sorted(Path(folder).glob("*/*.json")):
         if path.stem not in SETS:
             raise SolarError(f"{path} is for no set of the tables: name it {' or '.join(SETS)}.")
-        try:
+        wrong = "is not what `solar evaluate … --json` writes"
+        with reading(path, wrong, ValueError, KeyError, TypeError):
             content = json.loads(path.read_bytes())
             {protocol: float(content[protocol]["mAP"]) for protocol in ("medium", "hard")}
-        except OSError as error:
-            raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise SolarError(f"{path} is not what `solar evaluate … --json` writes.") from error
         found.setdefault(path.parent.name, {})[path.stem] = content
     if not found:
         raise SolarError(f"There is no METHOD/SET.json in {folder}, such as solar/roxford5k.json.")

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from solar.defaults import BATCH, BATCH_PIXELS
+
 Key = TypeVar("Key")
 
 
@@ -30,8 +32,8 @@ class Batcher(Generic[Key]):
     that the size with the most pixels goes early.
     """
 
-    most: int = 32
-    budget: int = 32 * 1024 * 1024
+    most: int = BATCH
+    budget: int = BATCH_PIXELS
     _waiting: dict[tuple[int, ...], Batch[Key]] = field(default_factory=dict)
     _pixels: int = 0
     _photos: int = 0

@@ -13,11 +13,7 @@ Box = tuple[float, float, float, float]
 def parse_box(text: str) -> Box:
     """Read a box written as ``x1,y1,x2,y2``, the form that commands take.
 
-    Args:
-        text: Four numbers separated by commas; spaces around them are allowed.
-
-    Returns:
-        The four numbers, with x1 < x2 and y1 < y2. Whether they lie inside a photo is for ``crop``.
+    Whether it lies inside a photo is for ``crop`` to tell.
 
     Raises:
         SolarError: If these are not four finite numbers, or they enclose nothing.
@@ -39,12 +35,7 @@ def parse_box(text: str) -> Box:
 
 
 def pixel_box(box: Box, width: int, height: int) -> tuple[int, int, int, int]:
-    """Round a box to whole pixels the way Pillow does and clip it to a photo.
-
-    Args:
-        box: Left, top, right, bottom.
-        width: Width of the photo.
-        height: Height of the photo.
+    """Round a box to whole pixels the way Pillow does and clip it to a photo of this size.
 
     Returns:
         The part of the box inside the photo, at least one pixel wide and high.
@@ -72,10 +63,6 @@ def crop(image: Image.Image, box: Box) -> Image.Image:
     For a box inside the photo this is the published crop, bit for bit. Where a box reaches over
     the border the published code pads with black; here the box is clipped instead, because a black
     rim would be described as if it were part of the object.
-
-    Args:
-        image: The photo; it is not changed.
-        box: Left, top, right, bottom in its pixels; fractions are rounded.
 
     Returns:
         A new image.

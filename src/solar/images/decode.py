@@ -94,12 +94,7 @@ def read_image(source: Source, *, orient: bool = True, max_pixels: int = MAX_PIX
 def image_size(source: Source, *, orient: bool = True) -> tuple[int, int]:
     """Read the width and height of a photo from its header, without decoding it.
 
-    Args:
-        source: As for ``read_image``.
-        orient: Give the size of the upright photo.
-
-    Returns:
-        Width and height, as ``read_image(source, orient=orient).size`` would be.
+    They are those of ``read_image(source, orient=orient)``.
 
     Raises:
         ImageError: If there is no such file, or it is no photo.
@@ -157,7 +152,7 @@ def load(
     return DecodedImage(np.array(image), width, height)
 
 
-# --- fast mode --------------------------------------------------------------------------------
+# Fast mode
 
 
 def _scalable(image: Image.Image, source: Source) -> bool:
@@ -191,7 +186,7 @@ def _load_scaled(
     return DecodedImage(np.array(turned(small, orientation)), width, height)
 
 
-# --- pixels -----------------------------------------------------------------------------------
+# Pixels
 
 
 def _decoded(image: Image.Image, source: Source, orient: bool) -> Image.Image:
@@ -232,7 +227,7 @@ def _check_pixels(image: Image.Image, source: Source, max_pixels: int) -> None:
         )
 
 
-# --- opening ----------------------------------------------------------------------------------
+# Opening
 
 
 @contextlib.contextmanager

@@ -34,20 +34,12 @@ def thumbnail(image: Image.Image, size: float) -> Image.Image:
 
 
 def thumbnail_size(width: int, height: int, size: float) -> tuple[int, int]:
-    """Tell what ``thumbnail`` will give, from the size of the photo alone.
-
-    Args:
-        width: Width of the photo.
-        height: Height of the photo.
-        size: The limit in pixels; a fraction is rounded down.
+    """Tell what ``thumbnail`` will give, from the size of the photo alone; errors are the same.
 
     Returns:
         Width and height of the thumbnail, each at least 1. The shorter side takes whichever
         neighbouring whole number keeps the aspect best, so swapping width and height does not
         always swap the result.
-
-    Raises:
-        SolarError: If ``size`` is below one pixel or not finite.
     """
     if not math.isfinite(size) or size < 1:
         raise SolarError(
@@ -66,13 +58,8 @@ def thumbnail_size(width: int, height: int, size: float) -> tuple[int, int]:
 def query_size(full: tuple[int, int], crop: tuple[int, int], size: float) -> float:
     """Give the thumbnail limit of a box, so that it keeps the scale of its whole photo.
 
-    Args:
-        full: Width and height of the whole photo.
-        crop: Width and height of the box cut out of it.
-        size: The limit for whole photos.
-
-    Returns:
-        ``size * max(crop) / max(full)``, not rounded: ``thumbnail`` rounds it down.
+    ``full`` and ``crop`` are the width and height of the whole photo and of the box, ``size`` is
+    the limit for whole photos. The result is not rounded: ``thumbnail`` rounds it down.
     """
     return size * max(crop) / max(full)
 

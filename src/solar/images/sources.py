@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from solar.errors import SolarError
+from solar.files import reading
 
 # What a folder is searched for; anything else in it is not a photo.
 SUFFIXES = frozenset(
@@ -37,7 +38,7 @@ class Photos:
     def __len__(self) -> int:
         return len(self.names)
 
-    def take(self, numbers: Iterable[int]) -> "Photos":
+    def select(self, numbers: Iterable[int]) -> "Photos":
         """Some of the photos, in the order of their numbers."""
         numbers = tuple(numbers)
         return Photos(
@@ -55,12 +56,9 @@ class Photos:
         if isinstance(place, Path):
             return place
         shard, offset, size = place
-        try:
-            with shard.open("rb") as file:
-                file.seek(offset)
-                data = file.read(size)
-        except OSError as error:
-            raise SolarError(f"{shard} cannot be read: {error.strerror or error}.") from error
+        with reading(shard), shard.open("rb") as file:
+            file.seek(offset)
+            data = file.read(size)
         if len(data) < size:
             raise SolarError(f"{shard} is shorter than it was: {self.names[number]} is cut off.")
         return data
@@ -122,7 +120,7 @@ def named_photos(root: str | Path) -> Callable[[str], Path | bytes | None]:
 
 
 def _find(path: Path) -> Sequence[tuple[str, Path | tuple[Path, int, int]]]:
-    try:
+    with reading(path):
         if path.is_dir():
             return _in_folder(path)
         if not path.exists():
@@ -134,8 +132,6 @@ def _find(path: Path) -> Sequence[tuple[str, Path | tuple[Path, int, int]]]:
         if path.name.endswith((".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip")):
             raise SolarError(f"{path} is compressed: unpack it, or give a plain .tar.")
         return [(path.name, path)]
-    except OSError as error:
-        raise SolarError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def _in_folder(folder: Path) -> list[tuple[str, Path]]:
@@ -151,10 +147,8 @@ def _in_folder(folder: Path) -> list[tuple[str, Path]]:
 
 
 def _in_list(path: Path) -> list[tuple[str, Path]]:
-    try:
+    with reading(path, "is not a text file in UTF-8", UnicodeDecodeError):
         lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise SolarError(f"{path} is not a text file in UTF-8.") from error
     names = [line.strip() for line in lines]
     return [(name, path.parent / name) for name in names if name and not name.startswith("#")]
 

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
+from solar.defaults import SIZE
 from solar.errors import SolarError
 from solar.images import Box, Source, load
 from solar.models.inference import inference
@@ -53,7 +54,7 @@ class RetrievalConfig:
     dim: int | None = None
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
-    size: int = 1024
+    size: int = SIZE
     scales: tuple[float, ...] = SCALES
     post_whitening: tuple[Literal["single", "multi"], ...] = ()
 

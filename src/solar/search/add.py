@@ -82,7 +82,7 @@ def _wanted(source: str | Path, index: Index, *, new: bool) -> Photos:
     if not new:
         return photos
     known = {photo.path for batch in index.engine.photos() for photo in batch}
-    return photos.take(number for number, name in enumerate(photos.names) if name not in known)
+    return photos.select(number for number, name in enumerate(photos.names) if name not in known)
 
 
 def _called_as_in(index: Index, source: Path, photos: Photos) -> Photos:

@@ -155,7 +155,7 @@ def learn_words(
         SolarError: Their features are too few for so many words.
     """
     step = -(-len(photos) // (_TRAINING // 16))
-    some = photos.take(range(0, len(photos), step))
+    some = photos.select(range(0, len(photos), step))
     sample = FeatureSample(len(some), words, seed)
     finder.look(some, sample, progress)
     return sample.words(finder)

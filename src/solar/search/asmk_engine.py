@@ -26,14 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
-from solar.files import file_digest, sync_folder
+from solar.files import file_digest, make_folder, sync_folder
 from solar.search.asmk import Kernel, Postings, Signatures, inverse_frequency
 from solar.search.audit import row_problems
 from solar.search.codebook import Codebook, Floats
 from solar.search.engine import DescriptorSpec, Engine, Hit, Photo, Vectors, Where
 from solar.search.exact import Rows
-from solar.search.metadata import Catalogue, CodesFile, Version, View
-from solar.search.writer import check_names, drop_photos, make_folder
+from solar.search.metadata import FILE, Catalogue, CodesFile, Version, View
+from solar.search.writer import check_names, drop_photos
 
 CODEBOOK = "codebook.safetensors"
 KIND = "asmk"
@@ -62,7 +62,7 @@ def create(
         SolarError: The folder holds something, or cannot be written.
     """
     folder = Path(address)
-    make_folder(folder)
+    make_folder(folder, FILE)
     with Catalogue(folder).writing(create=True) as view:
         if view.made() is not None:
             raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")

@@ -26,12 +26,13 @@ from typing import Any
 import numpy as np
 
 from solar.errors import SolarError
+from solar.files import make_folder
 from solar.search import exact
 from solar.search.codes import CompressedCodes, read_part
 from solar.search.engine import DescriptorSpec, Engine, Hit, NoIndexError, Photo, Vectors, Where
 from solar.search.exact import Rows, Stored
 from solar.search.metadata import FILE, FORMAT, Catalogue, CodesFile, Version, View
-from solar.search.writer import COMPRESSIONS, Writer, first_version, make_folder, mapped
+from solar.search.writer import COMPRESSIONS, Writer, first_version, mapped
 
 # Candidates that are ranked exactly: this many, or ten for every hit.
 _CANDIDATES = 400
@@ -62,7 +63,7 @@ def create(
         choices = ", ".join(COMPRESSIONS)
         raise SolarError(f"No compression is called {compress!r}: choose from {choices}.")
     folder = Path(address)
-    make_folder(folder)
+    make_folder(folder, FILE)
     with Catalogue(folder).writing(create=True) as view:
         if view.made() is not None:
             raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")

@@ -30,6 +30,7 @@ from solar.search.ingest import BATCH, batches, made_of
 
 if TYPE_CHECKING:
     from solar.describe.local import LocalFeatures
+    from solar.describe.query_encoder import QueryEncoder
     from solar.describe.store import Store
     from solar.images import Box, Source
     from solar.models import RetrievalNet
@@ -65,6 +66,7 @@ class Index:
         self.engine = engine
         self._given = model
         self._model: RetrievalNet | None = None
+        self._encoder: QueryEncoder | None = None
         self._verifier: Verifier | None = None
 
     @classmethod
@@ -139,6 +141,15 @@ class Index:
         if self._model is None:
             self._model = self._load_model()
         return self._model
+
+    @property
+    def encoder(self) -> QueryEncoder:
+        """Describes queries as the photos were described; made when first needed, as `model` is."""
+        if self._encoder is None:
+            from solar.describe.query_encoder import QueryEncoder
+
+            self._encoder = QueryEncoder(self.model, self.made.settings)
+        return self._encoder
 
     def search(
         self,
@@ -307,15 +318,7 @@ class Index:
         return vector
 
     def _describe_photo(self, photo: Source, box: Box | None) -> Vectors:
-        known = self.made.settings
-        [vector] = self.model.describe(
-            photo,
-            box=box,
-            size=known.get("size"),
-            scales=known.get("scales"),
-            orient=known.get("orient", True),
-        )
-        return np.asarray(vector, np.float32)
+        return self.encoder(photo, box)
 
     def _find(self, name: str) -> tuple[Photo, Vectors]:
         path = name.removeprefix(BY_NAME)

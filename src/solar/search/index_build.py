@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import ExifTags, Image
 
+from solar.defaults import SHARD_SIZE
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 # A killed run describes its unfinished shard again: minutes on a GPU, but an hour on a laptop,
 # whose collections are small.
-_SHARD, _SMALL_SHARD, _FEW = 1024, 64, 16_384
+_SMALL_SHARD, _FEW = 64, 16_384
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def described_photos(
     place = Path(keep) if keep else Path(f"{str(address).removeprefix('milvus://')}.extracting")
     from solar.describe import extract
 
-    shard = _SMALL_SHARD if len(photos) <= _FEW else _SHARD
+    shard = _SMALL_SHARD if len(photos) <= _FEW else SHARD_SIZE
     described = extract(photos, place, model=model, shard_size=shard, progress=progress, **settings)
     yield described, photos
     if not keep:

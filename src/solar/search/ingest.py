@@ -19,14 +19,14 @@ BATCH = 4096
 
 def knows_its_photos(source: object) -> TypeGuard[Store]:
     """Whether a source is a store, which also knows the model."""
-    return hasattr(source, "model_hash")
+    return hasattr(source, "fingerprint")
 
 
 def made_of(source: object) -> DescriptorSpec | None:
     """How a store was made; None for plain vectors, which do not know."""
     if not knows_its_photos(source):
         return None
-    return DescriptorSpec(source.dim, source.model, source.model_hash, source.settings)
+    return DescriptorSpec(source.dim, source.model, source.fingerprint, source.settings)
 
 
 def batches(

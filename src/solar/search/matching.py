@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from solar.defaults import KEYPOINTS, SIZE
 from solar.describe.local import (
-    KEYPOINTS,
-    SIZE,
     Floats,
     Frames,
     LocalFeatures,

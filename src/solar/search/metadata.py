@@ -19,13 +19,13 @@ from urllib.parse import quote
 import numpy as np
 
 from solar.errors import SolarError
+from solar.files import LOCK, locked, unwritable
 from solar.search.engine import Condition, DescriptorSpec, Photo, Where, is_text
 from solar.search.exact import Rows
 
 T = TypeVar("T")
 
 FILE = "catalogue.sqlite"
-LOCK = ".lock"
 FORMAT = 1
 
 _PATIENCE = 60.0  # seconds to wait for another process that recovers or checkpoints
@@ -300,7 +300,8 @@ class Catalogue:
         Raises:
             SolarError: Another writer is at work, or the disk is full or read-only.
         """
-        with _explained(self._folder), self._alone():
+        busy = f"Another process is writing to {self._folder}: try again when it is done."
+        with _explained(self._folder), locked(self._folder / LOCK, busy):
             connection = self._connect("mode=rwc" if create else "mode=rw")
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
@@ -315,7 +316,7 @@ class Catalogue:
                 for action in view.afterwards:
                     action()
             except OSError as error:
-                raise _unwritable(self._folder, error) from error
+                raise unwritable(self._folder, error) from error
             finally:
                 connection.rollback()
                 connection.close()
@@ -333,24 +334,6 @@ class Catalogue:
             isolation_level=None,
             check_same_thread=False,  # handed from thread to thread, never shared
         )
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(self._folder / LOCK, blocking=False)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise SolarError(
-                f"Another process is writing to {self._folder}: try again when it is done."
-            ) from None
-        except OSError as error:
-            raise _unwritable(self._folder, error) from error
-        try:
-            yield
-        finally:
-            lock.release()
 
 
 def _lay_out(connection: sqlite3.Connection) -> None:
@@ -377,10 +360,6 @@ def _explained(folder: Path) -> Iterator[None]:
         raise SolarError(f"{folder} cannot be used: {error}.") from error
     except sqlite3.DatabaseError as error:
         raise SolarError(f"{folder / FILE} is damaged ({error}): build the index again.") from error
-
-
-def _unwritable(folder: Path, error: OSError) -> SolarError:
-    return SolarError(f"{folder} cannot be written: {error.strerror or error}.")
 
 
 def _operand(condition: Condition) -> str | int:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from solar.defaults import SIZE
 from solar.describe.local import Frames, LocalFeatures, local_features, local_model
 from solar.describe.local_cache import LocalCache, count_kept, forget_others
 from solar.errors import SolarError
@@ -62,7 +63,7 @@ class VerifySettings:
     inliers: int = 8
     model: PatchNet | str | Path | None = None
     keypoints: int = 1000
-    size: int = 1024
+    size: int = SIZE
     geometry: Geometry = "homography"
     ratio: float = RATIO
     threshold: float = 8.0

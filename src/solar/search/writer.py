@@ -16,7 +16,7 @@ from solar.files import file_digest, sync_folder
 from solar.search import codes as compressed
 from solar.search.engine import Photo, Vectors, fitting, is_text
 from solar.search.exact import Stored
-from solar.search.metadata import FILE, LOCK, Block, CodesFile, Version, View
+from solar.search.metadata import Block, CodesFile, Version, View
 
 COMPRESSIONS = ("none", "fp16", *compressed.KINDS)
 
@@ -24,21 +24,6 @@ _DTYPES: dict[str, np.dtype[np.floating[Any]]] = {".f32": np.dtype("<f4"), ".f16
 _PIECE = 8192
 # So many rows, or an eighth of the others, are searched exactly before the sketch takes them in.
 _TAIL = 8192
-
-
-def make_folder(folder: Path) -> None:
-    """Make the folder of an index, refusing one that holds anything else.
-
-    Raises:
-        SolarError: It holds other files, or cannot be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        others = {file.name for file in folder.iterdir()} - {LOCK}
-    except OSError as error:
-        raise SolarError(f"{folder} cannot be written: {error.strerror or error}.") from error
-    if others and FILE not in others:
-        raise SolarError(f"{folder} holds other files: choose a new or empty folder.")
 
 
 def first_version(compress: str) -> Version:

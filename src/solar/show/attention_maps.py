@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+from solar.defaults import SIZE
 from solar.errors import SolarError
 from solar.images import Source, read_image
 from solar.show.attention_figure import AttentionMaps, draw_figure
@@ -29,7 +30,7 @@ def attention(
     at: Location | Sequence[Location],
     layer: int | None = None,
     *,
-    size: int = 1024,
+    size: int = SIZE,
     picture_scale: bool = True,
     orient: bool = True,
 ) -> AttentionMaps:
@@ -76,7 +77,7 @@ def draw_photos(
     at: Sequence[Location] | None = None,
     *,
     layer: int | None = None,
-    size: int = 1024,
+    size: int = SIZE,
     picture_scale: bool = True,
     **style: Any,
 ) -> Image.Image:

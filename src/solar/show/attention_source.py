@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from solar.defaults import SIZE
 from solar.errors import SolarError
 from solar.images import Source, read_image
 
@@ -91,7 +92,7 @@ class AttentionSource:
         model: Model,
         image: Source,
         *,
-        size: int = 1024,
+        size: int = SIZE,
         picture_scale: bool = True,
         orient: bool = True,
         half: bool = False,

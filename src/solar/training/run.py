@@ -29,7 +29,7 @@ import torch
 
 from solar import __version__
 from solar.errors import SolarError
-from solar.files import replacing, sync_folder
+from solar.files import make_folder, replacing
 from solar.training.distributed import started_processes
 from solar.training.recipe import differences, read_settings, to_dict, write_recipe
 
@@ -153,7 +153,6 @@ class Run:
         if best:
             with replacing(checkpoints / "best.pt") as temporary:
                 shutil.copyfile(path, temporary)
-        sync_folder(checkpoints)
         self.step = step
         for old in self._checkpoints()[: -self.keep]:
             old.unlink(missing_ok=True)
@@ -218,10 +217,7 @@ class Run:
             self._metrics_bytes = content["metrics_bytes"]
 
     def _start(self, recipe: Any) -> None:
-        try:
-            (self.folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SolarError(f"{self.folder} cannot be made: {error.strerror}.") from error
+        make_folder(self.folder / "checkpoints")
         write_recipe(recipe, self.folder / "recipe.yaml")
         self._add_environment()
         self._metrics = (self.folder / "metrics.jsonl").open("ab")

@@ -73,9 +73,8 @@ class Keys:
         until, _, signature = key.partition(".")
         if not re.fullmatch("[0-9a-f]{1,12}", until) or int(until, 16) < self._clock():
             return False
-        return hmac.compare_digest(
-            signature.encode(), self._signature(photo, int(until, 16)).encode()
-        )
+        expected = self._signature(photo, int(until, 16))
+        return hmac.compare_digest(signature.encode(), expected.encode())
 
     def _signature(self, photo: str, until: int) -> str:
         assert self._token is not None
@@ -83,14 +82,7 @@ class Keys:
 
 
 class Rates:
-    """A bucket of requests for every visitor, which fills again at a steady rate.
-
-    Args:
-        rate: Requests a second; 0 for no limit.
-        burst: What a full bucket holds.
-        clock: Seconds.
-        most: Visitors remembered.
-    """
+    """A bucket of `burst` requests for each of the `most` latest visitors, filling at a `rate`."""
 
     def __init__(
         self,

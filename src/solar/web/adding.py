@@ -20,16 +20,16 @@ import numpy as np
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.files import replacing, sync_folder
+from solar.files import make_folder, replacing
 from solar.search import Photo
 from solar.search.engine import Vectors
 from solar.search.index_build import taken_at
-from solar.web.eyes import Eye
 from solar.web.photos import UPLOADS, Collection, check_photo
 from solar.web.problems import WebError
 from solar.web.schemas import Failed, Job
+from solar.web.served_model import ServedModel
 from solar.web.settings import WebSettings
-from solar.web.work import NetworkThread, Threads
+from solar.web.thread_pools import NetworkThread, Threads
 
 _JOBS_KEPT = 200
 _JOBS_RUNNING = 4
@@ -38,15 +38,7 @@ _ATTEMPTS = 5
 
 
 class Adder:
-    """Takes photos in.
-
-    Args:
-        collection: What they are added to.
-        eye: What describes them.
-        settings: What is allowed.
-        network: Runs the model.
-        threads: Decode and write.
-        changed: Called when the index has changed.
+    """Takes photos in; `changed` is called when the index has changed.
 
     Raises:
         SolarError: Photos may be added, and there is no folder to put them in.
@@ -55,13 +47,13 @@ class Adder:
     def __init__(
         self,
         collection: Collection,
-        eye: Eye,
+        model: ServedModel,
         settings: WebSettings,
         network: NetworkThread,
         threads: Threads,
         changed: Callable[[], None],
     ) -> None:
-        self._collection, self._eye, self._settings = collection, eye, settings
+        self._collection, self._model, self._settings = collection, model, settings
         self._network, self._threads, self._changed = network, threads, changed
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._running: set[asyncio.Task[None]] = set()
@@ -73,10 +65,7 @@ class Adder:
             raise WebError(403, "No photos can be added here: start the server with --writable.")
 
     async def start(self, uploads: Sequence[tuple[str, BinaryIO]]) -> str:
-        """Take photos from a request, and go on with them in the background.
-
-        Args:
-            uploads: Names, and files that are closed afterwards.
+        """Take photos, by name, from files that are closed afterwards; describe them behind it.
 
         Returns:
             The job's id.
@@ -107,11 +96,7 @@ class Adder:
         return identity
 
     def job(self, identity: str) -> Job:
-        """How far a job is.
-
-        Raises:
-            WebError: There is no such job, or it was long ago.
-        """
+        """How far a job is; a WebError where there is none, or it was long ago."""
         if identity not in self._jobs:
             raise WebError(404, "There is no such job.")
         return self._jobs[identity]
@@ -155,9 +140,10 @@ class Adder:
     async def _describe(self, file: Path) -> tuple[Photo, Vectors]:
         data = await self._threads.run(_read, file, self._settings.max_upload_bytes)
         width, height = await self._threads.run(check_photo, data, self._settings.max_pixels)
-        pixels = await self._threads.run(self._eye.pixels, data, None)
-        key = (self._eye.name, pixels.shape)
-        vector = await self._network.together(key, pixels, self._eye.describe)
+        encoder = await self._model.encoder()
+        pixels = await self._threads.run(encoder.decode, data)
+        key = (self._model.name, pixels.shape)
+        vector = await self._network.together(key, pixels, encoder.describe)
         assert self._folder is not None
         path = await self._threads.run(_store, data, self._folder)
         return Photo(path, width, height, taken=taken_at(data)), vector
@@ -192,8 +178,7 @@ def _copy(files: Sequence[BinaryIO], folder: Path) -> None:
 
 
 def _read(file: Path, most: int) -> bytes:
-    size = file.stat().st_size
-    if size > most:
+    if file.stat().st_size > most:
         raise WebError(413, f"The photo is too large: at most {most / 2**20:.0f} MiB are taken.")
     return file.read_bytes()
 
@@ -201,15 +186,10 @@ def _read(file: Path, most: int) -> bytes:
 def _store(data: bytes, folder: Path) -> str:
     """Write a photo under a new name, and give that name as the index will know it."""
     with Image.open(BytesIO(data)) as image:
-        kind = {"JPEG": "jpg", "MPO": "jpg"}.get(
-            image.format or "", (image.format or "img").lower()
-        )
+        kind = (image.format or "img").lower()
+    kind = "jpg" if kind in ("jpeg", "mpo") else kind
     name = f"{datetime.date.today():%Y%m%d}-{secrets.token_hex(8)}.{kind}"
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise SolarError(f"{folder} cannot be made: {error.strerror or error}.") from error
+    make_folder(folder)
     with replacing(folder / name) as temporary:  # the name is random: nothing is replaced
         temporary.write_bytes(data)
-    sync_folder(folder)
     return f"{UPLOADS}/{name}"

@@ -18,10 +18,11 @@ from starlette.formparsers import MultiPartException
 from solar.errors import SolarError
 from solar.images import Box
 from solar.web import schemas
-from solar.web.photos import LARGEST, VisiblePhoto
+from solar.web.photos import VisiblePhoto
 from solar.web.problems import WebError
 from solar.web.searching import StageResult, Wanted, depth_for
 from solar.web.service import Service
+from solar.web.settings import LARGEST, THUMBNAIL
 
 if TYPE_CHECKING:
     from solar.search.matching import Matches
@@ -38,7 +39,7 @@ class Width(IntEnum):
     """Widths of thumbnails: few, so that each is made once."""
 
     TINY = 160
-    SMALL = 320
+    SMALL = THUMBNAIL
     MEDIUM = 640
     LARGE = 1280
 
@@ -50,9 +51,7 @@ def create_router(service: Service) -> APIRouter:
     @router.get("/info")
     async def info() -> schemas.Info:
         """Tell about the collection, the models and what this server lets visitors do."""
-        for eye in service.eyes.values():
-            await eye.opened.wait()
-        return await service.threads.run(service.info)
+        return await service.info()
 
     @router.get("/photos")
     async def photos(
@@ -67,7 +66,7 @@ def create_router(service: Service) -> APIRouter:
     @router.get("/photos/{id}")
     async def photo(id: _PictureId) -> schemas.PhotoInfo:
         """Tell what is known of a photo."""
-        return service.photo_info(await service.threads.run(service.seen, id))
+        return service.photo_info(await service.threads.run(service.visible, id))
 
     @router.get("/photos/{id}/thumbnail", response_class=Response, responses=_JPEG)
     async def thumbnail(id: _PictureId, w: Width = Width.SMALL) -> Response:
@@ -93,14 +92,14 @@ def create_router(service: Service) -> APIRouter:
 
         With `Accept: application/x-ndjson` an answer comes after every stage, a line each.
         """
-        seen = await service.threads.run(service.seen, asked.photo)
-        rankings = service.searcher.search(_wanted(service, asked, seen))
+        photo = await service.threads.run(service.visible, asked.photo)
+        rankings = service.searcher.search(_wanted(service, asked, photo))
         if NDJSON in request.headers.get("accept", ""):
-            lines = _lines(service, asked, seen, rankings)
+            lines = _lines(service, asked, photo, rankings)
             first = await anext(lines)  # what can be refused is refused before the answer begins
             return StreamingResponse(_joined(first, lines), media_type=NDJSON)  # type: ignore[return-value]
         stages = [ranking async for ranking in rankings]
-        return await service.threads.run(service.page, asked, seen, stages[-1])
+        return await service.threads.run(service.page, asked, photo, stages[-1])
 
     @router.post("/attention")
     async def attention(asked: schemas.AttentionRequest) -> schemas.AttentionAnswer:
@@ -109,15 +108,14 @@ def create_router(service: Service) -> APIRouter:
         The first click on a photo runs the network; those that follow take milliseconds.
         """
         started = perf_counter()
-        seen = await service.threads.run(service.seen, asked.photo)
-        eye = service.eye(asked.model)
-        source, cached = await service.attention.source(seen, eye)
+        photo = await service.threads.run(service.visible, asked.photo)
+        source, cached = await service.attention.source(photo, service.model(asked.model))
         return await service.threads.run(_row, source, asked, cached, started)
 
     @router.post("/matches")
     async def matches(asked: schemas.MatchRequest) -> schemas.MatchAnswer:
         """Compare two photos point by point."""
-        a, b = [await service.threads.run(service.seen, one) for one in (asked.a, asked.b)]
+        a, b = [await service.threads.run(service.visible, one) for one in (asked.a, asked.b)]
         (found, seconds), cached = await service.matching.match(a, b, _box(asked.box))
         return _matched(service, (a, b), found, seconds, cached)
 
@@ -174,15 +172,7 @@ def _matched(
 ) -> schemas.MatchAnswer:
     pairs = found.pairs[found.inliers]
     ends = np.hstack([found.points_a[pairs[:, 0]], found.points_b[pairs[:, 1]]]).round(1)
-    a, b = (
-        schemas.MatchedPhoto(
-            id=seen.id,
-            width=seen.width,
-            height=seen.height,
-            photo=service.addresses(seen.id, seen.version)["photo"],
-        )
-        for seen in photos
-    )
+    a, b = (schemas.MatchedPhoto(**service.photo_info(photo).model_dump()) for photo in photos)
     return schemas.MatchAnswer(
         keypoints=list(found.keypoints),
         matches=len(found.pairs),
@@ -194,11 +184,11 @@ def _matched(
     )
 
 
-def _wanted(service: Service, asked: schemas.SearchRequest, seen: VisiblePhoto) -> Wanted:
+def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto) -> Wanted:
     only = asked.filter or schemas.Filter.model_construct()
     return Wanted(
-        seen,
-        service.eye(asked.model),
+        photo,
+        service.model(asked.model),
         _box(asked.box),
         asked.expand,
         asked.verify,
@@ -216,11 +206,11 @@ def _box(box: list[float] | None) -> Box | None:
 async def _lines(
     service: Service,
     asked: schemas.SearchRequest,
-    seen: VisiblePhoto,
+    photo: VisiblePhoto,
     rankings: AsyncIterator[StageResult],
 ) -> AsyncIterator[str]:
     async for ranking in rankings:
-        page = await service.threads.run(service.page, asked, seen, ranking)
+        page = await service.threads.run(service.page, asked, photo, ranking)
         yield page.model_dump_json() + "\n"
 
 

@@ -16,13 +16,13 @@ from solar import __version__
 from solar.errors import SolarError
 from solar.search import Index
 from solar.web.api import create_router
-from solar.web.docs_page import STYLE, docs_page
-from solar.web.guard import Guard
+from solar.web.docs_page import docs_page
+from solar.web.middleware import Guard
 from solar.web.problems import WebError
 from solar.web.schemas import Health
 from solar.web.service import Service
 from solar.web.settings import WebSettings
-from solar.web.work import keep_tidy
+from solar.web.thread_pools import keep_tidy
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -100,10 +100,6 @@ def _add_pages(app: FastAPI, service: Service) -> None:
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
         return Response(docs_page(app.openapi()), media_type="text/html")
-
-    @app.get("/docs.css", include_in_schema=False)
-    async def docs_style() -> Response:
-        return Response(STYLE, media_type="text/css")
 
     @app.get("/healthz")
     async def healthz() -> Health:

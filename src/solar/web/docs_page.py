@@ -5,33 +5,9 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-STYLE = """
-:root { color-scheme: light dark; --paper: #fbfaf8; --ink: #1d1c1a; --soft: #77736c;
-  --card: #fff; --line: #e4e0d9; --get: #2b6cb0; --post: #2f855a; }
-@media (prefers-color-scheme: dark) { :root { --paper: #161513; --ink: #eeebe5; --soft: #98938a;
-  --card: #201f1c; --line: #34322e; --get: #63b3ed; --post: #68d391; } }
-body { margin: 0 auto; max-width: 60rem; padding: 2rem 1.5rem 4rem; background: var(--paper);
-  color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-details { margin: .6rem 0; background: var(--card); border: 1px solid var(--line);
-  border-radius: .5rem; }
-summary { padding: .7rem 1rem; cursor: pointer; }
-details > :not(summary) { margin-left: 1rem; margin-right: 1rem; }
-code, pre { font: 14px/1.45 ui-monospace, monospace; }
-pre { overflow-x: auto; padding: .8rem; border: 1px solid var(--line); border-radius: .4rem; }
-.get { color: var(--get); } .post { color: var(--post); }
-.get, .post { display: inline-block; width: 3.5rem; font-weight: 700; }
-p, td { color: var(--soft); } td code { color: var(--ink); }
-table { border-collapse: collapse; } td { padding: .15rem 1rem .15rem 0; vertical-align: top; }
-h3 { margin: .8rem 0 .2rem; font-size: .85rem; }
-"""
-
 
 def docs_page(description: dict[str, Any]) -> str:
-    """Write the page.
-
-    Args:
-        description: OpenAPI, as FastAPI makes it.
-    """
+    """Write the page for a description that FastAPI made (OpenAPI)."""
     known = description.get("components", {}).get("schemas", {})
     about = description["info"]
     operations = "".join(
@@ -43,7 +19,7 @@ def docs_page(description: dict[str, Any]) -> str:
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(about['title'])} API</title>\n"
-        '<link rel="stylesheet" href="/docs.css">\n'
+        '<link rel="stylesheet" href="/static/css/docs.css">\n'
         f"<h1>{escape(about['title'])} API</h1>\n<p>{escape(about.get('summary', ''))} "
         f'Version {escape(about["version"])}; <a href="/api/v1/openapi.json">openapi.json</a> is '
         "the same for programs. Every failure is "

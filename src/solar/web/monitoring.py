@@ -4,7 +4,6 @@ import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 SIZES = (1, 2, 4, 8, 16, 32)
@@ -38,14 +37,6 @@ class Histogram:
             yield f"{self.name}_count{tail} {total}"
 
 
-class Gauge(NamedTuple):
-    """A number that is looked up when somebody asks."""
-
-    name: str
-    text: str
-    value: Callable[[], float]
-
-
 class Metrics:
     """All that is counted; may be used from several threads."""
 
@@ -55,7 +46,7 @@ class Metrics:
         self._seconds = Histogram("solar_request_seconds", "Time to answer a request.", SECONDS)
         self._batches = Histogram("solar_batch_size", "Queries that shared a forward pass.", SIZES)
         self._runs = Histogram("solar_network_seconds", "Time of a forward pass.", SECONDS)
-        self._gauges: list[Gauge] = []
+        self._gauges: list[tuple[str, str, Callable[[], float]]] = []
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count an answered request; `route` is the pattern of its path, not the path."""
@@ -71,8 +62,8 @@ class Metrics:
             self._runs.add(seconds)
 
     def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
-        """Show a number from now on."""
-        self._gauges.append(Gauge(name, text, value))
+        """Show a number from now on, looked up when somebody asks."""
+        self._gauges.append((name, text, value))
 
     def text(self) -> str:
         """Everything, a number a line."""
@@ -81,11 +72,8 @@ class Metrics:
             lines += [f"solar_requests_total{{{k}}} {n}" for k, n in self._requests.items()]
             for histogram in (self._seconds, self._batches, self._runs):
                 lines += histogram.lines()
-        for gauge in self._gauges:
-            lines += [
-                *_heading(gauge.name, gauge.text, "gauge"),
-                f"{gauge.name} {gauge.value():g}",
-            ]
+        for name, text, value in self._gauges:
+            lines += [*_heading(name, text, "gauge"), f"{name} {value():g}"]
         return "\n".join(lines) + "\n"
 
 

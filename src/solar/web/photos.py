@@ -23,7 +23,6 @@ from solar.show.search_page import photo_finder
 from solar.web.cache import Cache
 from solar.web.problems import WebError
 
-LARGEST = 1600
 UPLOADS = "uploads"
 """The folder, inside the photos' own, that added photos go to."""
 
@@ -33,34 +32,22 @@ _UNLABELLED = {UPLOADS, "distractors"}
 
 @dataclass(frozen=True)
 class VisiblePhoto:
-    """A photo as the app sees it.
+    """A photo that a visitor may see, upright."""
 
-    Attributes:
-        id: What visitors call it.
-        name: Its path in the index, or the name it was uploaded with.
-        width: Of the upright photo.
-        height: Of the upright photo.
-        source: What `solar.images.load` takes.
-        label: What it shows, where that is known.
-        indexed: Whether the index has its vector.
-        version: Changes when another photo takes its id.
-    """
-
-    id: str
-    name: str
+    id: str  # what visitors call it
+    name: str  # its path in the index, or the name it was uploaded with
     width: int
     height: int
-    source: Path | bytes
-    label: str | None = None
-    indexed: bool = True
-    version: str = ""
+    source: Path | bytes  # what `solar.images.load` takes
+    label: str | None = None  # what it shows, where that is known
+    indexed: bool = True  # whether the index has its vector
+    version: str = ""  # changes when another photo takes its id
 
 
 class Collection:
     """The photos of an index, by number.
 
     Args:
-        index: It.
         root: Where its photos are; the place that it remembers if not given.
         labels: Whether folders say what photos show; None to look.
     """
@@ -95,11 +82,7 @@ class Collection:
         return self.labelled and self._flat
 
     def photo(self, number: int) -> Photo:
-        """What is known of a photo; its size may not be.
-
-        Raises:
-            WebError: There is no such number.
-        """
+        """What is known of a photo, perhaps not its size; a WebError if there is no such number."""
         if not 0 <= number < len(self._photos):
             raise WebError(404, f"There is no photo {number}: the last one is {len(self) - 1}.")
         return self._photos[number]
@@ -111,12 +94,8 @@ class Collection:
         folder = PurePosixPath(path).parent.name
         return None if folder in _UNLABELLED else folder or None
 
-    def seen(self, number: int) -> VisiblePhoto:
-        """A photo that is there.
-
-        Raises:
-            WebError: There is no such number, or the photo has gone.
-        """
+    def visible(self, number: int) -> VisiblePhoto:
+        """A photo that is there; a WebError where there is no such number, or it has gone."""
         photo = self.photo(number)
         source = self._find(photo.path)
         if source is None:
@@ -124,15 +103,8 @@ class Collection:
         width, height = photo.width, photo.height
         if not (width and height):
             width, height = image_size(source)
-        return VisiblePhoto(
-            str(number),
-            photo.path,
-            width,
-            height,
-            source,
-            self.label(photo.path),
-            version=version_of(photo.path),
-        )
+        label, version = self.label(photo.path), version_of(photo.path)
+        return VisiblePhoto(str(number), photo.path, width, height, source, label, version=version)
 
     def select(
         self, offset: int, limit: int, label: str | None = None, search: str | None = None
@@ -174,7 +146,7 @@ class Uploads:
     """Photos that visitors search with, in memory, the oldest forgotten first."""
 
     def __init__(self, budget: int, most: int = 1000) -> None:
-        self._kept: Cache[str, VisiblePhoto] = Cache(budget, lambda seen: len(seen.source), most)  # type: ignore[arg-type]
+        self._kept: Cache[str, VisiblePhoto] = Cache(budget, lambda photo: len(photo.source), most)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -187,26 +159,22 @@ class Uploads:
     def add(self, name: str, data: bytes, size: tuple[int, int]) -> VisiblePhoto:
         """Take a photo and give it an id that nobody can guess."""
         identity = f"q-{secrets.token_urlsafe(12)}"
-        seen = VisiblePhoto(
+        photo = VisiblePhoto(
             identity, name, *size, source=data, indexed=False, version=identity[2:10]
         )
-        self._kept.put(identity, seen)
-        return seen
+        self._kept.put(identity, photo)
+        return photo
 
     def get(self, identity: str) -> VisiblePhoto:
         """A photo; a WebError where it was never there or is forgotten."""
-        seen = self._kept.get(identity)
-        if seen is None:
+        photo = self._kept.get(identity)
+        if photo is None:
             raise WebError(404, "This photo is not known any more: send it again.")
-        return seen
+        return photo
 
 
 def picture(source: Path | bytes, size: int, quality: int = 85) -> bytes:
-    """A photo as a JPEG of at most so many pixels a side, upright and without what the file says.
-
-    Raises:
-        SolarError: It cannot be read.
-    """
+    """A photo as an upright JPEG of at most so many pixels a side, without what its file says."""
     image = Image.fromarray(load(source, size, mode="fast").pixels)
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=quality, optimize=False)
@@ -219,11 +187,7 @@ def told_of_upload(error: SolarError) -> str:
 
 
 def check_photo(data: bytes, max_pixels: int) -> tuple[int, int]:
-    """Width and height of an uploaded photo, from its header.
-
-    Raises:
-        WebError: It is no photo, or too large to be decoded.
-    """
+    """Width and height of an uploaded photo, from its header; a WebError if it is none to take."""
     try:
         width, height = image_size(data)
     except SolarError as error:

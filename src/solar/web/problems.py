@@ -2,13 +2,7 @@
 
 
 class WebError(Exception):
-    """An answer other than the one asked for.
-
-    Attributes:
-        status: The HTTP status.
-        sentence: What was wrong and what to do.
-        headers: Sent with it.
-    """
+    """An answer other than the one asked for: what was wrong and what to do, in a sentence."""
 
     def __init__(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(sentence)

@@ -1,8 +1,10 @@
 """What travels between the page and the server, as JSON."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from solar.web.settings import LARGEST, THUMBNAIL
 
 Expansion = Literal["alpha", "average"]
 PhotoId = Annotated[
@@ -21,6 +23,9 @@ def _encloses(box: list[float]) -> list[float]:
     return box
 
 
+# Not a tuple, whose schema not every reader of OpenAPI understands.
+Number = TypeVar("Number", int, float)
+Pair = Annotated[list[Number], Field(min_length=2, max_length=2)]
 Pixel = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 Box = Annotated[
     list[Pixel],
@@ -86,8 +91,8 @@ class PhotoInfo(BaseModel):
     width: int = Field(description="Of the upright photo; 0 where it is not known.")
     height: int
     label: str | None = Field(None, description="What it shows, where the collection says so.")
-    thumbnail: str = Field(description="A ready-made address, 320 pixels.")
-    photo: str = Field(description="A ready-made address, up to 1600 pixels.")
+    thumbnail: str = Field(description=f"A ready-made address, {THUMBNAIL} pixels.")
+    photo: str = Field(description=f"A ready-made address, up to {LARGEST} pixels.")
 
 
 class PhotoPage(BaseModel):
@@ -118,21 +123,14 @@ class SearchRequest(Asked):
     filter: Filter | None = None
 
 
-class HitInfo(BaseModel):
+class HitInfo(PhotoInfo):
     """A photo found."""
 
-    id: str
-    name: str
     score: float
     rank: int = Field(description="From 1.")
-    label: str | None = None
     same_label: bool | None = Field(
         None, description="Whether it shows what the query shows, where both are known."
     )
-    thumbnail: str
-    photo: str
-    width: int
-    height: int
     inliers: int | None = Field(None, description="Matches that fit one geometry, if verified.")
     moved: int | None = Field(
         None, description="Ranks gained (+) or lost (-) against the plain search."
@@ -176,13 +174,9 @@ class AttentionAnswer(BaseModel):
     rows: int
     columns: int
     row: list[float]
-    cell: list[int] = Field(
-        min_length=2, max_length=2, description="Row and column of the location's own cell."
-    )
-    extent: list[float] = Field(
-        min_length=2,
-        max_length=2,
-        description="How many columns and rows the photo covers; the last may be cut.",
+    cell: Pair[int] = Field(description="Row and column of the location's own cell.")
+    extent: Pair[float] = Field(
+        description="How many columns and rows the photo covers; the last may be cut."
     )
     seconds: float
     cached: bool
@@ -208,7 +202,7 @@ class MatchedPhoto(BaseModel):
 class MatchAnswer(BaseModel):
     """What two photos have in common."""
 
-    keypoints: list[int] = Field(min_length=2, max_length=2, description="Of A and of B.")
+    keypoints: Pair[int] = Field(description="Of A and of B.")
     matches: int = Field(description="Pairs of keypoints that look alike.")
     inliers: list[list[float]] = Field(
         description="x and y in A, x and y in B, of the pairs that fit one geometry."
@@ -272,13 +266,8 @@ class Health(BaseModel):
     status: Literal["ok", "starting"]
 
 
-_WAIT = {
-    "Retry-After": {
-        "description": "Seconds to wait.",
-        "required": True,
-        "schema": {"type": "integer", "minimum": 1},
-    }
-}
+_SECONDS = {"type": "integer", "minimum": 1}
+_WAIT = {"Retry-After": {"description": "Seconds to wait.", "required": True, "schema": _SECONDS}}
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {
         "model": Error,

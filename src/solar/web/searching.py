@@ -11,9 +11,9 @@ from solar.images import Box
 from solar.search import Condition, Hit, Index, Where
 from solar.search.engine import Vectors
 from solar.web.cache import Cache
-from solar.web.eyes import Eye
 from solar.web.photos import Collection, VisiblePhoto
-from solar.web.work import NetworkThread, Threads
+from solar.web.served_model import ServedModel
+from solar.web.thread_pools import NetworkThread, Threads
 
 if TYPE_CHECKING:
     from solar.search.verify import Verifier
@@ -31,8 +31,8 @@ class Wanted:
     """What a visitor searches for.
 
     Attributes:
-        seen: The photo.
-        eye: The model.
+        photo: What is shown.
+        model: What describes it.
         box: The part of the photo.
         expand: Query expansion.
         verify: Whether to verify the best.
@@ -42,8 +42,8 @@ class Wanted:
         depth: How many hits.
     """
 
-    seen: VisiblePhoto
-    eye: Eye
+    photo: VisiblePhoto
+    model: ServedModel
     box: Box | None = None
     expand: str | None = None
     verify: bool = False
@@ -80,12 +80,7 @@ def depth_for(hits: int) -> int:
 class Searcher:
     """Searches, and keeps vectors and rankings for those who scroll on or switch options.
 
-    Args:
-        collection: The photos.
-        network: Describes.
-        threads: Decode and search.
-        slow: Verify.
-        verifier: How to verify; None where that is not possible.
+    `threads` decode and search, `slow` ones verify; without a `verifier` nothing is verified.
     """
 
     def __init__(
@@ -122,7 +117,7 @@ class Searcher:
             WebError: Too much is asked for at once.
             SolarError: The photo cannot be described.
         """
-        vector, seconds_describe = await self.vector(wanted.seen, wanted.eye, wanted.box)
+        vector, seconds_describe = await self.vector(wanted)
         hits, took = await self._kept(wanted, "", lambda: self._find(wanted, vector, None))
         seconds = {"describe": seconds_describe, "search": took}
         plain = {hit.path: rank for rank, hit in enumerate(hits, 1)}
@@ -144,32 +139,35 @@ class Searcher:
             seconds["verify"] = took
             yield StageResult("verify", hits, dict(seconds), plain, complete=True)
 
-    async def vector(self, seen: VisiblePhoto, eye: Eye, box: Box | None) -> tuple[Vectors, float]:
+    async def vector(self, wanted: Wanted) -> tuple[Vectors, float]:
         """The vector of a photo or a part of it, and the seconds it took."""
-        key = (seen.id, seen.version, eye.name, box)
+        photo, model, box = wanted.photo, wanted.model, wanted.box
+        key = (photo.id, photo.version, model.name, box)
         kept = self._vectors.get(key)
         if kept is not None:
             return kept
-        await eye.opened.wait()
         started = perf_counter()
-        vector = await self._indexed(seen, eye) if seen.indexed and box is None else None
+        vector = await self._indexed(photo, model) if photo.indexed and box is None else None
         if vector is None:
-            pixels = await self._threads.run(eye.pixels, seen.source, box)
-            vector = await self._network.together((eye.name, pixels.shape), pixels, eye.describe)
+            encoder = await model.encoder()
+            started = perf_counter()  # a search is not to blame for a network still loading
+            pixels = await self._threads.run(encoder.decode, photo.source, box)
+            alike = (model.name, pixels.shape)
+            vector = await self._network.together(alike, pixels, encoder.describe)
         described = vector, perf_counter() - started
         self._vectors.put(key, described)
         return described
 
-    async def _indexed(self, seen: VisiblePhoto, eye: Eye) -> Vectors | None:
-        found = await self._threads.run(eye.index.engine.lookup, [seen.name])
-        return found[seen.name][1] if seen.name in found else None
+    async def _indexed(self, photo: VisiblePhoto, model: ServedModel) -> Vectors | None:
+        found = await self._threads.run(model.index.engine.lookup, [photo.name])
+        return found[photo.name][1] if photo.name in found else None
 
     async def _kept(
         self, wanted: Wanted, stage: str, rank: Callable[[], Sequence[Hit]]
     ) -> tuple[Sequence[Hit], float]:
-        seen = wanted.seen
+        photo = wanted.photo
         key = (
-            *(seen.id, seen.version, wanted.eye.name, wanted.box, wanted.label, wanted.name),
+            *(photo.id, photo.version, wanted.model.name, wanted.box, wanted.label, wanted.name),
             *(wanted.least, wanted.depth, stage, len(self._collection)),
         )
         kept = self._rankings.get(key)
@@ -187,7 +185,9 @@ class Searcher:
 
     def _find(self, wanted: Wanted, vector: Vectors, expand: str | None) -> Sequence[Hit]:
         where = self._where(wanted.label)
-        hits = _filtered(wanted.eye.index, vector, wanted.depth, expand, where, self._keeps(wanted))
+        hits = _filtered(
+            wanted.model.index, vector, wanted.depth, expand, where, self._keeps(wanted)
+        )
         return [hit for hit in hits if wanted.least is None or hit.score >= wanted.least]
 
     def _where(self, label: str | None) -> Where:
@@ -205,7 +205,7 @@ class Searcher:
     def _verify(self, wanted: Wanted, hits: Sequence[Hit]) -> Sequence[Hit]:
         assert self._verifier is not None
         verifier = self._verifier()
-        return verifier.verify([verifier.query(wanted.seen.source, box=wanted.box)], hits)
+        return verifier.verify([verifier.query(wanted.photo.source, box=wanted.box)], hits)
 
 
 def _filtered(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from solar.errors import SolarError
@@ -16,11 +17,9 @@ from solar.web import schemas
 from solar.web.access import Keys
 from solar.web.adding import Adder
 from solar.web.cache import Cache
-from solar.web.eyes import Eye
-from solar.web.looking import Attention, Explorer, Matching
+from solar.web.inspection import Attention, Explorer, Matching
 from solar.web.monitoring import Metrics
 from solar.web.photos import (
-    LARGEST,
     Collection,
     Uploads,
     VisiblePhoto,
@@ -31,25 +30,20 @@ from solar.web.photos import (
 )
 from solar.web.problems import WebError
 from solar.web.searching import Searcher, StageResult
-from solar.web.settings import WebSettings
-from solar.web.work import NetworkThread, Threads
+from solar.web.served_model import ServedModel
+from solar.web.settings import LARGEST, THUMBNAIL, WebSettings
+from solar.web.thread_pools import NetworkThread, Threads
 
 if TYPE_CHECKING:
     from solar.search.verify import Verifier
     from solar.show.collection_map import CollectionMap
 
 _PICTURES_WAITING = 512
-_SMALL = 320
 _POINTS = 20_000
 
 
 class Service:
-    """What the routes of the app ask.
-
-    Args:
-        index: The collection.
-        models: More indexes of the same photos, by the names of the models that made them.
-        settings: How to behave.
+    """What the routes of the app ask; arguments as for `solar.web.create_app`.
 
     Raises:
         SolarError: An index has no vectors, or photos are to be added and there is no folder.
@@ -66,7 +60,9 @@ class Service:
         self.collection = Collection(index, settings.photos, settings.labels)
         main = model_name(index)
         others = {name: other for name, other in (models or {}).items() if name != main}
-        self.eyes = {name: Eye(name, one) for name, one in {main: index, **others}.items()}
+        self.models = {
+            name: ServedModel(name, one) for name, one in {main: index, **others}.items()
+        }
         self.uploads = Uploads(settings.query_bytes)
         self.network = NetworkThread(
             settings.queue, settings.batch, settings.gather, self.metrics.forward
@@ -77,29 +73,27 @@ class Service:
         self.picturing = Threads(settings.threads, _PICTURES_WAITING)
         self.searcher = Searcher(
             *(self.collection, self.network, self.threads, self.slow),
-            self._verifier if _has_cv2() else None,
+            cache(self._verifier) if _has_cv2() else None,
         )
         self.attention = Attention(self.network, settings.attention_bytes, settings.attention_size)
         self.matching = Matching(self.slow)
         self.explorer = Explorer(index)
         self.adder = Adder(
-            *(self.collection, self.eye(None), settings, self.network, self.slow),
+            *(self.collection, self.model(None), settings, self.network, self.slow),
             changed=self.searcher.forget,
         )
-        self._made_verifier: Verifier | None = None
         self._pictures: Cache[tuple[str, str, int], bytes] = Cache(settings.picture_bytes, len)
         self._gauges()
 
     async def open(self) -> None:
         """Load the networks."""
-        for eye in self.eyes.values():
-            await self.network.alone(eye.open)
-            eye.opened.set()
+        for model in self.models.values():
+            await model.load(self.network)
 
     @property
     def ready(self) -> bool:
         """Whether all networks are loaded."""
-        return all(eye.opened.is_set() for eye in self.eyes.values())
+        return all(model.ready for model in self.models.values())
 
     def close(self) -> None:
         """Stop all threads and forget what visitors sent."""
@@ -109,48 +103,41 @@ class Service:
 
     # What visitors name
 
-    def eye(self, name: str | None) -> Eye:
-        """The model of a name, or the first.
-
-        Raises:
-            WebError: No model is called so.
-        """
+    def model(self, name: str | None) -> ServedModel:
+        """The model of a name, or the first; a WebError where none is called so."""
         if name is None:
-            return next(iter(self.eyes.values()))
-        if name not in self.eyes:
-            known = ", ".join(self.eyes)
+            return next(iter(self.models.values()))
+        if name not in self.models:
+            known = ", ".join(self.models)
             raise WebError(404, f"No model is called {name!r} here: choose from {known}.")
-        return self.eyes[name]
+        return self.models[name]
 
-    def seen(self, identity: str) -> VisiblePhoto:
+    def visible(self, identity: str) -> VisiblePhoto:
         """The photo of an id."""
         if identity.isascii() and identity.isdecimal():
-            return self.collection.seen(int(identity))
+            return self.collection.visible(int(identity))
         return self.uploads.get(identity)
 
     def _verifier(self) -> Verifier:
-        """What verifies hits, made when it is first needed."""
-        if self._made_verifier is None:
-            from solar.search.verify import VerifySettings, index_verifier
+        """What verifies hits: it may have a network to load."""
+        from solar.search.verify import VerifySettings, index_verifier
 
-            engine = self.collection.index.engine
-            settings = VerifySettings(photos=self.collection.root)
-            self._made_verifier = index_verifier(engine, settings)
-        return self._made_verifier
+        settings = VerifySettings(photos=self.collection.root)
+        return index_verifier(self.collection.index.engine, settings)
 
     # What visitors get
 
-    def info(self) -> schemas.Info:
+    async def info(self) -> schemas.Info:
         """About the collection."""
         settings, index = self.settings, self.collection.index
         matching = _has_cv2()
         return schemas.Info(
             name=settings.name,
-            photos=len(index),
+            photos=await self.threads.run(len, index),
             dim=index.made.dim,
             models=[
-                schemas.ModelInfo(name=eye.name, attention=eye.attention)
-                for eye in self.eyes.values()
+                schemas.ModelInfo(name=model.name, attention=await model.attention())
+                for model in self.models.values()
             ],
             settings=schemas.SettingsInfo(
                 writable=settings.writable,
@@ -174,88 +161,75 @@ class Service:
             extra["k"] = key
         base = f"/api/v1/photos/{identity}"
         return {
-            "thumbnail": f"{base}/thumbnail?{urlencode({'w': _SMALL, **extra})}",
+            "thumbnail": f"{base}/thumbnail?{urlencode({'w': THUMBNAIL, **extra})}",
             "photo": f"{base}/photo?{urlencode(extra)}",
         }
 
-    def photo_info(self, seen: VisiblePhoto) -> schemas.PhotoInfo:
+    def photo_info(self, photo: VisiblePhoto) -> schemas.PhotoInfo:
         """A photo for the page."""
-        return schemas.PhotoInfo(
-            id=seen.id,
-            name=seen.name,
-            width=seen.width,
-            height=seen.height,
-            label=seen.label,
-            **self.addresses(seen.id, seen.version),
-        )
+        names = ("id", "name", "width", "height", "label")
+        facts: dict[str, Any] = {name: getattr(photo, name) for name in names}
+        return schemas.PhotoInfo(**facts | self.addresses(photo.id, photo.version))
+
+    def _indexed(self, number: int) -> dict[str, Any]:
+        """What the page knows of an indexed photo, whether its file is there or not."""
+        known = self.collection.photo(number)
+        return {
+            "id": str(number),
+            "name": known.path,
+            "width": known.width,
+            "height": known.height,
+            "label": self.collection.label(known.path),
+            **self.addresses(str(number), version_of(known.path)),
+        }
 
     def browse(
         self, offset: int, limit: int, label: str | None, search: str | None
     ) -> schemas.PhotoPage:
         """A piece of the collection; photos that are gone are listed all the same."""
         total, numbers = self.collection.select(offset, limit, label, search)
-        photos = []
-        for number in numbers:
-            known = self.collection.photo(number)
-            photos.append(
-                schemas.PhotoInfo(
-                    id=str(number),
-                    name=known.path,
-                    width=known.width,
-                    height=known.height,
-                    label=self.collection.label(known.path),
-                    **self.addresses(str(number), version_of(known.path)),
-                )
-            )
+        photos = [schemas.PhotoInfo(**self._indexed(number)) for number in numbers]
         return schemas.PhotoPage(total=total, photos=photos)
 
     async def take(self, name: str, data: bytes) -> VisiblePhoto:
-        """Keep an uploaded photo to search with.
-
-        Raises:
-            WebError: It is no photo, is damaged, or is too large.
-        """
+        """Keep an uploaded photo to search with; a WebError if it is damaged or too large."""
         size = await self.threads.run(check_photo, data, self.settings.max_pixels)
         try:
-            small = await self.picturing.run(picture, data, _SMALL)
+            small = await self.picturing.run(picture, data, THUMBNAIL)
         except SolarError as error:
             raise WebError(422, told_of_upload(error)) from error
-        seen = self.uploads.add(name, data, size)
-        self._pictures.put((seen.id, seen.version, _SMALL), small)  # it is asked for next
-        return seen
+        photo = self.uploads.add(name, data, size)
+        self._pictures.put((photo.id, photo.version, THUMBNAIL), small)  # it is asked for next
+        return photo
 
     async def picture(self, identity: str, size: int) -> bytes:
-        """A photo as a JPEG, made once.
-
-        Raises:
-            WebError: There is no such photo, or it cannot be shown any more.
-        """
-        seen = await self.threads.run(self.seen, identity)
-        key = (seen.id, seen.version, size)
+        """A photo as a JPEG, made once; a WebError where there is none to show."""
+        photo = await self.threads.run(self.visible, identity)
+        key = (photo.id, photo.version, size)
         kept = self._pictures.get(key)
         if kept is None:
             try:
-                kept = await self.picturing.run(picture, seen.source, min(size, LARGEST))
+                kept = await self.picturing.run(picture, photo.source, min(size, LARGEST))
             except SolarError as error:
-                raise WebError(404, f"The photo {seen.name} cannot be shown any more.") from error
+                raise WebError(404, f"The photo {photo.name} cannot be shown any more.") from error
             self._pictures.put(key, kept)
         return kept
 
     def page(
-        self, asked: schemas.SearchRequest, seen: VisiblePhoto, ranking: StageResult
+        self, asked: schemas.SearchRequest, photo: VisiblePhoto, ranking: StageResult
     ) -> schemas.SearchAnswer:
         """The part of a ranking that a visitor asked for."""
         shown = ranking.hits[asked.offset : asked.offset + asked.k]
         numbers = self.collection.numbers([hit.path for hit in shown])
         hits = [
-            self._hit(hit, number, rank, seen, ranking)
+            self._hit(hit, number, rank, photo, ranking)
             for rank, (hit, number) in enumerate(zip(shown, numbers, strict=True), asked.offset + 1)
             if number is not None
         ]
         return schemas.SearchAnswer(
             stage=ranking.stage,
             complete=ranking.complete,
-            query=self.photo_info(seen),
+            query=self.photo_info(photo),
             hits=hits,
             more=len(ranking.hits) > asked.offset + asked.k,
             seconds=schemas.Seconds(
@@ -267,41 +241,28 @@ class Service:
         """The map as JSON; of a huge collection every so many-th photo, as no page shows more."""
         step = max(1, -(-len(found.paths) // _POINTS))
         numbers = self.collection.numbers(found.paths[::step])
+        shown = ("id", "name", "label", "thumbnail")
         points = [
-            {
-                "id": str(number),
-                "name": path,
-                "label": self.collection.label(path),
-                "thumbnail": self.addresses(str(number), version_of(path))["thumbnail"],
-                "x": round(float(x), 5),
-                "y": round(float(y), 5),
-            }
-            for number, path, (x, y) in zip(
-                numbers, found.paths[::step], found.points[::step], strict=True
-            )
+            {name: value for name, value in self._indexed(number).items() if name in shown}
+            | {"x": round(float(x), 5), "y": round(float(y), 5)}
+            for number, (x, y) in zip(numbers, found.points[::step], strict=True)
             if number is not None
         ]
         return json.dumps({"points": points, "method": found.method})
 
     def _hit(
-        self, hit: Hit, number: int, rank: int, seen: VisiblePhoto, ranking: StageResult
+        self, hit: Hit, number: int, rank: int, photo: VisiblePhoto, ranking: StageResult
     ) -> schemas.HitInfo:
-        known = self.collection.photo(number)
-        label = self.collection.label(hit.path)
-        both = label is not None and seen.label is not None
+        facts = self._indexed(number)
+        both = facts["label"] is not None and photo.label is not None
         before = ranking.plain.get(hit.path)
         return schemas.HitInfo(
-            id=str(number),
-            name=hit.path,
+            **facts,
             score=round(hit.score, 6),
             rank=rank,
-            label=label,
-            same_label=label == seen.label if both else None,
-            width=known.width,
-            height=known.height,
+            same_label=facts["label"] == photo.label if both else None,
             inliers=hit.inliers,
             moved=None if before is None or ranking.stage == "search" else before - rank,
-            **self.addresses(str(number), version_of(hit.path)),
         )
 
     def _gauges(self) -> None:

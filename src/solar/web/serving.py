@@ -129,16 +129,9 @@ def check_exposure(host: str, settings: WebSettings) -> None:
 def comparison(
     index: Index, settings: WebSettings, other: str, say: Say = lambda sentence: None
 ) -> tuple[str, Index]:
-    """The index of the same photos made with another model; described now if there is none yet.
+    """The name of another model, or that of the index `other`, and its index of the same photos.
 
-    Args:
-        index: The collection.
-        settings: Where its photos are.
-        other: An index, or a model.
-        say: Told before photos are described, which takes time.
-
-    Returns:
-        The model's name, and the index.
+    If there is none yet the photos are described now, which takes time and is said before.
     """
     from solar.web.service import model_name
 

@@ -3,7 +3,11 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from solar.defaults import SIZE
+
 MIB = 2**20
+THUMBNAIL, LARGEST = 320, 1600
+"""Pixels a side, at most, of the pictures that visitors get: in lists, and of one photo."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,6 @@ class WebSettings:
     query_bytes: int = 128 * MIB
     picture_bytes: int = 64 * MIB
     attention_bytes: int = 256 * MIB
-    attention_size: int = 1024
+    attention_size: int = SIZE
     patience: float = 20.0
     static: Path = field(default=Path(__file__).parent / "static")

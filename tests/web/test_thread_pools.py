@@ -9,10 +9,10 @@ import pytest
 from fastapi.testclient import TestClient
 from support.web_visits import Open, upload
 
-from solar.web import work
-from solar.web.eyes import Eye
+from solar.describe.query_encoder import QueryEncoder
+from solar.web import thread_pools
 from solar.web.problems import BusyError
-from solar.web.work import NetworkThread, Threads
+from solar.web.thread_pools import NetworkThread, Threads
 
 
 class Gate:
@@ -129,13 +129,13 @@ def test_concurrent_queries_share_a_forward_pass(
 ) -> None:
     client, gate = blocked
     passes = []
-    original = Eye.describe
+    original = QueryEncoder.describe
 
-    def counted(eye: Eye, photos: Sequence[object]) -> list:
+    def counted(encoder: QueryEncoder, photos: Sequence[object]) -> list:
         passes.append(len(photos))
-        return original(eye, photos)
+        return original(encoder, photos)
 
-    monkeypatch.setattr(Eye, "describe", counted)
+    monkeypatch.setattr(QueryEncoder, "describe", counted)
     ids = [upload(client, photo) for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
         answers = searches(client, ids, pool)
@@ -172,7 +172,7 @@ def test_memory_is_given_back_again_and_again(monkeypatch: pytest.MonkeyPatch) -
     twice = asyncio.Event()
 
     async def tidy() -> None:
-        task = asyncio.create_task(work.keep_tidy())
+        task = asyncio.create_task(thread_pools.keep_tidy())
         await asyncio.wait_for(twice.wait(), 30)
         task.cancel()
 
@@ -181,8 +181,8 @@ def test_memory_is_given_back_again_and_again(monkeypatch: pytest.MonkeyPatch) -
         if len(calls) == 2:
             loop.call_soon_threadsafe(twice.set)
 
-    monkeypatch.setattr(work.ctypes, "CDLL", lambda _: SimpleNamespace(malloc_trim=trim))
-    monkeypatch.setattr(work, "_TIDY", 0.0)
+    monkeypatch.setattr(thread_pools.ctypes, "CDLL", lambda _: SimpleNamespace(malloc_trim=trim))
+    monkeypatch.setattr(thread_pools, "_TIDY", 0.0)
     loop = asyncio.new_event_loop()
     loop.run_until_complete(tidy())
     loop.close()

@@ -65,12 +65,7 @@ class NetworkThread:
     async def together(
         self, key: Hashable, item: Any, run: Callable[[list[Any]], Sequence[Any]]
     ) -> Any:
-        """Have an item worked on together with others that have the same key.
-
-        Args:
-            key: What `run` and the items it may be given together have in common.
-            item: For `run`.
-            run: From several items to as many results.
+        """Have `run` work on an item together with others of the same key; it takes them all.
 
         Raises:
             BusyError: Too many tasks wait.
@@ -144,11 +139,7 @@ class Threads:
         """Tasks that wait or run."""
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function in one of the threads.
-
-        Raises:
-            BusyError: Too many calls wait.
-        """
+        """Call a function in one of the threads; a BusyError if too many calls wait."""
         if self.waiting >= self._queue + self._threads:
             raise BusyError(self._pace * self.waiting / self._threads)
         self.waiting += 1

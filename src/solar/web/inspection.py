@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from solar.images import Box
 from solar.search import Index
 from solar.web.cache import Cache
-from solar.web.eyes import Eye
 from solar.web.photos import VisiblePhoto
-from solar.web.work import NetworkThread, Threads
+from solar.web.served_model import ServedModel
+from solar.web.thread_pools import NetworkThread, Threads
 
 if TYPE_CHECKING:
     from solar.search.matching import Matches
@@ -24,20 +24,20 @@ _MATCH_BYTES = 32 * 2**20
 
 
 class MadeOnce(Generic[V]):
-    """Values that take long to make: kept within a budget, and made once for all who wait.
-
-    Args:
-        budget: Bytes.
-        size: The bytes of a value.
-    """
+    """Values that take long to make: kept within a budget, and made once for all who wait."""
 
     def __init__(self, budget: int, size: Callable[[V], int]) -> None:
-        self.kept: Cache[Hashable, V] = Cache(budget, size)
+        self._kept: Cache[Hashable, V] = Cache(budget, size)
         self._making: dict[Hashable, asyncio.Task[V]] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of what is kept."""
+        return self._kept.bytes
 
     async def get(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> tuple[V, bool]:
         """A value, and whether it was there already."""
-        value = self.kept.get(key)
+        value = self._kept.get(key)
         if value is not None:
             return value, True
         task = self._making.get(key)
@@ -49,31 +49,20 @@ class MadeOnce(Generic[V]):
     async def _make(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> V:
         try:
             value = await make()
-            self.kept.put(key, value)
+            self._kept.put(key, value)
             return value
         finally:
             del self._making[key]
 
 
-class Attention:
-    """Where locations of photos look.
-
-    Args:
-        network: Runs the models.
-        budget: Bytes to keep.
-        size: The shorter side of a photo as the model sees it.
-    """
+class Attention(MadeOnce["AttentionSource"]):
+    """Attention maps of photos whose shorter side is brought to `size` pixels."""
 
     def __init__(self, network: NetworkThread, budget: int, size: int) -> None:
+        super().__init__(budget, lambda one: one.nbytes)
         self._network, self._size = network, size
-        self._sources: MadeOnce[AttentionSource] = MadeOnce(budget, lambda one: one.nbytes)
 
-    @property
-    def nbytes(self) -> int:
-        """Memory of what is kept."""
-        return self._sources.kept.bytes
-
-    async def source(self, seen: VisiblePhoto, eye: Eye) -> tuple[AttentionSource, bool]:
+    async def source(self, photo: VisiblePhoto, model: ServedModel) -> tuple[AttentionSource, bool]:
         """What the attention maps of a photo are made of, and whether it was there already.
 
         Raises:
@@ -82,31 +71,26 @@ class Attention:
         """
         from solar.show.attention_source import AttentionSource
 
-        await eye.opened.wait()
+        net = (await model.encoder()).net
 
         def look() -> AttentionSource:
-            return AttentionSource.of(eye.net, seen.source, size=self._size, half=True)
+            return AttentionSource.of(net, photo.source, size=self._size, half=True)
 
-        key = (seen.id, seen.version, eye.name)
-        return await self._sources.get(key, lambda: self._network.alone(look))
+        key = (photo.id, photo.version, model.name)
+        return await self.get(key, lambda: self._network.alone(look))
 
 
-class Matching:
-    """What two photos have in common."""
+class Matching(MadeOnce["tuple[Matches, float]"]):
+    """What two photos have in common, and the seconds that finding it took."""
 
     def __init__(self, threads: Threads) -> None:
+        super().__init__(_MATCH_BYTES, _match_size)
         self._threads = threads
-        self._kept: MadeOnce[tuple[Matches, float]] = MadeOnce(_MATCH_BYTES, _match_size)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of what is kept."""
-        return self._kept.kept.bytes
 
     async def match(
         self, a: VisiblePhoto, b: VisiblePhoto, box: Box | None
     ) -> tuple[tuple[Matches, float], bool]:
-        """Matches with the seconds they took, and whether they were there already.
+        """Matches, and whether they were there already.
 
         Raises:
             SolarError: A photo cannot be read, the box misses it, or OpenCV is not installed.
@@ -122,7 +106,7 @@ class Matching:
             return matches, perf_counter() - started
 
         key = (a.id, a.version, b.id, b.version, box)
-        return await self._kept.get(key, lambda: self._threads.run(compare))
+        return await self.get(key, lambda: self._threads.run(compare))
 
 
 def _match_size(pair: tuple[Matches, float]) -> int:
@@ -145,11 +129,7 @@ class Explorer:
         return perf_counter() - self._since
 
     def ask(self, photos: int) -> CollectionMap | None:
-        """The map, or None while it is being made; made anew when the number of photos changed.
-
-        Raises:
-            SolarError: It cannot be made.
-        """
+        """The map, or None while it is being made; made anew when the number of photos changed."""
         from solar.show.collection_map import map_index
 
         if self._task is None or (self._task.done() and self._photos != photos):

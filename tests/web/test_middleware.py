@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from solar.web.access import Keys
-from solar.web.guard import Guard
+from solar.web.middleware import Guard
 from solar.web.monitoring import Metrics
 from solar.web.settings import WebSettings
 

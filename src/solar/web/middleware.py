@@ -6,11 +6,12 @@ counts.
 """
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
+
+from starlette.responses import JSONResponse
 
 from solar.web.access import Keys, Rates, check_host, check_origin, cost_of
 from solar.web.monitoring import Metrics
@@ -23,18 +24,10 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' data: blob:",
-        "connect-src 'self'",
-        "manifest-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -186,21 +179,13 @@ class _Answer:
         if self.status:  # the answer had begun: all that is left is to break it off
             raise problem
         self.status = problem.status
-        content = json.dumps({"error": problem.sentence}, ensure_ascii=False).encode()
-        headers = {
-            **HEADERS,
-            **problem.headers,
-            "Content-Type": "application/json",
-            "Content-Length": str(len(content)),
-            "Cache-Control": "no-store",
-        }
         rest = body.unread
-        if rest:
-            headers["Connection"] = "close"
-        await self._send(
-            {"type": "http.response.start", "status": problem.status, "headers": _encoded(headers)}
-        )
-        await self._send({"type": "http.response.body", "body": content, "more_body": rest})
+        headers = {**HEADERS, **problem.headers, "Cache-Control": "no-store"}
+        headers |= {"Connection": "close"} if rest else {}
+        answer = JSONResponse({"error": problem.sentence}, self.status, headers)
+        start = {"type": "http.response.start", "status": self.status}
+        await self._send({**start, "headers": answer.raw_headers})
+        await self._send({"type": "http.response.body", "body": answer.body, "more_body": rest})
         if rest:
             await body.drain()
             await self._send({"type": "http.response.body", "body": b""})

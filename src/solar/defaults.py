@@ -1,0 +1,13 @@
+"""Defaults that packages and commands share; importing them takes no time."""
+
+SIZE = 1024
+"""Longer side in pixels that photos are reduced to."""
+
+KEYPOINTS = 2048
+"""Local features per photo."""
+
+SHARD_SIZE = 1024
+"""Photos per shard of a store: the unit of work, and the most that a kill can cost."""
+
+BATCH, BATCH_PIXELS = 32, 32 * 2**20
+"""Photos of one size, and their pixels, that share a forward pass at most."""

@@ -1,0 +1,110 @@
+"""The two files of a shard of a store: vectors, and the record that commits them."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.describe.store_files import damaged, sha256, write_whole
+from solar.errors import SolarError
+
+Vectors: TypeAlias = npt.NDArray[np.floating[Any]]
+Record: TypeAlias = list[list[Any]]
+"""An entry per photo of the shard: name, width, height; or name and why it failed."""
+
+VECTORS = re.compile(r"shard-\d{5,}-[0-9a-f]{16}\.npy")
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line of a shard's record: enough to use its vectors without reading its names."""
+
+    rows: int
+    bytes: int
+    vectors_sha256: str
+    photos_sha256: str
+
+
+@dataclass(frozen=True)
+class ShardFiles:
+    """Where the files of a shard are.
+
+    Attributes:
+        folder: The store's.
+        number: The shard's.
+    """
+
+    folder: Path
+    number: int
+
+    @property
+    def record(self) -> Path:
+        """The file that says which photos are in the shard: with it the shard is there."""
+        return self.folder / f"shard-{self.number:05d}.jsonl"
+
+    def vectors(self, header: Header) -> Path:
+        """The file of the vectors that a record names."""
+        return self.folder / f"shard-{self.number:05d}-{header.vectors_sha256[:16]}.npy"
+
+    def write(self, array: Vectors, photos: Record) -> Header:
+        """Write the vectors, then the record."""
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
+        vectors = buffer.getvalue()
+        lines = b"".join(json.dumps(photo).encode() + b"\n" for photo in photos)
+        header = Header(len(array), len(vectors), sha256(vectors), sha256(lines))
+        write_whole(self.vectors(header), vectors)
+        write_whole(self.record, json.dumps(asdict(header)).encode() + b"\n" + lines)
+        return header
+
+    def read_header(self) -> Header | None:
+        """The header of a finished shard; None if the shard has to be written (again)."""
+        try:
+            with self.record.open("rb") as file:
+                header = Header(**json.loads(file.readline()))
+            whole = self.vectors(header).stat().st_size == header.bytes
+        except (OSError, ValueError, TypeError):
+            return None
+        return header if whole else None
+
+    def read_record(self, header: Header) -> Record:
+        """The photos of a finished shard; a SolarError if they cannot be read."""
+        try:
+            lines = self.record.read_bytes().split(b"\n")[1:-1]
+            photos: Record = json.loads(b"[" + b",".join(lines) + b"]")
+        except (OSError, ValueError) as error:
+            raise damaged(self.record) from error
+        if sum(len(photo) == 3 for photo in photos) != header.rows:
+            raise damaged(self.record)
+        return photos
+
+    def map(self, header: Header, dim: int, dtype: np.dtype[Any]) -> Vectors:
+        """The vectors (rows, dim), read when they are used; a SolarError if they are not those."""
+        path = self.vectors(header)
+        try:
+            array: Vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise damaged(path) from error
+        if array.shape != (header.rows, dim) or array.dtype != dtype:
+            raise damaged(path)
+        return array
+
+    def sound(self, header: Header, names: Sequence[str], dim: int, dtype: np.dtype[Any]) -> bool:
+        """Whether both files are to the byte what was written, for photos of these names."""
+        try:
+            self.map(header, dim, dtype)
+            return (
+                sha256(self.vectors(header).read_bytes()) == header.vectors_sha256
+                and sha256(self.record.read_bytes().partition(b"\n")[2]) == header.photos_sha256
+                and [photo[0] for photo in self.read_record(header)] == list(names)
+            )
+        except (OSError, SolarError):
+            return False

@@ -1,0 +1,75 @@
+"""What visitors search with is described as the index describes it, and as a store does."""
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.web_visits import Home, Open, numbers, search, upload
+
+from solar.describe import Throughput, extract
+from solar.errors import SolarError
+from solar.search import Index
+from solar.web.searching import Wanted
+from solar.web.served_model import ServedModel
+from solar.web.thread_pools import NetworkThread
+
+
+def test_index_app_and_store_describe_a_photo_alike(
+    home: Home, open_app: Open, photo: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "photo.jpg").write_bytes(photo)
+    model = str(home / "model.safetensors")
+    alone = Throughput(decoders=0, batch=1)
+    [stored] = extract(tmp_path / "one", tmp_path / "s", model=model, throughput=alone).vectors()
+    with Index.open(home / "model.solar") as index:
+        asked = index.describe(photo)
+    client = open_app()
+    service = client.app.state.service
+    wanted = Wanted(service.visible(upload(client, photo)), service.model(None))
+    served, _ = client.portal.call(service.searcher.vector, wanted)
+    np.testing.assert_array_equal(asked, stored)
+    np.testing.assert_array_equal(served, stored)
+
+
+def test_a_model_that_cannot_be_loaded_says_so_to_those_who_need_it(
+    home: Home, open_app: Open, photo: bytes, tmp_path: Path
+) -> None:
+    with Index.open(home / "model.solar") as index:
+        vectors = np.stack([index.describe(photo), -index.describe(photo)])
+    names = ["landmark-002/view-001.jpg", "landmark-001/view-001.jpg"]
+    Index.create(tmp_path / "i.solar", vectors, names).close()
+    client = open_app(index=tmp_path / "i.solar", photos=home / "photos")
+    assert client.get("/api/v1/info").json()["models"] == [{"name": "model", "attention": []}]
+    assert client.get("/readyz").status_code == 200
+    indexed = numbers(client)[names[0]]
+    assert [hit["name"] for hit in search(client, indexed)["hits"]] == names
+    refused = client.post("/api/v1/search", json={"photo": upload(client, photo)})
+    assert refused.status_code == 422
+    assert refused.json()["error"].startswith("The index does not name its model")
+
+
+def test_the_encoder_is_waited_for(home: Home) -> None:
+    async def visit(index: Index) -> None:
+        model, network = ServedModel("m", index), NetworkThread()
+        waiting = asyncio.create_task(model.encoder())
+        await asyncio.sleep(0)
+        assert not model.ready
+        assert not waiting.done()
+        await model.load(network)
+        assert model.ready
+        assert (await waiting) is index.encoder
+        assert await model.attention() == [4, 5]
+        network.close()
+
+    with Index.open(home / "model.solar") as index:
+        asyncio.run(visit(index))
+
+
+def test_another_network_than_the_indexs_is_no_encoder(home: Home) -> None:
+    with (
+        Index.open(home / "model.solar", model=str(home / "other.safetensors")) as index,
+        pytest.raises(SolarError, match="made with another model"),
+    ):
+        index.describe(np.zeros((20, 20, 3), np.uint8))

@@ -34,7 +34,7 @@ def index(model: RetrievalNet, photos: Path, tmp_path_factory: pytest.TempPathFa
     files = sorted(photos.iterdir())
     home = tmp_path_factory.mktemp("index")
     save(model, home / "model.safetensors")
-    made = DescriptorSpec(
+    spec = DescriptorSpec(
         model.dim,
         str(home / "model.safetensors"),
         fingerprint(model),
@@ -42,7 +42,7 @@ def index(model: RetrievalNet, photos: Path, tmp_path_factory: pytest.TempPathFa
         str(photos),
     )
     vectors = model.describe(files)
-    return Index.create(home / "photos.solar", vectors, [f.name for f in files], made=made)
+    return Index.create(home / "photos.solar", vectors, [f.name for f in files], spec=spec)
 
 
 def best(hits: list[Hit]) -> str:
@@ -90,9 +90,9 @@ def test_a_box_describes_the_part_of_the_photo(
 def test_queries_are_described_with_the_settings_of_the_index(
     model: RetrievalNet, photos: Path, tmp_path: Path
 ) -> None:
-    made = DescriptorSpec(model.dim, "", fingerprint(model), {"size": 64, "scales": [1.0, 0.5]})
+    spec = DescriptorSpec(model.dim, "", fingerprint(model), {"size": 64, "scales": [1.0, 0.5]})
     small = model.describe(photos / "0-0.png", size=64, scales=(1.0, 0.5))
-    index = Index.create(tmp_path / "i.solar", small, ["a"], made=made, model=model)
+    index = Index.create(tmp_path / "i.solar", small, ["a"], spec=spec, model=model)
     np.testing.assert_array_equal(index.describe(photos / "0-0.png"), small[0])
 
 
@@ -104,7 +104,7 @@ def test_a_store_fills_an_index_and_adds_to_it(tmp_path: Path) -> None:
         return store
 
     index = Index.create(tmp_path / "i.solar", store("a", ["a.jpg", "b.jpg"]))
-    assert index.made == DescriptorSpec(4, "m", "hash", {"size": 9})
+    assert index.spec == DescriptorSpec(4, "m", "hash", {"size": 9})
     assert (index.photo("b.jpg").width, index.photo("b.jpg").height) == (30, 20)
     assert index.add(store("b", ["b.jpg", "c.jpg"])) == 2
     assert len(index) == 3
@@ -117,8 +117,8 @@ def test_settings_that_differ_are_refused(tmp_path: Path) -> None:
     common = {"model": "m", "model_hash": "h", "dim": 4}
     store = Store.create(tmp_path / "s", ["a"], settings={"size": 9}, **common)
     store.write_shard(0, np.eye(4)[:1], ["a"], [(3, 2)], {})
-    made = DescriptorSpec(4, "m", "h", {"size": 8})
-    index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["a"], made=made)
+    spec = DescriptorSpec(4, "m", "h", {"size": 8})
+    index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["a"], spec=spec)
     with pytest.raises(SolarError, match="settings"):
         index.add(store)
 
@@ -127,8 +127,8 @@ def test_vectors_of_another_device_or_of_parts_of_photos_are_taken(tmp_path: Pat
     settings = {"size": 9, "device": "cpu", "boxes": {"a": [0, 0, 2, 2]}}
     store = Store.create(tmp_path / "s", ["a"], model="m", model_hash="h", dim=4, settings=settings)
     store.write_shard(0, np.eye(4)[:1], ["a"], [(3, 2)], {})
-    made = DescriptorSpec(4, "m", "h", {"size": 9, "device": "cuda", "boxes": {}})
-    index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["b"], made=made)
+    spec = DescriptorSpec(4, "m", "h", {"size": 9, "device": "cuda", "boxes": {}})
+    index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["b"], spec=spec)
     assert index.add(store) == 1
 
 
@@ -189,7 +189,7 @@ def test_queries_that_make_no_sense_are_refused(index: Index, photos: Path) -> N
     with pytest.raises(SolarError, match="box goes with one photo"):
         index.search([photos / "0-0.png", photos / "0-1.png"], box=(0, 0, 5, 5))
     with pytest.raises(SolarError, match="not finite"):
-        index.search(np.full(index.made.dim, np.nan, np.float32))
+        index.search(np.full(index.spec.dim, np.nan, np.float32))
     with pytest.raises(SolarError, match="not a photo"):
         index.search(io.BytesIO(b"x").getvalue())
 

@@ -1,4 +1,4 @@
-"""Whether an embedded index is what its catalogue says."""
+"""Whether an index in a folder is what its metadata say."""
 
 import hashlib
 from pathlib import Path
@@ -13,10 +13,10 @@ from solar.search.metadata import Version, View
 def audit(folder: Path, view: View, version: Version, vectors: Stored) -> list[str]:
     """Read everything, recompute every checksum, and return one sentence a problem."""
     return [
-        *(f"The catalogue of {folder} is damaged: {text}." for text in view.problems()),
+        *(f"The metadata of {folder} is damaged: {text}." for text in view.problems()),
         *row_problems(folder, view, version),
         *_blocks(folder, view, version, vectors),
-        *_sketch(folder, version),
+        *_codes(folder, version),
     ]
 
 
@@ -46,8 +46,8 @@ def _blocks(folder: Path, view: View, version: Version, vectors: Stored) -> list
     return problems
 
 
-def _sketch(folder: Path, version: Version) -> list[str]:
-    paths = ((folder / part.name, part.sha256) for part in version.sketch)
+def _codes(folder: Path, version: Version) -> list[str]:
+    paths = ((folder / part.name, part.sha256) for part in version.codes)
     return [
         f"{path} is missing or damaged: run `solar index compact` to make it anew."
         for path, digest in paths

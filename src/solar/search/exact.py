@@ -6,11 +6,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from solar.search.engine import Vectors
+from solar.search.engine import RowNumbers, Vectors
 
-Rows: TypeAlias = npt.NDArray[np.int64]
 Stored: TypeAlias = npt.NDArray[np.floating[Any]]
-Selection: TypeAlias = Callable[[int, int], Rows | None]
+Selection: TypeAlias = Callable[[int, int], RowNumbers | None]
 """Which rows of first..last may be found, in order; None for all of them."""
 
 _CHUNK = 4096
@@ -29,7 +28,7 @@ def scan(
     k: int,
     selection: Selection = lambda first, last: None,
     start: int = 0,
-) -> list[Rows]:
+) -> list[RowNumbers]:
     """Find the rows with the largest inner products, and a few more than asked for.
 
     Args:
@@ -42,7 +41,7 @@ def scan(
     Returns:
         For every query its rows, in no useful order.
     """
-    found: list[Rows] = []
+    found: list[RowNumbers] = []
     for at in range(0, len(queries), _QUERIES):
         some = queries[at : at + _QUERIES]
         width = -(-len(some) // _MULTIPLE) * _MULTIPLE if len(some) > _MULTIPLE else len(some)
@@ -62,7 +61,7 @@ def scan(
     return found
 
 
-def rank(query: Vectors, vectors: Stored, rows: Rows, k: int) -> list[tuple[int, float]]:
+def rank(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
     """Order candidates by their inner product with a query (dim,), equal ones by row.
 
     The products are summed in double precision, so a row has the same score however it was found.
@@ -106,7 +105,7 @@ class _Best:
         nothing = np.empty(0, np.int64)
         self._waiting = [(nothing, nothing, np.empty(0, np.float32))]
 
-    def offer(self, rows: Rows, scores: Vectors) -> None:
+    def offer(self, rows: RowNumbers, scores: Vectors) -> None:
         """Take in rows (m,) with their scores (m, width), the queries' columns first."""
         good = scores > self._floor
         spare = len(rows) - self._keep
@@ -118,7 +117,7 @@ class _Best:
         if sum(len(part[0]) for part in self._waiting) > 2 * self._keep * self._queries:
             self._settle()
 
-    def rows(self) -> list[Rows]:
+    def rows(self) -> list[RowNumbers]:
         """The rows kept for each query."""
         self._settle()
         [(query, rows, _)] = self._waiting

@@ -25,13 +25,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
-from solar.search.neighbours import Neighbours, Rows, Scores, Vectors, VectorsOf
+from solar.search.engine import RowNumbers, Vectors
+from solar.search.neighbours import Neighbours, Scores, VectorsOf, exact_neighbours
+from solar.search.search_results import SearchResults
 
 Method = Literal["average", "alpha", "rank"]
 
 ALPHA = 3.0
 NEIGHBOURS: dict[Method, int] = {"average": 9, "alpha": 50, "rank": 20}
 """How many neighbours join by default; an average is one of ten, with the vector itself."""
+
+# Results to expand a query with: more than any method takes, because some may drop out.
+_RESULTS = 64
+# Results that augmentation compares again; their products with each other grow with the square.
+_AUGMENTED = 400
+
+
+def average(results: SearchResults) -> SearchResults:
+    """Search again with the mean of the query and its best results."""
+    return _expanded(results, "average")
+
+
+def alpha(results: SearchResults) -> SearchResults:
+    """Search again with the query and its best results, weighted by similarity."""
+    return _expanded(results, "alpha")
+
+
+def dba(results: SearchResults) -> SearchResults:
+    """Compare the best results again, each augmented with its nearest among them.
+
+    Augmenting the whole collection takes a second set of vectors (`augment_database`); here the
+    neighbours of a result are looked for among the results alone.
+    """
+    found = results.candidates(_AUGMENTED)
+    rows = np.arange(len(found.paths))
+    augmented = augment(rows, exact_neighbours(found.vectors), found.vectors.__getitem__)
+    scores = augmented @ results.vector
+    order = np.argsort(-scores, kind="stable")
+    return results.ranked(found, rows[order], scores[order])
+
+
+def _expanded(results: SearchResults, method: Method) -> SearchResults:
+    vector, found = results.vector, results.candidates(_RESULTS)
+    others = (found.vectors != vector).any(axis=1)  # without the query, where it is indexed
+    nearest, scores = found.vectors[others], found.scores[others]
+    return results.searching(expand_query(vector, nearest, scores, method=method))
 
 
 def expand_query(
@@ -98,7 +136,7 @@ def expand_queries(
 
 
 def augment(
-    rows: Rows,
+    rows: RowNumbers,
     neighbours: Neighbours,
     vectors_of: VectorsOf,
     *,
@@ -199,7 +237,7 @@ def _weights(scores: Scores, method: Method, alpha: float, n: int) -> NDArray[np
 
 def _joined(
     own: Vectors,
-    rows: Rows,
+    rows: RowNumbers,
     scores: Scores,
     vectors_of: VectorsOf,
     method: Method,

@@ -8,11 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Vectors = NDArray[np.float32]
-"""Descriptors of unit norm, one a row."""
-
-Rows = NDArray[np.int64]
-"""Row numbers in the index, best first; -1 where an index had no more to give."""
+from solar.search.engine import RowNumbers, Vectors
 
 Scores = NDArray[np.float32]
 """Inner products that belong to rows."""
@@ -21,7 +17,7 @@ Scores = NDArray[np.float32]
 class Neighbours(Protocol):
     """Search: the k most similar rows of every vector."""
 
-    def __call__(self, vectors: Vectors, k: int, /) -> tuple[Rows, Scores]:
+    def __call__(self, vectors: Vectors, k: int, /) -> tuple[RowNumbers, Scores]:
         """Find neighbours.
 
         Args:
@@ -37,7 +33,7 @@ class Neighbours(Protocol):
 class VectorsOf(Protocol):
     """Lookup: the vectors (m, d) of the rows (m,), in their order."""
 
-    def __call__(self, rows: Rows, /) -> Vectors:
+    def __call__(self, rows: RowNumbers, /) -> Vectors:
         """Fetch vectors."""
         ...
 
@@ -49,7 +45,7 @@ def exact_neighbours(database: Vectors) -> Neighbours:
         database: (n, d).
     """
 
-    def search(vectors: Vectors, k: int, /) -> tuple[Rows, Scores]:
+    def search(vectors: Vectors, k: int, /) -> tuple[RowNumbers, Scores]:
         similar = np.asarray(vectors) @ database.T
         rows = np.argsort(-similar, axis=1, kind="stable")[:, :k]
         return rows.astype(np.int64), np.take_along_axis(similar, rows, axis=1)
@@ -57,7 +53,7 @@ def exact_neighbours(database: Vectors) -> Neighbours:
     return search
 
 
-def distinct_places(rows: Rows) -> Rows:
+def distinct_places(rows: RowNumbers) -> RowNumbers:
     """Where a list (k,) of rows names a row, and for the first time, in ascending order.
 
     What fills up a short answer, and repeats, are left out.

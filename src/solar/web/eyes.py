@@ -44,7 +44,7 @@ class Eye:
         """Load the network; if that fails, queries that need it say why."""
         from solar.describe.pipeline import Settings, describer
 
-        known = self.index.made.settings
+        known = self.index.spec.settings
         try:
             net = self.index.model
             settings = Settings.of(net, scales=known.get("scales"))
@@ -70,7 +70,7 @@ class Eye:
         Raises:
             SolarError: It cannot be read, the box misses it, or too little is left of it.
         """
-        known = self.index.made.settings
+        known = self.index.spec.settings
         size = known.get("size") or self.net.config.size
         pixels = load(source, size, box=box, orient=known.get("orient", True)).pixels
         if min(pixels.shape[:2]) < _LEAST:

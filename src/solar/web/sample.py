@@ -142,7 +142,7 @@ def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
     page = sample.index.parent / "ranking.html"
     with Index.open(sample.index, model=model) as index:
         hits = [hit for hit in index.search(sample.query, k + 1) if hit.path != name][:k]
-        photo = sample.query if name == sample.query else photo_finder(index.made.root)(name)
+        photo = sample.query if name == sample.query else photo_finder(index.spec.root)(name)
         looks = None
         if model.config.attention and photo is not None:
             looks = draw_photos(model, [photo], size=_ATTENTION, cell=240)
@@ -159,10 +159,10 @@ def score(sample: Sample) -> dict[str, float | None]:
 
     from solar.evaluation import evaluate_labels
     from solar.images import find_photos
-    from solar.search import Index
+    from solar.search import Index, need_vectors
 
-    with Index.open(sample.index) as index:
-        found = index.engine.lookup(find_photos(index.made.root or "").names)
+    with need_vectors(Index.open(sample.index)) as index:
+        found = index.engine.lookup(find_photos(index.spec.root or "").names)
     labels = [path.partition("/")[0] for path in found]
     rows = np.stack([vector for _, vector in found.values()])
     return evaluate_labels(rows, labels).to_dict()
@@ -177,7 +177,7 @@ def _index(
     from solar.describe import extract
     from solar.search import Index
     from solar.search.engine import NoIndexError
-    from solar.search.ingest import made_of
+    from solar.search.ingest import spec_of
 
     try:
         with Index.open(place) as opened:
@@ -189,9 +189,9 @@ def _index(
     if not len(store):
         why = next(iter(store.failures.values()))
         raise SolarError(f"No photo of {root} could be described: {why}")
-    made = made_of(store)
-    assert made is not None  # a store knows
-    Index.create(place, store, made=replace(made, root=str(root.resolve()))).close()
+    spec = spec_of(store)
+    assert spec is not None  # a store knows
+    Index.create(place, store, spec=replace(spec, root=str(root.resolve()))).close()
     shutil.rmtree(described, ignore_errors=True)
     return len(store)
 
@@ -210,9 +210,9 @@ def _surest(index: Path, names: tuple[str, ...]) -> str:
     """The photo that another one is most like, copies aside."""
     import numpy as np
 
-    from solar.search import Index
+    from solar.search import Index, need_vectors
 
-    with Index.open(index) as opened:
+    with need_vectors(Index.open(index)) as opened:
         found = opened.engine.lookup(names)
     paths = list(found)
     rows = np.stack([found[path][1] for path in paths])

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from solar.errors import SolarError
-from solar.search import Hit, Index
-from solar.search.asmk_engine import need_vectors
+from solar.search import Hit, Index, need_vectors
 from solar.web import schemas
 from solar.web.access import Keys
 from solar.web.adding import Adder
@@ -59,7 +58,7 @@ class Service:
         self, index: Index, models: Mapping[str, Index] | None, settings: WebSettings
     ) -> None:
         for one in (index, *(models or {}).values()):
-            need_vectors(one.engine)
+            need_vectors(one)
         self.settings = settings
         self.keys = Keys(settings.token)
         self.metrics = Metrics()
@@ -147,7 +146,7 @@ class Service:
         return schemas.Info(
             name=settings.name,
             photos=len(index),
-            dim=index.made.dim,
+            dim=index.spec.dim,
             models=[
                 schemas.ModelInfo(name=eye.name, attention=eye.attention)
                 for eye in self.eyes.values()
@@ -323,5 +322,5 @@ def _has_cv2() -> bool:
 
 def model_name(index: Index) -> str:
     """What visitors call the model of an index: never where its file is."""
-    made = index.made.model
-    return Path(made).stem if made.endswith((".safetensors", ".pth", ".pt")) else made or "model"
+    model = index.spec.model
+    return Path(model).stem if model.endswith((".safetensors", ".pth", ".pt")) else model or "model"

@@ -1,8 +1,8 @@
-"""The engine of an ASMK* index: visual words of photos in inverted files, a SQLite catalogue.
+"""Where an ASMK* index is: visual words of photos in inverted files, metadata in SQLite.
 
 ```
 photos.asmk/
-  catalogue.sqlite        photos, their rows, and which of the files below count (see catalogue.py)
+  catalogue.sqlite        photos, their rows, and which of the files below count (see metadata.py)
   codebook.safetensors    the visual words
   postings-1-0.npy        the inverted file of the first so many rows; it never changes
   local/                  keypoints of photos that a search verified; may be deleted at any time
@@ -14,13 +14,12 @@ New photos get an inverted file of their own, and a search looks into all of the
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +29,9 @@ from solar.files import file_digest, sync_folder
 from solar.search.asmk import Kernel, Postings, Signatures, inverse_frequency
 from solar.search.audit import row_problems
 from solar.search.codebook import Codebook, Floats
-from solar.search.engine import DescriptorSpec, Engine, Hit, Photo, Vectors, Where
-from solar.search.exact import Rows
-from solar.search.metadata import Catalogue, CodesFile, Version, View
-from solar.search.writer import check_names, drop_photos, make_folder
+from solar.search.engine import DescriptorSpec, Hit, Photo, RowNumbers, Where
+from solar.search.folder_storage import FolderStorage, FolderWriter, check_names, creating
+from solar.search.metadata import CodesFile, Metadata, Version, View
 
 CODEBOOK = "codebook.safetensors"
 KIND = "asmk"
@@ -46,15 +44,15 @@ Described = tuple[Sequence[Photo], Sequence[Signatures]]
 
 def create(
     address: str | os.PathLike[str],
-    made: DescriptorSpec,
+    spec: DescriptorSpec,
     codebook: Codebook,
     batches: Iterable[Described],
-) -> AsmkEngine:
+) -> AsmkFolder:
     """Make an index in a new or empty folder and fill it: whole, or not at all.
 
     Args:
         address: The folder.
-        made: How the signatures are made; the checksum of the codebook is added.
+        spec: How the signatures are made; the checksum of the codebook is added.
         codebook: The visual words.
         batches: Photos and their signatures.
 
@@ -62,17 +60,14 @@ def create(
         SolarError: The folder holds something, or cannot be written.
     """
     folder = Path(address)
-    make_folder(folder)
-    with Catalogue(folder).writing(create=True) as view:
-        if view.made() is not None:
-            raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")
+    with creating(folder) as view:
         codebook.save(folder / CODEBOOK)
-        known = {**made.settings, "codebook": file_digest(folder / CODEBOOK)}
-        made = replace(made, settings=known)
-        view.begin(made, KIND)
+        known = {**spec.settings, "codebook": file_digest(folder / CODEBOOK)}
+        spec = replace(spec, settings=known)
+        view.begin(spec, KIND)
         view.set_version(Version())
-        _Writer(folder, view, codebook.blocks).add(batches)
-    return AsmkEngine(folder, made)
+        AsmkWriter(folder, view, codebook.blocks).add(batches)
+    return AsmkFolder(folder, spec)
 
 
 @dataclass(frozen=True)
@@ -81,7 +76,7 @@ class _AsmkState:
 
     version: Version
     parts: tuple[Postings, ...]
-    removed: Rows
+    removed: RowNumbers
 
     def weights(self, words: int) -> Floats:
         """The weight of every word, by how rare it is."""
@@ -103,29 +98,19 @@ class _AsmkState:
         return scores
 
 
-class AsmkEngine:
-    """An ASMK* index in a folder: an engine (`solar.search.engine.Engine`) without vectors.
-
-    Use it through `solar.search.asmk_index.AsmkIndex`.
-    """
-
-    compress = KIND
+class AsmkFolder(FolderStorage["AsmkWriter"]):
+    """An ASMK* index in a folder; use it through `solar.search.asmk_index.AsmkIndex`."""
 
     def __init__(
-        self, folder: Path, made: DescriptorSpec, catalogue: Catalogue | None = None
+        self, folder: Path, spec: DescriptorSpec, metadata: Metadata | None = None
     ) -> None:
-        self.folder, self.made = folder, made
-        self._catalogue = catalogue or Catalogue(folder)
+        super().__init__(folder, spec, metadata)
         self._latest: _AsmkState | None = None
 
     @cached_property
     def codebook(self) -> Codebook:
         """The visual words, read when they are first needed."""
         return Codebook.read(self.folder / CODEBOOK)
-
-    def __len__(self) -> int:
-        with self._catalogue.reading() as view:
-            return view.version().photos
 
     def search_signatures(
         self,
@@ -136,8 +121,8 @@ class AsmkEngine:
     ) -> list[list[Hit]]:
         """The k best photos that satisfy `where`, for each query; only those with a score."""
         kernel = kernel or Kernel()
-        table = kernel.table(self.made.dim)
-        with self._catalogue.snapshot(self._state) as (view, state):
+        table = kernel.table(self.spec.dim)
+        with self._metadata.snapshot(self._state) as (view, state):
             allowed = view.matching(where) if where else None
             weights = state.weights(len(self.codebook.words)) if kernel.idf else None
             norms = state.norms(weights)
@@ -146,17 +131,6 @@ class AsmkEngine:
             ]
             paths = view.paths({row for best in ranked for row, _ in best})
         return [[Hit(paths[row], score) for row, score in best] for best in ranked]
-
-    def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
-        """What is known of photos, by path, each with an empty vector."""
-        with self._catalogue.reading() as view:
-            return {photo.path: (photo, np.empty(0, np.float32)) for _, photo in view.find(paths)}
-
-    def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
-        """What is known of every photo, ascending by row."""
-        with self._catalogue.reading() as view:
-            for batch in view.batches(rows):
-                yield [photo for _, photo in batch]
 
     def add_signatures(self, batches: Iterable[Described]) -> int:
         """Add photos or replace those of the same path: all of them at once, or none.
@@ -170,27 +144,15 @@ class AsmkEngine:
         with self._writing() as writer:
             return writer.add(batches)
 
-    def remove(self, paths: Sequence[str]) -> int:
-        """Remove photos, all at once; a SolarError names the first that is not indexed."""
-        with self._writing() as writer:
-            return writer.remove(paths)
-
-    def compact(self) -> None:
-        """Put small inverted files together, without removed photos."""
-        with self._writing() as writer:
-            writer.compact()
-
     def info(self) -> dict[str, Any]:
         """Facts to print."""
-        with self._catalogue.snapshot(self._state) as (_, state):
+        with self._metadata.snapshot(self._state) as (_, state):
             version = state.version
-            files = {f.name: f.stat().st_size for f in self.folder.iterdir() if f.is_file()}
-        postings = sum(files.get(part.name, 0) for part in version.sketch)
+            facts, files = self._facts(version)
+        postings = sum(files.get(part.name, 0) for part in version.codes)
         return {
             "engine": KIND,
-            "photos": version.photos,
-            "removed": version.rows - version.photos,
-            "version": version.number,
+            **facts,
             "words": len(self.codebook.words),
             "bytes": sum(files.values()),
             "bytes_of_codebook": files.get(CODEBOOK, 0),
@@ -198,14 +160,14 @@ class AsmkEngine:
             "bytes_a_photo": round(postings / max(version.rows, 1)),
         }
 
-    def verify(self) -> list[str]:
+    def check(self) -> list[str]:
         """Read everything, recompute every checksum, and return one sentence a problem."""
-        with self._catalogue.reading() as view:
+        with self._metadata.reading() as view:
             version = view.version()
-            files = {part.name: part.sha256 for part in version.sketch}
-            files[CODEBOOK] = self.made.settings["codebook"]
+            files = {part.name: part.sha256 for part in version.codes}
+            files[CODEBOOK] = self.spec.settings["codebook"]
             return [
-                *(f"The catalogue of {self.folder} is damaged: {t}." for t in view.problems()),
+                *(f"The metadata of {self.folder} is damaged: {t}." for t in view.problems()),
                 *row_problems(self.folder, view, version),
                 *(
                     f"{self.folder / name} is missing or damaged: restore it or build again."
@@ -218,57 +180,27 @@ class AsmkEngine:
     def close(self) -> None:
         """Let go of files."""
         self._latest = None
-        self._catalogue.close()
+        super().close()
 
-    # What needs one vector a photo
-
-    def search(self, queries: Vectors, k: int, where: Where = ()) -> NoReturn:
-        """Refused: there are no vectors."""
-        raise no_vectors()
-
-    def batches(self, rows: int = 4096) -> NoReturn:
-        """Refused: there are no vectors."""
-        raise no_vectors()
-
-    def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> NoReturn:
-        """Refused: there are no vectors."""
-        raise no_vectors()
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[_Writer]:
-        with self._catalogue.writing() as view:
-            yield _Writer(self.folder, view, self.codebook.blocks)
+    def _writer(self, view: View) -> AsmkWriter:
+        return AsmkWriter(self.folder, view, self.codebook.blocks)
 
     def _state(self, view: View, version: Version) -> _AsmkState:
         state = self._latest
         if state is None or state.version != version:
-            parts = tuple(Postings.mapped(self.folder / part.name) for part in version.sketch)
+            parts = tuple(Postings.mapped(self.folder / part.name) for part in version.codes)
             state = self._latest = _AsmkState(version, parts, view.removed())
         return state
 
 
-def no_vectors() -> SolarError:
-    """The complaint about what an ASMK* index cannot do."""
-    return SolarError(
-        "This index compares local features (ASMK) and has no vectors for that: build an index "
-        "with --model instead."
-    )
+class AsmkWriter(FolderWriter):
+    """One change to an ASMK* index."""
 
-
-def need_vectors(engine: Engine) -> None:
-    """Complain early of an index for something that takes vectors."""
-    if isinstance(engine, AsmkEngine):
-        raise no_vectors()
-
-
-class _Writer:
-    """One change to an index; it becomes true when the view's transaction does."""
+    patterns = ("postings-*",)
 
     def __init__(self, folder: Path, view: View, blocks: int) -> None:
-        self._folder, self._view, self._blocks = folder, view, blocks
-        self._version = view.version()
-        self._sweep()
-        view.afterwards.append(self._sweep)
+        super().__init__(folder, view)
+        self._blocks = blocks
 
     def add(self, batches: Iterable[Described]) -> int:
         """Put photos into inverted files of their own, away from older ones of that path.
@@ -277,7 +209,7 @@ class _Writer:
             SolarError: Two photos share a path, or a path is no text.
         """
         rows, given, replaced = self._version.rows, 0, 0
-        parts = list(self._version.sketch)
+        parts = list(self._version.codes)
         waiting: list[Signatures] = []
         for photos, signatures in batches:
             check_names(photos)
@@ -292,14 +224,9 @@ class _Writer:
         if waiting:
             parts.append(self._write(Postings.gather(waiting, self._blocks), len(parts)))
         photos_now = self._version.photos + given - replaced
-        self._commit(rows + given, photos_now, parts)
+        codes = tuple(parts)
+        self._commit(replace(self._version, rows=rows + given, photos=photos_now, codes=codes))
         return given
-
-    def remove(self, paths: Sequence[str]) -> int:
-        """Remove photos; a SolarError names the first that is not indexed."""
-        count = drop_photos(self._view, paths, self._folder)
-        self._commit(self._version.rows, self._version.photos - count, self._version.sketch)
-        return count
 
     def compact(self) -> None:
         """Write inverted files anew that are small or hold removed photos."""
@@ -308,7 +235,7 @@ class _Writer:
         parts: list[CodesFile] = []
         group: list[tuple[Postings, NDArray[np.bool_]]] = []
         first = 0
-        for part in self._version.sketch:
+        for part in self._version.codes:
             kept = present[first : first + part.rows]
             first += part.rows
             group.append((Postings.mapped(self._folder / part.name), kept))
@@ -318,7 +245,8 @@ class _Writer:
         if group:
             parts.append(self._write(Postings.merged(group), len(parts)))
         self._view.renumber()
-        self._commit(self._version.photos, self._version.photos, parts)
+        rows = self._version.photos
+        self._commit(replace(self._version, rows=rows, codes=tuple(parts)))
 
     def _write(self, postings: Postings, number: int) -> CodesFile:
         path = self._folder / f"postings-{self._version.number + 1}-{number}.npy"
@@ -329,21 +257,8 @@ class _Writer:
         sync_folder(self._folder)
         return CodesFile(path.name, len(postings.counts), file_digest(path))
 
-    def _commit(self, rows: int, photos: int, parts: Sequence[CodesFile]) -> None:
-        number = self._version.number + 1
-        self._version = Version(number, rows, photos, sketch=tuple(parts))
-        self._view.set_version(self._version)
 
-    def _sweep(self) -> None:
-        """Delete files that the version does not name; they were replaced, or a kill left them."""
-        named = {part.name for part in self._version.sketch}
-        for file in self._folder.glob("postings-*"):
-            if file.name not in named:
-                with contextlib.suppress(OSError):  # some systems keep what a reader has mapped
-                    file.unlink()
-
-
-def _best(scores: Floats, k: int, allowed: Rows | None) -> list[tuple[int, float]]:
+def _best(scores: Floats, k: int, allowed: RowNumbers | None) -> list[tuple[int, float]]:
     """The k best rows with a score above 0, best first; of equal ones the earlier first."""
     rows = np.flatnonzero(scores > 0) if allowed is None else allowed[scores[allowed] > 0]
     if len(rows) > k:

@@ -35,7 +35,7 @@ def bytes_of(folder: Path, rows: int, dim: int, kind: str) -> dict[str, int]:
     ]
     with Index.create(folder / f"{kind}-{dim}-{rows}", vectors, photos, compress=kind) as index:
         facts = index.info()
-    vectors_, sketch = facts["bytes_of_vectors"], facts["bytes_of_sketch"]
+    vectors_, sketch = facts["bytes_of_vectors"], facts["bytes_of_codes"]
     return {"vectors": vectors_, "sketch": sketch, "catalogue": facts["bytes"] - vectors_ - sketch}
 
 

@@ -181,7 +181,7 @@ def one_by_one(folder: Path) -> dict[str, Any]:
         "recall_at_10": shared / (10 * QUERIES),
         "exact_ms": exact_ms,
         "small_ms": small_ms,
-        "bytes_ratio": facts["bytes_of_vectors"] / facts["bytes_of_sketch"],
+        "bytes_ratio": facts["bytes_of_vectors"] / facts["bytes_of_codes"],
     }
 
 

@@ -133,7 +133,7 @@ def test_default_steps_come_close_to_the_solution() -> None:
 
 
 def test_a_chain_is_followed_to_its_end() -> None:
-    # RowNumbers 0 to 19 lie along an arc of 150 degrees; the query is near its start. Row 20 is nearer to
+    # Rows 0 to 19 lie along an arc of 150 degrees; the query is near its start. Row 20 is nearer to
     # the query than the end of the arc is, but nothing leads to it.
     angles = np.radians(np.linspace(0, 150, 20))
     arc = np.stack([np.cos(angles), np.sin(angles), np.zeros(20)], axis=1)

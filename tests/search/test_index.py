@@ -139,13 +139,11 @@ def test_a_search_for_no_photo_is_refused(index: Index, options: Any, k: int) ->
         index.search("0-0.png", k, **options)
 
 
-def test_expansion_and_diffusion_reach_the_methods(index: Index) -> None:
-    pytest.importorskip("solar.search.expand")
-    pytest.importorskip("solar.search.diffuse")
-    for options in ({"expand": "alpha"}, {"expand": "average"}, {"diffuse": True}):
-        hits = index.search("0-0.png", 4, **options)
-        assert len(hits) == 4
-        assert hits != index.search("0-0.png", 4)
+@pytest.mark.parametrize("method", ["average", "alpha", "dba", "diffusion", "superglobal"])
+def test_every_method_of_vectors_ranks_in_its_own_way(index: Index, method: str) -> None:
+    hits = index.search("0-0.png", 4, rerank=method)
+    assert len(hits) == 4
+    assert hits != index.search("0-0.png", 4)
 
 
 # Mistakes

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from solar.errors import SolarError
 from solar.search import Hit, Index, need_vectors
+from solar.search.rerank import METHODS, Reranker
 from solar.web import schemas
 from solar.web.access import Keys
 from solar.web.adding import Adder
@@ -34,7 +35,6 @@ from solar.web.settings import WebSettings
 from solar.web.work import NetworkThread, Threads
 
 if TYPE_CHECKING:
-    from solar.search.verify import Verifier
     from solar.show.collection_map import CollectionMap
 
 _PICTURES_WAITING = 512
@@ -76,7 +76,7 @@ class Service:
         self.picturing = Threads(settings.threads, _PICTURES_WAITING)
         self.searcher = Searcher(
             *(self.collection, self.network, self.threads, self.slow),
-            self._verifier if _has_cv2() else None,
+            _methods(),
         )
         self.attention = Attention(self.network, settings.attention_bytes, settings.attention_size)
         self.matching = Matching(self.slow)
@@ -85,7 +85,6 @@ class Service:
             *(self.collection, self.eye(None), settings, self.network, self.slow),
             changed=self.searcher.forget,
         )
-        self._made_verifier: Verifier | None = None
         self._pictures: Cache[tuple[str, str, int], bytes] = Cache(settings.picture_bytes, len)
         self._gauges()
 
@@ -127,16 +126,6 @@ class Service:
             return self.collection.seen(int(identity))
         return self.uploads.get(identity)
 
-    def _verifier(self) -> Verifier:
-        """What verifies hits, made when it is first needed."""
-        if self._made_verifier is None:
-            from solar.search.verify import VerifySettings, index_verifier
-
-            engine = self.collection.index.engine
-            settings = VerifySettings(photos=self.collection.root)
-            self._made_verifier = index_verifier(engine, settings)
-        return self._made_verifier
-
     # What visitors get
 
     def info(self) -> schemas.Info:
@@ -158,6 +147,12 @@ class Service:
                 max_pixels=settings.max_pixels,
             ),
             features=schemas.Features(
+                rerank=[
+                    schemas.MethodInfo(
+                        name=name, label=one.label, summary=one.summary, needs=one.needs
+                    )
+                    for name, one in _methods().items()
+                ],
                 expand=["alpha", "average"],
                 verify=matching,
                 match=matching,
@@ -253,13 +248,12 @@ class Service:
         ]
         return schemas.SearchAnswer(
             stage=ranking.stage,
-            complete=ranking.complete,
+            complete=not ranking.awaited,
+            awaited=list(ranking.awaited),
             query=self.photo_info(seen),
             hits=hits,
             more=len(ranking.hits) > asked.offset + asked.k,
-            seconds=schemas.Seconds(
-                **{stage: round(took, 5) for stage, took in ranking.seconds.items()}
-            ),
+            seconds={stage: round(took, 5) for stage, took in ranking.seconds.items()},
         )
 
     def map_page(self, found: CollectionMap) -> str:
@@ -318,6 +312,12 @@ class Service:
 
 def _has_cv2() -> bool:
     return find_spec("cv2") is not None
+
+
+def _methods() -> Mapping[str, Reranker]:
+    """The ways to re-rank that this server can offer."""
+    here = {"vectors", "photos"} if _has_cv2() else {"vectors"}
+    return {name: method for name, method in METHODS.items() if method.needs in here}
 
 
 def model_name(index: Index) -> str:

@@ -32,8 +32,8 @@ from solar.evaluation.metrics import average_precision
 from solar.images import load
 from solar.images.sources import Photos, find_photos
 from solar.search.diffuse import TRUNCATE, Graph, build_graph, diffuse, mutual_graph
-from solar.search.expand import Method, augment, augment_database, expand_queries
 from solar.search.engine import RowNumbers, Vectors
+from solar.search.expand import Method, augment, augment_database, expand_queries
 from solar.search.neighbours import Scores, exact_neighbours
 from solar.search.superglobal import TOP, superglobal
 

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _OF_VECTORS = frozenset({"model", "describe", "search_vectors", "add", "copy"})
 
 
-def open_index(address: str | os.PathLike[str], model: PatchNet | str | None = None) -> AsmkIndex:
+def open_index(
+    address: str | os.PathLike[str], model: PatchNet | str | None, metadata: Metadata
+) -> AsmkIndex:
     """Open an ASMK* index; see `Index.open`."""
-    folder = Path(address)
-    metadata = Metadata(folder)
-    return AsmkIndex(AsmkFolder(folder, metadata.facts()[0], metadata), model)
+    return AsmkIndex(AsmkFolder(Path(address), metadata.facts()[0], metadata), model)
 
 
 class AsmkIndex(PhotoIndex):

@@ -70,14 +70,14 @@ def create(
     return FolderEngine(folder, spec, compress)
 
 
-def open_index(address: str | os.PathLike[str]) -> FolderEngine:
+def open_index(address: str | os.PathLike[str], metadata: Metadata | None = None) -> FolderEngine:
     """Open an index of vectors in a folder.
 
     Raises:
         SolarError: There is none, or it is unfinished, damaged or too new.
     """
     folder = Path(address)
-    metadata = Metadata(folder)
+    metadata = metadata or Metadata(folder)
     return FolderEngine(folder, *metadata.facts(), metadata)
 
 

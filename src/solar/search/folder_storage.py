@@ -143,9 +143,3 @@ def check_names(photos: Iterable[Photo]) -> None:
     for photo in photos:
         if not is_text(photo.path):
             raise SolarError(f"The name {photo.path!r} is not text: rename the photo.")
-
-
-def stored_kind(folder: Path) -> str:
-    """The kind of the index in a folder; errors as for `Metadata.facts`."""
-    with contextlib.closing(Metadata(folder)) as metadata:
-        return metadata.facts()[1]

@@ -99,9 +99,10 @@ class Index(PhotoIndex):
             SolarError: There is no index, or it is damaged or too new.
         """
         if is_folder(address):
-            from solar.search.folder_storage import stored_kind
+            from solar.search.metadata import Metadata
 
-            if other := FORMATS.get(stored_kind(Path(address))):
+            options["metadata"] = metadata = Metadata(Path(address))
+            if other := FORMATS.get(metadata.facts()[1]):
                 opened: PhotoIndex = import_module(other).open_index(address, model, **options)
                 return opened
         return cls(engine_module(address).open_index(address, **options), model)

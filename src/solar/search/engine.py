@@ -158,31 +158,24 @@ class Storage(Protocol):
 
     def find(self, paths: Sequence[str]) -> dict[str, Photo]:
         """What is known of photos, by path; unknown paths are left out."""
-        ...
 
     def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
         """What is known of every photo, in a fixed order and pieces of at most `rows`."""
-        ...
 
     def remove(self, paths: Sequence[str]) -> int:
         """Remove photos, all at once; a SolarError names the first that is not indexed."""
-        ...
 
     def info(self) -> dict[str, Any]:
         """Facts to print: at least `engine`, `photos` and `bytes`."""
-        ...
 
     def check(self) -> list[str]:
         """Read everything, recompute every checksum, and return one sentence a problem."""
-        ...
 
     def compact(self) -> None:
         """Give back the room of removed photos, and rebuild what speeds searches up."""
-        ...
 
     def close(self) -> None:
         """Let go of files and connections."""
-        ...
 
 
 class Engine(Storage, Protocol):
@@ -195,15 +188,12 @@ class Engine(Storage, Protocol):
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
         """The k best photos that satisfy `where`, for each of the queries (n, dim)."""
-        ...
 
     def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
         """What is known of photos and their vectors (dim,), by path; unknown paths are left out."""
-        ...
 
     def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
         """Everything, in the order of `photos`, from one committed state."""
-        ...
 
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
         """Add photos or replace those of the same path: all of them at once, or none.
@@ -214,7 +204,6 @@ class Engine(Storage, Protocol):
         Raises:
             SolarError: Another writer is at work, the disk is full, or vectors do not fit.
         """
-        ...
 
 
 def is_text(name: str) -> bool:

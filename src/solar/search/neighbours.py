@@ -3,39 +3,24 @@
 Any engine can answer, so no method here needs the whole collection in memory.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solar.search.engine import RowNumbers, Vectors
 
-Scores = NDArray[np.float32]
+Scores: TypeAlias = NDArray[np.float32]
 """Inner products that belong to rows."""
 
 
-class Neighbours(Protocol):
-    """Search: the k most similar rows of every vector."""
+Neighbours: TypeAlias = Callable[[Vectors, int], tuple[RowNumbers, Scores]]
+"""Search: rows (m, k) and scores (m, k) of the k most similar to each of the vectors (m, d), best
+first; an index with fewer rows may give fewer, or fill up with -1."""
 
-    def __call__(self, vectors: Vectors, k: int, /) -> tuple[RowNumbers, Scores]:
-        """Find neighbours.
-
-        Args:
-            vectors: (m, d).
-            k: How many are wanted; an index with fewer rows may give fewer, or fill up with -1.
-
-        Returns:
-            Rows (m, k) and scores (m, k), best first.
-        """
-        ...
-
-
-class VectorsOf(Protocol):
-    """Lookup: the vectors (m, d) of the rows (m,), in their order."""
-
-    def __call__(self, rows: RowNumbers, /) -> Vectors:
-        """Fetch vectors."""
-        ...
+VectorsOf: TypeAlias = Callable[[RowNumbers], Vectors]
+"""Lookup: the vectors (m, d) of the rows (m,), in their order."""
 
 
 def exact_neighbours(database: Vectors) -> Neighbours:

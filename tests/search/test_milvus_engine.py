@@ -154,9 +154,9 @@ def test_an_index_that_the_server_does_not_know_is_one_sentence(milvus_address) 
 
 def test_a_collection_of_somebody_else_is_left_alone(by_country: Index, milvus_address) -> None:
     connection = by_country.engine._connection
-    schema = connection.schema("holiday")
-    schema.add_field("id", connection.type("INT64"), is_primary=True)
-    schema.add_field("vector", connection.type("FLOAT_VECTOR"), dim=4)
+    schema = connection.pymilvus.MilvusClient.create_schema(description="holiday")
+    schema.add_field("id", connection.pymilvus.DataType.INT64, is_primary=True)
+    schema.add_field("vector", connection.pymilvus.DataType.FLOAT_VECTOR, dim=4)
     connection.call("create_collection", "theirs", schema=schema)
     with pytest.raises(SolarError, match="was not made by solar"):
         Index.open(milvus_address("theirs"))
@@ -167,15 +167,15 @@ def test_a_collection_of_somebody_else_is_left_alone(by_country: Index, milvus_a
 def test_a_collection_of_a_newer_version_is_one_sentence(by_country: Index, milvus_address) -> None:
     connection = by_country.engine._connection
     facts = json.dumps({"format": 99})
-    schema = connection.schema(facts)
-    schema.add_field("id", connection.type("INT64"), is_primary=True)
-    schema.add_field("vector", connection.type("FLOAT_VECTOR"), dim=4)
+    schema = connection.pymilvus.MilvusClient.create_schema(description=facts)
+    schema.add_field("id", connection.pymilvus.DataType.INT64, is_primary=True)
+    schema.add_field("vector", connection.pymilvus.DataType.FLOAT_VECTOR, dim=4)
     connection.call("create_collection", "newer", schema=schema, properties={"solar": facts})
     with pytest.raises(SolarError, match="newer version of solar"):
         Index.open(milvus_address("newer"))
 
 
-def test_an_unfinished_collection_is_no_index_and_verify_names_it(
+def test_an_unfinished_collection_is_no_index_and_check_names_it(
     lite: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Index.create(lite, unit(0, 3), names(3)) as index:

@@ -244,7 +244,7 @@ class MilvusEngine:
         options, connection = self.options, self._connection
         facts = stored_facts(self.spec, options)
         params = options.build_params(self.spec.dim)
-        index = connection.index_params()
+        index = connection.pymilvus.MilvusClient.prepare_index_params()
         index.add_index("vector", index_type=options.index, metric_type="IP", params=params)
         partitions = {} if options.partition == "none" else {"num_partitions": options.partitions}
         self._call(

@@ -67,23 +67,26 @@ def schema(connection: Connection, dim: int, partition: str, description: str) -
         partition: As in `solar.search.milvus_address.Options`.
         description: Kept with it.
     """
-    schema, kind = connection.schema(description), connection.type
-    schema.add_field("path", kind("VARCHAR"), max_length=_PATH_BYTES, is_primary=True)
-    schema.add_field("width", kind("INT64"))
-    schema.add_field("height", kind("INT64"))
+    schema = connection.pymilvus.MilvusClient.create_schema(
+        auto_id=False, enable_dynamic_field=False, description=description
+    )
+    kind = connection.pymilvus.DataType
+    schema.add_field("path", kind.VARCHAR, max_length=_PATH_BYTES, is_primary=True)
+    schema.add_field("width", kind.INT64)
+    schema.add_field("height", kind.INT64)
     schema.add_field(
         "tags",
-        kind("ARRAY"),
-        element_type=kind("VARCHAR"),
+        kind.ARRAY,
+        element_type=kind.VARCHAR,
         max_capacity=_TAGS,
         max_length=_TAG_BYTES,
     )
-    schema.add_field("taken", kind("VARCHAR"), max_length=_TAKEN_BYTES)
-    schema.add_field("place", kind("INT64"), is_partition_key=partition == "hash")
-    schema.add_field("checksum", kind("INT64"))
+    schema.add_field("taken", kind.VARCHAR, max_length=_TAKEN_BYTES)
+    schema.add_field("place", kind.INT64, is_partition_key=partition == "hash")
+    schema.add_field("checksum", kind.INT64)
     if partition.startswith(BY_TAG):
-        schema.add_field("partition", kind("VARCHAR"), max_length=_TAG_BYTES, is_partition_key=True)
-    schema.add_field("vector", kind("FLOAT_VECTOR"), dim=dim)
+        schema.add_field("partition", kind.VARCHAR, max_length=_TAG_BYTES, is_partition_key=True)
+    schema.add_field("vector", kind.FLOAT_VECTOR, dim=dim)
     return schema
 
 

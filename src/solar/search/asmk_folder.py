@@ -15,7 +15,7 @@ New photos get an inverted file of their own, and a search looks into all of the
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,11 +27,16 @@ from numpy.typing import NDArray
 from solar.errors import SolarError
 from solar.files import file_digest, sync_folder
 from solar.search.asmk import Kernel, Postings, Signatures, inverse_frequency
-from solar.search.audit import row_problems
 from solar.search.codebook import Codebook, Floats
 from solar.search.engine import DescriptorSpec, Hit, Photo, RowNumbers, Where
-from solar.search.folder_storage import FolderStorage, FolderWriter, check_names, creating
-from solar.search.metadata import CodesFile, Metadata, Version, View
+from solar.search.folder_storage import (
+    FolderState,
+    FolderStorage,
+    FolderWriter,
+    check_names,
+    creating,
+)
+from solar.search.metadata import CodesFile, Version, View
 
 CODEBOOK = "codebook.safetensors"
 KIND = "asmk"
@@ -71,12 +76,10 @@ def create(
 
 
 @dataclass(frozen=True)
-class _AsmkState:
+class _AsmkState(FolderState):
     """One committed version with its inverted files mapped."""
 
-    version: Version
     parts: tuple[Postings, ...]
-    removed: RowNumbers
 
     def weights(self, words: int) -> Floats:
         """The weight of every word, by how rare it is."""
@@ -98,14 +101,10 @@ class _AsmkState:
         return scores
 
 
-class AsmkFolder(FolderStorage["AsmkWriter"]):
+class AsmkFolder(FolderStorage["AsmkWriter", _AsmkState]):
     """An ASMK* index in a folder; use it through `solar.search.asmk_index.AsmkIndex`."""
 
-    def __init__(
-        self, folder: Path, spec: DescriptorSpec, metadata: Metadata | None = None
-    ) -> None:
-        super().__init__(folder, spec, metadata)
-        self._latest: _AsmkState | None = None
+    engine = KIND
 
     @cached_property
     def codebook(self) -> Codebook:
@@ -144,53 +143,26 @@ class AsmkFolder(FolderStorage["AsmkWriter"]):
         with self._writing() as writer:
             return writer.add(batches)
 
-    def info(self) -> dict[str, Any]:
-        """Facts to print."""
-        with self._metadata.snapshot(self._state) as (_, state):
-            version = state.version
-            facts, files = self._facts(version)
-        postings = sum(files.get(part.name, 0) for part in version.codes)
+    def _facts(self, state: _AsmkState, files: Mapping[str, int]) -> dict[str, Any]:
+        postings = sum(files.get(part.name, 0) for part in state.version.codes)
         return {
-            "engine": KIND,
-            **facts,
             "words": len(self.codebook.words),
-            "bytes": sum(files.values()),
             "bytes_of_codebook": files.get(CODEBOOK, 0),
             "bytes_of_postings": postings,
-            "bytes_a_photo": round(postings / max(version.rows, 1)),
+            "bytes_a_photo": round(postings / max(state.version.rows, 1)),
         }
 
-    def check(self) -> list[str]:
-        """Read everything, recompute every checksum, and return one sentence a problem."""
-        with self._metadata.reading() as view:
-            version = view.version()
-            files = {part.name: part.sha256 for part in version.codes}
-            files[CODEBOOK] = self.spec.settings["codebook"]
-            return [
-                *(f"The metadata of {self.folder} is damaged: {t}." for t in view.problems()),
-                *row_problems(self.folder, view, version),
-                *(
-                    f"{self.folder / name} is missing or damaged: restore it or build again."
-                    for name, digest in files.items()
-                    if not (self.folder / name).exists()
-                    or file_digest(self.folder / name) != digest
-                ),
-            ]
-
-    def close(self) -> None:
-        """Let go of files."""
-        self._latest = None
-        super().close()
+    def _problems(self, view: View, state: _AsmkState) -> list[str]:
+        files = {part.name: part.sha256 for part in state.version.codes}
+        files[CODEBOOK] = self.spec.settings["codebook"]
+        return self._damaged(files, "restore it or build again")
 
     def _writer(self, view: View) -> AsmkWriter:
         return AsmkWriter(self.folder, view, self.codebook.blocks)
 
-    def _state(self, view: View, version: Version) -> _AsmkState:
-        state = self._latest
-        if state is None or state.version != version:
-            parts = tuple(Postings.mapped(self.folder / part.name) for part in version.codes)
-            state = self._latest = _AsmkState(version, parts, view.removed())
-        return state
+    def _load(self, view: View, version: Version) -> _AsmkState:
+        parts = tuple(Postings.mapped(self.folder / part.name) for part in version.codes)
+        return _AsmkState(version, view.removed(), parts)
 
 
 class AsmkWriter(FolderWriter):

@@ -17,8 +17,9 @@ whatever their number.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from solar.search import exact
 from solar.search.codes import CompressedCodes, read_part
 from solar.search.engine import DescriptorSpec, Hit, Photo, RowNumbers, Vectors, Where
 from solar.search.exact import Stored
-from solar.search.folder_storage import FolderStorage, creating
+from solar.search.folder_storage import FolderState, FolderStorage, creating
 from solar.search.metadata import CodesFile, Metadata, Version, View
 from solar.search.writer import COMPRESSIONS, Writer, first_version, mapped
 
@@ -82,12 +83,10 @@ def open_index(address: str | os.PathLike[str], metadata: Metadata | None = None
 
 
 @dataclass(frozen=True)
-class _State:
+class _State(FolderState):
     """One committed version with its vectors mapped."""
 
-    version: Version
     vectors: Stored
-    removed: RowNumbers
 
     def present(self, first: int, last: int) -> RowNumbers | None:
         """The rows of first..last that were not removed; None for all of them."""
@@ -101,15 +100,16 @@ class _State:
         return present
 
 
-class FolderEngine(FolderStorage[Writer]):
+class FolderEngine(FolderStorage[Writer, _State]):
     """An index in a folder; see `solar.search.engine.Engine`."""
+
+    engine = "embedded"
 
     def __init__(
         self, folder: Path, spec: DescriptorSpec, compress: str, metadata: Metadata | None = None
     ) -> None:
         super().__init__(folder, spec, metadata)
         self.compress = compress
-        self._latest: _State | None = None
         self._codes: tuple[tuple[CodesFile, ...], CompressedCodes] | None = None
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
@@ -152,34 +152,9 @@ class FolderEngine(FolderStorage[Writer]):
         with self._writing() as writer:
             return writer.add(batches)
 
-    def info(self) -> dict[str, Any]:
-        """Facts to print."""
-        with self._snapshot() as (_, state):
-            version = state.version
-            facts, files = self._facts(version)
-        return {
-            "engine": "embedded",
-            **facts,
-            "compress": self.compress,
-            "bytes": sum(files.values()),
-            "bytes_of_vectors": state.vectors.nbytes,
-            "bytes_of_codes": sum(files.get(part.name, 0) for part in version.codes),
-            "rows_outside_codes": version.rows - version.coded_rows if version.codes else 0,
-        }
-
-    def check(self) -> list[str]:
-        """Read everything, recompute every checksum, and return one sentence a problem."""
-        from solar.search.audit import audit
-
-        try:
-            with self._snapshot() as (view, state):
-                return audit(self.folder, view, state.version, state.vectors)
-        except SolarError as error:
-            return [str(error)]
-
     def close(self) -> None:
         """Let go of files and connections."""
-        self._latest = self._codes = None
+        self._codes = None
         super().close()
 
     def _writer(self, view: View) -> Writer:
@@ -198,12 +173,33 @@ class FolderEngine(FolderStorage[Writer]):
 
         return self._metadata.snapshot(load)
 
-    def _state(self, view: View, version: Version) -> _State:
-        state = self._latest
-        if state is None or state.version != version:
-            vectors = mapped(self.folder / version.vectors, version.rows, self.spec.dim)
-            state = self._latest = _State(version, vectors, view.removed())
-        return state
+    def _load(self, view: View, version: Version) -> _State:
+        vectors = mapped(self.folder / version.vectors, version.rows, self.spec.dim)
+        return _State(version, view.removed(), vectors)
+
+    def _facts(self, state: _State, files: Mapping[str, int]) -> dict[str, Any]:
+        version = state.version
+        return {
+            "compress": self.compress,
+            "bytes_of_vectors": state.vectors.nbytes,
+            "bytes_of_codes": sum(files.get(part.name, 0) for part in version.codes),
+            "rows_outside_codes": version.rows - version.coded_rows if version.codes else 0,
+        }
+
+    def _problems(self, view: View, state: _State) -> list[str]:
+        """The vectors are not those that were written, or the codes."""
+        file, problems, end = self.folder / state.version.vectors, [], 0
+        for block in view.blocks():
+            last = block.first + block.rows
+            if block.first != end:
+                return [f"The record of what was written to {file} has gaps."]
+            if hashlib.sha256(state.vectors[end:last].data).hexdigest() != block.sha256:
+                problems.append(f"{file} is damaged in rows {end} to {last - 1}.")
+            end = last
+        if end != state.version.rows:
+            problems.append(f"{file} holds {end} rows, not {state.version.rows}.")
+        codes = {part.name: part.sha256 for part in state.version.codes}
+        return problems + self._damaged(codes, "run `solar index compact` to make it anew")
 
     def _codes_of(self, version: Version) -> CompressedCodes | None:
         """The codes, read when they are first searched."""

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
+
 from solar.errors import SolarError
-from solar.search.engine import DescriptorSpec, Photo, is_text
+from solar.files import file_digest
+from solar.search.engine import DescriptorSpec, Photo, RowNumbers, is_text
 from solar.search.metadata import FILE, LOCK, Metadata, Version, View
 
 
@@ -57,17 +60,30 @@ class FolderWriter(ABC):
                     file.unlink()
 
 
+@dataclass(frozen=True)
+class FolderState:
+    """One committed version with its files open, and the rows of removed photos, ascending."""
+
+    version: Version
+    removed: RowNumbers
+
+
 W = TypeVar("W", bound=FolderWriter)
+S = TypeVar("S", bound=FolderState)
 
 
-class FolderStorage(ABC, Generic[W]):
+class FolderStorage(ABC, Generic[W, S]):
     """Photos in a folder, as far as their metadata go; see `solar.search.engine.Storage`."""
+
+    engine: ClassVar[str]
+    """What `info` calls it."""
 
     def __init__(
         self, folder: Path, spec: DescriptorSpec, metadata: Metadata | None = None
     ) -> None:
         self.folder, self.spec = folder, spec
         self._metadata = metadata or Metadata(folder)
+        self._latest: S | None = None
 
     def __len__(self) -> int:
         with self._metadata.reading() as view:
@@ -94,28 +110,71 @@ class FolderStorage(ABC, Generic[W]):
         with self._writing() as writer:
             writer.compact()
 
+    def info(self) -> dict[str, Any]:
+        """Facts to print."""
+        with self._metadata.snapshot(self._state) as (_, state):
+            files = {f.name: f.stat().st_size for f in self.folder.iterdir() if f.is_file()}
+        version = state.version
+        facts = {
+            "engine": self.engine,
+            "photos": version.photos,
+            "removed": version.rows - version.photos,
+            "version": version.number,
+            "bytes": sum(files.values()),
+        }
+        return facts | self._facts(state, files)
+
+    def check(self) -> list[str]:
+        """Read everything, recompute every checksum, and return one sentence a problem."""
+        try:
+            with self._metadata.snapshot(self._state) as (view, state):
+                return [
+                    *(f"The metadata of {self.folder} is damaged: {t}." for t in view.problems()),
+                    *_row_problems(self.folder, view, state.version),
+                    *self._problems(view, state),
+                ]
+        except SolarError as error:
+            return [str(error)]
+
     def close(self) -> None:
         """Let go of files."""
+        self._latest = None
         self._metadata.close()
 
     @abstractmethod
     def _writer(self, view: View) -> W:
         """What makes one change."""
 
+    @abstractmethod
+    def _load(self, view: View, version: Version) -> S:
+        """Open the files of a version."""
+
+    @abstractmethod
+    def _facts(self, state: S, files: Mapping[str, int]) -> dict[str, Any]:
+        """Facts to print, given the bytes of all files by name."""
+
+    @abstractmethod
+    def _problems(self, view: View, state: S) -> list[str]:
+        """What is wrong with the files, in one sentence each."""
+
+    def _state(self, view: View, version: Version) -> S:
+        state = self._latest
+        if state is None or state.version != version:
+            state = self._latest = self._load(view, version)
+        return state
+
+    def _damaged(self, files: Mapping[str, str], remedy: str) -> list[str]:
+        """Sentences on those of the files, with their checksums, that are not as they should be."""
+        return [
+            f"{self.folder / name} is missing or damaged: {remedy}."
+            for name, digest in files.items()
+            if not (self.folder / name).exists() or file_digest(self.folder / name) != digest
+        ]
+
     @contextlib.contextmanager
     def _writing(self) -> Iterator[W]:
         with self._metadata.writing() as view:
             yield self._writer(view)
-
-    def _facts(self, version: Version) -> tuple[dict[str, Any], dict[str, int]]:
-        """Facts to print that every folder has, and the bytes of its files by name."""
-        files = {f.name: f.stat().st_size for f in self.folder.iterdir() if f.is_file()}
-        facts = {
-            "photos": version.photos,
-            "removed": version.rows - version.photos,
-            "version": version.number,
-        }
-        return facts, files
 
 
 @contextlib.contextmanager
@@ -136,6 +195,17 @@ def creating(folder: Path) -> Iterator[View]:
         if view.facts() is not None:
             raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")
         yield view
+
+
+def _row_problems(folder: Path, view: View, version: Version) -> list[str]:
+    """Every row belongs to one photo, or was removed."""
+    photos = view.rows()
+    rows = np.sort(np.concatenate([photos, view.removed()]))
+    if len(photos) != version.photos:
+        return [f"{folder} has {len(photos)} photos and should have {version.photos}."]
+    if not np.array_equal(rows, np.arange(version.rows)):
+        return [f"The photos of {folder} do not match its {version.rows} rows."]
+    return []
 
 
 def check_names(photos: Iterable[Photo]) -> None:

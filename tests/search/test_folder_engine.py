@@ -1,3 +1,4 @@
+import json
 import re
 import shutil
 import tempfile
@@ -460,3 +461,19 @@ def test_a_vectors_file_cut_short_is_one_sentence(folder: Path) -> None:
     with pytest.raises(SolarError, match="cut short"):
         index.search(unit(1, 1)[0])
     assert "cut short" in index.check()[0]
+
+
+def test_the_file_keeps_the_names_that_older_versions_wrote(folder: Path) -> None:
+    import sqlite3
+
+    Index.create(folder, *compressible(), compress="pq").close()
+    with sqlite3.connect(folder / "catalogue.sqlite") as connection:
+        facts = {name: json.loads(value) for name, value in connection.execute("TABLE facts")}
+    connection.close()
+    assert set(facts["made"]) == {"made", "compress"}
+    assert set(facts["version"]) == {"number", "rows", "photos", "vectors", "sketch"}
+    assert [part["name"] for part in facts["version"]["sketch"]] == ["sketch-1-0.faiss"]
+
+
+def compressible() -> tuple[np.ndarray, list[str]]:
+    return unit(0, 1024, 16), [f"{n}.jpg" for n in range(1024)]

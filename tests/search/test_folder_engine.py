@@ -423,7 +423,7 @@ def damage(path: Path, at: int) -> None:
         file.write(bytes([byte[0] ^ 1]))
 
 
-def test_verify_finds_one_flipped_bit_in_the_vectors(folder: Path) -> None:
+def test_check_finds_one_flipped_bit_in_the_vectors(folder: Path) -> None:
     index = Index.create(folder, unit(0, 100), names(100))
     damage(folder / "vectors-1.f32", 4000)
     assert index.check() == [f"{folder / 'vectors-1.f32'} is damaged in rows 0 to 99."]
@@ -442,7 +442,7 @@ def test_check_finds_damaged_or_missing_codes_and_compacting_mends_it(folder: Pa
     assert index.check() == []
 
 
-def test_verify_finds_photos_that_do_not_match_the_rows(folder: Path) -> None:
+def test_check_finds_photos_that_do_not_match_the_rows(folder: Path) -> None:
     import sqlite3
 
     index = Index.create(folder, unit(0, 10), names(10))
@@ -468,7 +468,9 @@ def test_the_file_keeps_the_names_that_older_versions_wrote(folder: Path) -> Non
 
     Index.create(folder, *compressible(), compress="pq").close()
     with sqlite3.connect(folder / "catalogue.sqlite") as connection:
-        facts = {name: json.loads(value) for name, value in connection.execute("TABLE facts")}
+        facts = {
+            name: json.loads(value) for name, value in connection.execute("SELECT * FROM facts")
+        }
     connection.close()
     assert set(facts["made"]) == {"made", "compress"}
     assert set(facts["version"]) == {"number", "rows", "photos", "vectors", "sketch"}

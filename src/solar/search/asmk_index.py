@@ -29,7 +29,7 @@ def open_index(
     address: str | os.PathLike[str], model: PatchNet | str | None, metadata: Metadata
 ) -> AsmkIndex:
     """Open an ASMK* index; see `Index.open`."""
-    return AsmkIndex(AsmkFolder(Path(address), metadata.facts()[0], metadata), model)
+    return AsmkIndex(AsmkFolder(Path(address), metadata.facts[0], metadata), model)
 
 
 class AsmkIndex(PhotoIndex):

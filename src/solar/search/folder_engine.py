@@ -79,7 +79,7 @@ def open_index(address: str | os.PathLike[str], metadata: Metadata | None = None
     """
     folder = Path(address)
     metadata = metadata or Metadata(folder)
-    return FolderEngine(folder, *metadata.facts(), metadata)
+    return FolderEngine(folder, *metadata.facts, metadata)
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ class Index(PhotoIndex):
             from solar.search.metadata import Metadata
 
             options["metadata"] = metadata = Metadata(Path(address))
-            if other := FORMATS.get(metadata.facts()[1]):
+            if other := FORMATS.get(metadata.facts[1]):
                 opened: PhotoIndex = import_module(other).open_index(address, model, **options)
                 return opened
         return cls(engine_module(address).open_index(address, **options), model)

@@ -12,6 +12,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -330,8 +331,9 @@ class Metadata:
                 connection.rollback()
                 connection.close()
 
+    @cached_property
     def facts(self) -> tuple[DescriptorSpec, str]:
-        """How photos were described, and the kind of index.
+        """How photos were described, and the kind of index, which never change.
 
         Raises:
             SolarError: There is no index, or it is unfinished, damaged or too new.

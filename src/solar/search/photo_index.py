@@ -12,7 +12,7 @@ import numpy as np
 
 from solar.errors import SolarError
 from solar.search.engine import Condition, DescriptorSpec, Hit, Photo, Storage, Where, parse_where
-from solar.search.rerank import METHODS, chosen, reranked
+from solar.search.rerank import METHODS, chosen
 from solar.search.search_results import SearchResults
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ class PhotoIndex(ABC):
             settings={} if isinstance(verify, bool) else {"verify": verify},
             kept=self._kept,
         )
-        return reranked(names, results).best(k)
+        for name in names:
+            results = METHODS[name].rerank(results)
+        return results.best(k)
 
     def remove(self, paths: str | Sequence[str]) -> int:
         """Remove photos, all at once, and say how many.

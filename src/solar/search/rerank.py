@@ -6,7 +6,7 @@ function from `SearchResults` to `SearchResults`, and an entry here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal
@@ -114,10 +114,3 @@ def chosen(
         if name not in METHODS:
             raise SolarError(f"No re-ranking is called {name!r}: choose from {', '.join(METHODS)}.")
     return list(dict.fromkeys(given))
-
-
-def reranked(names: Sequence[str], results: SearchResults) -> SearchResults:
-    """Results after these methods, one after the other."""
-    for name in names:
-        results = METHODS[name].rerank(results)
-    return results

@@ -214,14 +214,7 @@ class FeaturesFound:
 
 
 class Finder:
-    """Finds local features of photos, and keeps them in a folder.
-
-    Args:
-        model: What describes keypoints.
-        keypoints: At most so many a photo.
-        size: Photos with a longer side are shrunk to it first.
-        place: The folder.
-    """
+    """Finds local features of photos as `AsmkSettings` has it, and keeps them in a folder."""
 
     def __init__(self, model: LocalModel, keypoints: int, size: int, place: Path) -> None:
         self.model, self.keypoints, self.size = model, keypoints, size

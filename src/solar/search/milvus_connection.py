@@ -45,14 +45,8 @@ class Connection:
     def call(self, name: str, *arguments: Any, timeout: float | None = None, **named: Any) -> Any:
         """Call a method of `pymilvus.MilvusClient`, which must bear to be called twice.
 
-        Args:
-            name: Of the method.
-            *arguments: For it.
-            timeout: Seconds, if other than usual.
-            **named: For it.
-
         Raises:
-            SolarError: It failed for good.
+            SolarError: It failed for good, or took longer than `timeout` seconds.
         """
         limit = timeout or self.options.timeout
         return self.repeat(

@@ -59,14 +59,7 @@ def read_facts(connection: Connection) -> tuple[DescriptorSpec, Options]:
 
 
 def schema(connection: Connection, dim: int, partition: str, description: str) -> Any:
-    """The fields of a new collection, a `pymilvus.CollectionSchema`.
-
-    Args:
-        connection: To the server.
-        dim: Length of a vector.
-        partition: As in `solar.search.milvus_address.Options`.
-        description: Kept with it.
-    """
+    """The fields of a new collection, partitioned as in `Options`: a `CollectionSchema`."""
     schema = connection.pymilvus.MilvusClient.create_schema(
         auto_id=False, enable_dynamic_field=False, description=description
     )

@@ -24,23 +24,12 @@ _HIT_BYTES = 200
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a visitor searches for.
-
-    Attributes:
-        seen: The photo.
-        eye: The model.
-        box: The part of the photo.
-        rerank: Names of methods that rank again, in order.
-        label: Only photos with this label.
-        name: Only photos with this in their name.
-        least: Only scores from here on.
-        depth: How many hits.
-    """
+    """What a visitor searches for, and what alone may be found: a label, part of a name …"""
 
     seen: VisiblePhoto
     eye: Eye
     box: Box | None = None
-    rerank: Sequence[str] = ()
+    rerank: Sequence[str] = ()  # names of methods, in order
     label: str | None = None
     name: str | None = None
     least: float | None = None
@@ -49,11 +38,9 @@ class Wanted:
 
 @dataclass(frozen=True)
 class StageResult:
-    """What a stage found.
+    """What a stage found, best first.
 
     Attributes:
-        stage: Which.
-        hits: Best first.
         seconds: What the stages took so far.
         plain: Ranks in the plain search, by path.
         awaited: The stages that follow.
@@ -83,12 +70,8 @@ def depth_for(hits: int) -> int:
 class Searcher:
     """Searches, and keeps vectors and rankings for those who scroll on or switch options.
 
-    Args:
-        collection: The photos.
-        network: Describes.
-        threads: Decode and search.
-        slow: Rank again by looking at photos.
-        methods: Names of the methods that can be used here; others are passed over.
+    The `network` describes, `threads` decode and search, `slow` ones rank again by looking at
+    photos; `methods` names the ways to re-rank that can be used here, others are passed over.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ _HIT_BYTES = 200
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a visitor searches for, and what alone may be found: a label, part of a name …"""
+    """What a visitor searches for, and what alone may be found: a label, part of a name."""
 
     seen: VisiblePhoto
     eye: Eye

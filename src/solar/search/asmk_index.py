@@ -13,7 +13,7 @@ from solar.errors import SolarError
 from solar.images import named_photos
 from solar.search.asmk import Kernel, Signatures, aggregate
 from solar.search.asmk_folder import AsmkFolder
-from solar.search.engine import Hit, NoVectorsError, Photo, Where
+from solar.search.engine import Hit, Photo, Where, no_vectors
 from solar.search.metadata import Metadata
 from solar.search.photo_index import PhotoIndex
 
@@ -62,7 +62,7 @@ class AsmkIndex(PhotoIndex):
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in _OF_VECTORS:
-            raise NoVectorsError
+            raise no_vectors()
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
     @property
@@ -110,7 +110,7 @@ class AsmkIndex(PhotoIndex):
     def _source(self, part: Any) -> Source:
         """What to look at: the query itself, or an indexed photo from where it was indexed."""
         if not self._is_photo(part) and not isinstance(part, str):
-            raise NoVectorsError
+            raise no_vectors()
         photo = self._photo_of(part)
         if not isinstance(photo, Photo):
             return photo

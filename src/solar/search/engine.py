@@ -31,11 +31,13 @@ class NoIndexError(SolarError):
 class NoVectorsError(SolarError, AttributeError):
     """An index of local features was asked for what takes one vector a photo."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "This index compares local features (ASMK) and has no vectors for that: build an index "
-            "with --model instead."
-        )
+
+def no_vectors() -> NoVectorsError:
+    """The complaint about what such an index cannot do."""
+    return NoVectorsError(
+        "This index compares local features (ASMK) and has no vectors for that: build an index "
+        "with --model instead."
+    )
 
 
 @dataclass(frozen=True, slots=True)

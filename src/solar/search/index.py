@@ -16,10 +16,10 @@ from solar.search.engine import (
     DescriptorSpec,
     Engine,
     Hit,
-    NoVectorsError,
     Photo,
     Vectors,
     Where,
+    no_vectors,
     parse_where,
 )
 from solar.search.ingest import BATCH, batches, spec_of
@@ -236,7 +236,7 @@ class Index(PhotoIndex):
 def need_vectors(index: PhotoIndex) -> Index:
     """The index, for something that takes vectors; a SolarError if it has none."""
     if not isinstance(index, Index):
-        raise NoVectorsError
+        raise no_vectors()
     return index
 
 

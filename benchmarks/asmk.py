@@ -32,7 +32,7 @@ from solar.evaluation.metrics import average_precision
 from solar.images import Photos, find_photos
 from solar.search.asmk import Kernel, aggregate
 from solar.search.asmk_build import KEYPOINTS, SIZE, Finder, learn_words
-from solar.search.asmk_engine import create
+from solar.search.asmk_folder import create
 from solar.search.engine import DescriptorSpec
 
 
@@ -98,13 +98,13 @@ def local_row(
         learnt = time.perf_counter() - start
 
         start = time.perf_counter()
-        seen = finder.look(photos, None, None)
+        found = finder.look(photos, None, None)
         finding = time.perf_counter() - start
 
         start = time.perf_counter()
-        made = DescriptorSpec(codebook.dim, local_name(model), settings={"method": "asmk"})
-        described = finder.signatures(photos, seen, codebook, None)
-        engine = create(Path(temporary, "index"), made, codebook, described)
+        spec = DescriptorSpec(codebook.dim, local_name(model), settings={"method": "asmk"})
+        described = finder.signatures(photos, found, codebook, None)
+        engine = create(Path(temporary, "index"), spec, codebook, described)
         filling = time.perf_counter() - start
 
         def search(number: int) -> list[str]:

@@ -58,7 +58,7 @@ def main() -> None:
                 "compress": kind,
                 "kept": 100 * float(kept),
                 "codes alone": codes_alone(vectors, photos.names, labels, kind),
-                "bytes a photo": (facts["bytes_of_sketch"] or facts["bytes_of_vectors"])
+                "bytes a photo": (facts["bytes_of_codes"] or facts["bytes_of_vectors"])
                 / len(vectors),
             }
         )

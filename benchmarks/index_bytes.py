@@ -4,7 +4,7 @@
 
 Makes two indices of each kind, of random vectors and of different length. What the longer one has
 more, divided by the photos it has more, is what a photo takes: codebooks and other fixed parts drop
-out. Sizes do not depend on the machine. `catalogue` is the rest beside vectors and sketch, with
+out. Sizes do not depend on the machine. `metadata` is the rest beside vectors and codes, with
 paths of 26 letters, sizes and times and no tags.
 """
 
@@ -25,7 +25,7 @@ DIMS = (512, 2048)
 
 
 def bytes_of(folder: Path, rows: int, dim: int, kind: str) -> dict[str, int]:
-    """Bytes of vectors, sketch and catalogue of a new index."""
+    """Bytes of vectors, codes and metadata of a new index."""
     dice = np.random.default_rng(0)
     vectors = dice.standard_normal((rows, dim), dtype=np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -35,8 +35,8 @@ def bytes_of(folder: Path, rows: int, dim: int, kind: str) -> dict[str, int]:
     ]
     with Index.create(folder / f"{kind}-{dim}-{rows}", vectors, photos, compress=kind) as index:
         facts = index.info()
-    vectors_, sketch = facts["bytes_of_vectors"], facts["bytes_of_sketch"]
-    return {"vectors": vectors_, "sketch": sketch, "catalogue": facts["bytes"] - vectors_ - sketch}
+    parts = {"vectors": facts["bytes_of_vectors"], "codes": facts["bytes_of_codes"]}
+    return {**parts, "metadata": facts["bytes"] - sum(parts.values())}
 
 
 def a_photo(folder: Path, dim: int, kind: str) -> dict[str, float]:

@@ -32,9 +32,10 @@ from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images.sources import find_photos
 from solar.search.diffuse import TRUNCATE, Graph, build_graph, diffuse, mutual_graph
+from solar.search.engine import RowNumbers, Vectors
 from solar.search.expand import Method, augment, augment_database, expand_queries
-from solar.search.neighbours import Rows, Scores, Vectors, exact_neighbours
-from solar.search.rerank import TOP, rerank
+from solar.search.neighbours import Scores, exact_neighbours
+from solar.search.superglobal import TOP, superglobal
 
 
 def main() -> None:
@@ -86,17 +87,17 @@ class Collection:
         self.query = -1
         self.plain = exact_neighbours(vectors)
 
-    def search(self, vectors: Vectors, k: int, /) -> tuple[Rows, Scores]:
+    def search(self, vectors: Vectors, k: int, /) -> tuple[RowNumbers, Scores]:
         """Find neighbours, without the query."""
         rows, scores = self.plain(vectors, k + 1)
         return without(rows, scores, self.query)
 
-    def vectors_of(self, rows: Rows, /) -> Vectors:
+    def vectors_of(self, rows: RowNumbers, /) -> Vectors:
         """Fetch vectors."""
         return self.vectors[rows]
 
 
-def without(rows: Rows, scores: Scores, query: int) -> tuple[Rows, Scores]:
+def without(rows: RowNumbers, scores: Scores, query: int) -> tuple[RowNumbers, Scores]:
     """Cut one row out of lists (m, k + 1), and the last place of those that lack it."""
     places = np.argsort(rows == query, axis=1, kind="stable")[:, :-1]
     return np.take_along_axis(rows, places, axis=1), np.take_along_axis(scores, places, axis=1)
@@ -117,14 +118,14 @@ def compare(
     once["graph"] = time.perf_counter() - start
     near = everything.plain(vectors, 52)  # 50 neighbours, the row itself, the query
 
-    def search(query: Vectors, collection: Vectors, left_out: int) -> tuple[Rows, Scores]:
+    def search(query: Vectors, collection: Vectors, left_out: int) -> tuple[RowNumbers, Scores]:
         scores = collection @ query
         scores[left_out] = -np.inf
         rows = np.argsort(-scores, kind="stable")[:-1]
         return rows, scores[rows]
 
-    def expanded(i: int, collection: Vectors, method: Method, n: int | None = None) -> Rows:
-        def find(query: Vectors, k: int, /) -> tuple[Rows, Scores]:
+    def expanded(i: int, collection: Vectors, method: Method, n: int | None = None) -> RowNumbers:
+        def find(query: Vectors, k: int, /) -> tuple[RowNumbers, Scores]:
             rows, scores = search(query[0], collection, i)
             return rows[None, :k], scores[None, :k]
 
@@ -132,18 +133,18 @@ def compare(
         [better] = expand_queries(query, find, collection.__getitem__, method=method, n=n)
         return search(better, collection, i)[0]
 
-    def diffused(i: int, graph: Graph, truncate: int) -> Rows:
+    def diffused(i: int, graph: Graph, truncate: int) -> RowNumbers:
         rows, scores = search(vectors[i], vectors, i)
         return np.concatenate(
             [diffuse(rows[:truncate], scores[:truncate], graph)[0], rows[truncate:]]
         )
 
-    def reranked(i: int) -> Rows:
+    def reranked(i: int) -> RowNumbers:
         rows, _ = search(vectors[i], vectors, i)
-        best, _ = rerank(vectors[i], rows, vectors.__getitem__)
+        best, _ = superglobal(vectors[i], rows, vectors.__getitem__)
         return np.concatenate([best, rows[TOP:]])
 
-    methods: dict[str, Callable[[int, Vectors, Graph], Rows]] = {
+    methods: dict[str, Callable[[int, Vectors, Graph], RowNumbers]] = {
         "none": lambda i, dba, graph: search(vectors[i], vectors, i)[0],
         "average": lambda i, dba, graph: expanded(i, vectors, "average"),
         "average, n = 2": lambda i, dba, graph: expanded(i, vectors, "average", 2),

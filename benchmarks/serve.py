@@ -72,7 +72,7 @@ def make_index(root: Path, photos: int) -> tuple[Path, list[bytes]]:
         str(root / "photos"),
     )
     Index.create(
-        root / "photos.solar", vectors, [Photo(name, 640, 480) for name in names], made=facts
+        root / "photos.solar", vectors, [Photo(name, 640, 480) for name in names], spec=facts
     ).close()
     return root / "photos.solar", [file.read_bytes() for file in made[:40]]
 

@@ -29,11 +29,11 @@ class Measured:
     """The figures that everything follows from.
 
     Attributes:
-        parts: Bytes a photo: dim to kind to `vectors`, `sketch`, `catalogue`.
+        parts: Bytes a photo: dim to kind to `vectors`, `codes`, `metadata`.
         gpu: Seconds a photo from JPEG files on one GPU, by the length of descriptors.
         cpu: Seconds a photo on two cores, by the same.
         exact: Seconds of an exact query, and bytes of the vectors that it reads.
-        sketch: Seconds of a query with codes, and bytes of the codes that it reads.
+        codes: Seconds of a query with codes, and bytes of the codes that it reads.
         memory: MiB that an extraction holds, whatever the number of photos.
         where: Machines and dates, in words.
     """
@@ -42,7 +42,7 @@ class Measured:
     gpu: dict[int, float]
     cpu: dict[int, float]
     exact: tuple[float, float]
-    sketch: tuple[float, float]
+    codes: tuple[float, float]
     memory: float
     where: str
 
@@ -112,7 +112,7 @@ def kinds_table(found: Measured) -> str:
         cells = []
         for dim in dims:
             parts = found.parts[dim][kind]
-            cells += [f"{sum(parts.values()):,.0f}", f"{parts['sketch']:,.0f}"]
+            cells += [f"{sum(parts.values()):,.0f}", f"{parts['codes']:,.0f}"]
         rows.append([f"`{kind}`", *cells])
     return _table(["`--compress`", *heads], rows)
 
@@ -125,11 +125,11 @@ def photos_table(found: Measured, dim: int) -> str:
     for photos in PHOTOS:
         none, half, small = (found.parts[dim][kind] for kind in ("none", "fp16", "pq"))
         cells = [size(photos * sum(parts.values())) for parts in (none, half, small)]
-        cells.append(size(photos * small["sketch"]))
+        cells.append(size(photos * small["codes"]))
         for seconds in (found.cpu.get(dim), found.gpu.get(dim)):
             cells.append(time(photos * seconds) if seconds else "–")
         cells.append(query(photos * none["vectors"], *found.exact))
-        cells.append(query(photos * small["sketch"], *found.sketch))
+        cells.append(query(photos * small["codes"], *found.codes))
         rows.append([f"{photos:,}", *cells])
     return _table(heads, rows)
 

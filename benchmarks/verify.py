@@ -32,8 +32,7 @@ from solar.describe.local_cache import pack
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images import Photos, find_photos
-from solar.search.engine import Hit
-from solar.search.neighbours import Rows, Vectors
+from solar.search.engine import Hit, RowNumbers, Vectors
 from solar.search.verify import Verifier, VerifySettings, reordered
 
 DEFAULT = VerifySettings()
@@ -134,16 +133,16 @@ def measure(
     return report
 
 
-def _ranked(vectors: Vectors, query: int) -> Rows:
+def _ranked(vectors: Vectors, query: int) -> RowNumbers:
     """All other rows, best first."""
     rows = np.argsort(-(vectors @ vectors[query]), kind="stable")
-    others: Rows = rows[rows != query]
+    others: RowNumbers = rows[rows != query]
     return others
 
 
 def _verified(
-    photos: Photos, verifier: Verifier, queries: NDArray[np.int64], rankings: Sequence[Rows]
-) -> Iterator[Rows]:
+    photos: Photos, verifier: Verifier, queries: NDArray[np.int64], rankings: Sequence[RowNumbers]
+) -> Iterator[RowNumbers]:
     """The rankings with the verified photos ahead."""
     top, least = verifier.settings.top, verifier.settings.inliers
     with ThreadPoolExecutor(os.cpu_count()) as threads:
@@ -160,7 +159,7 @@ def _verified(
 
 
 def _scores(
-    labels: NDArray[np.str_], queries: NDArray[np.int64], rankings: Sequence[Rows]
+    labels: NDArray[np.str_], queries: NDArray[np.int64], rankings: Sequence[RowNumbers]
 ) -> dict[str, float]:
     precisions, firsts = [], []
     for query, rows in zip(queries, rankings, strict=True):

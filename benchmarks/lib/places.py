@@ -11,7 +11,7 @@ import numpy as np
 from solar.errors import SolarError
 from solar.images import load
 from solar.images.sources import Photos
-from solar.search.neighbours import Vectors
+from solar.search.engine import Vectors
 
 SIZE = 384  # of photos for a model, as on the model cards
 TEACHER_SIZE = 224

@@ -32,7 +32,7 @@ def test_search_answers_in_the_same_form(home: Path) -> None:
 def test_info_and_verify(home: Path) -> None:
     facts = json.loads(solar("index", "info", home / "photos.asmk", "--json").stdout)
     assert (facts["engine"], facts["photos"], facts["words"]) == ("asmk", 9, 128)
-    assert "9 photos, all sound" in solar("index", "verify", home / "photos.asmk").stderr
+    assert "9 photos, all sound" in solar("index", "check", home / "photos.asmk").stderr
 
 
 @pytest.mark.parametrize(

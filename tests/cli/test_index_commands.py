@@ -113,15 +113,16 @@ def test_add_remove_compact_verify_info_and_copy(home: Path, tmp_path: Path) -> 
     told = solar("index", "info", copied).stdout.decode()
     assert re.search(r"settings +.*orient yes; ", told)
     assert "{" not in told
-    assert b"all sound" in solar("index", "verify", copied).stderr
+    assert b"all sound" in solar("index", "check", copied).stderr
+    assert b"all sound" in solar("index", "verify", copied).stderr  # as it was called once
     assert found(copied, tmp_path / "more" / "new.png", "-k", 1) == ["new.png"]
 
 
-def test_verify_exits_with_one_where_something_is_wrong(home: Path, tmp_path: Path) -> None:
+def test_check_exits_with_one_where_something_is_wrong(home: Path, tmp_path: Path) -> None:
     solar("index", "copy", home / "photos.solar", tmp_path / "i.solar")
     vectors = tmp_path / "i.solar" / "vectors-1.f32"
     vectors.write_bytes(b"\0" * vectors.stat().st_size)
-    done = solar("index", "verify", tmp_path / "i.solar", expect=1)
+    done = solar("index", "check", tmp_path / "i.solar", expect=1)
     assert b"is damaged in rows 0 to 5" in done.stderr
 
 
@@ -131,7 +132,7 @@ def test_verify_exits_with_one_where_something_is_wrong(home: Path, tmp_path: Pa
         "search",
         "index",
         *("index build", "index add", "index remove"),
-        *("index info", "index verify", "index copy", "index compact"),
+        *("index info", "index check", "index copy", "index compact"),
     ],
 )
 def test_every_command_explains_itself(command: str) -> None:
@@ -146,6 +147,8 @@ def test_mistakes_are_one_sentence(home: Path, tmp_path: Path) -> None:
     assert "neither a file nor" in complaint("search", index, "no.jpg")
     assert "is not understood" in complaint("search", index, "1/0.jpg", "--where", "colour=red")
     assert "--expand" in complaint("search", index, "1/0.jpg", "--expand", "sideways")
+    unknown = complaint("search", index, "1/0.jpg", "--rerank", "alpha,sideways")
+    assert "'sideways': choose from average, alpha" in unknown
     assert "nothing was removed" in complaint("index", "remove", index, "1/0.jpg", "no.jpg")
     assert "an index already" in complaint("index", "build", home / "photos", "-o", index)
     torch.manual_seed(1)

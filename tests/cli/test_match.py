@@ -86,8 +86,8 @@ def test_search_verifies(home: Path) -> None:
     Image.new("RGB", (50, 40)).save(home / "black.png")
     scores = np.array([1.0, 0.9, 0.8])
     vectors = np.stack([scores, np.sqrt(1 - scores**2)], axis=1)
-    made = DescriptorSpec(2, root=str(home / "moved"))
-    Index.create(home / "i.solar", vectors, names, made=made).close()
+    spec = DescriptorSpec(2, root=str(home / "moved"))
+    Index.create(home / "i.solar", vectors, names, spec=spec).close()
     missing = solar("search", home / "i.solar", "name:a.png", "--verify", expect=2).stderr
     assert "moved" in missing
     command = ("search", home / "i.solar", "name:a.png", "--verify", "--photos", home)

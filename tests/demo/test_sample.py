@@ -65,7 +65,7 @@ def test_a_folder_is_asked_for_the_photo_with_the_surest_answer(
     assert made.query.removeprefix("name:") not in [hit.path for hit in answer.hits]
     assert "✓ right" not in answer.page.read_text(encoding="utf-8")
     with Index.open(made.index) as index:
-        assert index.made.root == str(photos)
+        assert index.spec.root == str(photos)
     (photos / "5.jpg").write_bytes((photos / "0.jpg").read_bytes())
     monkeypatch.setattr(sample, "MOST", 4)
     fewer = sample.folder_sample(photos, tmp_path / "out", model)

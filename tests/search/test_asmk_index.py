@@ -12,7 +12,7 @@ from solar.evaluation.metrics import average_precision
 from solar.models import PatchConfig, PatchNet, save
 from solar.search import Index, asmk_build
 from solar.search.add import add
-from solar.search.asmk_build import build
+from solar.search.asmk_build import AsmkSettings, build
 
 pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
 
@@ -25,7 +25,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("asmk")
     toy.write(home / "photos", landmarks=LANDMARKS, views=VIEWS)
     toy.write(home / "others", landmarks=8, views=1, first=50)
-    build(home / "photos", home / "photos.asmk", train_on=home / "others", words=256).index.close()
+    build(
+        home / "photos", home / "photos.asmk", AsmkSettings(train_on=home / "others", words=256)
+    ).index.close()
     return home
 
 
@@ -103,7 +105,7 @@ def test_an_unknown_photo_and_one_that_is_gone(index: Index, home: Path, tmp_pat
     with pytest.raises(SolarError, match="neither a file nor in the index"):
         index.search("rome/1.jpg")
     shutil.copytree(home / "photos" / "landmark-000", tmp_path / "photos" / "l")
-    built = build(tmp_path / "photos", tmp_path / "i", codebook=home / "photos.asmk")
+    built = build(tmp_path / "photos", tmp_path / "i", AsmkSettings(codebook=home / "photos.asmk"))
     (tmp_path / "photos" / "l" / "view-000.jpg").unlink()
     with built.index as other, pytest.raises(SolarError, match="give a file instead"):
         other.search("l/view-000.jpg")
@@ -111,7 +113,9 @@ def test_an_unknown_photo_and_one_that_is_gone(index: Index, home: Path, tmp_pat
 
 def test_a_codebook_from_another_index_and_photos_added(home: Path, tmp_path: Path) -> None:
     source = home / "photos"
-    built = build(source, tmp_path / "i", codebook=home / "photos.asmk" / "codebook.safetensors")
+    built = build(
+        source, tmp_path / "i", AsmkSettings(codebook=home / "photos.asmk" / "codebook.safetensors")
+    )
     with built.index as index, Index.open(home / "photos.asmk") as first:
         asked = source / "landmark-000" / "view-000.jpg"
         assert index.search(asked, k=30) == first.search(asked, k=30)
@@ -133,11 +137,11 @@ def test_a_killed_build_finds_its_features_again(
         raise AssertionError("these features were found before")
 
     with monkeypatch.context() as patched:
-        patched.setattr(asmk_build.asmk_engine, "create", killed)
+        patched.setattr(asmk_build.asmk_folder, "create", killed)
         with pytest.raises(KeyboardInterrupt):
-            build(home / "others", tmp_path / "i", words=64)
+            build(home / "others", tmp_path / "i", AsmkSettings(words=64))
     monkeypatch.setattr(asmk_build, "local_features", forgotten)
-    built = build(home / "others", tmp_path / "i", words=64)
+    built = build(home / "others", tmp_path / "i", AsmkSettings(words=64))
     built.index.close()
     assert built.photos == 8
 
@@ -145,30 +149,30 @@ def test_a_killed_build_finds_its_features_again(
 def test_photos_that_cannot_be_read_are_left_out(home: Path, tmp_path: Path) -> None:
     shutil.copytree(home / "others" / "landmark-050", tmp_path / "photos")
     (tmp_path / "photos" / "bad.jpg").write_bytes(b"no photo")
-    built = build(tmp_path / "photos", tmp_path / "i", words=16)
+    built = build(tmp_path / "photos", tmp_path / "i", AsmkSettings(words=16))
     assert list(built.failures) == ["bad.jpg"]
     assert len(built.index) == 1
     (tmp_path / "photos" / "view-000.jpg").unlink()
     with pytest.raises(SolarError, match="could be described"):
-        build(tmp_path / "photos", tmp_path / "j", words=16)
+        build(tmp_path / "photos", tmp_path / "j", AsmkSettings(words=16))
 
 
 def test_a_patch_network_describes_the_keypoints(home: Path, tmp_path: Path) -> None:
     torch.manual_seed(0)
     save(PatchNet(PatchConfig()), tmp_path / "patch.safetensors")
     model = str(tmp_path / "patch.safetensors")
-    build(home / "others", tmp_path / "i", local=model, words=32).index.close()
+    build(home / "others", tmp_path / "i", AsmkSettings(local=model, words=32)).index.close()
     with Index.open(tmp_path / "i") as index:
         name = "landmark-052/view-000.jpg"
         assert index.search(name, k=1)[0].path == name
-        assert index.made.model == model
+        assert index.spec.model == model
     with (
         Index.open(tmp_path / "i", model="rootsift") as index,
         pytest.raises(SolarError, match="other local features"),
     ):
         index.search(name)
     with pytest.raises(SolarError, match="other local features"):
-        build(home / "others", tmp_path / "j", codebook=tmp_path / "i")
+        build(home / "others", tmp_path / "j", AsmkSettings(codebook=tmp_path / "i"))
 
 
 def test_options_that_make_no_sense(home: Path, tmp_path: Path) -> None:
@@ -180,7 +184,7 @@ def test_options_that_make_no_sense(home: Path, tmp_path: Path) -> None:
         ({"codebook": tmp_path / "none"}, "no codebook"),
     ):
         with pytest.raises(SolarError, match=complaint):
-            build(photos, tmp_path / "i", **options)
+            build(photos, tmp_path / "i", AsmkSettings(**options))
     with pytest.raises(SolarError, match="is a folder"):
         build(photos, "milvus://localhost/photos")
     with pytest.raises(SolarError, match="an index already"):

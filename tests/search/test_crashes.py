@@ -101,7 +101,7 @@ def test_a_killed_writer_leaves_the_version_before_or_after(tmp_path: Path) -> N
             assert not said or now - int(said[-1]) in (0, 1)
             written = sum(file.stat().st_size for file in folder.glob("vectors-*"))
             in_the_middle += written != index.info()["bytes_of_vectors"]
-            assert index.verify() == []
+            assert index.check() == []
             assert index.search(query, 10_000) == found(expected(now), query, 10_000)
     assert now > 20  # the writers did get something done,
     assert in_the_middle  # and not all were killed between two changes
@@ -157,8 +157,8 @@ def test_another_process_that_writes_is_told_to_wait(tmp_path: Path) -> None:
     folder = tmp_path / "photos.solar"
     Index.create(folder, unit(1, STEP), batch(1)).close()
     holder = start(
-        "import sys; from pathlib import Path; from solar.search.metadata import Catalogue\n"
-        "with Catalogue(Path(sys.argv[1])).writing(): print('ready', flush=True); input()",
+        "import sys; from pathlib import Path; from solar.search.metadata import Metadata\n"
+        "with Metadata(Path(sys.argv[1])).writing(): print('ready', flush=True); input()",
         folder,
     )
     assert holder.stdout is not None

@@ -63,7 +63,7 @@ def indexes(
 
     def fill() -> Index:
         folder = tmp_path_factory.mktemp("source")
-        with Index.create(folder / "i.solar", VECTORS, PHOTOS, made=MADE) as source:
+        with Index.create(folder / "i.solar", VECTORS, PHOTOS, spec=MADE) as source:
             return source.copy(engine_address("filled"))
 
     def fill_some() -> Index:
@@ -171,16 +171,16 @@ def test_photos_are_those_of_the_batches(filled: Index) -> None:
 
 def test_a_copy_back_is_the_same_index(filled: Index, tmp_path: Path) -> None:
     with filled.copy(tmp_path / "copy.solar") as copied:
-        assert copied.made == MADE
-        assert copied.verify() == []
+        assert copied.spec == MADE
+        assert copied.check() == []
         assert_same(copied.search(unit(1, 1)[0], 9), filled.search(unit(1, 1)[0], 9))
 
 
 def test_who_opens_it_again_sees_how_it_was_made(filled: Index, engine_address) -> None:
     with Index.open(engine_address("filled")) as opened:
-        assert opened.made == MADE
+        assert opened.spec == MADE
         assert len(opened) == len(PHOTOS)
-        assert opened.verify() == []
+        assert opened.check() == []
 
 
 def test_info_says_what_there_is(filled: Index) -> None:
@@ -274,7 +274,7 @@ def test_changes_are_seen_at_once(changing: Index) -> None:
     assert len(changing) == len(state)
     changing.compact()
     assert_same(changing.search(query, 100), oracle(state, query, 100))
-    assert changing.verify() == []
+    assert changing.check() == []
 
 
 def test_a_replaced_photo_is_what_it_is_now(changing: Index) -> None:

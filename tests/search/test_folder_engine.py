@@ -1,3 +1,4 @@
+import json
 import re
 import shutil
 import tempfile
@@ -58,7 +59,7 @@ def test_search_equals_the_oracle_after_removing_and_replacing(folder: Path) -> 
         for query in unit(2, 20):
             assert opened.search(query, 30) == oracle(state, query, 30)
         assert len(opened) == 200
-        assert opened.verify() == []
+        assert opened.check() == []
 
 
 PHOTOS = [
@@ -166,7 +167,7 @@ class Changes(RuleBasedStateMachine):
         assert len(self.index) == len(self.state)
 
     def teardown(self) -> None:
-        assert self.index.verify() == []
+        assert self.index.check() == []
         shutil.rmtree(self.home)
 
 
@@ -179,7 +180,7 @@ TestChanges = Changes.TestCase
 
 
 @pytest.fixture
-def small_sketches(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "_TAIL", 64)
     monkeypatch.setattr(codes, "_PART", 1000)
 
@@ -195,7 +196,7 @@ def planted(seed: int, rows: int, dim: int = 64) -> tuple[np.ndarray, np.ndarray
 
 @pytest.mark.parametrize("compress", ["fp16", "sq8", "pq", "ivf", "hnsw"])
 def test_compressed_search_finds_what_exact_search_finds(
-    folder: Path, tmp_path: Path, compress: str, small_sketches: None
+    folder: Path, tmp_path: Path, compress: str, small_codes: None
 ) -> None:
     vectors, queries = planted(0, 3000)
     exact = Index.create(tmp_path / "exact.solar", vectors, names(3000))
@@ -215,46 +216,44 @@ def test_compressed_search_finds_what_exact_search_finds(
                 {h.path for h in a} & {h.path for h in b} for a, b in zip(truth, ours, strict=True)
             ]
             assert sum(map(len, both)) >= 0.9 * 50, change
-        assert index.verify() == []
+        assert index.check() == []
 
 
-def test_a_sketch_is_far_smaller_and_scores_stay_exact(folder: Path, small_sketches: None) -> None:
+def test_codes_are_far_smaller_and_scores_stay_exact(folder: Path, small_codes: None) -> None:
     vectors, queries = planted(0, 3000)
     index = Index.create(folder, vectors, names(3000), compress="pq")
     facts = index.info()
-    assert facts["bytes_of_sketch"] < facts["bytes_of_vectors"] / 16
+    assert facts["bytes_of_codes"] < facts["bytes_of_vectors"] / 16
     state = dict(zip(names(3000), vectors, strict=True))
     [hits] = index.search_vectors(queries[:1], 3)
     assert hits == oracle(state, queries[0], 3)
 
 
-def test_one_query_alone_finds_what_it_finds_among_others(
-    folder: Path, small_sketches: None
-) -> None:
+def test_one_query_alone_finds_what_it_finds_among_others(folder: Path, small_codes: None) -> None:
     vectors, queries = planted(0, 3000)
     index = Index.create(folder, vectors, names(3000), compress="pq")
     assert len(list(folder.glob("sketch-*"))) == 3
     assert index.search_vectors(queries, 10) == [index.search(query, 10) for query in queries]
 
 
-def test_new_photos_are_found_before_and_after_the_sketch_takes_them_in(
-    folder: Path, small_sketches: None
+def test_new_photos_are_found_before_and_after_they_get_codes(
+    folder: Path, small_codes: None
 ) -> None:
     index = Index.create(folder, unit(0, 1500), names(1500), compress="pq")
-    before = index.info()["bytes_of_sketch"]
+    before = index.info()["bytes_of_codes"]
     few, many = unit(1, 10), unit(2, 400)
     index.add(few, names(10, "few/"))
-    assert index.info()["rows_outside_sketch"] == 10
+    assert index.info()["rows_outside_codes"] == 10
     assert index.search(few[3], 1)[0].path == "few/3.jpg"
     index.add(many, names(400, "many/"))
-    assert index.info()["rows_outside_sketch"] == 0
-    assert index.info()["bytes_of_sketch"] > before
+    assert index.info()["rows_outside_codes"] == 0
+    assert index.info()["bytes_of_codes"] > before
     assert index.search(few[3], 1)[0].path == "few/3.jpg"
     assert index.search(many[5], 1)[0].path == "many/5.jpg"
 
 
 def test_removed_photos_do_not_crowd_out_others(folder: Path) -> None:
-    """Six hundred near copies are removed: the sketch still thinks of them first."""
+    """Six hundred near copies are removed: the codes still think of them first."""
     query = unit(5, 1)[0]
     vectors = unit(0, 2000)
     vectors[:600] = query + 0.01 * unit(1, 600)
@@ -300,11 +299,11 @@ def test_opening_reads_as_little_of_a_large_index_as_of_a_small_one(tmp_path: Pa
 
 
 def test_a_copy_is_the_same_index(folder: Path, tmp_path: Path) -> None:
-    made = DescriptorSpec(DIM, "m", "f", {"size": 3}, "/photos")
-    index = Index.create(folder, unit(0, 200), PHOTOS, made=made)
+    spec = DescriptorSpec(DIM, "m", "f", {"size": 3}, "/photos")
+    index = Index.create(folder, unit(0, 200), PHOTOS, spec=spec)
     index.remove(PHOTOS[0].path)
     copied = index.copy(tmp_path / "copy.solar")
-    assert copied.made == made
+    assert copied.spec == spec
     assert copied.photo(PHOTOS[7].path) == PHOTOS[7]
     query = unit(1, 1)[0]
     assert copied.search(query, 300) == index.search(query, 300)
@@ -337,7 +336,7 @@ def test_the_later_of_two_photos_with_one_path_counts(folder: Path) -> None:
     index = Index.create(folder, vectors, ["a.jpg", "a.jpg"])
     assert len(index) == 1
     assert index.search(vectors[1], 2) == oracle({"a.jpg": vectors[1]}, vectors[1], 2)
-    assert index.verify() == []
+    assert index.check() == []
 
 
 def test_a_second_writer_is_refused(folder: Path) -> None:
@@ -365,7 +364,7 @@ def test_an_error_in_the_middle_of_adding_adds_nothing(folder: Path) -> None:
     assert len(index) == 3
     assert "new.jpg" not in index
     index.add(unit(2, 1), ["other.jpg"])
-    assert index.verify() == []
+    assert index.check() == []
 
 
 def test_creating_over_an_index_or_other_files_is_refused(folder: Path, tmp_path: Path) -> None:
@@ -424,26 +423,26 @@ def damage(path: Path, at: int) -> None:
         file.write(bytes([byte[0] ^ 1]))
 
 
-def test_verify_finds_one_flipped_bit_in_the_vectors(folder: Path) -> None:
+def test_check_finds_one_flipped_bit_in_the_vectors(folder: Path) -> None:
     index = Index.create(folder, unit(0, 100), names(100))
     damage(folder / "vectors-1.f32", 4000)
-    assert index.verify() == [f"{folder / 'vectors-1.f32'} is damaged in rows 0 to 99."]
+    assert index.check() == [f"{folder / 'vectors-1.f32'} is damaged in rows 0 to 99."]
 
 
-def test_verify_finds_a_damaged_or_missing_sketch_and_compacting_mends_it(folder: Path) -> None:
+def test_check_finds_damaged_or_missing_codes_and_compacting_mends_it(folder: Path) -> None:
     index = Index.create(folder, unit(0, 2000), names(2000), compress="pq")
     [part] = folder.glob("sketch-*")
     damage(part, 3000)
-    assert "missing or damaged" in index.verify()[0]
+    assert "missing or damaged" in index.check()[0]
     part.unlink()
-    assert "missing or damaged" in index.verify()[0]
+    assert "missing or damaged" in index.check()[0]
     with pytest.raises(SolarError, match="is missing"):
         Index.open(folder).search(unit(1, 1)[0])
     index.compact()
-    assert index.verify() == []
+    assert index.check() == []
 
 
-def test_verify_finds_photos_that_do_not_match_the_rows(folder: Path) -> None:
+def test_check_finds_photos_that_do_not_match_the_rows(folder: Path) -> None:
     import sqlite3
 
     index = Index.create(folder, unit(0, 10), names(10))
@@ -451,7 +450,7 @@ def test_verify_finds_photos_that_do_not_match_the_rows(folder: Path) -> None:
     with sqlite3.connect(folder / "catalogue.sqlite") as connection:
         connection.execute("UPDATE photos SET row = 77 WHERE row = 3")
     connection.close()
-    assert "do not match" in Index.open(folder).verify()[0]
+    assert "do not match" in Index.open(folder).check()[0]
 
 
 def test_a_vectors_file_cut_short_is_one_sentence(folder: Path) -> None:
@@ -461,4 +460,22 @@ def test_a_vectors_file_cut_short_is_one_sentence(folder: Path) -> None:
     index = Index.open(folder)
     with pytest.raises(SolarError, match="cut short"):
         index.search(unit(1, 1)[0])
-    assert "cut short" in index.verify()[0]
+    assert "cut short" in index.check()[0]
+
+
+def test_the_file_keeps_the_names_that_older_versions_wrote(folder: Path) -> None:
+    import sqlite3
+
+    Index.create(folder, *compressible(), compress="pq").close()
+    with sqlite3.connect(folder / "catalogue.sqlite") as connection:
+        facts = {
+            name: json.loads(value) for name, value in connection.execute("SELECT * FROM facts")
+        }
+    connection.close()
+    assert set(facts["made"]) == {"made", "compress"}
+    assert set(facts["version"]) == {"number", "rows", "photos", "vectors", "sketch"}
+    assert [part["name"] for part in facts["version"]["sketch"]] == ["sketch-1-0.faiss"]
+
+
+def compressible() -> tuple[np.ndarray, list[str]]:
+    return unit(0, 1024, 16), [f"{n}.jpg" for n in range(1024)]

@@ -34,7 +34,7 @@ def index(model: RetrievalNet, photos: Path, tmp_path_factory: pytest.TempPathFa
     files = sorted(photos.iterdir())
     home = tmp_path_factory.mktemp("index")
     save(model, home / "model.safetensors")
-    made = DescriptorSpec(
+    spec = DescriptorSpec(
         model.dim,
         str(home / "model.safetensors"),
         fingerprint(model),
@@ -42,7 +42,7 @@ def index(model: RetrievalNet, photos: Path, tmp_path_factory: pytest.TempPathFa
         str(photos),
     )
     vectors = model.describe(files)
-    return Index.create(home / "photos.solar", vectors, [f.name for f in files], made=made)
+    return Index.create(home / "photos.solar", vectors, [f.name for f in files], spec=spec)
 
 
 def best(hits: list[Hit]) -> str:
@@ -92,9 +92,9 @@ def test_a_box_describes_the_part_of_the_photo(
 def test_queries_are_described_with_the_settings_of_the_index(
     model: RetrievalNet, photos: Path, tmp_path: Path
 ) -> None:
-    made = DescriptorSpec(model.dim, "", fingerprint(model), {"size": 64, "scales": [1.0, 0.5]})
+    spec = DescriptorSpec(model.dim, "", fingerprint(model), {"size": 64, "scales": [1.0, 0.5]})
     small = model.describe(photos / "0-0.png", size=64, scales=(1.0, 0.5))
-    index = Index.create(tmp_path / "i.solar", small, ["a"], made=made, model=model)
+    index = Index.create(tmp_path / "i.solar", small, ["a"], spec=spec, model=model)
     np.testing.assert_allclose(index.describe(photos / "0-0.png"), small[0], atol=1e-6)
 
 
@@ -106,7 +106,7 @@ def test_a_store_fills_an_index_and_adds_to_it(tmp_path: Path) -> None:
         return store
 
     index = Index.create(tmp_path / "i.solar", store("a", ["a.jpg", "b.jpg"]))
-    assert index.made == DescriptorSpec(4, "m", "hash", {"size": 9})
+    assert index.spec == index.made == DescriptorSpec(4, "m", "hash", {"size": 9})
     assert (index.photo("b.jpg").width, index.photo("b.jpg").height) == (30, 20)
     assert index.add(store("b", ["b.jpg", "c.jpg"])) == 2
     assert len(index) == 3
@@ -119,8 +119,8 @@ def test_settings_that_differ_are_refused(tmp_path: Path) -> None:
     common = {"model": "m", "fingerprint": "h", "dim": 4}
     store = Store.create(tmp_path / "s", ["a"], settings={"size": 9}, **common)
     store.write_shard(0, np.eye(4)[:1], ["a"], [(3, 2)], {})
-    made = DescriptorSpec(4, "m", "h", {"size": 8})
-    index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["a"], made=made)
+    spec = DescriptorSpec(4, "m", "h", {"size": 8})
+    index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["a"], spec=spec)
     with pytest.raises(SolarError, match="settings"):
         index.add(store)
 
@@ -131,8 +131,8 @@ def test_vectors_of_another_device_or_of_parts_of_photos_are_taken(tmp_path: Pat
         tmp_path / "s", ["a"], model="m", fingerprint="h", dim=4, settings=settings
     )
     store.write_shard(0, np.eye(4)[:1], ["a"], [(3, 2)], {})
-    made = DescriptorSpec(4, "m", "h", {"size": 9, "device": "cuda", "boxes": {}})
-    index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["b"], made=made)
+    spec = DescriptorSpec(4, "m", "h", {"size": 9, "device": "cuda", "boxes": {}})
+    index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["b"], spec=spec)
     assert index.add(store) == 1
 
 
@@ -143,13 +143,11 @@ def test_a_search_for_no_photo_is_refused(index: Index, options: Any, k: int) ->
         index.search("0-0.png", k, **options)
 
 
-def test_expansion_and_diffusion_reach_the_methods(index: Index) -> None:
-    pytest.importorskip("solar.search.expand")
-    pytest.importorskip("solar.search.diffuse")
-    for options in ({"expand": "alpha"}, {"expand": "average"}, {"diffuse": True}):
-        hits = index.search("0-0.png", 4, **options)
-        assert len(hits) == 4
-        assert hits != index.search("0-0.png", 4)
+@pytest.mark.parametrize("method", ["average", "alpha", "dba", "diffusion", "superglobal"])
+def test_every_method_of_vectors_ranks_in_its_own_way(index: Index, method: str) -> None:
+    hits = index.search("0-0.png", 4, rerank=method)
+    assert len(hits) == 4
+    assert hits != index.search("0-0.png", 4)
 
 
 # Mistakes
@@ -193,7 +191,7 @@ def test_queries_that_make_no_sense_are_refused(index: Index, photos: Path) -> N
     with pytest.raises(SolarError, match="box goes with one photo"):
         index.search([photos / "0-0.png", photos / "0-1.png"], box=(0, 0, 5, 5))
     with pytest.raises(SolarError, match="not finite"):
-        index.search(np.full(index.made.dim, np.nan, np.float32))
+        index.search(np.full(index.spec.dim, np.nan, np.float32))
     with pytest.raises(SolarError, match="not a photo"):
         index.search(io.BytesIO(b"x").getvalue())
 

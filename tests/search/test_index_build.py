@@ -44,7 +44,7 @@ def test_build_describes_a_folder_and_gathers_what_is_known(
     assert built.photos == 2
     assert list(built.failures) == ["broken.jpg"]
     index = Index.open(tmp_path / "i.solar")
-    assert index.made.root == str(photos)
+    assert index.spec.root == str(photos)
     assert index.photo("rome/1.jpg") == Photo("rome/1.jpg", 200, 150, taken="2019-07-14T18:30:00")
     assert index.photo("2.png") == Photo("2.png", 160, 120, ("night",), "2001-02-03T00:00:00")
     assert index.search(photos / "2.png", 1)[0].path == "2.png"
@@ -73,7 +73,7 @@ def test_photos_are_added_at_the_size_of_the_index(
 ) -> None:
     build(photos, tmp_path / "i.solar", model=model, size=48)
     built = add(photos / "2.png", tmp_path / "i.solar")
-    assert built.index.made.settings["size"] == 48
+    assert built.index.spec.settings["size"] == 48
     assert built.index.search(photos / "2.png", 1)[0].score == pytest.approx(1, abs=1e-5)
 
 

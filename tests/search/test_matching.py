@@ -177,8 +177,12 @@ def test_degenerate_points_are_no_crash(points: np.ndarray, geometry: str) -> No
 
 def test_settings_that_make_no_sense() -> None:
     photo = toy_photo()
-    for wrong in ({"geometry": "affine"}, {"ratio": 0.0}, {"threshold": -1.0}):
-        with pytest.raises(SolarError):
+    for wrong, complaint in (
+        ({"geometry": "affine"}, "^The geometry is homography or fundamental, not 'affine'"),
+        ({"ratio": 0.0}, "^The ratio and the threshold of matches are positive"),
+        ({"threshold": -1.0}, "^The ratio and the threshold of matches are positive"),
+    ):
+        with pytest.raises(SolarError, match=complaint):
             match(photo, photo, **wrong)
 
 

@@ -17,6 +17,7 @@ from solar.errors import SolarError
 from solar.search import Index, Photo, milvus_connection
 from solar.search.milvus_address import Options, parse_address
 from solar.search.milvus_engine import MilvusEngine
+from solar.search.milvus_schema import rows_of
 
 DIM = 16
 
@@ -81,7 +82,7 @@ def test_a_photo_that_moves_to_another_partition_is_there_once(by_country: Index
     every = [hit.path for hit in by_country.search(unit(7, 1)[0], 100)]
     assert every.count("0.jpg") == 1
     assert "0.jpg" in {h.path for h in by_country.search(unit(7, 1)[0], 99, where="tag=country/jp")}
-    assert by_country.verify() == []
+    assert by_country.check() == []
     by_country.remove("none.jpg")
 
 
@@ -153,9 +154,9 @@ def test_an_index_that_the_server_does_not_know_is_one_sentence(milvus_address) 
 
 def test_a_collection_of_somebody_else_is_left_alone(by_country: Index, milvus_address) -> None:
     connection = by_country.engine._connection
-    schema = connection.schema("holiday")
-    schema.add_field("id", connection.type("INT64"), is_primary=True)
-    schema.add_field("vector", connection.type("FLOAT_VECTOR"), dim=4)
+    schema = connection.pymilvus.MilvusClient.create_schema(description="holiday")
+    schema.add_field("id", connection.pymilvus.DataType.INT64, is_primary=True)
+    schema.add_field("vector", connection.pymilvus.DataType.FLOAT_VECTOR, dim=4)
     connection.call("create_collection", "theirs", schema=schema)
     with pytest.raises(SolarError, match="was not made by solar"):
         Index.open(milvus_address("theirs"))
@@ -166,15 +167,15 @@ def test_a_collection_of_somebody_else_is_left_alone(by_country: Index, milvus_a
 def test_a_collection_of_a_newer_version_is_one_sentence(by_country: Index, milvus_address) -> None:
     connection = by_country.engine._connection
     facts = json.dumps({"format": 99})
-    schema = connection.schema(facts)
-    schema.add_field("id", connection.type("INT64"), is_primary=True)
-    schema.add_field("vector", connection.type("FLOAT_VECTOR"), dim=4)
+    schema = connection.pymilvus.MilvusClient.create_schema(description=facts)
+    schema.add_field("id", connection.pymilvus.DataType.INT64, is_primary=True)
+    schema.add_field("vector", connection.pymilvus.DataType.FLOAT_VECTOR, dim=4)
     connection.call("create_collection", "newer", schema=schema, properties={"solar": facts})
     with pytest.raises(SolarError, match="newer version of solar"):
         Index.open(milvus_address("newer"))
 
 
-def test_an_unfinished_collection_is_no_index_and_verify_names_it(
+def test_an_unfinished_collection_is_no_index_and_check_names_it(
     lite: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Index.create(lite, unit(0, 3), names(3)) as index:
@@ -192,19 +193,19 @@ def test_an_unfinished_collection_is_no_index_and_verify_names_it(
         monkeypatch.undo()
         with pytest.raises(SolarError, match="does not exist"):
             Index.open(f"{lite}?collection=photos2")
-        assert index.verify() == []
+        assert index.check() == []
         with Index.create(f"{lite}?collection=photos2", unit(0, 3), names(3)) as second:
-            [problem] = second.verify()
+            [problem] = second.check()
     assert "photos2_unfinished_" in problem
 
 
-def test_verify_finds_a_changed_vector(lite: str) -> None:
+def test_check_finds_a_changed_vector(lite: str) -> None:
     with Index.create(lite, unit(0, 30), names(30)) as index:
         engine = index.engine
         assert isinstance(engine, MilvusEngine)
-        [row] = engine._rows([Photo("3.jpg")], unit(0, 4)[3:])
+        [row] = rows_of([Photo("3.jpg")], unit(0, 4)[3:], None)
         engine._call("upsert", [{**row, "vector": unit(5, 1)[0]}])
-        assert index.verify() == [f"The vector of 3.jpg in {engine._place} is damaged."]
+        assert index.check() == [f"The vector of 3.jpg in {engine._place} is damaged."]
 
 
 def test_adding_that_breaks_off_says_what_was_written(lite: str) -> None:

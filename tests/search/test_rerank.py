@@ -1,128 +1,191 @@
+"""The table of ways to re-rank, and all who read it."""
+
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from typer.testing import CliRunner
 
+from solar.cli import app
 from solar.errors import SolarError
-from solar.search.neighbours import Rows, Vectors, exact_neighbours
-from solar.search.rerank import rerank
+from solar.search import Hit, Index
+from solar.search.expand import augment, expand_query
+from solar.search.neighbours import exact_neighbours
+from solar.search.rerank import METHODS, Reranker, chosen
+from solar.search.superglobal import superglobal
+
+COUNT = 60
+TOY = '''
+def rerank(results):
+    """The least similar of the best five first."""
+    return results.led_by(results.best(5)[::-1])
+'''
 
 
-def unit_rows(count: int, seed: int, dim: int = 12, centre: float = 0.3) -> Vectors:
-    x = np.random.default_rng(seed).standard_normal((count, dim)) + centre
+def unit(seed: int, rows: int = COUNT, dim: int = 16) -> np.ndarray:
+    x = np.random.default_rng(seed).standard_normal((rows, dim)) + 0.3
     return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
 
 
-def ranked(database: Vectors, query: Vectors, k: int) -> Rows:
-    return exact_neighbours(database)(query[None], k)[0][0]
+VECTORS, QUERY = unit(0), unit(1, 1)[0]
 
 
-def oracle(query: Vectors, vectors: Vectors, k: int, beta: float) -> NDArray[np.float64]:
-    """The three steps, one result at a time."""
-    refined = []
-    for i, x in enumerate(vectors.astype(np.float64)):
-        others = [(float(x @ other), j) for j, other in enumerate(vectors) if j != i]
-        total, weights = x, 1.0
-        for score, j in sorted(others, key=lambda pair: -pair[0])[:k]:
-            weight = beta * max(score, 0)
-            total, weights = total + weight * vectors[j], weights + weight
-        refined.append(total / weights)
-    products = [float(r @ query) for r in refined]
-    best = sorted(range(len(vectors)), key=lambda i: -products[i])[: k + 1]
-    second = np.max([refined[i] for i in best], axis=0)
-    return np.array([(float(r @ query) + float(r @ second)) / 2 for r in refined])
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("index") / "photos.solar"
+    Index.create(folder, VECTORS, [f"{n}.jpg" for n in range(COUNT)]).close()
+    return folder
 
 
-@pytest.mark.parametrize("top", [30, 400])
-@pytest.mark.parametrize(("k", "beta"), [(9, 0.15), (3, 1.0), (0, 0.15), (9, 0.0), (500, 0.3)])
-def test_scores_equal_the_definition(top: int, k: int, beta: float) -> None:
-    database, query = unit_rows(80, 0), unit_rows(1, 1)[0]
-    rows = ranked(database, query, 80)
-    got, scores = rerank(query, rows, database.__getitem__, top=top, neighbours=k, beta=beta)
-    best = rows[:top]
-    expected = dict(zip(best, oracle(query, database[best], k, beta), strict=True))
-    assert sorted(got) == sorted(best)
-    np.testing.assert_allclose(scores, [expected[row] for row in got], atol=1e-5)
-    assert (np.diff(scores) <= 0).all()
+@pytest.fixture(scope="module")
+def index(folder: Path) -> Index:
+    return Index.open(folder)
 
 
-def test_published_defaults() -> None:
-    database, query = unit_rows(450, 2), unit_rows(1, 3)[0]
-    rows = ranked(database, query, 450)
-    same = rerank(query, rows, database.__getitem__, top=400, neighbours=9, beta=0.15)
-    for got, expected in zip(rerank(query, rows, database.__getitem__), same, strict=True):
-        np.testing.assert_array_equal(got, expected)
+def paths(hits: list[Hit]) -> list[str]:
+    return [hit.path for hit in hits]
 
 
-def test_a_result_with_good_company_overtakes_a_lonely_one() -> None:
-    # Row 5 resembles the query a little more than row 4 does, which is like the four best.
-    query = np.eye(8, dtype=np.float32)[0]
-    rng = np.random.default_rng(4)
-    company = np.tile([0.8, 0.6, 0, 0, 0, 0, 0, 0], (5, 1)) + 0.02 * rng.standard_normal((5, 8))
-    company[4] = [0.7, 0.714, 0, 0, 0, 0, 0, 0]
-    lonely = np.array([[0.72, 0, 0.694, 0, 0, 0, 0, 0]])
-    database = np.concatenate([company, lonely])
-    database = (database / np.linalg.norm(database, axis=1, keepdims=True)).astype(np.float32)
-    rows = ranked(database, query, 6)
-    assert rows.tolist()[-2:] == [5, 4]
-    got, _ = rerank(query, rows, database.__getitem__, neighbours=4)
-    assert got.tolist()[-2:] == [4, 5]
+def named(rows: np.ndarray) -> list[str]:
+    return [f"{row}.jpg" for row in rows]
 
 
-def test_unrelated_results_keep_their_order() -> None:
-    # No result resembles another, so each stays itself and the second query favours none.
-    database = np.eye(6, dtype=np.float32)
-    query = np.array([0.7, 0.5, 0.4, 0.25, 0.15, 0.1], np.float32)
-    query /= np.linalg.norm(query)
-    got, _ = rerank(query, np.arange(6), database.__getitem__)
-    assert got.tolist() == [0, 1, 2, 3, 4, 5]
+def ranked(query: np.ndarray, vectors: np.ndarray = VECTORS) -> np.ndarray:
+    return np.argsort(-(vectors @ query), kind="stable")
 
 
-def test_the_numbering_of_rows_does_not_matter() -> None:
-    database, query = unit_rows(60, 5), unit_rows(1, 6)[0]
-    order = np.random.default_rng(0).permutation(60)
-    got, scores = rerank(query, ranked(database, query, 40), database.__getitem__)
-    again, same = rerank(query, ranked(database[order], query, 40), database[order].__getitem__)
-    np.testing.assert_allclose(same, scores, atol=1e-6)
-    np.testing.assert_array_equal(order[again], got)
+@pytest.mark.parametrize(
+    ("older", "rerank"),
+    [
+        ({"expand": "alpha"}, "alpha"),
+        ({"expand": "average"}, "average"),
+        ({"diffuse": True}, "diffusion"),
+        ({"expand": "alpha", "diffuse": True}, "alpha,diffusion"),
+        ({"expand": "average", "diffuse": True}, ["average", "diffusion"]),
+    ],
+)
+def test_older_options_are_spellings(index: Index, older: dict[str, object], rerank: str) -> None:
+    assert index.search(QUERY, 20, **older) == index.search(QUERY, 20, rerank=rerank)
 
 
-def test_duplicates_share_their_score() -> None:
-    database, query = np.repeat(unit_rows(10, 7), 2, axis=0), unit_rows(1, 8)[0]
-    got, scores = rerank(query, ranked(database, query, 20), database.__getitem__, neighbours=1)
-    of_row = dict(zip(got, scores, strict=True))
-    for row in range(0, 20, 2):
-        assert of_row[row] == pytest.approx(of_row[row + 1], abs=1e-6)
+@pytest.mark.parametrize("method", ["average", "alpha"])
+def test_expansion_searches_again_with_a_better_query(index: Index, method: str) -> None:
+    best = ranked(QUERY)[:64]
+    better = expand_query(QUERY, VECTORS[best], VECTORS[best] @ QUERY, method=method)
+    assert paths(index.search(QUERY, COUNT, rerank=method)) == named(ranked(better))
 
 
-def test_only_the_best_rows_are_fetched_and_missing_ones_never() -> None:
-    database, query = unit_rows(20, 9), unit_rows(1, 10)[0]
-    fetched: list[int] = []
-
-    def vectors_of(rows: Rows, /) -> Vectors:
-        fetched.extend(rows.tolist())
-        return database[rows]
-
-    got, _ = rerank(query, np.array([7, 3, 7, -1, 5, 2]), vectors_of, top=3)
-    assert fetched == [7, 3, 5]
-    assert sorted(got) == [3, 5, 7]
+def test_superglobal_is_that_of_its_module(index: Index) -> None:
+    rows, scores = superglobal(QUERY, ranked(QUERY), VECTORS.__getitem__)
+    hits = index.search(QUERY, COUNT, rerank="superglobal")
+    assert paths(hits) == named(rows)
+    np.testing.assert_allclose([hit.score for hit in hits], scores, rtol=1e-5)
 
 
-@pytest.mark.parametrize("rows", [[], [-1, -1]])
-def test_nothing_found_gives_nothing(rows: list[int]) -> None:
-    database = unit_rows(5, 11)
-    got, scores = rerank(database[0], np.array(rows, np.int64), database.__getitem__)
-    assert got.shape == scores.shape == (0,)
+def test_augmentation_compares_augmented_candidates(index: Index) -> None:
+    rows = ranked(QUERY)
+    candidates = VECTORS[rows]
+    places, near = np.arange(COUNT), exact_neighbours(candidates)
+    augmented = augment(places, near, candidates.__getitem__)
+    assert paths(index.search(QUERY, COUNT, rerank="dba")) == named(rows[ranked(QUERY, augmented)])
 
 
-def test_a_single_result_stays() -> None:
-    database = unit_rows(5, 12)
-    got, scores = rerank(database[0], np.array([4]), database.__getitem__)
-    assert got.tolist() == [4]
-    assert scores.dtype == np.float32
+def test_methods_follow_each_other_in_the_order_given(index: Index) -> None:
+    best = ranked(QUERY)[:64]
+    better = expand_query(QUERY, VECTORS[best], VECTORS[best] @ QUERY, method="alpha")
+    rows, _ = superglobal(better, ranked(better), VECTORS.__getitem__)
+    assert paths(index.search(QUERY, COUNT, rerank="alpha, superglobal")) == named(rows)
+    # The other way round, the expanded query is searched for plainly.
+    hits = index.search(QUERY, 5, rerank=["superglobal", "average"])
+    assert hits == index.search(hits_query(index), 5)
 
 
-@pytest.mark.parametrize("setting", ["top", "neighbours", "beta"])
-def test_negative_settings_are_refused(setting: str) -> None:
-    database = unit_rows(5, 13)
-    with pytest.raises(SolarError, match="no negative numbers"):
-        rerank(database[0], np.arange(5), database.__getitem__, **{setting: -1})  # type: ignore[arg-type]
+def hits_query(index: Index) -> np.ndarray:
+    """The query expanded with the nine that SuperGlobal puts first."""
+    best = [int(path[:-4]) for path in paths(index.search(QUERY, 64, rerank="superglobal"))]
+    return expand_query(QUERY, VECTORS[best], VECTORS[best] @ QUERY, method="average")
+
+
+def test_what_a_method_does_not_look_at_follows_in_its_old_order(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("solar.search.superglobal.TOP", 10)
+    plain = paths(index.search(QUERY, 30))
+    got = paths(index.search(QUERY, 30, rerank="superglobal"))
+    assert sorted(got[:10]) == sorted(plain[:10])
+    assert got[:10] != plain[:10]
+    assert got[10:] == plain[10:]
+
+
+def test_conditions_hold_before_and_after(index: Index) -> None:
+    for method in ("alpha", "dba", "diffusion", "superglobal"):
+        hits = index.search(QUERY, 40, rerank=method, where="path=1")
+        assert sorted(paths(hits)) == sorted(f"{n}.jpg" for n in (1, *range(10, 20)))
+
+
+@pytest.mark.parametrize("names", ["sideways", "alpha,sideways", ["alpha", "sideways"], ""])
+def test_an_unknown_name_is_one_sentence_with_all_names(
+    index: Index, names: str | list[str]
+) -> None:
+    wrong = "sideways" if names else ""
+    complaint = f"^No re-ranking is called '{wrong}': choose from average, alpha, .*verify\\.$"
+    with pytest.raises(SolarError, match=complaint):
+        index.search(QUERY, rerank=names)
+
+
+def test_a_name_counts_once_and_verification_comes_last() -> None:
+    assert chosen("alpha,alpha", expand="alpha", verify=True) == ["alpha", "verify"]
+    assert chosen(["verify", "dba"], diffuse=True) == ["diffusion", "verify", "dba"]
+    assert chosen() == []
+
+
+# A new method: one file, and one line in the table
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toy_rerank.py").write_text(TOY)
+    monkeypatch.syspath_prepend(tmp_path)
+    line = Reranker("Toy", "Turn the best five around.", "vectors", "toy_rerank")
+    monkeypatch.setitem(METHODS, "toy", line)
+
+
+def test_a_new_method_is_searched_with(index: Index, toy: None) -> None:
+    plain = index.search(QUERY, 8)
+    assert index.search(QUERY, 8, rerank="toy") == [*plain[:5][::-1], *plain[5:]]
+    with pytest.raises(SolarError, match="verify, toy"):
+        index.search(QUERY, rerank="sideways")
+
+
+def test_a_new_method_is_offered_by_the_command(folder: Path, toy: None) -> None:
+    told = CliRunner().invoke(app, ["search", "--help"], env={"COLUMNS": "400"}).output
+    assert "toy: Turn the best five around." in " ".join(told.replace("│", " ").split())
+    arguments = ["search", str(folder), "name:3.jpg", "-k", "5", "--json"]
+    plain, turned = (
+        [hit["path"] for hit in json.loads(CliRunner().invoke(app, given).stdout)]
+        for given in (arguments, [*arguments, "--rerank", "toy"])
+    )
+    assert turned == plain[::-1]
+
+
+def test_a_new_method_is_completed_by_the_shell(toy: None) -> None:
+    from solar.cli.completion import rerank_methods
+
+    assert rerank_methods("alpha,to") == [("alpha,toy", "Turn the best five around.")]
+
+
+def test_a_new_method_is_in_the_schema_of_the_web_app(toy: None) -> None:
+    pytest.importorskip("pydantic", reason='pip install "solar-retrieval[web]"')
+    from solar.web.schemas import SearchRequest
+
+    schema = SearchRequest.model_json_schema()
+    assert schema["properties"]["rerank"]["items"]["enum"][-2:] == ["verify", "toy"]
+    assert SearchRequest(photo="1", rerank=["toy"]).rerank == ["toy"]
+
+
+def test_every_method_can_be_imported_and_says_what_it_does() -> None:
+    for name, method in METHODS.items():
+        assert name.isidentifier()
+        assert method.summary.endswith(".")
+        assert callable(getattr(__import__(method.module, fromlist=["_"]), method.function))

@@ -36,8 +36,8 @@ def index(folder: Path, tmp_path: Path) -> Index:
     """Vectors with the scores above for the query, which is indexed too."""
     scores = np.array([1.0, *SCORES.values()])
     vectors = np.stack([scores, np.sqrt(1 - scores**2)], axis=1)
-    made = DescriptorSpec(2, root=str(folder))
-    return Index.create(tmp_path / "photos.solar", vectors, ["query.png", *SCORES], made=made)
+    spec = DescriptorSpec(2, root=str(folder))
+    return Index.create(tmp_path / "photos.solar", vectors, ["query.png", *SCORES], spec=spec)
 
 
 def test_verified_photos_come_first_and_know_their_inliers(index: Index) -> None:
@@ -79,7 +79,7 @@ def test_features_are_kept_and_used_again(index: Index, monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "local_features", forgotten)
     with Index.open(index.engine.folder) as again:
         assert again.search("query.png", k=5, verify=True) == first
-    assert index.verify() == []
+    assert index.check() == []
 
 
 def test_compacting_forgets_the_features_of_removed_photos(index: Index) -> None:
@@ -128,8 +128,8 @@ def test_a_photo_and_its_box_are_a_query(folder: Path, tmp_path: Path) -> None:
     model = RetrievalNet(RetrievalConfig("resnet18", size=64, scales=(1.0,)))
     names = ["query.png", *SCORES]
     vectors = model.describe([folder / name for name in names])
-    made = DescriptorSpec(model.dim, root=str(folder))
-    with Index.create(tmp_path / "i.solar", vectors, names, made=made, model=model) as index:
+    spec = DescriptorSpec(model.dim, root=str(folder))
+    with Index.create(tmp_path / "i.solar", vectors, names, spec=spec, model=model) as index:
         photo = folder / "query.png"
         whole = index.search(photo, k=5, verify=True)
         boxed = index.search(photo, k=5, box=(60, 60, 200, 160), verify=True)
@@ -176,7 +176,7 @@ def test_an_index_elsewhere_keeps_features_in_the_users_cache(
     index: Index, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Elsewhere:
-        made = index.made
+        spec = index.spec
 
     monkeypatch.setenv("SOLAR_CACHE", str(tmp_path / "cache"))
     verifier = module.index_verifier(Elsewhere(), VerifySettings())

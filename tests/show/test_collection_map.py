@@ -122,7 +122,7 @@ def test_an_index_keeps_its_map_until_its_photos_change(index: Index, tmp_path: 
     np.testing.assert_array_equal(again.points, first.points)
     index.remove("0/0.jpg")
     assert len(map_index(index).paths) == 9
-    assert index.verify() == []
+    assert index.check() == []
 
 
 def test_a_damaged_map_is_made_again(index: Index, tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ def index(tmp_path: Path) -> Index:
     folder.mkdir()
     for name, colour in ((EVIL, "red"), ("b.jpg", "blue")):
         Image.new("RGB", (400, 200), colour).save(folder / name)
-    made = DescriptorSpec(2, root=str(folder))
-    return Index.create(tmp_path / "i.solar", np.eye(2), [EVIL, "gone.jpg"], made=made)
+    spec = DescriptorSpec(2, root=str(folder))
+    return Index.create(tmp_path / "i.solar", np.eye(2), [EVIL, "gone.jpg"], spec=spec)
 
 
 def tags(page: str) -> list[tuple[str, dict[str, str | None]]]:

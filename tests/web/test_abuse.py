@@ -109,8 +109,8 @@ def test_names_in_an_index_lead_nowhere_outside_its_folder(
     outside = tmp_path / "outside.jpg"
     outside.write_bytes((home / "photos" / "landmark-000" / "view-000.jpg").read_bytes())
     names = ["../outside.jpg", str(outside)]
-    made = DescriptorSpec(4, root=str(tmp_path / "photos"))
-    Index.create(tmp_path / "stranger.solar", [[1, 0, 0, 0], [0, 1, 0, 0]], names, made=made)
+    spec = DescriptorSpec(4, root=str(tmp_path / "photos"))
+    Index.create(tmp_path / "stranger.solar", [[1, 0, 0, 0], [0, 1, 0, 0]], names, spec=spec)
     client = open_app(index=tmp_path / "stranger.solar")
     for number in range(2):
         complaint(client.get(f"/api/v1/photos/{number}/photo"), 404)

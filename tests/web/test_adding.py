@@ -9,7 +9,7 @@ from support.web_visits import PHOTOS, Home, Open, names, search, upload
 from solar.demo import toy
 from solar.errors import SolarError
 from solar.search import Index
-from solar.search.metadata import Catalogue
+from solar.search.metadata import Metadata
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_added_photos_are_found_and_stay(writable: TestClient, copy: Path, new: 
     assert stored.read_bytes() == new
     assert writable.get(first["thumbnail"]).status_code == 200
     with Index.open(copy / "model.solar") as index:
-        assert (len(index), index.verify()) == (PHOTOS + 1, [])
+        assert (len(index), index.check()) == (PHOTOS + 1, [])
         assert (index.photo(first["name"]).width) == 160
 
 
@@ -77,7 +77,7 @@ def test_names_of_visitors_name_no_file(writable: TestClient, copy: Path, new: b
 def test_another_writer_is_waited_for(
     writable: TestClient, copy: Path, new: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Catalogue(copy / "model.solar").writing()
+    held = Metadata(copy / "model.solar").writing()
     held.__enter__()
     index = writable.app.state.service.collection.index
     tried: list[int] = []

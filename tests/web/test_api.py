@@ -2,6 +2,7 @@ import io
 import json
 import re
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from PIL import Image
 from support.web_visits import LANDMARKS, PHOTOS, VIEWS, Home, Open, names, numbers, search, upload
 
 from solar.search import Index
+from solar.search.rerank import METHODS
 
 
 def test_info_tells_what_there_is(client: TestClient) -> None:
@@ -273,3 +275,42 @@ def test_mistakes_are_one_sentence(
     sentence = answer.json()["error"]
     assert sentence.endswith(".")
     assert "\n" not in sentence
+
+
+def test_older_fields_are_spellings_of_re_ranking(client: TestClient, photo: bytes) -> None:
+    identity = upload(client, photo)
+    for older, methods in (
+        ({"expand": "alpha"}, ["alpha"]),
+        ({"expand": "average"}, ["average"]),
+        ({"verify": True}, ["verify"]),
+        ({"expand": "alpha", "verify": True}, ["alpha", "verify"]),
+    ):
+        one, other = search(client, identity, **older), search(client, identity, rerank=methods)
+        assert one["hits"] == other["hits"]
+        assert (one["stage"], list(one["seconds"])) == (other["stage"], list(other["seconds"]))
+
+
+@pytest.mark.parametrize("method", ["dba", "diffusion", "superglobal"])
+def test_re_ranking_is_that_of_the_index(client: TestClient, home: Home, method: str) -> None:
+    identity = numbers(client)["landmark-001/view-000.jpg"]
+    with Index.open(home / "model.solar") as index:
+        expected = index.search("landmark-001/view-000.jpg", 50, rerank=method)
+    found = search(client, identity, rerank=[method])
+    assert names(found) == [hit.path for hit in expected]
+    assert found["stage"] == method
+    assert found["seconds"][method] > 0
+
+
+def test_the_page_is_told_which_methods_there_are(client: TestClient) -> None:
+    offered = client.get("/api/v1/info").json()["features"]["rerank"]
+    assert [one["name"] for one in offered] == [
+        name for name, method in METHODS.items() if method.needs == "vectors" or find_spec("cv2")
+    ]
+    assert all(one["label"] and one["summary"] for one in offered)
+
+
+def test_an_unknown_method_is_refused(client: TestClient, photo: bytes) -> None:
+    body = {"photo": upload(client, photo), "rerank": ["sideways"]}
+    answer = client.post("/api/v1/search", json=body)
+    assert answer.status_code == 422
+    assert "choose from average, alpha" in answer.json()["error"]

@@ -70,7 +70,7 @@ def test_verification_and_expansion_tell_what_they_changed(site: str, visit: Vis
     finished(page)
     plain = ranks(page)
     assert page.locator(".moved").count() == 0
-    page.get_by_label("Weighted").check()
+    page.get_by_label("Re-ranking").select_option("alpha")
     page.locator(".stage-chip[data-stage=expand]").wait_for()
     page.get_by_role("switch").check()
     page.locator(".stage-chip[data-stage=verify]").wait_for()
@@ -98,7 +98,7 @@ def test_verification_and_expansion_tell_what_they_changed(site: str, visit: Vis
             assert badge == f"{'▲' if up > 0 else '▼'} {abs(up)}"
     page.go_back()
     page.go_back()
-    page.wait_for_url(lambda url: "expand" not in url)
+    page.wait_for_url(lambda url: "rerank" not in url)
     assert ranks(page) == plain
     assert page.get_by_role("switch").is_checked() is False
 
@@ -208,8 +208,8 @@ def test_compare_two_models_side_by_side(site: str, visit: Visit) -> None:
     )
     assert a[0] == b[0]
     assert a != b
-    assert columns.nth(0).locator("select").input_value() == "small"
-    assert columns.nth(1).locator("select").input_value() == "other"
+    assert columns.nth(0).get_by_label("Model").input_value() == "small"
+    assert columns.nth(1).get_by_label("Model").input_value() == "other"
     columns.nth(0).locator(".card").nth(1).hover()
     assert page.locator(".card.same").count() in (1, 2)
     note = columns.nth(0).locator(".beside").nth(1).text_content()

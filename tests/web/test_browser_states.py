@@ -226,7 +226,7 @@ def test_an_address_can_be_shared(site: str, visit: Visit) -> None:
     shared = f"{site}#/?q=9&box=20,30,160,150&expand=average&name=view"
     page = visit(shared)
     finished(page)
-    assert page.get_by_label("Average").is_checked()
+    assert page.get_by_label("Re-ranking").input_value() == "average"
     assert page.get_by_label("Name contains").input_value() == "view"
     assert page.locator(".box").is_visible()
     assert parameters(page)["box"] == "20,30,160,150"

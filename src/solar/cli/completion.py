@@ -21,6 +21,18 @@ def any_models(incomplete: str) -> list[tuple[str, str]]:
     return _models(incomplete, "retrieval", "patches")
 
 
+def rerank_methods(incomplete: str) -> list[tuple[str, str]]:
+    """Ways to re-rank, also after others and a comma."""
+    from solar.search.rerank import METHODS
+
+    before, comma, last = incomplete.rpartition(",")
+    return [
+        (f"{before}{comma}{name}", method.summary)
+        for name, method in METHODS.items()
+        if name.startswith(last)
+    ]
+
+
 def _models(incomplete: str, *tasks: str) -> list[tuple[str, str]]:
     from solar.models import zoo
 

@@ -6,6 +6,9 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+METHODS = "{methods}"
+"""In the help of an option: the ways to re-rank, which are looked up when somebody asks."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -25,7 +28,7 @@ class Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """What it takes."""
-        return _without_noise(super().get_params(ctx))
+        return _explained(super().get_params(ctx))
 
 
 class Group(TyperGroup):
@@ -33,13 +36,24 @@ class Group(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """What goes before a command."""
-        return _without_noise(super().get_params(ctx))
+        return _explained(super().get_params(ctx))
 
 
-def _without_noise(parameters: list[Any]) -> list[Any]:
-    """Nobody gives a switch a value, and everybody knows that it is off at first."""
+def _explained(parameters: list[Any]) -> list[Any]:
+    """Help with what `METHODS` stands for, and without what tells a reader nothing.
+
+    Nobody gives a switch a value, and everybody knows that it is off at first.
+    """
     for parameter in parameters:
+        if METHODS in (getattr(parameter, "help", None) or ""):
+            parameter.help = parameter.help.replace(METHODS, _methods())
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
             parameter.show_default = bool(parameter.default)
     return parameters
+
+
+def _methods() -> str:
+    from solar.search.rerank import METHODS
+
+    return " ".join(f"{name}: {method.summary}" for name, method in METHODS.items())

@@ -86,6 +86,7 @@ def build(
     """Make an index of photos; run it again if it was interrupted."""
     from solar.cli.printing import photo_progress
     from solar.search import asmk_build
+    from solar.search.asmk_build import AsmkSettings
     from solar.search.index_build import build
 
     describing = {"--model": model, "--size": size, "--compress": compress}
@@ -99,7 +100,7 @@ def build(
         known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown.advance}
         if method == "asmk":
             _refuse(describing, "goes with one vector a photo, not with --method asmk")
-            built = asmk_build.build(source, output, **known, **aggregating)
+            built = asmk_build.build(source, output, AsmkSettings(**aggregating), **known)
         else:
             _refuse(aggregating, "goes with --method asmk only")
             known |= _compression(output, compress)
@@ -176,14 +177,15 @@ def _shown(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-@app.command(epilog="Example: solar index verify photos.solar")
-def verify(index: Address) -> None:
+@app.command("verify", hidden=True)  # as it was called once
+@app.command(epilog="Example: solar index check photos.solar")
+def check(index: Address) -> None:
     """Read everything, recompute every checksum, and exit with 1 if anything is wrong."""
     from solar.cli.printing import errors
     from solar.search import Index
 
     with Index.open(index) as opened:
-        problems, count = opened.verify(), len(opened)
+        problems, count = opened.check(), len(opened)
     for problem in problems:
         errors().print(problem, style="red", markup=False, soft_wrap=True)
     if problems:
@@ -210,9 +212,9 @@ def copy(
 ) -> None:
     """Copy an index to another engine, or compress it otherwise."""
     from solar.cli.printing import errors
-    from solar.search import Index
+    from solar.search import Index, need_vectors
 
-    with Index.open(index) as opened:
+    with need_vectors(Index.open(index)) as opened:
         kept = opened.info().get("compress", "none")
         options = _compression(destination, compress, kept)
         with opened.copy(destination, **options) as copied:
@@ -238,8 +240,7 @@ def draw_map(
     from solar.cli.pictures import check_suffix, save_image
     from solar.cli.printing import errors, print_json
     from solar.errors import SolarError
-    from solar.search import Index
-    from solar.search.asmk_engine import need_vectors
+    from solar.search import Index, need_vectors
     from solar.show.collection_map import choose_method, map_index
     from solar.show.map_picture import draw_map
     from solar.show.search_page import photo_finder
@@ -248,13 +249,12 @@ def draw_map(
         raise SolarError("Say where the map goes with -o map.png, or ask for --json.")
     check_suffix(output)
     console = errors()
-    with Index.open(index) as opened:
-        need_vectors(opened.engine)
+    with need_vectors(Index.open(index)) as opened:
         if reason := choose_method(len(opened))[1]:
             console.print(reason, soft_wrap=True, markup=False)
         with console.status("Arranging"):
             found = map_index(opened, seed=seed)
-            root = photos or opened.made.root
+            root = photos or opened.spec.root
     if output is not None:
         picture, shown = draw_map(found, photo_finder(root), side=side)
         save_image(picture, output)
@@ -287,8 +287,10 @@ def _report(built: "BuiltIndex", index: str) -> None:
 
 
 def _compression(address: str, asked: str | None, otherwise: str = "none") -> dict[str, str]:
-    """The engine's option; a Milvus address names its own kind of index."""
-    if not address.startswith("milvus://"):
+    """The engine's option; another address names its own kind of index."""
+    from solar.search.addresses import is_folder
+
+    if is_folder(address):
         return {"compress": asked or otherwise}
     if asked:
         from solar.errors import SolarError

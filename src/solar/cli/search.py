@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solar.cli.completion import keypoint_models, photo_models
+from solar.cli.completion import keypoint_models, photo_models, rerank_methods
+from solar.cli.help import METHODS
 
 if TYPE_CHECKING:
     from solar.search import Hit
@@ -27,13 +28,18 @@ def search(
     box: Annotated[
         str | None, typer.Option(help="x1,y1,x2,y2 of what to look for, in pixels of the query.")
     ] = None,
-    expand: Annotated[str | None, typer.Option(help="Query expansion: alpha or average.")] = None,
-    diffuse: Annotated[bool, typer.Option(help="Rank by diffusion.")] = False,
-    verify: Annotated[
-        bool, typer.Option(help="Put photos first whose points match the query's, and count these.")
-    ] = False,
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Rank the results again; several names with commas go in order. {METHODS}",
+            autocompletion=rerank_methods,
+        ),
+    ] = None,
+    expand: Annotated[str | None, typer.Option(help="--rerank alpha or average.")] = None,
+    diffuse: Annotated[bool, typer.Option(help="--rerank diffusion.")] = False,
+    verify: Annotated[bool, typer.Option(help="--rerank verify, after all others.")] = False,
     verify_top: Annotated[
-        int, typer.Option(min=1, help="How many of the best photos --verify looks at.")
+        int, typer.Option(min=1, help="How many of the best photos are verified.")
     ] = 50,
     local: Annotated[
         str | None,
@@ -67,6 +73,7 @@ def search(
     from solar.errors import SolarError
     from solar.images import parse_box
     from solar.search import Index
+    from solar.search.rerank import chosen
     from solar.search.verify import VerifySettings
 
     if expand not in (None, "alpha", "average"):
@@ -74,14 +81,15 @@ def search(
     conditions = [*(where or []), *_times(after, before)]
     wanted_box = None if box is None else parse_box(box)
     asked = [_query(text) for text in queries]
-    verifying = verify and VerifySettings(top=verify_top, model=local, photos=photos)
+    methods = chosen(rerank, expand=expand, diffuse=diffuse, verify=verify)
+    verified = "verify" in methods
+    verifying = verified and VerifySettings(top=verify_top, model=local, photos=photos)
     with Index.open(index, model=model) as opened, warnings_as_sentences():
         hits = opened.search(
             asked,
             k,
             box=wanted_box,
-            expand=expand,
-            diffuse=diffuse,
+            rerank=methods,
             where=conditions,
             verify=verifying,
         )
@@ -94,9 +102,9 @@ def search(
                 temporary.write_text(page, encoding="utf-8")
             errors().print(f"{len(hits)} photos → {html}")
     if json:
-        print_json([_facts(hit, verify) for hit in hits])
+        print_json([_facts(hit, verified) for hit in hits])
     elif html is None:
-        _print(hits, verify)
+        _print(hits, verified)
 
 
 def _query(text: str) -> str | bytes:

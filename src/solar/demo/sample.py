@@ -16,9 +16,9 @@ from solar.evaluation import evaluate_labels
 from solar.files import replacing
 from solar.images import Photos, find_photos
 from solar.models import RetrievalNet, fingerprint
-from solar.search import Hit, Index
+from solar.search import Hit, Index, need_vectors
 from solar.search.engine import NoIndexError
-from solar.search.ingest import made_of
+from solar.search.ingest import spec_of
 from solar.show.attention_maps import draw_photos
 from solar.show.search_page import photo_finder, ranking_page
 
@@ -137,7 +137,7 @@ def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
     page = sample.index.parent / "ranking.html"
     with Index.open(sample.index, model=model) as index:
         hits = [hit for hit in index.search(sample.query, k + 1) if hit.path != name][:k]
-        photo = sample.query if name == sample.query else photo_finder(index.made.root)(name)
+        photo = sample.query if name == sample.query else photo_finder(index.spec.root)(name)
         maps = None
         if model.config.attention and photo is not None:
             maps = draw_photos(model, [photo], size=_ATTENTION, cell=240)
@@ -150,8 +150,8 @@ def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
 
 def score(sample: Sample) -> dict[str, float | None]:
     """Ask for every photo of a labelled sample among the others: mAP and the rest, in percent."""
-    with Index.open(sample.index) as index:
-        found = index.engine.lookup(find_photos(index.made.root or "").names)
+    with need_vectors(Index.open(sample.index)) as index:
+        found = index.engine.lookup(find_photos(index.spec.root or "").names)
     labels = [path.partition("/")[0] for path in found]
     rows = np.stack([vector for _, vector in found.values()])
     return evaluate_labels(rows, labels).to_dict()
@@ -171,9 +171,9 @@ def _index(
     if not len(store):
         why = next(iter(store.failures.values()))
         raise SolarError(f"No photo of {root} could be described: {why}")
-    spec = made_of(store)
+    spec = spec_of(store)
     assert spec is not None  # a store knows
-    Index.create(place, store, made=replace(spec, root=str(root.resolve()))).close()
+    Index.create(place, store, spec=replace(spec, root=str(root.resolve()))).close()
     shutil.rmtree(described, ignore_errors=True)
     return len(store)
 
@@ -188,7 +188,7 @@ def _key(photos: Photos, model: RetrievalNet) -> str:
 
 def _surest(index: Path, names: tuple[str, ...]) -> str:
     """The photo that another one is most like, copies aside."""
-    with Index.open(index) as opened:
+    with need_vectors(Index.open(index)) as opened:
         found = opened.engine.lookup(names)
     paths = list(found)
     rows = np.stack([found[path][1] for path in paths])

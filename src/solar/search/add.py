@@ -10,9 +10,11 @@ from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
 from solar.search import asmk_build
+from solar.search.addresses import Address
 from solar.search.asmk_index import AsmkIndex
-from solar.search.index import Address, Index
+from solar.search.index import Index, need_vectors
 from solar.search.index_build import BuiltIndex, described_photos, details
+from solar.search.photo_index import PhotoIndex
 
 if TYPE_CHECKING:
     from solar.describe.pipeline import Progress
@@ -61,22 +63,23 @@ def add(
     if isinstance(index, AsmkIndex):
         assert photos is not None
         return asmk_build.add(photos, index, **known)
-    made = index.made
-    settings = {name: made.settings[name] for name in _DESCRIBING if name in made.settings}
+    vectors = need_vectors(index)
+    spec = vectors.spec
+    settings = {name: spec.settings[name] for name in _DESCRIBING if name in spec.settings}
     with described_photos(
         source,
         address,
-        made.model or None,
+        spec.model or None,
         photos=photos,
         keep=store,
         progress=progress,
         **settings,
     ) as (described, photos):
-        count = index.add(described, details(described, photos, metadata))
+        count = vectors.add(described, details(described, photos, metadata))
         return BuiltIndex(index, count, described.failures)
 
 
-def _wanted(source: str | Path, index: Index, *, new: bool) -> Photos:
+def _wanted(source: str | Path, index: PhotoIndex, *, new: bool) -> Photos:
     """The photos of a source under the names that the index has for them."""
     photos = _called_as_in(index, Path(source), find_photos(source))
     if not new:
@@ -85,8 +88,8 @@ def _wanted(source: str | Path, index: Index, *, new: bool) -> Photos:
     return photos.select(number for number, name in enumerate(photos.names) if name not in known)
 
 
-def _called_as_in(index: Index, source: Path, photos: Photos) -> Photos:
-    root = index.made.root
+def _called_as_in(index: PhotoIndex, source: Path, photos: Photos) -> Photos:
+    root = index.spec.root
     if root is None or not Path(root).is_dir():
         return photos
     place = source.resolve() if source.is_dir() else source.resolve().parent

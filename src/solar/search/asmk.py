@@ -172,10 +172,7 @@ class Postings:
     def scores(self, query: Signatures, table: Floats, weights: Floats | None = None) -> Floats:
         """The sum over shared words for every photo, (n,), not divided by norms.
 
-        Args:
-            query: What to look for.
-            table: `Kernel.table`.
-            weights: Of all words; None for 1.
+        `table` is that of the kernel, `weights` are those of all words.
         """
         found, asked, places = np.intersect1d(
             query.words, self.words, assume_unique=True, return_indices=True

@@ -19,9 +19,10 @@ from solar.describe.local import LocalFeatures, LocalModel, local_features, loca
 from solar.describe.local_cache import LocalCache, pack, unpack
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
-from solar.search import asmk_engine
+from solar.search import asmk_folder
+from solar.search.addresses import is_folder
 from solar.search.asmk import aggregate
-from solar.search.asmk_engine import CODEBOOK, Described
+from solar.search.asmk_folder import CODEBOOK, Described
 from solar.search.asmk_index import AsmkIndex, local_fingerprint
 from solar.search.codebook import (
     LEAST_EACH,
@@ -46,17 +47,40 @@ _BATCH = 64
 _TRAINING = LEAST_EACH * MOST_WORDS
 
 
+@dataclass(frozen=True)
+class AsmkSettings:
+    """How photos are described for ASMK*.
+
+    Attributes:
+        local: What describes keypoints, as for `solar.match`.
+        words: How many visual words to learn; as many as the features allow if not given.
+        codebook: An ASMK* index or a codebook's file: take its visual words.
+        train_on: Photos to learn visual words from; otherwise from those of the index.
+        keypoints: At most so many a photo.
+        size: Photos with a longer side are shrunk to it first.
+        seed: For the sample of features and for k-means.
+    """
+
+    local: PatchNet | str | Path | None = None
+    words: int | None = None
+    codebook: str | Path | None = None
+    train_on: str | Path | None = None
+    keypoints: int = KEYPOINTS
+    size: int = SIZE
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.codebook is not None and (self.train_on is not None or self.words is not None):
+            raise SolarError("--codebook brings its own words: leave out --words and --train-on.")
+        if self.words is not None and not 1 <= self.words <= MOST_WORDS:
+            raise SolarError(f"--words takes 1 to {MOST_WORDS}, not {self.words}.")
+
+
 def build(
     source: str | Path,
     address: str | Path,
+    settings: AsmkSettings | None = None,
     *,
-    local: PatchNet | str | Path | None = None,
-    words: int | None = None,
-    codebook: str | Path | None = None,
-    train_on: str | Path | None = None,
-    keypoints: int = KEYPOINTS,
-    size: int = SIZE,
-    seed: int = 0,
     store: str | Path | None = None,
     metadata: str | Path | None = None,
     progress: Progress | None = None,
@@ -66,13 +90,7 @@ def build(
     Args:
         source: A folder, a list or a tar shard of photos.
         address: The folder of the new index.
-        local: What describes keypoints, as for `solar.match`.
-        words: How many visual words to learn; as many as the features allow if not given.
-        codebook: An ASMK* index or a codebook's file: take its visual words.
-        train_on: Photos to learn visual words from; otherwise from `source` itself.
-        keypoints: At most so many a photo.
-        size: Photos with a longer side are shrunk to it first.
-        seed: For the sample of features and for k-means.
+        settings: How to describe the photos.
         store: Keep local features there; otherwise they are deleted when the index is done.
         metadata: A file of tags and times, see `solar.search.index_build.read_metadata`.
         progress: Called while local features are found.
@@ -81,43 +99,44 @@ def build(
         SolarError: There is an index already, there are no photos, or the codebook is of other
             features.
     """
-    if str(address).startswith("milvus://"):
+    settings = settings or AsmkSettings()
+    local, keypoints, size = settings.local, settings.keypoints, settings.size
+    if not is_folder(address):
         raise SolarError("An ASMK index is a folder: a Milvus collection holds vectors.")
-    if codebook is not None and (train_on is not None or words is not None):
-        raise SolarError("--codebook brings its own words: leave out --words and --train-on.")
-    if words is not None and not 1 <= words <= MOST_WORDS:
-        raise SolarError(f"--words takes 1 to {MOST_WORDS}, not {words}.")
     refuse_taken(address)
     if local is not None and Path(str(local)).is_file():
         local = str(Path(str(local)).resolve())  # searches may start elsewhere
     place = Path(store) if store else Path(f"{address}.extracting")
     finder = Finder(local_model(local), keypoints, size, place)
-    vocabulary = None if codebook is None else _read_codebook(codebook, finder.model)
+    codebook = None
+    if settings.codebook is not None:
+        codebook = _read_codebook(settings.codebook, finder.model)
     photos = find_photos(source)
-    if vocabulary is None and train_on is not None:
+    if settings.train_on is not None:
         # In a folder of their own: photos there may be called as some here are.
         apart = Finder(finder.model, keypoints, size, place / "training")
-        vocabulary = learn_words(find_photos(train_on), apart, words, seed=seed, progress=progress)
-    wanted = None if vocabulary else FeatureSample(len(photos), words, seed)
-    seen = finder.look(photos, wanted, progress)
-    if not seen.described:
-        why = next(iter(seen.failures.values()), "there is none")
+        others = find_photos(settings.train_on)
+        codebook = learn_words(others, apart, settings.words, seed=settings.seed, progress=progress)
+    sample = None if codebook else FeatureSample(len(photos), settings.words, settings.seed)
+    found = finder.look(photos, sample, progress)
+    if not found.described:
+        why = next(iter(found.failures.values()), "there is none")
         raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
-    if wanted:
-        vocabulary = wanted.words(finder)
-    assert vocabulary is not None
-    made = DescriptorSpec(
-        vocabulary.dim,
+    if sample:
+        codebook = sample.words(finder)
+    assert codebook is not None
+    spec = DescriptorSpec(
+        codebook.dim,
         local_name(finder.model),
         local_fingerprint(finder.model),
         {"method": "asmk", "keypoints": keypoints, "size": size},
         str(Path(source).resolve()),
     )
-    described = finder.signatures(photos, seen, vocabulary, metadata)
-    engine = asmk_engine.create(address, made, vocabulary, described)
+    described = finder.signatures(photos, found, codebook, metadata)
+    engine = asmk_folder.create(address, spec, codebook, described)
     if not store:
         shutil.rmtree(place, ignore_errors=True)
-    return BuiltIndex(AsmkIndex(engine), seen.described, seen.failures)
+    return BuiltIndex(AsmkIndex(engine), found.described, found.failures)
 
 
 def add(
@@ -129,16 +148,16 @@ def add(
     progress: Progress | None = None,
 ) -> BuiltIndex:
     """Add photos to an index, or replace those of the same path, as `build` makes one."""
-    settings = index.made.settings
+    settings = index.spec.settings
     folder = index.engine.folder
     place = Path(store) if store else folder.with_name(f"{folder.name}.extracting")
     finder = Finder(index.local, settings["keypoints"], settings["size"], place)
-    seen = finder.look(photos, None, progress)
-    described = finder.signatures(photos, seen, index.engine.codebook, metadata)
+    found = finder.look(photos, None, progress)
+    described = finder.signatures(photos, found, index.engine.codebook, metadata)
     count = index.engine.add_signatures(described)
     if not store:
         shutil.rmtree(place, ignore_errors=True)
-    return BuiltIndex(index, count, seen.failures)
+    return BuiltIndex(index, count, found.failures)
 
 
 def learn_words(
@@ -187,22 +206,15 @@ class FeatureSample:
 
 
 @dataclass
-class FirstLook:
-    """What a first look at photos found: how many have features, and which cannot be read."""
+class FeaturesFound:
+    """In how many photos features were found, and which photos cannot be read."""
 
     described: int = 0
     failures: dict[str, str] = field(default_factory=dict)
 
 
 class Finder:
-    """Finds local features of photos, and keeps them in a folder.
-
-    Args:
-        model: What describes keypoints.
-        keypoints: At most so many a photo.
-        size: Photos with a longer side are shrunk to it first.
-        place: The folder.
-    """
+    """Finds local features of photos as `AsmkSettings` has it, and keeps them in a folder."""
 
     def __init__(self, model: LocalModel, keypoints: int, size: int, place: Path) -> None:
         self.model, self.keypoints, self.size = model, keypoints, size
@@ -214,14 +226,14 @@ class Finder:
         kept = self.cache.get(name, photo)
         if kept is not None:
             return kept
-        found = local_features(photo, self.model, keypoints=self.keypoints, size=self.size)
-        self.cache.put(name, photo, found)
-        return unpack(pack(found)) or found
+        features = local_features(photo, self.model, keypoints=self.keypoints, size=self.size)
+        self.cache.put(name, photo, features)
+        return unpack(pack(features)) or features
 
     def walk(self, photos: Photos) -> Iterator[tuple[int, LocalFeatures | SolarError]]:
         """The features of all photos in order, or why there are none, on all cores."""
 
-        def found(number: int) -> LocalFeatures | SolarError:
+        def features(number: int) -> LocalFeatures | SolarError:
             try:
                 return self.features(photos.names[number], photos.read(number))
             except SolarError as error:
@@ -230,34 +242,34 @@ class Finder:
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             for first in range(0, len(photos), _BATCH):  # so that few wait in memory
                 numbers = range(first, min(first + _BATCH, len(photos)))
-                yield from zip(numbers, threads.map(found, numbers), strict=True)
+                yield from zip(numbers, threads.map(features, numbers), strict=True)
 
     def look(
         self, photos: Photos, sample: FeatureSample | None, progress: Progress | None
-    ) -> FirstLook:
+    ) -> FeaturesFound:
         """Find and keep the features of all photos, and let the sample take its share."""
-        seen = FirstLook()
+        found = FeaturesFound()
         for number, features in self.walk(photos):
             if isinstance(features, SolarError):
-                seen.failures[photos.names[number]] = str(features)
+                found.failures[photos.names[number]] = str(features)
                 described, failed = 0, 1
             else:
-                seen.described += 1
+                found.described += 1
                 described, failed = 1, 0
                 if sample:
                     sample.take(number, features.descriptors)
             if progress:
                 progress(described, failed)
-        return seen
+        return found
 
     def signatures(
-        self, photos: Photos, seen: FirstLook, codebook: Codebook, metadata: str | Path | None
+        self, photos: Photos, found: FeaturesFound, codebook: Codebook, metadata: str | Path | None
     ) -> Iterator[Described]:
         """All photos that were described, with their visual words."""
         extra: Mapping[str, dict[str, Any]] = read_metadata(metadata) if metadata else {}
         for number, features in self.walk(photos):
             name = photos.names[number]
-            if name in seen.failures:
+            if name in found.failures:
                 continue
             if isinstance(features, SolarError):  # it was there a moment ago
                 raise features

@@ -1,9 +1,10 @@
-"""An index that compares photos by their local features: `Index` for ASMK*."""
+"""An index that compares photos by their local features: ASMK*."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -11,23 +12,34 @@ from solar.describe.local import LocalModel, local_features, local_model
 from solar.errors import SolarError
 from solar.images import named_photos
 from solar.search.asmk import Kernel, Signatures, aggregate
-from solar.search.asmk_engine import AsmkEngine, no_vectors
-from solar.search.index import Index
+from solar.search.asmk_folder import AsmkFolder
+from solar.search.engine import Hit, Photo, Where, no_vectors
+from solar.search.metadata import Metadata
+from solar.search.photo_index import PhotoIndex
 
 if TYPE_CHECKING:
     from solar.images import Box, Source
-    from solar.models import PatchNet, RetrievalNet
-    from solar.search.engine import Hit, Vectors, Where
+    from solar.models import PatchNet
+
+# What `Index` has beyond this one.
+_OF_VECTORS = frozenset({"model", "describe", "search_vectors", "add", "copy"})
 
 
-class AsmkIndex(Index):
+def open_index(
+    address: str | os.PathLike[str], model: PatchNet | str | None, metadata: Metadata
+) -> AsmkIndex:
+    """Open an ASMK* index; see `Index.open`."""
+    return AsmkIndex(AsmkFolder(Path(address), metadata.facts[0], metadata), model)
+
+
+class AsmkIndex(PhotoIndex):
     """Photos that are found by their local features; `Index.open` opens one.
 
-    It does what `Index` does, apart from what needs one vector a photo: queries that are vectors,
-    expanding them, diffusion, maps, copies to other engines. A search finds photos that share
-    anything with the query. Of a list of photos the features are taken together, and an indexed
-    photo can be asked for as long as its file is where it was. A photo has a score of less than 1
-    for itself, because features of a query fall on several visual words.
+    What needs one vector a photo it does not have, and says so: queries that are vectors, copies to
+    other engines, ways to re-rank that take vectors. A search finds photos that share anything with
+    the query. Of a list of photos the features are taken together, and an indexed photo can be
+    asked for as long as its file is where it was. A photo has a score of less than 1 for itself,
+    because features of a query fall on several visual words.
 
     Args:
         engine: Where the visual words of the photos are.
@@ -35,11 +47,11 @@ class AsmkIndex(Index):
         kernel: How photos are compared.
     """
 
-    engine: AsmkEngine
+    engine: AsmkFolder
 
     def __init__(
         self,
-        engine: AsmkEngine,
+        engine: AsmkFolder,
         model: PatchNet | str | None = None,
         kernel: Kernel | None = None,
     ) -> None:
@@ -47,6 +59,11 @@ class AsmkIndex(Index):
         self.kernel = kernel or Kernel()
         self._chosen = model
         self._local_model: LocalModel | None = None
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in _OF_VECTORS:
+            raise no_vectors()
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
     @property
     def local(self) -> LocalModel:
@@ -56,30 +73,21 @@ class AsmkIndex(Index):
             SolarError: It cannot be loaded, or is not the one that described the photos.
         """
         if self._local_model is None:
-            model = local_model(self._chosen or self.made.model)
-            if local_fingerprint(model) != self.made.fingerprint:
+            model = local_model(self._chosen or self.spec.model)
+            if local_fingerprint(model) != self.spec.fingerprint:
                 raise SolarError(
-                    f"The index was made with other local features ({self.made.model}): search "
+                    f"The index was made with other local features ({self.spec.model}): search "
                     "with those, or build the index again."
                 )
             self._local_model = model
         return self._local_model
 
-    @property
-    def model(self) -> RetrievalNet:
-        """Refused: no network describes whole photos here; see `local`."""
-        raise no_vectors()
-
-    def describe(self, query: Any, *, box: Box | None = None) -> Vectors:
-        """Refused: there are no vectors; see `signatures`."""
-        raise no_vectors()
-
     def signatures(self, query: Any, *, box: Box | None = None) -> Signatures:
         """The visual words that `search` looks for; its arguments and errors are the same."""
-        settings = self.made.settings
+        settings = self.spec.settings
         described = [
             local_features(
-                self._photo(part),
+                self._source(part),
                 self.local,
                 keypoints=settings["keypoints"],
                 size=settings["size"],
@@ -92,38 +100,25 @@ class AsmkIndex(Index):
             raise SolarError("The query has no keypoints to look for: choose a photo with detail.")
         return aggregate(descriptors, self.engine.codebook, self.kernel.assign)
 
-    def _ranked(
-        self,
-        query: Any,
-        count: int,
-        *,
-        box: Box | None,
-        expand: str | None,
-        diffuse: bool,
-        where: Where,
-    ) -> list[Hit]:
-        if expand is not None or diffuse:
-            raise SolarError(
-                "Expansion and diffusion take vectors, and this index compares local features "
-                "(ASMK): search without them, or build an index with --model."
-            )
-        asked = self.signatures(query, box=box)
+    def _describe_query(self, query: Any, box: Box | None) -> Signatures:
+        return self.signatures(query, box=box)
+
+    def _find(self, asked: Signatures, count: int, where: Where) -> list[Hit]:
         [hits] = self.engine.search_signatures([asked], count, where, self.kernel)
         return hits
 
-    def _photo(self, query: Any) -> Source:
+    def _source(self, part: Any) -> Source:
         """What to look at: the query itself, or an indexed photo from where it was indexed."""
-        if self._is_photo(query):
-            photo: Source = query
-            return photo
-        if not isinstance(query, str):
+        if not self._is_photo(part) and not isinstance(part, str):
             raise no_vectors()
-        path = self._find(query)[0].path
-        root = self.made.root
-        found = named_photos(root)(path) if root and Path(root).exists() else None
+        photo = self._photo_of(part)
+        if not isinstance(photo, Photo):
+            return photo
+        root = self.spec.root
+        found = named_photos(root)(photo.path) if root and Path(root).exists() else None
         if found is None:
             raise SolarError(
-                f"{path} is indexed, but its photo is not in {root}: give a file instead."
+                f"{photo.path} is indexed, but its photo is not in {root}: give a file instead."
             )
         return found
 

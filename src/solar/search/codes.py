@@ -4,7 +4,7 @@
 codes stream by. On 2048 random numbers a row it is as fast as memory is; codes of that size with
 other names were slower, and lists to choose from (`ivf`) miss the less similar neighbours.
 
-A sketch consists of parts that cover stretches of rows. Parts never change: new rows get a new one.
+Codes consist of parts that cover stretches of rows. Parts never change: new rows get a new one.
 """
 
 import os
@@ -19,25 +19,25 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from solar.errors import SolarError
-from solar.search.engine import Vectors
-from solar.search.exact import Rows, Stored
+from solar.search.engine import RowNumbers, Vectors
+from solar.search.exact import Stored
 
 Codes: TypeAlias = Any
 """A Faiss index."""
 
 KINDS = ("sq8", "pq", "ivf", "hnsw")
 LEAST = 1024
-"""Fewer rows are not worth a sketch, nor enough to train one."""
+"""Fewer rows are not worth codes, nor enough to train them."""
 
 _TRAINING = 16384
 _PIECE = 8192
-# One query is searched by as many threads as there are parts, so a large sketch has several.
+# One query is searched by as many threads as there are parts, so large codes have several.
 _PARTS = 16
 _PART = 65536
 
 
 class CompressedCodes:
-    """The parts of a sketch, read into memory and searched together."""
+    """The parts of codes, read into memory and searched together."""
 
     def __init__(self, parts: Sequence[Codes]) -> None:
         self._parts = list(parts)
@@ -45,7 +45,7 @@ class CompressedCodes:
         self._workers = min(len(parts), os.cpu_count() or 1)
         self._threads = ThreadPoolExecutor(self._workers)
 
-    def candidates(self, queries: Vectors, count: int) -> list[Rows]:
+    def candidates(self, queries: Vectors, count: int) -> list[RowNumbers]:
         """The rows that look best for each of the queries (n, dim), at most `count`."""
         # Faiss itself uses every core, but only for several queries.
         workers = self._workers if len(queries) == 1 else 1

@@ -22,7 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
-from solar.search.neighbours import Neighbours, Rows, Scores, VectorsOf, distinct_places
+from solar.search.engine import RowNumbers
+from solar.search.neighbours import Neighbours, Scores, VectorsOf, distinct_places, exact_neighbours
+from solar.search.search_results import SearchResults
 
 Values = NDArray[np.float64]
 
@@ -48,6 +50,14 @@ class Graph:
 
     def __len__(self) -> int:
         return len(self.starts) - 1
+
+
+def rerank(results: SearchResults) -> SearchResults:
+    """Diffuse among the best results of a search: no graph of all photos is needed."""
+    found = results.candidates(TRUNCATE)
+    vectors, rows = found.vectors, np.arange(len(found.paths))
+    graph = build_graph(len(rows), exact_neighbours(vectors), vectors.__getitem__)
+    return results.ranked(found, *diffuse(rows, found.scores, graph))
 
 
 def build_graph(
@@ -120,7 +130,7 @@ def mutual_graph(
 
 
 def diffuse(
-    rows: Rows,
+    rows: RowNumbers,
     scores: Scores,
     graph: Graph,
     *,
@@ -129,7 +139,7 @@ def diffuse(
     alpha: float = 0.99,
     iterations: int = 20,
     tolerance: float = 1e-6,
-) -> tuple[Rows, Scores]:
+) -> tuple[RowNumbers, Scores]:
     """Rank the results of a plain search again by diffusion among them.
 
     Args:
@@ -166,7 +176,7 @@ def diffuse(
     return rows[order], diffused[order].astype(np.float32)
 
 
-def _among(graph: Graph, rows: Rows) -> Graph:
+def _among(graph: Graph, rows: RowNumbers) -> Graph:
     """The edges between some rows, numbered by their places in ``rows``, as normalised before."""
     lengths = graph.starts[rows + 1] - graph.starts[rows]
     ends = np.cumsum(lengths)

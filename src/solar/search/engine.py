@@ -15,6 +15,10 @@ import numpy.typing as npt
 from solar.errors import SolarError
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
+"""Descriptors of unit norm, one a row."""
+
+RowNumbers: TypeAlias = npt.NDArray[np.int64]
+"""Numbers of rows; -1 where a search had no more to give."""
 
 _TIME = re.compile(r"\d{4}(-\d{2}(-\d{2}([T ]\d{2}(:\d{2}(:\d{2})?)?)?)?)?")
 _CONDITION = re.compile(r"\s*(\w+)\s*(>=|<|=)\s*(.*?)\s*")
@@ -22,6 +26,18 @@ _CONDITION = re.compile(r"\s*(\w+)\s*(>=|<|=)\s*(.*?)\s*")
 
 class NoIndexError(SolarError):
     """There is no index at an address, so that one can be made there."""
+
+
+class NoVectorsError(SolarError, AttributeError):
+    """An index of local features was asked for what takes one vector a photo."""
+
+
+def no_vectors() -> NoVectorsError:
+    """The complaint about what such an index cannot do."""
+    return NoVectorsError(
+        "This index compares local features (ASMK) and has no vectors for that: build an index "
+        "with --model instead."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,32 +147,55 @@ def _parse(text: str) -> Condition:
     )
 
 
-class Engine(Protocol):
-    """Unit vectors under the paths of photos; `solar.search.index.Index` is built on one.
+class Storage(Protocol):
+    """Where an index of any kind keeps its photos, under their paths, which are unique.
 
-    Paths are unique. Scores are inner products, best first. An engine may be used from several
-    threads, and by many readers while one writer changes it: a search sees one committed state.
+    It may be used from several threads, and by many readers while one writer changes it: a search
+    sees one committed state.
     """
 
-    made: DescriptorSpec
+    spec: DescriptorSpec
 
     def __len__(self) -> int: ...
 
+    def find(self, paths: Sequence[str]) -> dict[str, Photo]:
+        """What is known of photos, by path; unknown paths are left out."""
+
+    def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
+        """What is known of every photo, in a fixed order and pieces of at most `rows`."""
+
+    def remove(self, paths: Sequence[str]) -> int:
+        """Remove photos, all at once; a SolarError names the first that is not indexed."""
+
+    def info(self) -> dict[str, Any]:
+        """Facts to print: at least `engine`, `photos` and `bytes`."""
+
+    def check(self) -> list[str]:
+        """Read everything, recompute every checksum, and return one sentence a problem."""
+
+    def compact(self) -> None:
+        """Give back the room of removed photos, and rebuild what speeds searches up."""
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+
+class Engine(Storage, Protocol):
+    """Unit vectors under the paths of photos; `solar.search.index.Index` is built on one.
+
+    Scores are inner products, best first. A module that offers one has `create(address, spec,
+    batches, **options)`, `open_index(address, **options)` and `index_name(address)`, and a line in
+    `ENGINES` of `solar.search.addresses`.
+    """
+
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
         """The k best photos that satisfy `where`, for each of the queries (n, dim)."""
-        ...
 
     def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
         """What is known of photos and their vectors (dim,), by path; unknown paths are left out."""
-        ...
 
     def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
-        """Everything, in a fixed order and pieces of at most `rows`, from one committed state."""
-        ...
-
-    def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
-        """What is known of every photo, in the order of `batches`, without reading vectors."""
-        ...
+        """Everything, in the order of `photos`, from one committed state."""
 
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
         """Add photos or replace those of the same path: all of them at once, or none.
@@ -167,27 +206,6 @@ class Engine(Protocol):
         Raises:
             SolarError: Another writer is at work, the disk is full, or vectors do not fit.
         """
-        ...
-
-    def remove(self, paths: Sequence[str]) -> int:
-        """Remove photos, all at once; a SolarError names the first that is not indexed."""
-        ...
-
-    def info(self) -> dict[str, Any]:
-        """Facts to print: at least `engine`, `photos` and `bytes`."""
-        ...
-
-    def verify(self) -> list[str]:
-        """Check everything and return one sentence a problem."""
-        ...
-
-    def compact(self) -> None:
-        """Give back the room of removed photos, and rebuild what speeds searches up."""
-        ...
-
-    def close(self) -> None:
-        """Let go of files and connections."""
-        ...
 
 
 def is_text(name: str) -> bool:

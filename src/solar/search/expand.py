@@ -19,13 +19,16 @@ Neighbours with a score of 0 or less have no weight: who has no useful neighbour
 """
 
 from collections.abc import Iterator
-from typing import Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
-from solar.search.neighbours import Neighbours, Rows, Scores, Vectors, VectorsOf
+from solar.search.engine import RowNumbers, Vectors
+from solar.search.neighbours import Neighbours, Scores, VectorsOf, exact_neighbours
+from solar.search.search_results import SearchResults
 
 Method = Literal["average", "alpha", "rank"]
 
@@ -33,15 +36,88 @@ ALPHA = 3.0
 NEIGHBOURS: dict[Method, int] = {"average": 9, "alpha": 50, "rank": 20}
 """How many neighbours join by default; an average is one of ten, with the vector itself."""
 
+# Results to expand a query with: more than any method takes, because some may drop out.
+_RESULTS = 64
+# Results that augmentation compares again; their products with each other grow with the square.
+_AUGMENTED = 400
+
+
+def average(results: SearchResults) -> SearchResults:
+    """Search again with the mean of the query and its best results."""
+    return _expanded(results, "average")
+
+
+def alpha(results: SearchResults) -> SearchResults:
+    """Search again with the query and its best results, weighted by similarity."""
+    return _expanded(results, "alpha")
+
+
+def dba(results: SearchResults) -> SearchResults:
+    """Compare the best results again, each augmented with its nearest among them.
+
+    Augmenting the whole collection takes a second set of vectors (`augment_database`); here the
+    neighbours of a result are looked for among the results alone.
+    """
+    found = results.candidates(_AUGMENTED)
+    rows = np.arange(len(found.paths))
+    augmented = augment(rows, exact_neighbours(found.vectors), found.vectors.__getitem__)
+    scores = augmented @ results.vector
+    order = np.argsort(-scores, kind="stable")
+    return results.ranked(found, rows[order], scores[order])
+
+
+def _expanded(results: SearchResults, method: Method) -> SearchResults:
+    vector, found = results.vector, results.candidates(_RESULTS)
+    others = (found.vectors != vector).any(axis=1)  # without the query, where it is indexed
+    nearest, scores = found.vectors[others], found.scores[others]
+    return results.searching(expand_query(vector, nearest, scores, method=method))
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """How neighbours are weighted; see the top of this module.
+
+    Attributes:
+        method: Which way.
+        alpha: The power of ``"alpha"``; the larger, the closer the result to the vector itself.
+        n: How many neighbours to use, all if there are fewer; None for as many as usual.
+    """
+
+    method: Method = "alpha"
+    alpha: float = ALPHA
+    n: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in NEIGHBOURS:
+            choices = ", ".join(NEIGHBOURS)
+            raise SolarError(f"No expansion is called {self.method!r}: choose from {choices}.")
+        if self.count < 0 or not self.alpha >= 0:
+            raise SolarError(
+                f"Expansion cannot use {self.n} neighbours and alpha {self.alpha:g}: neither may "
+                "be negative."
+            )
+
+    @property
+    def count(self) -> int:
+        """How many neighbours to use."""
+        return NEIGHBOURS[self.method] if self.n is None else self.n
+
+    def weights(self, scores: Scores) -> NDArray[np.float32]:
+        """Weights (m, k) of the first k neighbours from their scores (m, k)."""
+        useful = np.clip(np.nan_to_num(scores), 0, 1)  # compressed vectors can score above 1
+        if self.method == "alpha":
+            # Zero to the power of zero is one, but a useless neighbour must not count.
+            weights = np.where(useful > 0, useful**self.alpha, 0)
+        elif self.method == "rank":
+            ranks = np.arange(1, scores.shape[1] + 1)
+            weights = np.where(useful > 0, 1 - ranks / (self.count + 1), 0)
+        else:
+            weights = useful > 0
+        return weights.astype(np.float32)
+
 
 def expand_query(
-    query: Vectors,
-    neighbour_vectors: Vectors,
-    scores: Scores,
-    *,
-    method: Method = "alpha",
-    alpha: float = ALPHA,
-    n: int | None = None,
+    query: Vectors, neighbour_vectors: Vectors, scores: Scores, **weighting: Any
 ) -> Vectors:
     """Expand one query with neighbours that are already at hand.
 
@@ -49,9 +125,7 @@ def expand_query(
         query: (d,), unit norm.
         neighbour_vectors: (m, d), best first, without the query itself.
         scores: (m,), their inner products with the query.
-        method: How neighbours are weighted, see the top of this module.
-        alpha: The power of ``"alpha"``; the larger, the closer the result to the query.
-        n: How many neighbours to use, all if there are fewer. Default: ``NEIGHBOURS``.
+        **weighting: Of `Weighting`, as in the functions below.
 
     Returns:
         (d,), unit norm.
@@ -59,52 +133,34 @@ def expand_query(
     Raises:
         SolarError: The method is unknown, or n or alpha is negative.
     """
-    n = _checked(method, alpha, n)
-    weights = _weights(scores[None, :n], method, alpha, n)
-    expanded: Vectors = _combined(query[None], neighbour_vectors[None, :n], weights)[0]
+    how = Weighting(**weighting)
+    weights = how.weights(scores[None, : how.count])
+    expanded: Vectors = _combined(query[None], neighbour_vectors[None, : how.count], weights)[0]
     return expanded
 
 
 def expand_queries(
-    queries: Vectors,
-    neighbours: Neighbours,
-    vectors_of: VectorsOf,
-    *,
-    method: Method = "alpha",
-    alpha: float = ALPHA,
-    n: int | None = None,
+    queries: Vectors, neighbours: Neighbours, vectors_of: VectorsOf, **weighting: Any
 ) -> Vectors:
-    """Search for the neighbours of queries and expand each with its own.
+    """Search an index for the neighbours of queries, and expand each with its own.
 
     Args:
         queries: (m, d), unit norm, not in the index.
         neighbours: Searches the index.
         vectors_of: Fetches from it.
-        method: As for ``expand_query``.
-        alpha: As for ``expand_query``.
-        n: As for ``expand_query``.
+        **weighting: As for `expand_query`.
 
     Returns:
         (m, d), unit norm, to search with in place of the queries.
-
-    Raises:
-        SolarError: As for ``expand_query``.
     """
-    n = _checked(method, alpha, n)
-    if n == 0 or len(queries) == 0:
+    how = Weighting(**weighting)
+    if how.count == 0 or len(queries) == 0:
         return queries
-    rows, scores = neighbours(queries, n)
-    return _joined(queries, rows, scores, vectors_of, method, alpha, n)
+    return _joined(queries, *neighbours(queries, how.count), vectors_of, how)
 
 
 def augment(
-    rows: Rows,
-    neighbours: Neighbours,
-    vectors_of: VectorsOf,
-    *,
-    method: Method = "rank",
-    alpha: float = ALPHA,
-    n: int | None = None,
+    rows: RowNumbers, neighbours: Neighbours, vectors_of: VectorsOf, **weighting: Any
 ) -> Vectors:
     """Expand some vectors of an index with their neighbours in the same index.
 
@@ -112,18 +168,13 @@ def augment(
         rows: (m,), which.
         neighbours: Searches the index, which finds a vector itself too: that is left out.
         vectors_of: Fetches from it.
-        method: As for ``expand_query``.
-        alpha: As for ``expand_query``.
-        n: As for ``expand_query``.
+        **weighting: As for `expand_query`; ``"rank"`` if not given.
 
     Returns:
         (m, d), unit norm; the index is not changed.
-
-    Raises:
-        SolarError: As for ``expand_query``.
     """
-    n = _checked(method, alpha, n)
-    own = vectors_of(rows)
+    how = Weighting(**{"method": "rank", **weighting})
+    own, n = vectors_of(rows), how.count
     if n == 0 or len(rows) == 0:
         return own
     found, scores = neighbours(own, n + 1)
@@ -133,7 +184,7 @@ def augment(
     found = np.take_along_axis(found, others, axis=1)
     scores = np.take_along_axis(scores, others, axis=1)
     scores[found == rows[:, None]] = 0  # an index of n rows or fewer
-    return _joined(own, found, scores, vectors_of, method, alpha, n)
+    return _joined(own, found, scores, vectors_of, how)
 
 
 def augment_database(
@@ -141,73 +192,28 @@ def augment_database(
     neighbours: Neighbours,
     vectors_of: VectorsOf,
     *,
-    method: Method = "rank",
-    alpha: float = ALPHA,
-    n: int | None = None,
     chunk: int = 1024,
+    **weighting: Any,
 ) -> Iterator[Vectors]:
-    """Expand every vector of an index, a chunk at a time, to be written to a new index.
+    """Augment every vector of an index of `count` rows, to be written to a new index.
 
     Neighbours are always those of the unchanged index. An augmented index cannot be kept up to date
-    photo by photo: what is added changes the vectors of its neighbours.
-
-    Args:
-        count: Rows in the index.
-        neighbours: As for ``augment``.
-        vectors_of: As for ``augment``.
-        method: As for ``expand_query``.
-        alpha: As for ``expand_query``.
-        n: As for ``expand_query``.
-        chunk: Rows at a time.
+    photo by photo: what is added changes the vectors of its neighbours. Arguments are those of
+    `augment`.
 
     Yields:
         (chunk, d) unit rows in the order of the index; the last chunk may be shorter.
-
-    Raises:
-        SolarError: As for ``expand_query``.
     """
     for start in range(0, count, chunk):
         rows = np.arange(start, min(start + chunk, count), dtype=np.int64)
-        yield augment(rows, neighbours, vectors_of, method=method, alpha=alpha, n=n)
-
-
-def _checked(method: Method, alpha: float, n: int | None) -> int:
-    if method not in get_args(Method):
-        raise SolarError(
-            f"No expansion is called {method!r}: choose from {', '.join(get_args(Method))}."
-        )
-    n = NEIGHBOURS[method] if n is None else n
-    if n < 0 or not alpha >= 0:
-        raise SolarError(
-            f"Expansion cannot use {n} neighbours and alpha {alpha:g}: neither may be negative."
-        )
-    return n
-
-
-def _weights(scores: Scores, method: Method, alpha: float, n: int) -> NDArray[np.float32]:
-    """Weights (m, k) of the first k ≤ n neighbours from their scores (m, k)."""
-    useful = np.clip(np.nan_to_num(scores), 0, 1)  # compressed vectors can score above 1
-    if method == "alpha":
-        # Zero to the power of zero is one, but a useless neighbour must not count.
-        weights = np.where(useful > 0, useful**alpha, 0)
-    elif method == "rank":
-        weights = np.where(useful > 0, 1 - np.arange(1, scores.shape[1] + 1) / (n + 1), 0)
-    else:
-        weights = useful > 0
-    return weights.astype(np.float32)
+        yield augment(rows, neighbours, vectors_of, **weighting)
 
 
 def _joined(
-    own: Vectors,
-    rows: Rows,
-    scores: Scores,
-    vectors_of: VectorsOf,
-    method: Method,
-    alpha: float,
-    n: int,
+    own: Vectors, rows: RowNumbers, scores: Scores, vectors_of: VectorsOf, how: Weighting
 ) -> Vectors:
-    rows, scores = rows[:, :n], np.where(rows[:, :n] < 0, 0, scores[:, :n])
-    weights = _weights(scores, method, alpha, n)
+    rows, scores = rows[:, : how.count], scores[:, : how.count]
+    weights = how.weights(np.where(rows < 0, 0, scores))
     # Neighbourhoods overlap: fetching each row once saves most of the reading.
     distinct, places = np.unique(rows[weights > 0], return_inverse=True)
     if len(distinct) == 0:

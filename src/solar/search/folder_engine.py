@@ -1,24 +1,25 @@
-"""The embedded engine: vectors in a memory-mapped file, Faiss sketches, a SQLite catalogue.
+"""The embedded engine: vectors in a memory-mapped file, Faiss codes, metadata in SQLite.
 
 ```
 photos.solar/
-  catalogue.sqlite    photos, their rows, and which of the files below count (see catalogue.py)
+  catalogue.sqlite    photos, their rows, and which of the files below count (see metadata.py)
   vectors-1.f32       one row a photo; rows are only ever appended
   sketch-1-0.faiss    with --compress: small codes of the first so many rows
   local/              keypoints of photos that a search verified; may be deleted at any time
   .lock               held by the one writer
 ```
 
-Bytes of the vectors file beyond the rows in the catalogue do not exist: a killed writer left them,
-and the next one writes over them. Opening reads a few lines of the catalogue and maps the vectors,
+Bytes of the vectors file beyond the rows in the metadata do not exist: a killed writer left them,
+and the next one writes over them. Opening reads a few lines of the metadata and maps the vectors,
 whatever their number.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,12 @@ from typing import Any
 import numpy as np
 
 from solar.errors import SolarError
-from solar.files import make_folder
 from solar.search import exact
 from solar.search.codes import CompressedCodes, read_part
-from solar.search.engine import DescriptorSpec, Engine, Hit, NoIndexError, Photo, Vectors, Where
-from solar.search.exact import Rows, Stored
-from solar.search.metadata import FILE, FORMAT, Catalogue, CodesFile, Version, View
+from solar.search.engine import DescriptorSpec, Hit, Photo, RowNumbers, Vectors, Where
+from solar.search.exact import Stored
+from solar.search.folder_storage import FolderState, FolderStorage, creating
+from solar.search.metadata import CodesFile, Metadata, Version, View
 from solar.search.writer import COMPRESSIONS, Writer, first_version, mapped
 
 # Candidates that are ranked exactly: this many, or ten for every hit.
@@ -40,7 +41,7 @@ _CANDIDATES = 400
 
 def create(
     address: str | os.PathLike[str],
-    made: DescriptorSpec,
+    spec: DescriptorSpec,
     batches: Iterable[tuple[Sequence[Photo], Vectors]],
     *,
     compress: str = "none",
@@ -49,7 +50,7 @@ def create(
 
     Args:
         address: The folder.
-        made: How the vectors were made.
+        spec: How the vectors were made.
         batches: Photos and their vectors (n, dim).
         compress: `none` and `fp16` (half the bytes) are searched exactly. The others keep small
             codes beside the vectors that find candidates, which are then ranked exactly: `sq8` (a
@@ -63,91 +64,67 @@ def create(
         choices = ", ".join(COMPRESSIONS)
         raise SolarError(f"No compression is called {compress!r}: choose from {choices}.")
     folder = Path(address)
-    make_folder(folder, FILE)
-    with Catalogue(folder).writing(create=True) as view:
-        if view.made() is not None:
-            raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")
-        view.begin(made, compress)
+    with creating(folder) as view:
+        view.begin(spec, compress)
         view.set_version(first_version(compress))
-        Writer(folder, view, made.dim, compress).add(batches)
-    return FolderEngine(folder, made, compress)
+        Writer(folder, view, spec.dim, compress).add(batches)
+    return FolderEngine(folder, spec, compress)
 
 
-def open_index(address: str | os.PathLike[str]) -> Engine:
-    """Open an index in a folder, of vectors or of local features.
+def open_index(address: str | os.PathLike[str], metadata: Metadata | None = None) -> FolderEngine:
+    """Open an index of vectors in a folder.
 
     Raises:
         SolarError: There is none, or it is unfinished, damaged or too new.
     """
     folder = Path(address)
-    if not (folder / FILE).is_file():
-        raise NoIndexError(f"{folder} is not an index: make one with `solar index build`.")
-    catalogue = Catalogue(folder)
-    with catalogue.reading() as view:
-        found = view.format()
-        if found > FORMAT:
-            raise SolarError(f"{folder} was written by a newer version of solar: upgrade solar.")
-        facts = view.made() if found else None
-    if facts is None:
-        raise NoIndexError(f"{folder} was never finished: run `solar index build` again.")
-    made, compress = facts
-    if compress == "asmk":
-        from solar.search.asmk_engine import AsmkEngine
-
-        return AsmkEngine(folder, made, catalogue)
-    return FolderEngine(folder, made, compress, catalogue)
+    metadata = metadata or Metadata(folder)
+    return FolderEngine(folder, *metadata.facts, metadata)
 
 
 @dataclass(frozen=True)
-class _State:
+class _State(FolderState):
     """One committed version with its vectors mapped."""
 
-    version: Version
     vectors: Stored
-    removed: Rows
 
-    def present(self, first: int, last: int) -> Rows | None:
+    def present(self, first: int, last: int) -> RowNumbers | None:
         """The rows of first..last that were not removed; None for all of them."""
         gone = _between(self.removed, first, last)
         return np.delete(np.arange(first, last), gone - first) if len(gone) else None
 
-    def without_removed(self, rows: Rows) -> Rows:
+    def without_removed(self, rows: RowNumbers) -> RowNumbers:
         """Those of the rows that were not removed, in the same order."""
         places = np.searchsorted(self.removed, rows)
-        present: Rows = rows[np.append(self.removed, -1)[places] != rows]
+        present: RowNumbers = rows[np.append(self.removed, -1)[places] != rows]
         return present
 
 
-class FolderEngine:
+class FolderEngine(FolderStorage[Writer, _State]):
     """An index in a folder; see `solar.search.engine.Engine`."""
 
-    def __init__(
-        self, folder: Path, made: DescriptorSpec, compress: str, catalogue: Catalogue | None = None
-    ) -> None:
-        self.made = made
-        self.folder = folder
-        self.compress = compress
-        self._catalogue = catalogue or Catalogue(folder)
-        self._latest: _State | None = None
-        self._sketch: tuple[tuple[CodesFile, ...], CompressedCodes] | None = None
+    engine = "embedded"
 
-    def __len__(self) -> int:
-        with self._catalogue.reading() as view:
-            return view.version().photos
+    def __init__(
+        self, folder: Path, spec: DescriptorSpec, compress: str, metadata: Metadata | None = None
+    ) -> None:
+        super().__init__(folder, spec, metadata)
+        self.compress = compress
+        self._codes: tuple[tuple[CodesFile, ...], CompressedCodes] | None = None
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
         """The k best photos that satisfy `where`, for each of the queries (n, dim).
 
         With conditions every photo that satisfies them is compared, also in a compressed index.
         """
-        with self._snapshot(sketch=not where) as (view, state):
+        with self._snapshot(codes=not where) as (view, state):
             if where:
                 allowed = view.matching(where)
                 candidates = exact.scan(
                     queries, state.vectors, k, lambda *ends: _between(allowed, *ends)
                 )
             else:
-                candidates = _candidates(state, self._sketch_of(state.version), queries, k)
+                candidates = _candidates(state, self._codes_of(state.version), queries, k)
             ranked = [
                 exact.rank(query, state.vectors, rows, k)
                 for query, rows in zip(queries, candidates, strict=True)
@@ -170,123 +147,99 @@ class FolderEngine:
                 wanted = [row for row, _ in batch]
                 yield [photo for _, photo in batch], np.asarray(state.vectors[wanted], np.float32)
 
-    def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
-        """What is known of every photo, ascending by row, without reading vectors."""
-        with self._catalogue.reading() as view:
-            for batch in view.batches(rows):
-                yield [photo for _, photo in batch]
-
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
         """Add photos or replace those of the same path: all of them at once, or none."""
         with self._writing() as writer:
             return writer.add(batches)
 
-    def remove(self, paths: Sequence[str]) -> int:
-        """Remove photos, all at once; a SolarError names the first that is not indexed."""
-        with self._writing() as writer:
-            return writer.remove(paths)
-
-    def compact(self) -> None:
-        """Write the vectors anew without removed photos, and make a new sketch."""
-        with self._writing() as writer:
-            writer.compact()
-
-    def info(self) -> dict[str, Any]:
-        """Facts to print."""
-        with self._snapshot() as (_, state):
-            version = state.version
-            files = {f.name: f.stat().st_size for f in self.folder.iterdir() if f.is_file()}
-        return {
-            "engine": "embedded",
-            "photos": version.photos,
-            "removed": version.rows - version.photos,
-            "version": version.number,
-            "compress": self.compress,
-            "bytes": sum(files.values()),
-            "bytes_of_vectors": state.vectors.nbytes,
-            "bytes_of_sketch": sum(files.get(part.name, 0) for part in version.sketch),
-            "rows_outside_sketch": version.rows - version.sketch_rows if version.sketch else 0,
-        }
-
-    def verify(self) -> list[str]:
-        """Read everything, recompute every checksum, and return one sentence a problem."""
-        from solar.search.audit import audit
-
-        try:
-            with self._snapshot() as (view, state):
-                return audit(self.folder, view, state.version, state.vectors)
-        except SolarError as error:
-            return [str(error)]
-
     def close(self) -> None:
         """Let go of files and connections."""
-        self._latest = self._sketch = None
-        self._catalogue.close()
+        self._codes = None
+        super().close()
 
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[Writer]:
-        with self._catalogue.writing() as view:
-            yield Writer(self.folder, view, self.made.dim, self.compress)
+    def _writer(self, view: View) -> Writer:
+        return Writer(self.folder, view, self.spec.dim, self.compress)
 
     def _snapshot(
-        self, *, sketch: bool = False
+        self, *, codes: bool = False
     ) -> contextlib.AbstractContextManager[tuple[View, _State]]:
         """The latest version, which stays the same until the end of the block."""
 
         def load(view: View, version: Version) -> _State:
             state = self._state(view, version)
-            if sketch:
-                self._sketch_of(version)
+            if codes:
+                self._codes_of(version)
             return state
 
-        return self._catalogue.snapshot(load)
+        return self._metadata.snapshot(load)
 
-    def _state(self, view: View, version: Version) -> _State:
-        state = self._latest
-        if state is None or state.version != version:
-            vectors = mapped(self.folder / version.vectors, version.rows, self.made.dim)
-            state = self._latest = _State(version, vectors, view.removed())
-        return state
+    def _load(self, view: View, version: Version) -> _State:
+        vectors = mapped(self.folder / version.vectors, version.rows, self.spec.dim)
+        return _State(version, view.removed(), vectors)
 
-    def _sketch_of(self, version: Version) -> CompressedCodes | None:
-        """The sketch, read when it is first searched."""
-        if not version.sketch:
+    def _facts(self, state: _State, files: Mapping[str, int]) -> dict[str, Any]:
+        version = state.version
+        return {
+            "compress": self.compress,
+            "bytes_of_vectors": state.vectors.nbytes,
+            "bytes_of_codes": sum(files.get(part.name, 0) for part in version.codes),
+            "rows_outside_codes": version.rows - version.coded_rows if version.codes else 0,
+        }
+
+    def _problems(self, view: View, state: _State) -> list[str]:
+        """The vectors are not those that were written, or the codes."""
+        file, problems, end = self.folder / state.version.vectors, [], 0
+        for block in view.blocks():
+            last = block.first + block.rows
+            if block.first != end:
+                return [f"The record of what was written to {file} has gaps."]
+            if hashlib.sha256(state.vectors[end:last].data).hexdigest() != block.sha256:
+                problems.append(f"{file} is damaged in rows {end} to {last - 1}.")
+            end = last
+        if end != state.version.rows:
+            problems.append(f"{file} holds {end} rows, not {state.version.rows}.")
+        codes = {part.name: part.sha256 for part in state.version.codes}
+        return problems + self._damaged(codes, "run `solar index compact` to make it anew")
+
+    def _codes_of(self, version: Version) -> CompressedCodes | None:
+        """The codes, read when they are first searched."""
+        if not version.codes:
             return None
-        loaded = self._sketch
-        if loaded is None or loaded[0] != version.sketch:
-            parts = [read_part(self.folder / part.name) for part in version.sketch]
-            loaded = self._sketch = version.sketch, CompressedCodes(parts)
+        loaded = self._codes
+        if loaded is None or loaded[0] != version.codes:
+            parts = [read_part(self.folder / part.name) for part in version.codes]
+            loaded = self._codes = version.codes, CompressedCodes(parts)
         return loaded[1]
 
 
 def _candidates(
-    state: _State, sketch: CompressedCodes | None, queries: Vectors, k: int
-) -> list[Rows]:
-    """Rows among which the k best are: surely so without a sketch, and nearly always with one."""
-    if sketch is None:
+    state: _State, codes: CompressedCodes | None, queries: Vectors, k: int
+) -> list[RowNumbers]:
+    """Rows among which the k best are: surely so without codes, and nearly always with them."""
+    if codes is None:
         return exact.scan(queries, state.vectors, k, state.present)
-    tail = exact.scan(queries, state.vectors, k, state.present, start=state.version.sketch_rows)
-    found = _from_sketch(state, sketch, queries, max(_CANDIDATES, 10 * k))
+    tail = exact.scan(queries, state.vectors, k, state.present, start=state.version.coded_rows)
+    found = _from_codes(state, codes, queries, max(_CANDIDATES, 10 * k))
     return [np.concatenate(pair) for pair in zip(found, tail, strict=True)]
 
 
-def _from_sketch(
-    state: _State, sketch: CompressedCodes, queries: Vectors, wanted: int
-) -> list[Rows]:
-    """Candidates among the rows that the sketch covers."""
+def _from_codes(
+    state: _State, codes: CompressedCodes, queries: Vectors, wanted: int
+) -> list[RowNumbers]:
+    """Candidates among the rows that have codes."""
     count = wanted
     while True:
-        found = sketch.candidates(queries, count)
+        found = codes.candidates(queries, count)
         present = [state.without_removed(rows) for rows in found]
         crowded = any(
             len(rows) < min(wanted, len(all_rows))
             for rows, all_rows in zip(present, found, strict=True)
         )
-        if not crowded or count >= state.version.sketch_rows:
+        if not crowded or count >= state.version.coded_rows:
             return present
         count *= 4  # removed photos took the places of others
 
 
-def _between(rows: Rows, first: int, last: int) -> Rows:
+def _between(rows: RowNumbers, first: int, last: int) -> RowNumbers:
     """Those of ascending rows that lie in first..last."""
     return rows[slice(*np.searchsorted(rows, (first, last)))]

@@ -17,9 +17,11 @@ from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
+from solar.search.addresses import Address
 from solar.search.engine import NoIndexError, Photo
-from solar.search.index import Address, Index
-from solar.search.ingest import made_of
+from solar.search.index import Index
+from solar.search.ingest import spec_of
+from solar.search.photo_index import PhotoIndex
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ class BuiltIndex:
         failures: Those that could not be described, and why.
     """
 
-    index: Index
+    index: PhotoIndex
     photos: int
     failures: Mapping[str, str]
 
@@ -81,10 +83,10 @@ def build(
             why = next(iter(described.failures.values()), "there is none")
             raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
         known = details(described, photos, metadata)
-        made = made_of(described)
-        if made is not None and photos is not None:
-            made = replace(made, root=str(Path(source).resolve()))
-        index = Index.create(address, described, known, made=made, **options)
+        spec = spec_of(described)
+        if spec is not None and photos is not None:
+            spec = replace(spec, root=str(Path(source).resolve()))
+        index = Index.create(address, described, known, spec=spec, **options)
         return BuiltIndex(index, len(described), described.failures)
 
 
@@ -164,7 +166,8 @@ def described_photos(
         )
     if Path(model).is_file():
         model = str(Path(model).resolve())  # searches may start elsewhere
-    place = Path(keep) if keep else Path(f"{str(address).removeprefix('milvus://')}.extracting")
+    name = str(address).partition("://")[2] or address
+    place = Path(keep) if keep else Path(f"{name}.extracting")
     from solar.describe import extract
 
     shard = _SMALL_SHARD if len(photos) <= _FEW else SHARD_SIZE

@@ -1,4 +1,4 @@
-"""What an index is filled from: a finished store, or vectors and the photos they belong to."""
+"""What an index takes in: a finished store, or vectors and the photos they belong to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def knows_its_photos(source: object) -> TypeGuard[Store]:
     return hasattr(source, "fingerprint")
 
 
-def made_of(source: object) -> DescriptorSpec | None:
+def spec_of(source: object) -> DescriptorSpec | None:
     """How a store was made; None for plain vectors, which do not know."""
     if not knows_its_photos(source):
         return None

@@ -137,16 +137,9 @@ def match_features(
     iterations: int = 10_000,
     descriptor: str = "",
 ) -> Matches:
-    """Match features that were found before: see `match`.
+    """Match features of two photos, found before by the same model, as `match` does.
 
-    Args:
-        a: Features of the first photo.
-        b: Features of the second, by the same model.
-        geometry: As for `match`.
-        ratio: As for `match`.
-        threshold: As for `match`.
-        iterations: At most so many guesses at the geometry.
-        descriptor: The name of the model, for the result.
+    At most `iterations` guesses are made at the geometry; `descriptor` names the model.
     """
     _check(geometry, ratio, threshold)
     pairs = mutual_matches(a.descriptors, b.descriptors, ratio=ratio)

@@ -1,4 +1,4 @@
-"""The catalogue of an embedded index: which photo has which row, in SQLite.
+"""The metadata of an index in a folder: which photo has which row, in SQLite.
 
 It is the one place where a change becomes true. Files beside it are written first and named here
 in the same transaction as the photos they belong to, so that a crash leaves the old version or the
@@ -12,6 +12,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -20,13 +21,21 @@ import numpy as np
 
 from solar.errors import SolarError
 from solar.files import LOCK, locked, unwritable
-from solar.search.engine import Condition, DescriptorSpec, Photo, Where, is_text
-from solar.search.exact import Rows
+from solar.search.engine import (
+    Condition,
+    DescriptorSpec,
+    NoIndexError,
+    Photo,
+    RowNumbers,
+    Where,
+    is_text,
+)
 
 T = TypeVar("T")
 
 FILE = "catalogue.sqlite"
 FORMAT = 1
+_CODES = "sketch"  # what the file calls the names of codes
 
 _PATIENCE = 60.0  # seconds to wait for another process that recovers or checkpoints
 
@@ -63,7 +72,7 @@ _CONDITIONS = {
 
 @dataclass(frozen=True)
 class CodesFile:
-    """A file of the sketch, which covers so many rows."""
+    """A file of codes or postings, which covers so many rows."""
 
     name: str
     rows: int
@@ -79,19 +88,19 @@ class Version:
         rows: Length of the vectors file in rows, those of removed photos included.
         photos: How many photos can be found.
         vectors: Name of the vectors file.
-        sketch: Its parts, which cover the first rows, one after the other.
+        codes: Files of codes, which cover the first rows, one after the other.
     """
 
     number: int = 0
     rows: int = 0
     photos: int = 0
     vectors: str = ""
-    sketch: tuple[CodesFile, ...] = ()
+    codes: tuple[CodesFile, ...] = ()
 
     @property
-    def sketch_rows(self) -> int:
-        """How many rows, from the first, the sketch covers."""
-        return sum(part.rows for part in self.sketch)
+    def coded_rows(self) -> int:
+        """How many rows, from the first, have codes."""
+        return sum(part.rows for part in self.codes)
 
 
 @dataclass(frozen=True)
@@ -104,7 +113,7 @@ class Block:
 
 
 class View:
-    """The catalogue within one transaction; a view of a reader never changes."""
+    """The metadata within one transaction; a view of a reader never changes."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.execute = connection.execute
@@ -113,11 +122,11 @@ class View:
         """What a writer does once its changes are true."""
 
     def format(self) -> int:
-        """The format of the catalogue; 0 while no index was finished here."""
+        """The format of the metadata; 0 while no index was finished here."""
         return int(self.execute("PRAGMA user_version").fetchone()[0])
 
-    def made(self) -> tuple[DescriptorSpec, str] | None:
-        """How the vectors were made and how they are compressed; None if nothing is finished."""
+    def facts(self) -> tuple[DescriptorSpec, str] | None:
+        """How photos were described, and the kind of index; None if nothing is finished."""
         found = self.execute("SELECT value FROM facts WHERE name = 'made'").fetchone()
         if found is None:
             return None
@@ -128,17 +137,18 @@ class View:
         """The version that this view shows."""
         [value] = self.execute("SELECT value FROM facts WHERE name = 'version'").fetchone()
         facts = json.loads(value)
-        return Version(**{**facts, "sketch": tuple(CodesFile(**part) for part in facts["sketch"])})
+        codes = tuple(CodesFile(**part) for part in facts.pop(_CODES))
+        return Version(**facts, codes=codes)
 
-    def rows(self) -> Rows:
+    def rows(self) -> RowNumbers:
         """The rows of photos, ascending."""
         return self._numbers("SELECT row FROM photos ORDER BY row")
 
-    def removed(self) -> Rows:
+    def removed(self) -> RowNumbers:
         """The rows of removed and replaced photos, ascending."""
         return self._numbers("SELECT row FROM removed ORDER BY row")
 
-    def matching(self, where: Where) -> Rows:
+    def matching(self, where: Where) -> RowNumbers:
         """The rows of the photos that satisfy every condition, ascending."""
         conditions = " AND ".join(_CONDITIONS[c.field, c.relation] for c in where)
         values = [_operand(condition) for condition in where]
@@ -153,7 +163,7 @@ class View:
         return dict(found)
 
     def find(self, paths: Sequence[str]) -> list[tuple[int, Photo]]:
-        """Rows and photos of those paths that are indexed."""
+        """RowNumbers and photos of those paths that are indexed."""
         known = json.dumps([path for path in paths if is_text(path)], ensure_ascii=False)
         return self._photos("path IN (SELECT value FROM json_each(?))", known)
 
@@ -177,13 +187,14 @@ class View:
 
     # Writing
 
-    def begin(self, made: DescriptorSpec, compress: str) -> None:
-        """Make this the catalogue of a new index."""
-        self._fact("made", {"made": asdict(made), "compress": compress})
+    def begin(self, spec: DescriptorSpec, kind: str) -> None:
+        """Make this the metadata of a new index."""
+        self._fact("made", {"made": asdict(spec), "compress": kind})
 
     def set_version(self, version: Version) -> None:
         """Say what the version being written consists of."""
-        self._fact("version", asdict(version))
+        facts = asdict(version)
+        self._fact("version", {_CODES: facts.pop("codes"), **facts})
 
     def put(self, photos: Sequence[Photo], first: int) -> int:
         """Give photos the rows from `first` on, and say how many were there already.
@@ -230,7 +241,7 @@ class View:
     def _fact(self, name: str, value: object) -> None:
         self.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", [name, json.dumps(value)])
 
-    def _numbers(self, sql: str, *values: str | int) -> Rows:
+    def _numbers(self, sql: str, *values: str | int) -> RowNumbers:
         return np.fromiter((row for (row,) in self.execute(sql, values)), np.int64)
 
     def _photos(self, condition: str, *values: str | int) -> list[tuple[int, Photo]]:
@@ -246,8 +257,8 @@ class View:
         ]
 
 
-class Catalogue:
-    """The catalogue in the folder of an index; every thread and process may have its own."""
+class Metadata:
+    """The metadata in the folder of an index; every thread and process may have its own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -295,7 +306,7 @@ class Catalogue:
 
     @contextlib.contextmanager
     def writing(self, *, create: bool = False) -> Iterator[View]:
-        """Change the catalogue: everything in the block becomes true at its end, or nothing.
+        """Change the metadata: everything in the block becomes true at its end, or nothing.
 
         Raises:
             SolarError: Another writer is at work, or the disk is full or read-only.
@@ -320,6 +331,25 @@ class Catalogue:
             finally:
                 connection.rollback()
                 connection.close()
+
+    @cached_property
+    def facts(self) -> tuple[DescriptorSpec, str]:
+        """How photos were described, and the kind of index, which never change.
+
+        Raises:
+            SolarError: There is no index, or it is unfinished, damaged or too new.
+        """
+        place = self._folder
+        if not (place / FILE).is_file():
+            raise NoIndexError(f"{place} is not an index: make one with `solar index build`.")
+        with self.reading() as view:
+            found = view.format()
+            if found > FORMAT:
+                raise SolarError(f"{place} was written by a newer version of solar: upgrade solar.")
+            facts = view.facts() if found else None
+        if facts is None:
+            raise NoIndexError(f"{place} was never finished: run `solar index build` again.")
+        return facts
 
     def close(self) -> None:
         """Let go of the file."""

@@ -97,6 +97,29 @@ class Options:
     retries: int = 5
     wait: float = 3600.0
 
+    def build_params(self, dim: int) -> Params:
+        """Parameters of the index over vectors of a length, with defaults for those not given."""
+        defaults: dict[str, str | int | float] = {}
+        if self.index.startswith("HNSW"):
+            defaults = {"M": 16, "efConstruction": 200}
+        elif self.index.startswith("IVF") or self.index == "SCANN":
+            defaults = {"nlist": 1024}
+        if self.index == "IVF_PQ":  # a byte for every eight numbers, where that divides them
+            together = next(size for size in (8, 4, 2, 1) if dim % size == 0)
+            defaults |= {"m": dim // together, "nbits": 8}
+        return {**defaults, **self.build}
+
+    def search_params(self, k: int) -> Params:
+        """Parameters of a search for k photos, with defaults for those not given."""
+        params = dict(self.search)
+        if self.index.startswith("HNSW"):
+            params.setdefault("ef", 128)
+        elif self.index.startswith("IVF") or self.index == "SCANN":
+            params.setdefault("nprobe", 64)
+        if "ef" in params:
+            params["ef"] = max(int(params["ef"]), k)
+        return params
+
     def remembered(self) -> dict[str, Any]:
         """What the collection itself remembers: all but the patience of who made it."""
         return {name: value for name, value in asdict(self).items() if name not in _PATIENCE}

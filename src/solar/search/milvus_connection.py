@@ -31,7 +31,7 @@ _users_lock = threading.Lock()
 
 
 class Connection:
-    """A client of one server.
+    """A client of one server; `pymilvus` is the library itself.
 
     Raises:
         SolarError: `pymilvus` is not installed, or no server answers.
@@ -39,20 +39,14 @@ class Connection:
 
     def __init__(self, place: Place, options: Options) -> None:
         self.place, self.options = place, options
-        self._pymilvus, self._errors = _libraries()
+        self.pymilvus, self._errors = _libraries()
         self._client: Any = self._connect()
 
     def call(self, name: str, *arguments: Any, timeout: float | None = None, **named: Any) -> Any:
         """Call a method of `pymilvus.MilvusClient`, which must bear to be called twice.
 
-        Args:
-            name: Of the method.
-            *arguments: For it.
-            timeout: Seconds, if other than usual.
-            **named: For it.
-
         Raises:
-            SolarError: It failed for good.
+            SolarError: It failed for good, or took longer than `timeout` seconds.
         """
         limit = timeout or self.options.timeout
         return self.repeat(
@@ -72,20 +66,6 @@ class Connection:
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
         raise AssertionError("unreachable")
-
-    def schema(self, description: str) -> Any:
-        """An empty `pymilvus.CollectionSchema`."""
-        return self._pymilvus.MilvusClient.create_schema(
-            auto_id=False, enable_dynamic_field=False, description=description
-        )
-
-    def index_params(self) -> Any:
-        """Empty `IndexParams` of `pymilvus`."""
-        return self._pymilvus.MilvusClient.prepare_index_params()
-
-    def type(self, name: str) -> Any:
-        """A `pymilvus.DataType`."""
-        return getattr(self._pymilvus.DataType, name)
 
     def close(self) -> None:
         """Disconnect, and let go of the file of Milvus Lite once nobody uses it."""
@@ -111,7 +91,7 @@ class Connection:
             raise self._explained(error, "connect") from error
 
     def _client_of(self, uri: str) -> Any:
-        return self._pymilvus.MilvusClient(
+        return self.pymilvus.MilvusClient(
             uri=uri,
             token=self.place.token,
             db_name=self.place.database,

@@ -11,14 +11,10 @@ not at all. Adding becomes visible piece by piece; if it breaks off, adding the 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import math
 import secrets
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -26,28 +22,37 @@ import numpy as np
 
 from solar.errors import SolarError
 from solar.search.engine import DescriptorSpec, Hit, Photo, Vectors, Where, fitting, is_text
-from solar.search.milvus_address import BY_TAG, Options, Params, parse_address, read_options
+from solar.search.milvus_address import BY_TAG, Options, parse_address, read_options
 from solar.search.milvus_connection import Connection
 from solar.search.milvus_filter import among, expression
+from solar.search.milvus_schema import (
+    FACTS,
+    FIELDS,
+    KNOWN,
+    PLACES,
+    check_photo,
+    checksum,
+    photo_of,
+    place_of,
+    read_facts,
+    rows_of,
+    schema,
+    stored_facts,
+    vector_of,
+)
 
-FORMAT = 1
-
-_FACTS = "solar"
 _UNFINISHED = "_unfinished_"
 _MOST = 16384  # rows in one answer, a limit of Milvus
 _MOST_BYTES = 32 << 20  # in one call or answer; a server's own limit is 64 MiB
 _PATHS = 500  # named in one expression
-_PLACES = 1 << 62
 
-_PATH_BYTES, _TAG_BYTES, _TAGS, _TAKEN_BYTES = 4096, 1024, 256, 32
-_FIELDS = ["path", "width", "height", "tags", "taken", "place", "checksum", "vector"]
 
 _Item = TypeVar("_Item")
 
 
 def create(
     address: str,
-    made: DescriptorSpec,
+    spec: DescriptorSpec,
     batches: Iterable[tuple[Sequence[Photo], Vectors]],
     **options: Any,
 ) -> MilvusEngine:
@@ -55,7 +60,7 @@ def create(
 
     Args:
         address: `milvus://host:port/collection` or `milvus:///folder/file.db`, with options or not.
-        made: How the vectors were made.
+        spec: How the vectors were made.
         batches: Photos and their vectors (n, dim).
         **options: Those of `solar.search.milvus_address.Options`; they win over the address.
 
@@ -66,7 +71,7 @@ def create(
     chosen = read_options({**place.options, **options})
     connection = Connection(place, chosen)
     name = f"{place.collection}{_UNFINISHED}{secrets.token_hex(4)}"
-    engine = MilvusEngine(connection, name, made, chosen)
+    engine = MilvusEngine(connection, name, spec, chosen)
     try:
         if connection.call("has_collection", place.collection):
             raise SolarError(f"{place} exists already: add to it, or choose another name.")
@@ -91,14 +96,19 @@ def open_index(address: str, **options: Any) -> MilvusEngine:
     given = {**place.options, **options}
     connection = Connection(place, read_options(given))
     try:
-        made, stored = _facts(connection)
+        spec, stored = read_facts(connection)
         connection.options = stored.reading(given)
-        engine = MilvusEngine(connection, place.collection, made, connection.options)
+        engine = MilvusEngine(connection, place.collection, spec, connection.options)
         engine.load()
     except BaseException:
         connection.close()
         raise
     return engine
+
+
+def index_name(address: str) -> str:
+    """What to call the index at an address, without the password that may be in that."""
+    return parse_address(address).collection
 
 
 class MilvusEngine:
@@ -109,9 +119,9 @@ class MilvusEngine:
     """
 
     def __init__(
-        self, connection: Connection, name: str, made: DescriptorSpec, options: Options
+        self, connection: Connection, name: str, spec: DescriptorSpec, options: Options
     ) -> None:
-        self.made = made
+        self.spec = spec
         self.options = options
         self._connection = connection
         self._name = name
@@ -129,7 +139,7 @@ class MilvusEngine:
         if k > _MOST:
             raise SolarError(f"Milvus finds at most {_MOST} photos at a time, not {k}.")
         found: list[list[Hit]] = []
-        most = max(1, _MOST_BYTES // (4 * self.made.dim))
+        most = max(1, _MOST_BYTES // (4 * self.spec.dim))
         for start in range(0, len(queries), most):
             answer = self._call(
                 "search",
@@ -137,7 +147,7 @@ class MilvusEngine:
                 anns_field="vector",
                 filter=expression(where, self._partition_tag),
                 limit=k,
-                search_params={"metric_type": "IP", "params": self._search_params(k)},
+                search_params={"metric_type": "IP", "params": self.options.search_params(k)},
                 consistency_level=self.options.consistency,
             )
             found += [[Hit(str(hit.id), float(hit.distance)) for hit in hits] for hits in answer]
@@ -145,19 +155,23 @@ class MilvusEngine:
 
     def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
         """What is known of photos and their vectors (dim,), by path; unknown paths are left out."""
-        rows = self._find(paths, _FIELDS, self.options.consistency)
-        return {row["path"]: (_photo(row), _vector(row)) for row in rows}
+        rows = self._find(paths, FIELDS, self.options.consistency)
+        return {row["path"]: (photo_of(row), vector_of(row)) for row in rows}
+
+    def find(self, paths: Sequence[str]) -> dict[str, Photo]:
+        """What is known of photos, by path; unknown paths are left out."""
+        rows = self._find(paths, KNOWN, self.options.consistency)
+        return {row["path"]: photo_of(row) for row in rows}
 
     def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
         """Everything, in the order of a hash of the paths, in pieces of at most `rows`."""
         for batch in self._walk(rows):
-            yield [_photo(row) for row in batch], np.stack([_vector(row) for row in batch])
+            yield [photo_of(row) for row in batch], np.stack([vector_of(row) for row in batch])
 
     def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
         """What is known of every photo, in the order of `batches`, without its vector."""
-        fields = [field for field in _FIELDS if field != "vector"]
-        for batch in self._walk(rows, fields):
-            yield [_photo(row) for row in batch]
+        for batch in self._walk(rows, KNOWN):
+            yield [photo_of(row) for row in batch]
 
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
         """Add photos or replace those of the same path, piece by piece; repeating it is safe.
@@ -197,7 +211,7 @@ class MilvusEngine:
             "engine": "milvus",
             "server": str(self._connection.call("get_server_version")),
             "photos": photos,
-            "bytes": photos * self.made.dim * 4,
+            "bytes": photos * self.spec.dim * 4,
             "index": options.index,
             "rows_not_yet_indexed": int(index.get("pending_index_rows", 0)),
             "build": dict(options.build),
@@ -208,7 +222,7 @@ class MilvusEngine:
             "consistency": options.consistency,
         }
 
-    def verify(self) -> list[str]:
+    def check(self) -> list[str]:
         """Read everything, recompute every checksum, and return one sentence a problem."""
         try:
             return [*self._leftovers(), *self._audit()]
@@ -228,20 +242,16 @@ class MilvusEngine:
     def fill(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> None:
         """Make the collection and put everything in."""
         options, connection = self.options, self._connection
-        facts = json.dumps(
-            {"format": FORMAT, "made": asdict(self.made), "options": options.remembered()}
-        )
-        index = connection.index_params()
-        kind, build = options.index, _build_defaults(options.index, self.made.dim)
-        index.add_index(
-            "vector", index_type=kind, metric_type="IP", params={**build, **options.build}
-        )
+        facts = stored_facts(self.spec, options)
+        params = options.build_params(self.spec.dim)
+        index = connection.pymilvus.MilvusClient.prepare_index_params()
+        index.add_index("vector", index_type=options.index, metric_type="IP", params=params)
         partitions = {} if options.partition == "none" else {"num_partitions": options.partitions}
         self._call(
             "create_collection",
             # Servers keep both; Milvus Lite forgets the description.
-            schema=self._schema(description=facts),
-            properties={_FACTS: facts},
+            schema=schema(connection, self.spec.dim, options.partition, facts),
+            properties={FACTS: facts},
             num_shards=options.shards,
             consistency_level=options.consistency,
             **partitions,
@@ -275,36 +285,13 @@ class MilvusEngine:
             "load_collection", timeout=self.options.wait, replica_number=self.options.replicas
         )
 
-    def _schema(self, description: str) -> Any:
-        schema, kind = self._connection.schema(description), self._connection.type
-        by = self.options.partition
-        schema.add_field("path", kind("VARCHAR"), max_length=_PATH_BYTES, is_primary=True)
-        schema.add_field("width", kind("INT64"))
-        schema.add_field("height", kind("INT64"))
-        schema.add_field(
-            "tags",
-            kind("ARRAY"),
-            element_type=kind("VARCHAR"),
-            max_capacity=_TAGS,
-            max_length=_TAG_BYTES,
-        )
-        schema.add_field("taken", kind("VARCHAR"), max_length=_TAKEN_BYTES)
-        schema.add_field("place", kind("INT64"), is_partition_key=by == "hash")
-        schema.add_field("checksum", kind("INT64"))
-        if by.startswith(BY_TAG):
-            schema.add_field(
-                "partition", kind("VARCHAR"), max_length=_TAG_BYTES, is_partition_key=True
-            )
-        schema.add_field("vector", kind("FLOAT_VECTOR"), dim=self.made.dim)
-        return schema
-
     # Rows
 
     def _put(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> Iterator[int]:
         """Write batch by batch, and say after each how many photos it held."""
         for photos, vectors in batches:
             kept, sound = self._checked(photos, vectors)
-            for rows in _chunks(self._rows(kept, sound), self._rows_per_call):
+            for rows in _chunks(rows_of(kept, sound, self._partition_tag), self._rows_per_call):
                 self._write(list(rows))
             yield len(photos)
 
@@ -329,31 +316,12 @@ class MilvusEngine:
     ) -> tuple[Sequence[Photo], Vectors]:
         """Photos and vectors that Milvus will take, the later of two photos with one path."""
         for photo in photos:
-            _check(photo)
-        return fitting(photos, vectors, self.made.dim, self._place)
-
-    def _rows(self, photos: Sequence[Photo], vectors: Vectors) -> list[dict[str, Any]]:
-        rows = [
-            {
-                "path": photo.path,
-                "width": photo.width,
-                "height": photo.height,
-                "tags": list(photo.tags),
-                "taken": photo.taken or "",
-                "place": _place(photo.path),
-                "checksum": _checksum(vector),
-                "vector": vector,
-            }
-            for photo, vector in zip(photos, vectors, strict=True)
-        ]
-        if self._partition_tag is not None:
-            for row, photo in zip(rows, photos, strict=True):
-                row["partition"] = _tag_of(photo, self._partition_tag)
-        return rows
+            check_photo(photo)
+        return fitting(photos, vectors, self.spec.dim, self._place)
 
     @property
     def _rows_per_call(self) -> int:
-        return max(1, min(4096, _MOST_BYTES // (4 * self.made.dim + 1024)))
+        return max(1, min(4096, _MOST_BYTES // (4 * self.spec.dim + 1024)))
 
     @property
     def _partition_tag(self) -> str | None:
@@ -385,7 +353,7 @@ class MilvusEngine:
         for some in _chunks(known, _PATHS):
             chosen = among("path", some)
             if self.options.partition == "hash":  # no other partition has to be looked at
-                chosen += f" and {among('place', map(_place, some))}"
+                chosen += f" and {among('place', map(place_of, some))}"
             yield from self._query(chosen, fields, consistency)
 
     def _walk(self, most: int, fields: list[str] | None = None) -> Iterator[list[dict[str, Any]]]:
@@ -397,23 +365,17 @@ class MilvusEngine:
         """
         most = min(most, _MOST - 1, self._rows_per_call)
         ranges = max(1, math.ceil(2 * len(self) / most))
-        edges = [_PLACES * number // ranges for number in range(ranges + 1)]
+        edges = [PLACES * number // ranges for number in range(ranges + 1)]
         todo = list(pairwise(edges))[::-1]
         while todo:
             first, last = todo.pop()
             inside = f"place >= {first} and place < {last}"
-            rows = self._query(inside, fields or _FIELDS, "Strong", limit=most + 1)
+            rows = self._query(inside, fields or FIELDS, "Strong", limit=most + 1)
             if len(rows) > most:
                 middle = (first + last) // 2
                 todo += [(middle, last), (first, middle)]
             elif rows:
                 yield sorted(rows, key=lambda row: (row["place"], row["path"]))
-
-    def _search_params(self, k: int) -> Params:
-        params = {**_search_defaults(self.options.index), **self.options.search}
-        if "ef" in params:
-            params["ef"] = max(int(params["ef"]), k)
-        return params
 
     def _leftovers(self) -> list[str]:
         begin = f"{self._name}{_UNFINISHED}"
@@ -429,96 +391,17 @@ class MilvusEngine:
         for batch in self._walk(1024):
             seen += len(batch)
             for row in batch:
-                if _checksum(_vector(row)) != row["checksum"]:
+                if checksum(vector_of(row)) != row["checksum"]:
                     problems.append(f"The vector of {row['path']} in {self._place} is damaged.")
-                if row["place"] != _place(row["path"]):
+                if row["place"] != place_of(row["path"]):
                     problems.append(f"The row of {row['path']} in {self._place} is damaged.")
         count = len(self)
         if count != seen:
             problems.append(
-                f"{self._place} counts {count} photos and shows {seen}: verify it again when "
+                f"{self._place} counts {count} photos and shows {seen}: check it again when "
                 "nobody writes."
             )
         return problems
-
-
-def _facts(connection: Connection) -> tuple[DescriptorSpec, Options]:
-    """How the vectors of a collection were made, and the collection itself."""
-    place = connection.place
-    described = connection.call("describe_collection", place.collection)
-    text = described.get("properties", {}).get(_FACTS) or described.get("description", "")
-    try:
-        facts = json.loads(text)
-        if facts["format"] > FORMAT:
-            raise SolarError(f"{place} was made by a newer version of solar: upgrade solar.")
-        made, options = DescriptorSpec(**facts["made"]), Options(**facts["options"])
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, SolarError):
-            raise
-        raise SolarError(f"{place} was not made by solar: choose another collection.") from error
-    [dim] = [f["params"]["dim"] for f in described["fields"] if f["name"] == "vector"]
-    if int(dim) != made.dim:
-        raise SolarError(f"{place} holds vectors of length {dim} instead of {made.dim}.")
-    return made, options
-
-
-def _build_defaults(index: str, dim: int) -> Params:
-    if index.startswith("HNSW"):
-        return {"M": 16, "efConstruction": 200}
-    if index == "IVF_PQ":  # a byte for every eight numbers, where that divides them
-        together = next(size for size in (8, 4, 2, 1) if dim % size == 0)
-        return {"nlist": 1024, "m": dim // together, "nbits": 8}
-    return {"nlist": 1024} if index.startswith("IVF") or index == "SCANN" else {}
-
-
-def _search_defaults(index: str) -> dict[str, str | int | float]:
-    if index.startswith("HNSW"):
-        return {"ef": 128}
-    return {"nprobe": 64} if index.startswith("IVF") or index == "SCANN" else {}
-
-
-def _check(photo: Photo) -> None:
-    """Refuse what Milvus would refuse, with a better sentence."""
-    texts = (photo.path, photo.taken or "", *photo.tags)
-    if not all(map(is_text, texts)):
-        raise SolarError(f"The name {photo.path!r} is not text: rename the photo.")
-    if len(photo.path.encode()) > _PATH_BYTES:
-        raise SolarError(f"The path {photo.path[:40]}… is longer than {_PATH_BYTES} bytes.")
-    if len(photo.tags) > _TAGS or any(len(tag.encode()) > _TAG_BYTES for tag in photo.tags):
-        raise SolarError(
-            f"{photo.path} has more than {_TAGS} tags, or one longer than {_TAG_BYTES} bytes."
-        )
-
-
-def _tag_of(photo: Photo, beginning: str) -> str:
-    """The one tag that decides on the partition; empty without any."""
-    found = [tag for tag in photo.tags if tag.startswith(beginning)]
-    if len(found) > 1:
-        raise SolarError(
-            f"{photo.path} has {len(found)} tags that begin with {beginning!r}, by which the "
-            "collection is partitioned: leave one."
-        )
-    return found[0] if found else ""
-
-
-def _photo(row: dict[str, Any]) -> Photo:
-    return Photo(
-        row["path"], row["width"], row["height"], tuple(map(str, row["tags"])), row["taken"] or None
-    )
-
-
-def _vector(row: dict[str, Any]) -> Vectors:
-    return np.asarray(row["vector"], np.float32)
-
-
-def _place(path: str) -> int:
-    """A number that spreads paths evenly over a range."""
-    digest = hashlib.blake2b(path.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") % _PLACES
-
-
-def _checksum(vector: Vectors) -> int:
-    return zlib.crc32(np.ascontiguousarray(vector, "<f4").data)
 
 
 def _chunks(items: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:

@@ -3,43 +3,24 @@
 Any engine can answer, so no method here needs the whole collection in memory.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Vectors = NDArray[np.float32]
-"""Descriptors of unit norm, one a row."""
+from solar.search.engine import RowNumbers, Vectors
 
-Rows = NDArray[np.int64]
-"""Row numbers in the index, best first; -1 where an index had no more to give."""
-
-Scores = NDArray[np.float32]
+Scores: TypeAlias = NDArray[np.float32]
 """Inner products that belong to rows."""
 
 
-class Neighbours(Protocol):
-    """Search: the k most similar rows of every vector."""
+Neighbours: TypeAlias = Callable[[Vectors, int], tuple[RowNumbers, Scores]]
+"""Search: rows (m, k) and scores (m, k) of the k most similar to each of the vectors (m, d), best
+first; an index with fewer rows may give fewer, or fill up with -1."""
 
-    def __call__(self, vectors: Vectors, k: int, /) -> tuple[Rows, Scores]:
-        """Find neighbours.
-
-        Args:
-            vectors: (m, d).
-            k: How many are wanted; an index with fewer rows may give fewer, or fill up with -1.
-
-        Returns:
-            Rows (m, k) and scores (m, k), best first.
-        """
-        ...
-
-
-class VectorsOf(Protocol):
-    """Lookup: the vectors (m, d) of the rows (m,), in their order."""
-
-    def __call__(self, rows: Rows, /) -> Vectors:
-        """Fetch vectors."""
-        ...
+VectorsOf: TypeAlias = Callable[[RowNumbers], Vectors]
+"""Lookup: the vectors (m, d) of the rows (m,), in their order."""
 
 
 def exact_neighbours(database: Vectors) -> Neighbours:
@@ -49,7 +30,7 @@ def exact_neighbours(database: Vectors) -> Neighbours:
         database: (n, d).
     """
 
-    def search(vectors: Vectors, k: int, /) -> tuple[Rows, Scores]:
+    def search(vectors: Vectors, k: int, /) -> tuple[RowNumbers, Scores]:
         similar = np.asarray(vectors) @ database.T
         rows = np.argsort(-similar, axis=1, kind="stable")[:, :k]
         return rows.astype(np.int64), np.take_along_axis(similar, rows, axis=1)
@@ -57,7 +38,7 @@ def exact_neighbours(database: Vectors) -> Neighbours:
     return search
 
 
-def distinct_places(rows: Rows) -> Rows:
+def distinct_places(rows: RowNumbers) -> RowNumbers:
     """Where a list (k,) of rows names a row, and for the first time, in ascending order.
 
     What fills up a short answer, and repeats, are left out.

@@ -1,75 +1,116 @@
-"""Re-ranking with nothing but descriptors: the best results help to describe each other.
+"""The ways to rank results again, in one table.
 
-After Shao et al., "Global Features are All You Need for Image Retrieval and Reranking"
-(SuperGlobal), ICCV 2023, with the constants of its code, which also settles the steps:
-
-1. each of the best M = 400 results is averaged with its K = 9 nearest among them, weighted
-   β = 0.15 times their similarity;
-2. the K + 1 refined results closest to the query are pooled by their maximum in every dimension
-   into a second query;
-3. a result scores the mean of its refined vector's products with both queries.
+`Index.search`, the command line, the web app and its page read it. A new way is a module with a
+function from `SearchResults` to `SearchResults`, and an entry here.
 """
 
-import numpy as np
-from numpy.typing import NDArray
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal
 
 from solar.errors import SolarError
-from solar.search.neighbours import Rows, Scores, Vectors, VectorsOf, distinct_places
 
-TOP = 400
+if TYPE_CHECKING:
+    from solar.search.search_results import SearchResults
 
 
-def rerank(
-    query: Vectors,
-    rows: Rows,
-    vectors_of: VectorsOf,
+@dataclass(frozen=True)
+class Reranker:
+    """A way to rank results again.
+
+    Attributes:
+        label: What people call it.
+        summary: What it does, in one sentence.
+        needs: What it looks at: vectors, which an ASMK index has not, or the photos themselves.
+        module: Where it is; imported when it is first used.
+        function: Its name there.
+        stage: What the web app calls its step, if not as the method is called.
+    """
+
+    label: str
+    summary: str
+    needs: Literal["vectors", "photos"]
+    module: str
+    function: str = "rerank"
+    stage: str = ""
+
+    def rerank(self, results: SearchResults) -> SearchResults:
+        """Rank results again."""
+        ranked: SearchResults = getattr(import_module(self.module), self.function)(results)
+        return ranked
+
+
+METHODS: dict[str, Reranker] = {
+    "average": Reranker(
+        "Average query expansion",
+        "Search again with the mean of the query and its 9 best results.",
+        "vectors",
+        "solar.search.expand",
+        "average",
+        "expand",
+    ),
+    "alpha": Reranker(
+        "Weighted query expansion",
+        "Search again with the query and its 50 best results, weighted by their similarity cubed.",
+        "vectors",
+        "solar.search.expand",
+        "alpha",
+        "expand",
+    ),
+    "dba": Reranker(
+        "Database-side augmentation",
+        "Average each of the best 400 with its 20 nearest among them, and compare these again.",
+        "vectors",
+        "solar.search.expand",
+        "dba",
+    ),
+    "diffusion": Reranker(
+        "Diffusion",
+        "Let similarity spread among the best 1,000 along a graph of mutual neighbours.",
+        "vectors",
+        "solar.search.diffuse",
+    ),
+    "superglobal": Reranker(
+        "SuperGlobal",
+        "Refine each of the best 400 with its neighbours, and compare with a second query, too.",
+        "vectors",
+        "solar.search.superglobal",
+    ),
+    "verify": Reranker(
+        "Geometric verification",
+        "Match the best 50 with the query point by point, and put those first that fit.",
+        "photos",
+        "solar.search.verify",
+    ),
+}
+
+
+def chosen(
+    rerank: str | Iterable[str] | None = None,
     *,
-    top: int = TOP,
-    neighbours: int = 9,
-    beta: float = 0.15,
-) -> tuple[Rows, Scores]:
-    """Rank the best results of a plain search again.
+    expand: str | None = None,
+    diffuse: bool = False,
+    verify: bool = False,
+) -> list[str]:
+    """The names of methods in the order in which they follow each other, each once.
 
     Args:
-        query: (d,), unit norm.
-        rows: (m,) found for it, best first, -1 where there were no more. Without the query, where
-            that is in the index.
-        vectors_of: Fetches from the index; only the first ``top`` rows are fetched.
-        top: How many results to rank again. The cost grows with its square.
-        neighbours: How many others refine a result; also how many, and one, make the second query.
-        beta: Weight of those others; with 0 results stay as they are.
-
-    Returns:
-        The first ``top`` rows (-1 and repeats dropped), best first, with new scores. These cannot
-        be compared with plain scores: rows beyond ``top`` are to follow in their old order.
+        rerank: Their names, or a text with commas between them.
+        expand: The older spelling of `"average"` or `"alpha"`, which comes first.
+        diffuse: That of `"diffusion"`, which comes before those in `rerank`.
+        verify: That of `"verify"`, which comes last.
 
     Raises:
-        SolarError: A setting is negative.
+        SolarError: A method does not exist.
     """
-    if min(top, neighbours, beta) < 0:
-        raise SolarError("Re-ranking takes no negative numbers: top, neighbours and beta are 0 up.")
-    rows = rows[distinct_places(rows)][:top]
-    if len(rows) == 0:
-        return rows, np.empty(0, np.float32)
-    vectors = vectors_of(rows)
-    refine = _refinement(vectors, neighbours, beta)
-    # Products with a refined vector are refined products: no need to refine all the vectors.
-    first = refine @ (vectors @ query)
-    best = np.argsort(-first, kind="stable")[: neighbours + 1]
-    second = refine @ (vectors @ (refine[best] @ vectors).max(axis=0))
-    scores = (first + second) / 2
-    order = np.argsort(-scores, kind="stable")
-    return rows[order], scores[order]
-
-
-def _refinement(vectors: Vectors, neighbours: int, beta: float) -> NDArray[np.float32]:
-    """The matrix (m, m) that takes m vectors to weighted means of each and its nearest."""
-    similar = vectors @ vectors.T
-    np.fill_diagonal(similar, -np.inf)  # a duplicate can be as near as the vector itself
-    neighbours = min(neighbours, len(vectors) - 1)
-    nearest = np.argpartition(-similar, neighbours, axis=1)[:, :neighbours]
-    weights = np.eye(len(vectors), dtype=np.float32)
-    close = np.clip(np.take_along_axis(similar, nearest, axis=1), 0, 1)
-    np.put_along_axis(weights, nearest, beta * close, axis=1)
-    normalised: NDArray[np.float32] = weights / weights.sum(axis=1, keepdims=True)
-    return normalised
+    names = rerank.split(",") if isinstance(rerank, str) else list(rerank or ())
+    older = [expand] if expand is not None else []
+    older += ["diffusion"] if diffuse else []
+    given = [name.strip() for name in (*older, *names, *(["verify"] if verify else []))]
+    for name in given:
+        if name not in METHODS:
+            raise SolarError(f"No re-ranking is called {name!r}: choose from {', '.join(METHODS)}.")
+    return list(dict.fromkeys(given))

@@ -27,8 +27,9 @@ from solar.describe.local_cache import LocalCache, count_kept, forget_others
 from solar.errors import SolarError
 from solar.images import named_photos
 from solar.images.opencv import opencv
-from solar.search.engine import Engine, Hit
+from solar.search.engine import Hit, Photo, Storage
 from solar.search.matching import RATIO, Geometry, match_features
+from solar.search.search_results import SearchResults
 
 if TYPE_CHECKING:
     from solar.images import Box, Source
@@ -151,7 +152,7 @@ class Verifier:
             The same photos with their scores; those that were matched know their inliers. Photos
             that are gone or cannot be read do not, which a warning says.
         """
-        looked_at, others = hits[: self.settings.top], hits[self.settings.top :]
+        matched, others = hits[: self.settings.top], hits[self.settings.top :]
 
         def counted(hit: Hit) -> Hit | SolarError:
             try:
@@ -160,15 +161,15 @@ class Verifier:
                 return error
             return replace(hit, inliers=max(self.inliers(query, photo) for query in queries))
 
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, max(len(looked_at), 1))) as threads:
-            results = list(threads.map(counted, looked_at))
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, max(len(matched), 1))) as threads:
+            results = list(threads.map(counted, matched))
         errors = [result for result in results if isinstance(result, SolarError)]
         if errors:
             more = f" And {len(errors) - 1} more." if len(errors) > 1 else ""
             warnings.warn(f"Not verified: {errors[0]}{more}", stacklevel=2)
         checked = [
             hit if isinstance(result, SolarError) else result
-            for hit, result in zip(looked_at, results, strict=True)
+            for hit, result in zip(matched, results, strict=True)
         ]
         return [*reordered(checked, self.settings.inliers), *others]
 
@@ -180,7 +181,22 @@ def reordered(hits: Sequence[Hit], least: int) -> list[Hit]:
     return [*sorted(verified, key=lambda hit: -(hit.inliers or 0)), *others]
 
 
-def index_verifier(engine: Engine, settings: VerifySettings) -> Verifier:
+def rerank(results: SearchResults) -> SearchResults:
+    """Put photos first that show the same thing as the query; see the top of this module."""
+    settings = results.settings.get("verify") or VerifySettings()
+    verifier: Verifier | None = results.kept.get("verify")  # it may have had a network to load
+    if verifier is None or verifier.settings != settings:
+        verifier = results.kept["verify"] = index_verifier(results.engine, settings)
+    queries = [
+        verifier.features(photo.path)
+        if isinstance(photo, Photo)
+        else verifier.query(photo, box=results.box)
+        for photo in results.photos()
+    ]
+    return results.led_by(verifier.verify(queries, results.best(max(results.k, settings.top))))
+
+
+def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
     """What verifies the photos of an index.
 
     Features are kept in the index's folder; those of an index on a server in the user's cache.
@@ -188,7 +204,7 @@ def index_verifier(engine: Engine, settings: VerifySettings) -> Verifier:
     Raises:
         SolarError: Nobody knows where the photos are, or there is no such model.
     """
-    root = settings.photos or engine.made.root
+    root = settings.photos or engine.spec.root
     if root is None:
         raise SolarError(
             "The index does not know where its photos are, which verification has to look at: say "
@@ -203,13 +219,13 @@ def index_verifier(engine: Engine, settings: VerifySettings) -> Verifier:
     return Verifier(named_photos(root), folder, settings)
 
 
-def own_folder(engine: Engine) -> Path | None:
+def own_folder(engine: Storage) -> Path | None:
     """Where an index in a folder keeps features; None for an index on a server."""
     folder: Path | None = getattr(engine, "folder", None)
     return None if folder is None else folder / "local"
 
 
-def kept_features(engine: Engine) -> dict[str, int]:
+def kept_features(engine: Storage) -> dict[str, int]:
     """Facts about the features that an index keeps, for `solar index info`."""
     folder = own_folder(engine)
     if folder is None:
@@ -218,7 +234,7 @@ def kept_features(engine: Engine) -> dict[str, int]:
     return {"local_features": count, "bytes_of_local_features": total}
 
 
-def forget_removed(engine: Engine) -> None:
+def forget_removed(engine: Storage) -> None:
     """Delete the features of photos that an index holds no more."""
     folder = own_folder(engine)
     if folder is not None:

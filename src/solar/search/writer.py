@@ -1,4 +1,4 @@
-"""Changes to an embedded index, made inside one transaction of its catalogue."""
+"""Changes to an index of vectors in a folder."""
 
 import contextlib
 import hashlib
@@ -14,15 +14,16 @@ import numpy as np
 from solar.errors import SolarError
 from solar.files import file_digest, sync_folder
 from solar.search import codes as compressed
-from solar.search.engine import Photo, Vectors, fitting, is_text
+from solar.search.engine import Photo, Vectors, fitting
 from solar.search.exact import Stored
+from solar.search.folder_storage import FolderWriter, check_names
 from solar.search.metadata import Block, CodesFile, Version, View
 
 COMPRESSIONS = ("none", "fp16", *compressed.KINDS)
 
 _DTYPES: dict[str, np.dtype[np.floating[Any]]] = {".f32": np.dtype("<f4"), ".f16": np.dtype("<f2")}
 _PIECE = 8192
-# So many rows, or an eighth of the others, are searched exactly before the sketch takes them in.
+# So many rows, or an eighth of the others, are searched exactly before they get codes.
 _TAIL = 8192
 
 
@@ -50,15 +51,15 @@ def mapped(path: Path, rows: int, dim: int) -> Stored:
     return vectors
 
 
-class Writer:
-    """One change to the index in a folder; it becomes true when the view's transaction does."""
+class Writer(FolderWriter):
+    """One change to an index of vectors."""
+
+    patterns = ("vectors-*", "sketch-*")
 
     def __init__(self, folder: Path, view: View, dim: int, compress: str) -> None:
-        self._folder, self._view, self._dim = folder, view, dim
+        super().__init__(folder, view)
+        self._dim = dim
         self._kind = compress if compress in compressed.KINDS else None
-        self._version = view.version()
-        self._sweep()
-        view.afterwards.append(self._sweep)
 
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
         """Append vectors and give their rows to the photos, away from older ones of that path."""
@@ -75,15 +76,9 @@ class Writer:
         self._commit(replace(version, rows=rows, photos=photos_now))
         return given
 
-    def remove(self, paths: Sequence[str]) -> int:
-        """Remove photos; a SolarError names the first that is not indexed."""
-        count = drop_photos(self._view, paths, self._folder)
-        self._commit(replace(self._version, photos=self._version.photos - count))
-        return count
-
     def compact(self) -> None:
-        """Write the vectors anew without removed photos, and make a new sketch."""
-        version = replace(self._version, sketch=())
+        """Write the vectors anew without removed photos, and make new codes."""
+        version = replace(self._version, codes=())
         if version.photos < version.rows:
             old = mapped(self._folder / version.vectors, version.rows, self._dim)
             present = np.delete(np.arange(version.rows), self._view.removed())
@@ -96,9 +91,7 @@ class Writer:
         self._commit(version)
 
     def _commit(self, version: Version) -> None:
-        version = replace(version, number=version.number + 1)
-        self._version = self._with_sketch(version)
-        self._view.set_version(self._version)
+        super()._commit(self._with_codes(version))
 
     # Vectors
 
@@ -126,54 +119,26 @@ class Writer:
         check_names(photos)
         return fitting(photos, vectors, self._dim, self._folder)
 
-    # Sketches
+    # Codes
 
-    def _with_sketch(self, version: Version) -> Version:
-        """Let the sketch cover all rows where that is due."""
-        first, last = version.sketch_rows, version.rows
-        due = last - first > max(_TAIL, first // 8) if version.sketch else last >= compressed.LEAST
+    def _with_codes(self, version: Version) -> Version:
+        """Give all rows codes where that is due."""
+        first, last = version.coded_rows, version.rows
+        due = last - first > max(_TAIL, first // 8) if version.codes else last >= compressed.LEAST
         if self._kind is None or not due:
             return version
         vectors = mapped(self._folder / version.vectors, last, self._dim)
-        if version.sketch:
-            codes = compressed.read_part(self._folder / version.sketch[0].name)
+        if version.codes:
+            codes = compressed.read_part(self._folder / version.codes[0].name)
         else:
             codes = compressed.train(self._kind, vectors)
-        parts = list(version.sketch)
+        parts = list(version.codes)
         for start, end in compressed.stretches(self._kind, first, last):
-            path = self._folder / f"sketch-{version.number}-{len(parts)}.faiss"
+            path = self._folder / f"sketch-{version.number + 1}-{len(parts)}.faiss"
             compressed.write_part(codes, vectors[start:end], path)
             parts.append(CodesFile(path.name, end - start, file_digest(path)))
         sync_folder(self._folder)
-        return replace(version, sketch=tuple(parts))
-
-    # Files
-
-    def _sweep(self) -> None:
-        """Delete files that the version does not name; they were replaced, or a kill left them."""
-        named = {self._version.vectors, *(part.name for part in self._version.sketch)}
-        for pattern in ("vectors-*", "sketch-*"):
-            for file in self._folder.glob(pattern):
-                if file.name not in named:
-                    with contextlib.suppress(OSError):  # some systems keep what a reader has mapped
-                        file.unlink()
-
-
-def check_names(photos: Iterable[Photo]) -> None:
-    """Refuse a photo whose name the catalogue cannot keep."""
-    for photo in photos:
-        if not is_text(photo.path):
-            raise SolarError(f"The name {photo.path!r} is not text: rename the photo.")
-
-
-def drop_photos(view: View, paths: Sequence[str], folder: Path) -> int:
-    """Remove photos from a catalogue; a SolarError names the first that is not indexed."""
-    wanted = dict.fromkeys(paths)
-    known = {photo.path for _, photo in view.find(list(wanted))}
-    for path in wanted:
-        if path not in known:
-            raise SolarError(f"{path} is not in {folder}: nothing was removed.")
-    return view.drop(list(wanted))
+        return replace(version, codes=tuple(parts))
 
 
 def _vectors_name(number: int, suffix: str) -> str:

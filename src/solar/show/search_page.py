@@ -13,7 +13,7 @@ from PIL import Image
 from solar.errors import SolarError
 from solar.images import Box, Source, named_photos, read_image
 from solar.search.engine import Hit
-from solar.search.index import BY_NAME, Index
+from solar.search.photo_index import BY_NAME, PhotoIndex
 
 _SIDE = 480
 _QUALITY = 82
@@ -21,7 +21,7 @@ _MARKS = {True: '<span class="right">✓ right</span>', False: '<span class="wro
 
 
 def ranking_page(
-    index: Index,
+    index: PhotoIndex,
     queries: Sequence[Any],
     hits: Sequence[Hit],
     *,
@@ -44,14 +44,14 @@ def ranking_page(
     Returns:
         HTML that loads nothing from elsewhere. A photo that is not there any more is left blank.
     """
-    find = photo_finder(photos or index.made.root)
+    find = photo_finder(photos or index.spec.root)
     shown = "".join(_query(query, find, box) for query in queries)
     found = "".join(
         _hit(number, hit, find, (marks or {}).get(hit.path)) for number, hit in enumerate(hits, 1)
     )
     style = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
     heading = f"The most similar of {len(index):,} photos"
-    made = f"Described by {index.made.model}" if index.made.model else "Best first"
+    made = f"Described by {index.spec.model}" if index.spec.model else "Best first"
     return (
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

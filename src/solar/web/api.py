@@ -17,6 +17,7 @@ from starlette.formparsers import MultiPartException
 
 from solar.errors import SolarError
 from solar.images import Box
+from solar.search.rerank import chosen
 from solar.web import schemas
 from solar.web.photos import VisiblePhoto
 from solar.web.problems import WebError
@@ -190,8 +191,7 @@ def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto)
         photo,
         service.model(asked.model),
         _box(asked.box),
-        asked.expand,
-        asked.verify,
+        chosen(asked.rerank, expand=asked.expand, verify=asked.verify),
         only.label,
         only.name_contains or None,
         only.min_score,

@@ -56,7 +56,7 @@ class Collection:
         self, index: Index, root: str | Path | None = None, labels: bool | None = None
     ) -> None:
         self.index = index
-        self.root = index.made.root if root is None else root
+        self.root = index.spec.root if root is None else root
         self._find = photo_finder(self.root)
         self._photos: list[Photo] = []
         self._numbers: dict[str, int] = {}

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from solar.search.rerank import METHODS
 from solar.web.settings import LARGEST, THUMBNAIL
 
 Expansion = Literal["alpha", "average"]
@@ -62,10 +63,33 @@ class SettingsInfo(BaseModel):
     max_pixels: int
 
 
+def _method(name: str) -> str:
+    if name not in METHODS:
+        raise ValueError(f"no re-ranking is called {name!r}: choose from {', '.join(METHODS)}")
+    return name
+
+
+def _list_methods(schema: dict[str, Any]) -> None:
+    schema["enum"] = list(METHODS)
+
+
+Method = Annotated[str, AfterValidator(_method), Field(json_schema_extra=_list_methods)]
+
+
+class MethodInfo(BaseModel):
+    """A way to rank results again."""
+
+    name: str
+    label: str
+    summary: str = Field(description="What it does, in a sentence.")
+    needs: Literal["vectors", "photos"] = Field(description="What it looks at.")
+
+
 class Features(BaseModel):
     """What can be asked for."""
 
-    expand: list[Expansion]
+    rerank: list[MethodInfo]
+    expand: list[Expansion] = Field(description="An older spelling of some of `rerank`.")
     verify: bool
     match: bool
     labels: bool
@@ -117,8 +141,11 @@ class SearchRequest(Asked):
     box: Box | None = None
     k: int = Field(50, ge=1, le=200, description="How many hits at a time.")
     offset: int = Field(0, ge=0, le=9800, description="How many to leave out, for endless scroll.")
-    expand: Expansion | None = Field(None, description="Query expansion.")
-    verify: bool = Field(False, description="Geometric verification of the best fifty.")
+    rerank: list[Method] = Field(
+        [], max_length=10, description="Ways to rank the results again, in order."
+    )
+    expand: Expansion | None = Field(None, description="The same, before those in `rerank`.")
+    verify: bool = Field(False, description='`"verify"` after those in `rerank`.')
     model: str | None = Field(None, max_length=500, description="One of `info`'s; the first.")
     filter: Filter | None = None
 
@@ -137,24 +164,16 @@ class HitInfo(PhotoInfo):
     )
 
 
-class Seconds(BaseModel):
-    """How long each stage took."""
-
-    describe: float
-    search: float
-    expand: float | None = None
-    verify: float | None = None
-
-
 class SearchAnswer(BaseModel):
     """What was found. As NDJSON one of these a line, a stage each, the last one complete."""
 
-    stage: Literal["search", "expand", "verify"]
+    stage: str = Field(description="`search`, `expand`, or what another method is called.")
     complete: bool
+    awaited: list[str] = Field(description="The stages that follow.")
     query: PhotoInfo
     hits: list[HitInfo]
     more: bool = Field(description="Whether a higher offset gives more.")
-    seconds: Seconds
+    seconds: dict[str, float] = Field(description="What `describe` and each stage took.")
 
 
 class AttentionRequest(Asked):

@@ -2,51 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal
+from typing import Any
 
 from solar.images import Box
-from solar.search import Condition, Hit, Index, Where
+from solar.search import Condition, Hit, Where
 from solar.search.engine import Vectors
+from solar.search.rerank import METHODS
+from solar.search.search_results import SearchResults
 from solar.web.cache import Cache
 from solar.web.photos import Collection, VisiblePhoto
 from solar.web.served_model import ServedModel
 from solar.web.thread_pools import NetworkThread, Threads
 
-if TYPE_CHECKING:
-    from solar.search.verify import Verifier
-
-Stage = Literal["search", "expand", "verify"]
-
 # Rankings are made this deep, so that scrolling on mostly finds what is there already.
 _DEPTHS = (100, 300, 1000, 3000, 10_000)
 _HIT_BYTES = 200
-_VERIFIED = " verified"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a visitor searches for.
-
-    Attributes:
-        photo: What is shown.
-        model: What describes it.
-        box: The part of the photo.
-        expand: Query expansion.
-        verify: Whether to verify the best.
-        label: Only photos with this label.
-        name: Only photos with this in their name.
-        least: Only scores from here on.
-        depth: How many hits.
-    """
+    """What a visitor searches for, and what alone may be found: a label, part of a name."""
 
     photo: VisiblePhoto
     model: ServedModel
     box: Box | None = None
-    expand: str | None = None
-    verify: bool = False
+    rerank: Sequence[str] = ()  # names of methods, in order
     label: str | None = None
     name: str | None = None
     least: float | None = None
@@ -55,21 +38,28 @@ class Wanted:
 
 @dataclass(frozen=True)
 class StageResult:
-    """What a stage found.
+    """What a stage found, best first.
 
     Attributes:
-        stage: Which.
-        hits: Best first.
         seconds: What the stages took so far.
         plain: Ranks in the plain search, by path.
-        complete: Whether this was the last stage.
+        awaited: The stages that follow.
     """
 
-    stage: Stage
+    stage: str
     hits: Sequence[Hit]
     seconds: dict[str, float]
     plain: dict[str, int]
-    complete: bool
+    awaited: Sequence[str]
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """A ranking that is kept: how to go on from it, what it shows, and the seconds it took."""
+
+    results: SearchResults
+    hits: Sequence[Hit]
+    seconds: float
 
 
 def depth_for(hits: int) -> int:
@@ -80,7 +70,8 @@ def depth_for(hits: int) -> int:
 class Searcher:
     """Searches, and keeps vectors and rankings for those who scroll on or switch options.
 
-    `threads` decode and search, `slow` ones verify; without a `verifier` nothing is verified.
+    The `network` describes, `threads` decode and search, `slow` ones rank again by looking at
+    photos; `methods` names the ways to re-rank that can be used here, others are passed over.
     """
 
     def __init__(
@@ -89,16 +80,17 @@ class Searcher:
         network: NetworkThread,
         threads: Threads,
         slow: Threads,
-        verifier: Callable[[], Verifier] | None = None,
+        methods: Iterable[str],
     ) -> None:
         self._collection, self._network = collection, network
         self._threads, self._slow = threads, slow
-        self._verifier = verifier
+        self._methods = frozenset(methods)
+        self._methods_keep: dict[str, dict[str, Any]] = {}
         self._vectors: Cache[object, tuple[Vectors, float]] = Cache(
             16 * 2**20, lambda pair: pair[0].nbytes + 200
         )
-        self._rankings: Cache[object, tuple[Sequence[Hit], float]] = Cache(
-            32 * 2**20, lambda pair: _HIT_BYTES * (len(pair[0]) + 1)
+        self._rankings: Cache[object, _Ranked] = Cache(
+            32 * 2**20, lambda kept: _HIT_BYTES * (len(kept.hits) + len(kept.results.head) + 1)
         )
 
     @property
@@ -111,33 +103,23 @@ class Searcher:
         self._rankings.clear()
 
     async def search(self, wanted: Wanted) -> AsyncIterator[StageResult]:
-        """Rank, a stage after the other: plain, expanded, verified.
+        """Rank, a stage after the other: plain, then as each method does.
 
         Raises:
             WebError: Too much is asked for at once.
             SolarError: The photo cannot be described.
         """
         vector, seconds_describe = await self.vector(wanted)
-        hits, took = await self._kept(wanted, "", lambda: self._find(wanted, vector, None))
-        seconds = {"describe": seconds_describe, "search": took}
-        plain = {hit.path: rank for rank, hit in enumerate(hits, 1)}
-        verify = wanted.verify and self._verifier is not None
-        last: Stage = "verify" if verify else "expand" if wanted.expand else "search"
-        yield StageResult("search", hits, dict(seconds), plain, complete=last == "search")
-        if wanted.expand:
-            method = wanted.expand
-            hits, took = await self._kept(
-                wanted, method, lambda: self._find(wanted, vector, method)
-            )
-            seconds["expand"] = took
-            yield StageResult("expand", hits, dict(seconds), plain, complete=last == "expand")
-        if verify:
-            found = hits
-            hits, took = await self._kept(
-                wanted, f"{wanted.expand}{_VERIFIED}", lambda: self._verify(wanted, found)
-            )
-            seconds["verify"] = took
-            yield StageResult("verify", hits, dict(seconds), plain, complete=True)
+        names = [name for name in wanted.rerank if name in self._methods]
+        stages = ["search", *(METHODS[name].stage or name for name in names)]
+        seconds = {"describe": seconds_describe}
+        ranked: _Ranked | None = None
+        plain: dict[str, int] = {}
+        for number, stage in enumerate(stages):
+            ranked = await self._kept(wanted, names[:number], vector, ranked)
+            seconds[stage] = seconds.get(stage, 0) + ranked.seconds
+            plain = plain or {hit.path: rank for rank, hit in enumerate(ranked.hits, 1)}
+            yield StageResult(stage, ranked.hits, dict(seconds), plain, stages[number + 1 :])
 
     async def vector(self, wanted: Wanted) -> tuple[Vectors, float]:
         """The vector of a photo or a part of it, and the seconds it took."""
@@ -163,32 +145,53 @@ class Searcher:
         return found[photo.name][1] if photo.name in found else None
 
     async def _kept(
-        self, wanted: Wanted, stage: str, rank: Callable[[], Sequence[Hit]]
-    ) -> tuple[Sequence[Hit], float]:
+        self, wanted: Wanted, names: Sequence[str], vector: Vectors, before: _Ranked | None
+    ) -> _Ranked:
+        """The ranking after these methods, which all but the last have made `before`."""
         photo = wanted.photo
         key = (
             *(photo.id, photo.version, wanted.model.name, wanted.box, wanted.label, wanted.name),
-            *(wanted.least, wanted.depth, stage, len(self._collection)),
+            *(wanted.least, wanted.depth, tuple(names), len(self._collection)),
         )
         kept = self._rankings.get(key)
         if kept is not None:
             return kept
 
-        def timed() -> tuple[Sequence[Hit], float]:
+        def rank() -> _Ranked:
             started = perf_counter()
-            hits = rank()
-            return hits, perf_counter() - started
+            if before is None:
+                results = self._results(wanted, vector)
+            else:
+                # What looks at photos starts from what is there; others need similarities.
+                photos = METHODS[names[-1]].needs == "photos"
+                results = before.results.led_by(before.hits) if photos else before.results
+                results = METHODS[names[-1]].rerank(results)
+            least, hits = wanted.least, results.best(wanted.depth)
+            hits = [hit for hit in hits if least is None or hit.score >= least]
+            return _Ranked(results, hits, perf_counter() - started)
 
-        ranked = await (self._slow if stage.endswith(_VERIFIED) else self._threads).run(timed)
+        slow = names and METHODS[names[-1]].needs == "photos"
+        ranked = await (self._slow if slow else self._threads).run(rank)
         self._rankings.put(key, ranked)
         return ranked
 
-    def _find(self, wanted: Wanted, vector: Vectors, expand: str | None) -> Sequence[Hit]:
-        where = self._where(wanted.label)
-        hits = _filtered(
-            wanted.model.index, vector, wanted.depth, expand, where, self._keeps(wanted)
+    def _results(self, wanted: Wanted, vector: Vectors) -> SearchResults:
+        """A plain search, which finds only photos that pass the visitor's filters."""
+        from solar.search.verify import VerifySettings
+
+        index, where, keeps = wanted.model.index, self._where(wanted.label), self._keeps(wanted)
+        return SearchResults(
+            index.engine,
+            lambda: vector,
+            lambda asked, count: _filtered(
+                lambda depth: index.search(asked, depth, where=where), count, keeps
+            ),
+            lambda: [wanted.photo.source],
+            wanted.box,
+            wanted.depth,
+            settings={"verify": VerifySettings(photos=self._collection.root)},
+            kept=self._methods_keep.setdefault(wanted.model.name, {}),
         )
-        return [hit for hit in hits if wanted.least is None or hit.score >= wanted.least]
 
     def _where(self, label: str | None) -> Where:
         """What lets the index itself leave out photos: it only knows how paths start."""
@@ -202,24 +205,14 @@ class Searcher:
             name in path.casefold() and (label is None or self._collection.label(path) == label)
         )
 
-    def _verify(self, wanted: Wanted, hits: Sequence[Hit]) -> Sequence[Hit]:
-        assert self._verifier is not None
-        verifier = self._verifier()
-        return verifier.verify([verifier.query(wanted.photo.source, box=wanted.box)], hits)
-
 
 def _filtered(
-    index: Index,
-    vector: Vectors,
-    wanted: int,
-    expand: str | None,
-    where: Where,
-    keeps: Callable[[str], bool],
-) -> Sequence[Hit]:
+    search: Callable[[int], list[Hit]], wanted: int, keeps: Callable[[str], bool]
+) -> list[Hit]:
     """Search deeper and deeper until enough hits pass, or all were looked at."""
     depth = wanted
     while True:
-        hits = index.search(vector, depth, expand=expand, where=where)
+        hits = search(depth)
         kept = [hit for hit in hits if keeps(hit.path)]
         if len(kept) >= wanted or len(hits) < depth or depth >= _DEPTHS[-1]:
             return kept[:wanted]

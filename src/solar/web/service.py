@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from solar.errors import SolarError
-from solar.search import Hit, Index
-from solar.search.asmk_engine import need_vectors
+from solar.search import Hit, Index, need_vectors
+from solar.search.rerank import METHODS, Reranker
 from solar.web import schemas
 from solar.web.access import Keys
 from solar.web.adding import Adder
@@ -35,7 +34,6 @@ from solar.web.settings import LARGEST, THUMBNAIL, WebSettings
 from solar.web.thread_pools import NetworkThread, Threads
 
 if TYPE_CHECKING:
-    from solar.search.verify import Verifier
     from solar.show.collection_map import CollectionMap
 
 _PICTURES_WAITING = 512
@@ -53,7 +51,7 @@ class Service:
         self, index: Index, models: Mapping[str, Index] | None, settings: WebSettings
     ) -> None:
         for one in (index, *(models or {}).values()):
-            need_vectors(one.engine)
+            need_vectors(one)
         self.settings = settings
         self.keys = Keys(settings.token)
         self.metrics = Metrics()
@@ -73,7 +71,7 @@ class Service:
         self.picturing = Threads(settings.threads, _PICTURES_WAITING)
         self.searcher = Searcher(
             *(self.collection, self.network, self.threads, self.slow),
-            cache(self._verifier) if _has_cv2() else None,
+            _methods(),
         )
         self.attention = Attention(self.network, settings.attention_bytes, settings.attention_size)
         self.matching = Matching(self.slow)
@@ -118,13 +116,6 @@ class Service:
             return self.collection.visible(int(identity))
         return self.uploads.get(identity)
 
-    def _verifier(self) -> Verifier:
-        """What verifies hits: it may have a network to load."""
-        from solar.search.verify import VerifySettings, index_verifier
-
-        settings = VerifySettings(photos=self.collection.root)
-        return index_verifier(self.collection.index.engine, settings)
-
     # What visitors get
 
     async def info(self) -> schemas.Info:
@@ -134,7 +125,7 @@ class Service:
         return schemas.Info(
             name=settings.name,
             photos=await self.threads.run(len, index),
-            dim=index.made.dim,
+            dim=index.spec.dim,
             models=[
                 schemas.ModelInfo(name=model.name, attention=await model.attention())
                 for model in self.models.values()
@@ -146,6 +137,12 @@ class Service:
                 max_pixels=settings.max_pixels,
             ),
             features=schemas.Features(
+                rerank=[
+                    schemas.MethodInfo(
+                        name=name, label=one.label, summary=one.summary, needs=one.needs
+                    )
+                    for name, one in _methods().items()
+                ],
                 expand=["alpha", "average"],
                 verify=matching,
                 match=matching,
@@ -228,13 +225,12 @@ class Service:
         ]
         return schemas.SearchAnswer(
             stage=ranking.stage,
-            complete=ranking.complete,
+            complete=not ranking.awaited,
+            awaited=list(ranking.awaited),
             query=self.photo_info(photo),
             hits=hits,
             more=len(ranking.hits) > asked.offset + asked.k,
-            seconds=schemas.Seconds(
-                **{stage: round(took, 5) for stage, took in ranking.seconds.items()}
-            ),
+            seconds={stage: round(took, 5) for stage, took in ranking.seconds.items()},
         )
 
     def map_page(self, found: CollectionMap) -> str:
@@ -282,7 +278,13 @@ def _has_cv2() -> bool:
     return find_spec("cv2") is not None
 
 
+def _methods() -> Mapping[str, Reranker]:
+    """The ways to re-rank that this server can offer."""
+    here = {"vectors", "photos"} if _has_cv2() else {"vectors"}
+    return {name: method for name, method in METHODS.items() if method.needs in here}
+
+
 def model_name(index: Index) -> str:
     """What visitors call the model of an index: never where its file is."""
-    made = index.made.model
-    return Path(made).stem if made.endswith((".safetensors", ".pth", ".pt")) else made or "model"
+    model = index.spec.model
+    return Path(model).stem if model.endswith((".safetensors", ".pth", ".pt")) else model or "model"

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from solar.errors import SolarError
-from solar.search import Index
+from solar.search import Index, need_vectors
+from solar.search.addresses import engine_module, is_folder
 from solar.search.engine import NoIndexError
-from solar.search.index import MILVUS
 from solar.web.settings import WebSettings
 
 if TYPE_CHECKING:
@@ -64,12 +64,12 @@ def serve(
 
     wanted = WebSettings(name=collection_name(address), **settings)
     check_exposure(host, wanted)
-    with Index.open(address, model=model) as index:
+    with need_vectors(Index.open(address, model=model)) as index:
         models = dict(comparison(index, wanted, other, say) for other in compare)
         app = create_app(index, models=models, settings=wanted)
         with _listening(host, port) as listening:
             shown = _shown(listening, host)
-            say(f"{index.made.root or wanted.name}: {len(index):,} photos at {shown}")
+            say(f"{index.spec.root or wanted.name}: {len(index):,} photos at {shown}")
             if open_browser and not _open_page(shown):
                 say("No browser could be opened.")
             say("Ctrl-C ends it.")
@@ -98,11 +98,10 @@ def _open_page(address: str) -> bool:
 
 def collection_name(address: str) -> str:
     """What to call the collection at an address, without the password that may be in that."""
-    if not address.startswith(MILVUS):
+    if is_folder(address):
         return Path(address).stem
-    from solar.search.milvus_address import parse_address
-
-    return parse_address(address).collection
+    name: str = engine_module(address).index_name(address)
+    return name
 
 
 @contextmanager
@@ -136,7 +135,7 @@ def comparison(
     from solar.web.service import model_name
 
     try:
-        found = Index.open(other)
+        found = need_vectors(Index.open(other))
     except NoIndexError:
         found = _described(index, settings, other, say)
     return model_name(found), found
@@ -146,7 +145,7 @@ def _described(index: Index, settings: WebSettings, model: str, say: Say) -> Ind
     from solar.search.folder_engine import FolderEngine
     from solar.search.index_build import build
 
-    root = settings.photos or index.made.root
+    root = settings.photos or index.spec.root
     engine = index.engine
     if root is None or not isinstance(engine, FolderEngine):
         raise SolarError(
@@ -156,10 +155,10 @@ def _described(index: Index, settings: WebSettings, model: str, say: Say) -> Ind
     short = re.sub(r"[^\w.-]+", "-", Path(model).stem)
     place = engine.folder.with_name(f"{engine.folder.stem}.{short}.solar")
     try:
-        return Index.open(place, model=model)
+        return need_vectors(Index.open(place, model=model))
     except NoIndexError:
         say(f"Describing {len(index):,} photos with {model} → {place}")
-        return build(root, place, model=model).index
+        return need_vectors(build(root, place, model=model).index)
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -1,8 +1,7 @@
-// The controls of a search: model, expansion, verification, filters.
+// The controls of a search: model, ways to re-rank, filters.
 
 import { el } from "./dom.js";
 
-const EXPANSIONS = { alpha: "Weighted", average: "Average" };
 let serial = 0;
 
 /** Radio buttons that look like one switch with several positions. */
@@ -42,14 +41,14 @@ export function toggle(text, hint, value, changed) {
   );
 }
 
-/** A list to choose from. */
-export function chooser(text, choices, value, changed) {
+/** A list to choose from, of pairs: a value and what people call it. */
+export function chooser(text, choices, value, changed, hint) {
   const select = el(
     "select",
     { on: { change: () => changed(select.value) } },
-    ...choices.map((one) => el("option", { value: one, selected: one === value }, one)),
+    ...choices.map(([key, name]) => el("option", { value: key, selected: key === value }, name)),
   );
-  return el("label.field", {}, el("span", {}, text), select);
+  return el("label.field", {}, el("span", {}, text), select, hint && el("small", {}, hint));
 }
 
 /**
@@ -79,34 +78,53 @@ export function field(text, given, changed, ready = () => true) {
   return el("label.field", {}, el("span", {}, text), input);
 }
 
+/** Puts controls in the place of those there were; whoever was at one of them stays there. */
+export function refill(element, controls) {
+  const all = () => [...element.querySelectorAll("input, select")];
+  const at = all().indexOf(document.activeElement);
+  element.replaceChildren(...controls);
+  all()[at]?.focus();
+}
+
+/** Names of the ways to re-rank that an address asks for, in order; older ones spelt them apart. */
+export const methodsOf = ({ rerank, expand, verify }) =>
+  rerank ? rerank.split(",") : [expand, verify === "1" && "verify"].filter(Boolean);
+
 /**
- * Model, expansion and verification, as far as the server has them.
+ * Model and ways to re-rank, as far as the server has them.
  * @param {object} info What the server told of itself.
- * @param {object} params Those of the address: model, expand, verify.
+ * @param {object} params Those of the address: model, rerank.
  * @param {function(object)} changed Called with the parameters that changed.
  */
 export function searchOptions(info, params, changed) {
   const models = info.models.map((model) => model.name);
-  const { expand, verify } = info.features;
+  const wanted = methodsOf(params);
+  const choose = (names) => changed({ rerank: names.join(","), expand: "", verify: "" });
+  const [quick, looking] = ["vectors", "photos"].map((needs) =>
+    info.features.rerank.filter((method) => method.needs === needs),
+  );
+  const chosen = quick.find((method) => wanted.includes(method.name));
+  const others = wanted.filter((name) => !quick.some((method) => method.name === name));
   return [
     models.length > 1 &&
-      chooser("Model", models, params.model ?? models[0], (model) =>
-        changed({ model: model === models[0] ? "" : model }),
+      chooser(
+        "Model",
+        models.map((model) => [model, model]),
+        params.model ?? models[0],
+        (model) => changed({ model: model === models[0] ? "" : model }),
       ),
-    expand.length > 0 &&
-      segmented(
-        "Query expansion",
-        [["", "Off"], ...expand.map((one) => [one, EXPANSIONS[one] ?? one])],
-        params.expand ?? "",
-        (value) => changed({ expand: value }),
+    chooser(
+      "Re-ranking",
+      [["", "Off"], ...quick.map((method) => [method.name, method.label])],
+      chosen?.name ?? "",
+      (name) => choose([...(name ? [name] : []), ...others]),
+      chosen?.summary,
+    ),
+    ...looking.map(({ name, label, summary }) =>
+      toggle(label, summary, wanted.includes(name), (on) =>
+        choose(on ? [...wanted, name] : wanted.filter((one) => one !== name)),
       ),
-    verify &&
-      toggle(
-        "Geometric verification",
-        "Compares the best fifty point by point",
-        params.verify === "1",
-        (on) => changed({ verify: on ? "1" : "" }),
-      ),
+    ),
   ].filter(Boolean);
 }
 
@@ -120,8 +138,7 @@ export function searchRequest(params) {
   return {
     photo: params.q,
     model: params.model || undefined,
-    expand: params.expand || undefined,
-    verify: params.verify === "1" || undefined,
+    rerank: methodsOf(params),
     filter: Object.values(filter).some((one) => one !== undefined) ? filter : undefined,
   };
 }

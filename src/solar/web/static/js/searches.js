@@ -18,9 +18,7 @@ class Search {
 
   /** Stages that are still to come. */
   get awaited() {
-    const wanted = ["search", this.request.expand && "expand", this.request.verify && "verify"];
-    const done = new Set(this.answers.map((answer) => answer.stage));
-    return this.complete ? [] : wanted.filter((stage) => stage && !done.has(stage));
+    return this.complete ? [] : (this.answers.at(-1)?.awaited ?? ["search"]);
   }
 
   /** Runs the search; `arrived()` is called after each stage. */

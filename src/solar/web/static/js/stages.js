@@ -3,8 +3,12 @@
 import { el } from "./dom.js";
 import { counted, duration } from "./words.js";
 
-const NAMES = { describe: "Described", search: "Searched", expand: "Expanded", verify: "Verified" };
+const DONE = { describe: "Described", search: "Searched", expand: "Expanded", verify: "Verified" };
+const COMING = { search: "Searching", expand: "Expanding", verify: "Verifying" };
 const TOP = 10;
+
+/** A stage in words; one of a method without a verb of its own is called as that is. */
+const named = (words, stage) => words[stage] ?? stage[0].toUpperCase() + stage.slice(1);
 
 /** How a ranking differs from the one before: photos that moved, and those new among the best. */
 function difference(before, after) {
@@ -31,27 +35,17 @@ function change(stage, answers) {
  */
 export function stageLine(answers, awaited = []) {
   const seconds = answers.at(-1)?.seconds ?? {};
-  const done = Object.keys(NAMES).filter((stage) => seconds[stage] != null);
-  const chips = done.map((stage) =>
+  const chips = Object.keys(seconds).map((stage) =>
     el(
       "li.stage-chip",
       { "data-stage": stage },
-      el("b", {}, NAMES[stage]),
+      el("b", {}, named(DONE, stage)),
       el("span", {}, duration(seconds[stage])),
-      (stage === "expand" || stage === "verify") && el("em", {}, change(stage, answers) ?? ""),
+      !["describe", "search"].includes(stage) && el("em", {}, change(stage, answers) ?? ""),
     ),
   );
   const coming = awaited.map((stage) =>
-    el(
-      "li.stage-chip.coming",
-      {},
-      el(
-        "b",
-        {},
-        stage === "verify" ? "Verifying" : stage === "expand" ? "Expanding" : "Searching",
-      ),
-      el("span.dots", {}, "…"),
-    ),
+    el("li.stage-chip.coming", {}, el("b", {}, named(COMING, stage)), el("span.dots", {}, "…")),
   );
   return el("ul.stages", { "aria-label": "What each stage took" }, ...chips, ...coming);
 }
@@ -60,10 +54,10 @@ export function stageLine(answers, awaited = []) {
 export function summary(answers) {
   const last = answers.at(-1);
   if (!last.hits.length) return "Nothing was found.";
-  const changes = ["expand", "verify"]
-    .map((stage) => [stage, change(stage, answers)])
+  const changes = answers
+    .map(({ stage }) => [stage, change(stage, answers)])
     .filter(([, text]) => text)
-    .map(([stage, text]) => `${NAMES[stage]}: ${text}.`);
+    .map(([stage, text]) => `${named(DONE, stage)}: ${text}.`);
   const found = `${counted(last.hits.length, "photo")}${last.more ? " and more" : ""}.`;
   return [found, `The best is ${last.hits[0].name}.`, ...changes].join(" ");
 }

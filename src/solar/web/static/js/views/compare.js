@@ -6,7 +6,7 @@ import { card, thumbnail } from "../card.js";
 import { button, el, linkButton } from "../dom.js";
 import { createGrid } from "../grid.js";
 import { nothing, problem, say } from "../notice.js";
-import { searchOptions, searchRequest } from "../options.js";
+import { refill, searchOptions, searchRequest } from "../options.js";
 import { photo } from "../photos.js";
 import { picker } from "../picker.js";
 import * as route from "../route.js";
@@ -17,10 +17,10 @@ import { shortName } from "../words.js";
 const SIDES = ["a", "b"];
 const TOP = 10;
 
-/** The settings of one side, from parameters like `b.expand`. */
+/** The settings of one side, from parameters like `b.rerank`. */
 const settingsOf = (side, params) =>
   Object.fromEntries(
-    ["model", "expand", "verify"]
+    ["model", "rerank", "expand", "verify"]
       .map((name) => [name, params[`${side}.${name}`]])
       .filter(([, value]) => value),
   );
@@ -30,7 +30,8 @@ const to = (params) => route.address("compare", [], params);
 /** Where one begins: plain search against what the server can do best. */
 function beginning(info) {
   if (info.models.length > 1) return { "b.model": info.models[1].name };
-  return info.features.verify ? { "b.verify": "1" } : { "b.expand": info.features.expand[0] };
+  const methods = info.features.rerank;
+  return { "b.rerank": (methods.find((one) => one.needs === "photos") ?? methods[0]).name };
 }
 
 /** Makes the view in `root`. */
@@ -180,13 +181,10 @@ function comparing(root, shared, first) {
     const wanted = JSON.stringify(settings);
     if (wanted === part.shown) return;
     part.shown = wanted;
-    const typed = part.options.contains(document.activeElement)
-      ? document.activeElement.value
-      : null;
-    part.options.replaceChildren(
-      ...searchOptions(shared.info, settings, (patch) => change(side, patch)),
+    refill(
+      part.options,
+      searchOptions(shared.info, settings, (patch) => change(side, patch)),
     );
-    if (typed !== null) part.options.querySelector(`[value="${CSS.escape(typed)}"]`)?.focus();
     part.running?.abort();
     const mine = (part.running = new AbortController());
     part.search = searchFor({

@@ -143,7 +143,7 @@ function looking(root, shared, id, first) {
         ? [
             chooser(
               "Model",
-              models.map((one) => one.name),
+              models.map((one) => [one.name, one.name]),
               model().name,
               (name) => go({ model: name, layer: "" }),
             ),

@@ -8,7 +8,7 @@ import { button, el, linkButton } from "../dom.js";
 import { endless } from "../endless.js";
 import { createGrid } from "../grid.js";
 import { nothing, problem, say } from "../notice.js";
-import { field, searchOptions, searchRequest } from "../options.js";
+import { field, methodsOf, refill, searchOptions, searchRequest } from "../options.js";
 import { photo } from "../photos.js";
 import { picker } from "../picker.js";
 import * as route from "../route.js";
@@ -120,15 +120,10 @@ function results(root, shared, first) {
 
   /** Sets the options as the address says, and leaves them alone where they are so already. */
   function showOptions() {
-    const wanted = JSON.stringify([params.model, params.expand, params.verify]);
+    const wanted = JSON.stringify([params.model, methodsOf(params)]);
     if (wanted === optionsShown) return;
     optionsShown = wanted;
-    const changed = (patch) => {
-      const { model, expand, verify } = { ...params, ...patch };
-      optionsShown = JSON.stringify([model || undefined, expand || undefined, verify || undefined]);
-      change(patch);
-    };
-    optionList.replaceChildren(...searchOptions(shared.info, params, changed));
+    refill(optionList, searchOptions(shared.info, params, change));
   }
 
   function build(found) {

@@ -7,9 +7,9 @@ from support.asmk_oracle import signs, similarity
 
 from solar.errors import SolarError
 from solar.search import DescriptorSpec, Hit, Index, Photo, parse_where
-from solar.search import asmk_engine as module
+from solar.search import asmk_folder as module
 from solar.search.asmk import Kernel, Signatures, aggregate
-from solar.search.asmk_engine import AsmkEngine, create
+from solar.search.asmk_folder import AsmkFolder, create
 from solar.search.asmk_index import AsmkIndex
 from solar.search.codebook import Codebook
 
@@ -54,16 +54,16 @@ def query(number: int) -> Signatures:
 
 
 @pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AsmkEngine]:
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AsmkFolder]:
     """Thirty photos in inverted files of at most seven."""
     monkeypatch.setattr(module, "_PHOTOS", 7)
-    made = DescriptorSpec(DIM, "sift", "sift", {"method": "asmk"})
-    engine = create(tmp_path / "photos.asmk", made, CODEBOOK, described(range(30)))
+    spec = DescriptorSpec(DIM, "sift", "sift", {"method": "asmk"})
+    engine = create(tmp_path / "photos.asmk", spec, CODEBOOK, described(range(30)))
     yield engine
     engine.close()
 
 
-def test_searches_several_files_for_several_queries(engine: AsmkEngine) -> None:
+def test_searches_several_files_for_several_queries(engine: AsmkFolder) -> None:
     assert len(list(engine.folder.glob("postings-*"))) == 5
     assert len(engine) == 30
     found = engine.search_signatures([query(103), query(5)], 6)
@@ -72,7 +72,7 @@ def test_searches_several_files_for_several_queries(engine: AsmkEngine) -> None:
     assert {hit.path.split("/")[0] for hit in found[0][:3]} == {"3"}
 
 
-def test_idf_is_that_of_all_files(engine: AsmkEngine) -> None:
+def test_idf_is_that_of_all_files(engine: AsmkFolder) -> None:
     having = np.zeros(16)
     for number in range(30):
         having[list(signs(descriptors(number), CODEBOOK.words))] += 1
@@ -81,18 +81,18 @@ def test_idf_is_that_of_all_files(engine: AsmkEngine) -> None:
     check(hits, expected(range(30), 103, 6, weights))
 
 
-def test_conditions(engine: AsmkEngine) -> None:
+def test_conditions(engine: AsmkFolder) -> None:
     where = parse_where(["tag=odd", "width<200"])
     [hits] = engine.search_signatures([query(103)], 5, where)
     check(hits, expected(range(1, 20, 2), 103, 5))
 
 
-def test_nothing_shared_is_not_found(engine: AsmkEngine) -> None:
+def test_nothing_shared_is_not_found(engine: AsmkFolder) -> None:
     nothing = Signatures(np.empty(0, np.int32), np.empty((0, 2), np.uint64))
     assert engine.search_signatures([nothing], 5) == [[]]
 
 
-def test_photos_added_replaced_and_removed(engine: AsmkEngine) -> None:
+def test_photos_added_replaced_and_removed(engine: AsmkFolder) -> None:
     assert engine.add_signatures(described([29, 30, 31])) == 3
     assert engine.remove([path(3), path(0)]) == 2
     now = [n for n in range(32) if n not in (0, 3)]
@@ -100,7 +100,7 @@ def test_photos_added_replaced_and_removed(engine: AsmkEngine) -> None:
     for _ in range(2):
         [hits] = engine.search_signatures([query(103)], 40)
         check(hits, [pair for pair in expected(now, 103, 40) if pair[1] > 0])
-        assert engine.verify() == []
+        assert engine.check() == []
         engine.compact()
     assert engine.info()["removed"] == 0
     assert sorted(photo.path for batch in engine.photos() for photo in batch) == sorted(
@@ -108,7 +108,7 @@ def test_photos_added_replaced_and_removed(engine: AsmkEngine) -> None:
     )
 
 
-def test_compacting_puts_small_files_together(engine: AsmkEngine) -> None:
+def test_compacting_puts_small_files_together(engine: AsmkFolder) -> None:
     for number in range(40, 44):
         engine.add_signatures(described([number]))
     before = len(list(engine.folder.glob("postings-*")))
@@ -118,7 +118,7 @@ def test_compacting_puts_small_files_together(engine: AsmkEngine) -> None:
     check(hits, expected([*range(30), *range(40, 44)], 103, 3))
 
 
-def test_a_reader_goes_on_while_files_are_replaced(engine: AsmkEngine) -> None:
+def test_a_reader_goes_on_while_files_are_replaced(engine: AsmkFolder) -> None:
     with Index.open(engine.folder) as reader:
         before = reader.engine.search_signatures([query(103)], 30)
         engine.compact()
@@ -127,7 +127,7 @@ def test_a_reader_goes_on_while_files_are_replaced(engine: AsmkEngine) -> None:
     assert [hit for hit in before[0] if hit.path != path(7)] == after
 
 
-def test_an_index_opens_as_one_of_local_features(engine: AsmkEngine) -> None:
+def test_an_index_opens_as_one_of_local_features(engine: AsmkFolder) -> None:
     with Index.open(engine.folder) as index:
         assert isinstance(index, AsmkIndex)
         assert path(3) in index
@@ -135,7 +135,7 @@ def test_an_index_opens_as_one_of_local_features(engine: AsmkEngine) -> None:
         assert index.info()["words"] == 16
 
 
-def test_a_failed_change_changes_nothing(engine: AsmkEngine) -> None:
+def test_a_failed_change_changes_nothing(engine: AsmkFolder) -> None:
     def failing() -> Iterator[tuple[Sequence[Photo], Sequence[Signatures]]]:
         yield from described(range(50, 60))
         raise SolarError("The disk is full.")
@@ -143,7 +143,7 @@ def test_a_failed_change_changes_nothing(engine: AsmkEngine) -> None:
     with pytest.raises(SolarError, match="full"):
         engine.add_signatures(failing())
     assert len(engine) == 30
-    assert engine.verify() == []
+    assert engine.check() == []
     engine.add_signatures(described([30]))
     assert len(list(engine.folder.glob("postings-*"))) == 6  # nothing is left of the failure
 
@@ -153,39 +153,39 @@ def test_an_unfinished_index_can_be_built_again(tmp_path: Path) -> None:
         yield from described(range(3))
         raise SolarError("Killed.")
 
-    made = DescriptorSpec(DIM, "sift", "sift")
+    spec = DescriptorSpec(DIM, "sift", "sift")
     with pytest.raises(SolarError, match="Killed"):
-        create(tmp_path / "i", made, CODEBOOK, failing())
+        create(tmp_path / "i", spec, CODEBOOK, failing())
     with pytest.raises(SolarError, match="never finished"):
         Index.open(tmp_path / "i")
-    create(tmp_path / "i", made, CODEBOOK, described(range(4))).close()
+    create(tmp_path / "i", spec, CODEBOOK, described(range(4))).close()
     with Index.open(tmp_path / "i") as index:
         assert len(index) == 4
-        assert index.verify() == []
+        assert index.check() == []
 
 
 @pytest.mark.parametrize("name", ["codebook.safetensors", "postings-1-0.npy"])
-def test_verify_notices_a_changed_byte(engine: AsmkEngine, name: str) -> None:
+def test_check_notices_a_changed_byte(engine: AsmkFolder, name: str) -> None:
     content = bytearray((engine.folder / name).read_bytes())
     content[-3] ^= 1
     (engine.folder / name).write_bytes(content)
-    [problem] = engine.verify()
+    [problem] = engine.check()
     assert name in problem
 
 
-def test_a_missing_file_is_named(engine: AsmkEngine) -> None:
+def test_a_missing_file_is_named(engine: AsmkFolder) -> None:
     (engine.folder / "postings-1-2.npy").unlink()
     with pytest.raises(SolarError, match=r"postings-1-2\.npy is missing"):
         engine.search_signatures([query(1)], 1)
 
 
-def test_two_new_photos_of_one_path(engine: AsmkEngine) -> None:
+def test_two_new_photos_of_one_path(engine: AsmkFolder) -> None:
     [one] = described([40])
     with pytest.raises(SolarError, match="share a path"):
         engine.add_signatures([([*one[0], *one[0]], [*one[1], *one[1]])])
 
 
-def test_what_needs_vectors_is_refused(engine: AsmkEngine, tmp_path: Path) -> None:
+def test_what_needs_vectors_is_refused(engine: AsmkFolder, tmp_path: Path) -> None:
     with Index.open(engine.folder) as index:
         for attempt in (
             lambda: index.search_vectors(np.zeros((1, DIM))),

@@ -1,0 +1,153 @@
+"""What a Milvus collection holds: how it was made, and in a row a photo, its vector, a checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from solar.errors import SolarError
+from solar.search.engine import DescriptorSpec, Photo, Vectors, is_text
+from solar.search.milvus_address import BY_TAG, Options
+from solar.search.milvus_connection import Connection
+
+FORMAT = 1
+FACTS = "solar"
+"""The property of a collection that tells how it was made."""
+
+FIELDS = ["path", "width", "height", "tags", "taken", "place", "checksum", "vector"]
+KNOWN = FIELDS[:-1]
+"""All but the vector."""
+
+PLACES = 1 << 62
+_PATH_BYTES, _TAG_BYTES, _TAGS, _TAKEN_BYTES = 4096, 1024, 256, 32
+
+
+def stored_facts(spec: DescriptorSpec, options: Options) -> str:
+    """How the vectors of a collection were made, and the collection itself, to be kept with it."""
+    facts = {"format": FORMAT, "made": asdict(spec), "options": options.remembered()}
+    return json.dumps(facts)
+
+
+def read_facts(connection: Connection) -> tuple[DescriptorSpec, Options]:
+    """What `stored_facts` kept.
+
+    Raises:
+        SolarError: Solar did not make the collection, or a newer version did.
+    """
+    place = connection.place
+    described = connection.call("describe_collection", place.collection)
+    text = described.get("properties", {}).get(FACTS) or described.get("description", "")
+    try:
+        facts = json.loads(text)
+        if facts["format"] > FORMAT:
+            raise SolarError(f"{place} was made by a newer version of solar: upgrade solar.")
+        spec, options = DescriptorSpec(**facts["made"]), Options(**facts["options"])
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, SolarError):
+            raise
+        raise SolarError(f"{place} was not made by solar: choose another collection.") from error
+    [dim] = [f["params"]["dim"] for f in described["fields"] if f["name"] == "vector"]
+    if int(dim) != spec.dim:
+        raise SolarError(f"{place} holds vectors of length {dim} instead of {spec.dim}.")
+    return spec, options
+
+
+def schema(connection: Connection, dim: int, partition: str, description: str) -> Any:
+    """The fields of a new collection, partitioned as in `Options`: a `CollectionSchema`."""
+    schema = connection.pymilvus.MilvusClient.create_schema(
+        auto_id=False, enable_dynamic_field=False, description=description
+    )
+    kind = connection.pymilvus.DataType
+    schema.add_field("path", kind.VARCHAR, max_length=_PATH_BYTES, is_primary=True)
+    schema.add_field("width", kind.INT64)
+    schema.add_field("height", kind.INT64)
+    schema.add_field(
+        "tags",
+        kind.ARRAY,
+        element_type=kind.VARCHAR,
+        max_capacity=_TAGS,
+        max_length=_TAG_BYTES,
+    )
+    schema.add_field("taken", kind.VARCHAR, max_length=_TAKEN_BYTES)
+    schema.add_field("place", kind.INT64, is_partition_key=partition == "hash")
+    schema.add_field("checksum", kind.INT64)
+    if partition.startswith(BY_TAG):
+        schema.add_field("partition", kind.VARCHAR, max_length=_TAG_BYTES, is_partition_key=True)
+    schema.add_field("vector", kind.FLOAT_VECTOR, dim=dim)
+    return schema
+
+
+def rows_of(
+    photos: Sequence[Photo], vectors: Vectors, partition_tag: str | None
+) -> list[dict[str, Any]]:
+    """Rows to write: photos and their vectors (n, dim), and the tag that decides on a partition."""
+    rows = [
+        {
+            "path": photo.path,
+            "width": photo.width,
+            "height": photo.height,
+            "tags": list(photo.tags),
+            "taken": photo.taken or "",
+            "place": place_of(photo.path),
+            "checksum": checksum(vector),
+            "vector": vector,
+        }
+        for photo, vector in zip(photos, vectors, strict=True)
+    ]
+    if partition_tag is not None:
+        for row, photo in zip(rows, photos, strict=True):
+            row["partition"] = _tag_of(photo, partition_tag)
+    return rows
+
+
+def photo_of(row: dict[str, Any]) -> Photo:
+    """What a row knows of its photo."""
+    return Photo(
+        row["path"], row["width"], row["height"], tuple(map(str, row["tags"])), row["taken"] or None
+    )
+
+
+def vector_of(row: dict[str, Any]) -> Vectors:
+    """The vector (dim,) of a row."""
+    return np.asarray(row["vector"], np.float32)
+
+
+def place_of(path: str) -> int:
+    """A number below `PLACES` that spreads paths evenly."""
+    digest = hashlib.blake2b(path.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") % PLACES
+
+
+def checksum(vector: Vectors) -> int:
+    """Of a vector's bytes."""
+    return zlib.crc32(np.ascontiguousarray(vector, "<f4").data)
+
+
+def check_photo(photo: Photo) -> None:
+    """Refuse what Milvus would refuse, with a better sentence."""
+    texts = (photo.path, photo.taken or "", *photo.tags)
+    if not all(map(is_text, texts)):
+        raise SolarError(f"The name {photo.path!r} is not text: rename the photo.")
+    if len(photo.path.encode()) > _PATH_BYTES:
+        raise SolarError(f"The path {photo.path[:40]}… is longer than {_PATH_BYTES} bytes.")
+    if len(photo.tags) > _TAGS or any(len(tag.encode()) > _TAG_BYTES for tag in photo.tags):
+        raise SolarError(
+            f"{photo.path} has more than {_TAGS} tags, or one longer than {_TAG_BYTES} bytes."
+        )
+
+
+def _tag_of(photo: Photo, beginning: str) -> str:
+    """The one tag that decides on the partition; empty without any."""
+    found = [tag for tag in photo.tags if tag.startswith(beginning)]
+    if len(found) > 1:
+        raise SolarError(
+            f"{photo.path} has {len(found)} tags that begin with {beginning!r}, by which the "
+            "collection is partitioned: leave one."
+        )
+    return found[0] if found else ""

@@ -1,0 +1,207 @@
+"""What an index of any kind does: search, re-rank, say what it holds, forget photos."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+
+import numpy as np
+
+from solar.errors import SolarError
+from solar.search.engine import Condition, DescriptorSpec, Hit, Photo, Storage, Where, parse_where
+from solar.search.rerank import METHODS, chosen
+from solar.search.search_results import SearchResults
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from solar.images import Box, Source
+    from solar.search.verify import VerifySettings
+
+T = TypeVar("T")
+Conditions: TypeAlias = str | Sequence[str | Condition] | None
+
+BY_NAME = "name:"
+"""Before a text that names an indexed photo, even if a file is called the same."""
+
+
+class PhotoIndex(ABC):
+    """Photos that can be searched: `Index` compares vectors, `AsmkIndex` local features.
+
+    Args:
+        engine: Where the photos are.
+    """
+
+    offers: ClassVar[frozenset[str]] = frozenset({"photos"})
+    """What re-ranking methods find here, of what they may need."""
+
+    def __init__(self, engine: Storage) -> None:
+        self.engine = engine
+        self._kept: dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self.engine)
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, str) and bool(self.engine.find([path]))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def spec(self) -> DescriptorSpec:
+        """How the photos were described."""
+        return self.engine.spec
+
+    def search(
+        self,
+        query: Any,
+        k: int = 10,
+        *,
+        box: Box | None = None,
+        rerank: str | Sequence[str] | None = None,
+        where: Conditions = None,
+        expand: str | None = None,
+        diffuse: bool = False,
+        verify: bool | VerifySettings = False,
+    ) -> list[Hit]:
+        """Find the photos most similar to a query.
+
+        Args:
+            query: A photo (a path, the bytes of a file, a PIL image, a uint8 array), the path of an
+                indexed photo, a vector, or a list of these, whose vectors are averaged.
+            k: How many photos at most.
+            box: x1, y1, x2, y2 of what to look for in the one photo given.
+            rerank: Ways to rank the results again, one after the other: names of
+                `solar.search.rerank.METHODS`, as a list or with commas (`"alpha,verify"`). After
+                some of them scores are no similarities.
+            where: Only photos that satisfy these: see `parse_where`.
+            expand: The same as `rerank="average"` or `rerank="alpha"`.
+            diffuse: The same as `rerank="diffusion"`.
+            verify: The same as `rerank="verify"`, or how to verify; see `solar.search.verify`.
+
+        Returns:
+            Photos and scores, best first; after verification the best are those with most inliers.
+
+        Raises:
+            SolarError: A photo cannot be read or is not indexed, a condition makes no sense, or
+                there is no such re-ranking, or not for this kind of index.
+        """
+        check_count(k)
+        conditions = parse_where(where)
+        names = chosen(rerank, expand=expand, diffuse=diffuse, verify=bool(verify))
+        for name in names:
+            if METHODS[name].needs not in self.offers:
+                raise SolarError(
+                    f"Some ways to re-rank, such as {name}, take vectors, and this index compares "
+                    "local features (ASMK): search without, or build an index with --model."
+                )
+        results = SearchResults(
+            self.engine,
+            cache(partial(self._describe_query, query, box)),
+            lambda asked, count: self._find(asked, count, conditions),
+            lambda: [self._photo_of(part) for part in self._parts(query, box)],
+            box,
+            k,
+            settings={} if isinstance(verify, bool) else {"verify": verify},
+            kept=self._kept,
+        )
+        for name in names:
+            results = METHODS[name].rerank(results)
+        return results.best(k)
+
+    def remove(self, paths: str | Sequence[str]) -> int:
+        """Remove photos, all at once, and say how many.
+
+        Raises:
+            SolarError: One of them is not indexed, or another writer is at work.
+        """
+        return self.engine.remove([paths] if isinstance(paths, str) else list(paths))
+
+    def photo(self, path: str) -> Photo:
+        """What is known of an indexed photo; a SolarError if it is not indexed."""
+        return self._named(path, self.engine.find)
+
+    def info(self) -> dict[str, Any]:
+        """Facts about the index: model, engine, photos, bytes and what the engine adds."""
+        from solar.search.verify import kept_features
+
+        spec = self.spec
+        return {
+            "model": spec.model,
+            "fingerprint": spec.fingerprint,
+            "settings": dict(spec.settings),
+            "dim": spec.dim,
+            "root": spec.root,
+            **self.engine.info(),
+            **kept_features(self.engine),
+        }
+
+    def check(self) -> list[str]:
+        """Read everything, recompute every checksum, and return one sentence a problem."""
+        return self.engine.check()
+
+    def compact(self) -> None:
+        """Give back the room of removed photos, and rebuild what speeds searches up."""
+        from solar.search.verify import forget_removed
+
+        self.engine.compact()
+        forget_removed(self.engine)
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        self.engine.close()
+
+    # Queries
+
+    @abstractmethod
+    def _describe_query(self, query: Any, box: Box | None) -> Any:
+        """What `_find` looks for."""
+
+    @abstractmethod
+    def _find(self, asked: Any, count: int, where: Where) -> list[Hit]:
+        """The best photos for that, best first."""
+
+    def _parts(self, query: Any, box: Box | None) -> list[Any]:
+        """The photos, paths and vectors that a query consists of."""
+        parts = list(query) if isinstance(query, list | tuple) else [query]
+        if not parts:
+            raise SolarError("A search needs at least one photo.")
+        if box is not None and (len(parts) > 1 or not self._is_photo(parts[0])):
+            raise SolarError("A box goes with one photo given as a file, not with other queries.")
+        return parts
+
+    def _is_photo(self, query: Any) -> bool:
+        if isinstance(query, str):
+            return not query.startswith(BY_NAME) and Path(query).is_file()
+        return not (isinstance(query, np.ndarray) and query.ndim == 1)
+
+    def _named(self, name: str, find: Callable[[Sequence[str]], Mapping[str, T]]) -> T:
+        """What is found of an indexed photo, by its path or `name:` and its path."""
+        path = name.removeprefix(BY_NAME)
+        found = find([name, path])
+        if not found:
+            where = "not in the index" if name != path else "neither a file nor in the index"
+            raise SolarError(f"{path} is {where}: check its path.")
+        return found[path] if path in found else found[name]
+
+    def _photo_of(self, part: Any) -> Source | Photo:
+        """A part of a query, for methods that look at photos."""
+        if self._is_photo(part):
+            photo: Source = part
+            return photo
+        if isinstance(part, str):
+            return self.photo(part)
+        raise SolarError("Verification needs the query's photo, not only its vector.")
+
+
+def check_count(k: int) -> None:
+    """Refuse a search for no photo."""
+    if k < 1:
+        raise SolarError(f"A search gives at least one photo, not {k}.")

@@ -1,0 +1,101 @@
+"""What a re-ranking method is given and gives back: a query, and the photos found for it so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from solar.search.engine import Engine, Hit, Photo, RowNumbers, Storage, Vectors
+from solar.search.neighbours import Scores
+
+if TYPE_CHECKING:
+    from solar.images import Box, Source
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The best photos with their vectors, best first.
+
+    Attributes:
+        paths: n of them.
+        vectors: (n, dim).
+        scores: (n,) inner products with the query.
+    """
+
+    paths: Sequence[str]
+    vectors: Vectors
+    scores: Scores
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResults:
+    """A query and the photos found for it so far.
+
+    Nothing is computed before somebody asks: a method that fails for want of a library does so
+    before the query is described.
+
+    Attributes:
+        engine: Where the photos are; methods that take vectors get an `Engine`.
+        describe: What is searched for: a vector (dim,), or what an index without vectors takes.
+        find: A plain search for that: the best so many photos that may be found at all.
+        photos: The query's photos: files, or those in the index; complains of mere vectors.
+        box: The part of the one photo that is meant.
+        k: How many photos are wanted in the end.
+        head: Photos that a method ranked; those of a plain search follow them.
+        settings: What the caller asked of methods, by their names.
+        kept: What methods keep from one search of this index to the next, by their names.
+    """
+
+    engine: Storage
+    describe: Callable[[], Any]
+    find: Callable[[Any, int], list[Hit]]
+    photos: Callable[[], Sequence[Source | Photo]]
+    box: Box | None = None
+    k: int = 10
+    head: Sequence[Hit] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def vector(self) -> Vectors:
+        """What is searched for, (dim,)."""
+        vector: Vectors = self.describe()
+        return vector
+
+    def best(self, count: int) -> list[Hit]:
+        """The best photos, as they are ranked now."""
+        if count <= len(self.head):
+            return list(self.head[:count])
+        return _joined(self.head, self.find(self.describe(), count))[:count]
+
+    def candidates(self, count: int) -> Candidates:
+        """The best photos and their vectors."""
+        hits = self.best(count)
+        found = cast("Engine", self.engine).lookup([hit.path for hit in hits])
+        hits = [hit for hit in hits if hit.path in found]  # one may just have been removed
+        rows = [found[hit.path][1] for hit in hits]
+        vectors: Vectors = np.reshape(rows, (len(hits), self.engine.spec.dim)).astype(np.float32)
+        # What another method gave as a score need not be a similarity.
+        scores = vectors @ self.vector if self.head else [hit.score for hit in hits]
+        return Candidates([hit.path for hit in hits], vectors, np.asarray(scores, np.float32))
+
+    def ranked(self, found: Candidates, rows: RowNumbers, scores: Scores) -> SearchResults:
+        """The same search with candidates first, in the order of `rows` and with these scores."""
+        pairs = zip(rows.tolist(), scores.tolist(), strict=True)
+        return self.led_by([Hit(found.paths[row], score) for row, score in pairs])
+
+    def led_by(self, hits: Sequence[Hit]) -> SearchResults:
+        """The same search with these photos first; the others follow in the order they had."""
+        return replace(self, head=_joined(hits, self.head))
+
+    def searching(self, vector: Vectors) -> SearchResults:
+        """A search for another vector (dim,)."""
+        return replace(self, describe=lambda: vector, head=())
+
+
+def _joined(first: Sequence[Hit], then: Sequence[Hit]) -> list[Hit]:
+    known = {hit.path for hit in first}
+    return [*first, *(hit for hit in then if hit.path not in known)]

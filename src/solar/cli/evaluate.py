@@ -168,8 +168,9 @@ def evaluate(
 
     style = figures.check_style("json" if json else style, per_query)
     if what in patch_evaluation.SETS:
-        given = model or (), methods, descriptors or (), device
-        choice = patch_evaluation.Choice(*given, task, average, subset, convention)
+        choice = patch_evaluation.Choice(
+            model or (), methods, descriptors or (), device, task, average, subset, convention
+        )
         source = patch_evaluation.Source(root, make, output, lists, split, keypoints, seed)
         patch_evaluation.SETS[what](choice, source, style=style, verbose=verbose)
         return

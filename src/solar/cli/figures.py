@@ -71,7 +71,7 @@ def check_style(style: str, per_query: str | None) -> str:
 def name_models(models: Sequence[str]) -> dict[str, str]:
     """What to call models: NAME in NAME=MODEL, else the name of the file or of the zoo.
 
-    Returned is name to what `solar.load` takes; a SolarError if two have the same name.
+    Returns name to what `solar.load` takes; a SolarError if two have the same name.
     """
     named = [_named(model) for model in models]
     if len({name for name, _ in named}) < len(named):

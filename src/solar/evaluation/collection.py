@@ -143,8 +143,8 @@ def open_collection(
 ) -> DescribedSet:
     """Find a set's photos or descriptors, and describe what is not described yet.
 
-    It takes no describer where there are features. A SolarError if something is missing,
-    unreadable, or does not belong together.
+    Features need no describer. A SolarError if something is missing, unreadable, or does not
+    belong together.
     """
     distractors = None
     if settings.distractors is not None:

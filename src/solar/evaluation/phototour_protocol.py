@@ -23,7 +23,7 @@ _CHUNK = 2048
 
 @dataclass(frozen=True)
 class PhotoTourResult:
-    """The rate, from 0 to 1, on a number of pairs of a subset, named as its folder."""
+    """What was measured: the rate from 0 to 1; the subset is named as its folder."""
 
     subset: str
     fpr95: float
@@ -41,7 +41,7 @@ class PhotoTourResult:
 
 
 def fpr95(distances: npt.ArrayLike, same: npt.ArrayLike, convention: str = "hardnet") -> float:
-    """False positive rate at 95 % recall of (n,) pairs, by distance and whether they are the same.
+    """False positive rate at 95 % recall, from (n,) distances and (n,) whether both are one point.
 
     The conventions differ by at most one positive. At equal distances the negative comes first, so
     the order of the pairs does not matter. A SolarError if there are not both kinds of pairs.

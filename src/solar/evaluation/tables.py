@@ -24,8 +24,8 @@ _MORE = "+1m"
 def read_results(folder: str | Path) -> dict[str, Results]:
     """Read what `solar evaluate SET … --json > FOLDER/METHOD/SET.json` has written.
 
-    Sets are `roxford5k`, `roxford5k+1m`, …; returned is method to its results. A SolarError if
-    there is no such file, or one is not what the command writes.
+    Returns method to its results; sets are `roxford5k`, `roxford5k+1m`, …. A SolarError if there is
+    no such file, or one is not what the command writes.
     """
     found: dict[str, Any] = {}
     for path in sorted(Path(folder).glob("*/*.json")):

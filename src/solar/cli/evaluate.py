@@ -168,10 +168,11 @@ def evaluate(
 
     style = figures.check_style("json" if json else style, per_query)
     if what in patch_evaluation.SETS:
-        choice = patch_evaluation.Choice(model or (), methods, descriptors or (), device)
+        choice = patch_evaluation.Choice(
+            model or (), methods, descriptors or (), device, task, average, subset, convention
+        )
         source = patch_evaluation.Source(root, make, output, lists, split, keypoints, seed)
-        protocols = patch_evaluation.Protocols(task, average, subset, convention)
-        patch_evaluation.SETS[what](choice, source, protocols, style=style, verbose=verbose)
+        patch_evaluation.SETS[what](choice, source, style=style, verbose=verbose)
         return
     sizes = None if scales is None else parse_scales(scales)
     settings = EvaluationSettings(

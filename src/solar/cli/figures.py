@@ -1,7 +1,8 @@
 """The jobs of `solar evaluate` on photos: measures, comparisons, the paper's tables and figures."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from solar.errors import SolarError
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from solar.evaluation import Evaluation
     from solar.evaluation.evaluation_settings import EvaluationSettings
 
@@ -22,22 +21,16 @@ _FIGURES = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
 
 @dataclass(frozen=True)
 class Request:
-    """What every job is told.
+    """What every job is told: the set, models as on the command line, how to measure and to print.
 
-    Attributes:
-        what: The set; None for both revisited ones, where a job can measure several.
-        given: Models to measure, as on the command line.
-        against: A model to compare with, or the file of an earlier run.
-        settings: How to measure.
-        picture: Where to save the figure.
-        style: How to print.
+    Without a set, a job that can measure several takes both revisited ones.
     """
 
     what: str | None
     given: Sequence[str]
-    against: str | None
+    against: str | None  # a model to compare with, or the file of an earlier run
     settings: "EvaluationSettings"
-    picture: Path | None
+    picture: Path | None  # where to save the figure
     style: str
 
     @property
@@ -46,20 +39,12 @@ class Request:
         return _BOTH if self.what is None else (self.what,)
 
     def named(self, default: str | None = None) -> dict[str, str]:
-        """Name to model, the one to compare with first; the default where none is given.
-
-        Raises:
-            SolarError: Two have the same name.
-        """
+        """Name to model, the one to compare with first; the default where none is given."""
         mine = self.given or ([default] if default else [])
         return name_models([*([self.against] if self.against else []), *mine])
 
     def models(self) -> dict[str, str]:
-        """The same for a job that measures one model, and perhaps another beside it.
-
-        Raises:
-            SolarError: There are more.
-        """
+        """The same for a job that measures one model, and perhaps another beside it."""
         from solar.evaluation.collection import needs_model
 
         if len(self.given) > 1:
@@ -73,11 +58,7 @@ class Request:
 
 
 def check_style(style: str, per_query: str | None) -> str:
-    """A way to print, if there is one of that name and every query has a place in it.
-
-    Raises:
-        SolarError: Otherwise.
-    """
+    """A way to print; a SolarError if there is no such one, or it has no place for every query."""
     from solar.evaluation.layout import FORMATS
 
     if style not in FORMATS:
@@ -90,14 +71,7 @@ def check_style(style: str, per_query: str | None) -> str:
 def name_models(models: Sequence[str]) -> dict[str, str]:
     """What to call models: NAME in NAME=MODEL, else the name of the file or of the zoo.
 
-    Args:
-        models: As on the command line.
-
-    Returns:
-        Name to what `solar.load` takes, in the same order.
-
-    Raises:
-        SolarError: Two have the same name.
+    Returns name to what `solar.load` takes; a SolarError if two have the same name.
     """
     named = [_named(model) for model in models]
     if len({name for name, _ in named}) < len(named):
@@ -179,9 +153,6 @@ def _print_comparison(
     names: tuple[str, str], found: "Evaluation", other: "Evaluation", style: str
 ) -> None:
     """One evaluation against another: the difference of mAP, its interval, and the paired test."""
-    from dataclasses import asdict
-    from math import isnan
-
     from solar.evaluation.layout import Table
     from solar.evaluation.significance import compare
 
@@ -267,9 +238,13 @@ def sweep(request: Request, exponents: str | None) -> None:
                 for name, network in networks.items()
             ]
     if request.picture is not None:
+        from solar.files import replacing
         from solar.show.curves import plot_sweep
 
-        _save_figure(plot_sweep(found), request.picture)
+        style = _FIGURES[request.picture.suffix.lower()]
+        with replacing(request.picture) as part:
+            plot_sweep(found).savefig(part, format=style, dpi=150)
+        errors().print(f"→ {request.picture}", soft_wrap=True)
     print_report(request.style, to_json(found), to_table(found))
 
 
@@ -289,11 +264,3 @@ def rankings(request: Request, listing: Mapping[str, Any]) -> None:
 
         save_image(draw_rankings(found), request.picture)
     print_report(request.style, to_json(found), to_table(found))
-
-
-def _save_figure(figure: "Figure", path: Path) -> None:
-    from solar.files import replacing
-
-    with replacing(path) as part:
-        figure.savefig(part, format=_FIGURES[path.suffix.lower()], dpi=150)
-    errors().print(f"→ {path}", soft_wrap=True)

@@ -17,12 +17,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choice:
-    """What to compare: models, methods by name, and files of descriptors."""
+    """What to compare: models, methods by name, and files of descriptors; and what to measure.
+
+    Tasks and average are those of HPatches, subsets and convention those of PhotoTour.
+    """
 
     models: Sequence[str]
     methods: str | None
     descriptors: Sequence[str]
     device: str | None
+    tasks: str
+    average: str
+    subsets: str
+    convention: str
 
     def describers(self) -> dict[str, "Describe"]:
         """Name to how it describes patches; files of descriptors are not among them."""
@@ -80,19 +87,7 @@ class Source:
         return None if self.split == "all" else find_split(self.split, self.lists).test
 
 
-@dataclass(frozen=True)
-class Protocols:
-    """What to measure: tasks and average of HPatches, subsets and convention of PhotoTour."""
-
-    tasks: str
-    average: str
-    subsets: str
-    convention: str
-
-
-def hpatches(
-    choice: Choice, source: Source, protocols: Protocols, *, style: str, verbose: bool
-) -> None:
+def hpatches(choice: Choice, source: Source, *, style: str, verbose: bool) -> None:
     """Print one table of everything that is compared."""
     from solar.datasets.hpatches import read_descriptors
     from solar.evaluation.hpatches_protocol import evaluate_hpatches
@@ -104,10 +99,10 @@ def hpatches(
         raise SolarError("Two descriptors have the same name: tell them apart with NAME=….")
     measure = partial(
         evaluate_hpatches,
-        tasks=_words(protocols.tasks),
+        tasks=_words(choice.tasks),
         split=source.split,
         lists=source.lists,
-        average=protocols.average,
+        average=choice.average,
         seed=source.seed,
     )
     results = {}
@@ -151,9 +146,7 @@ def print_hpatches(results: Mapping[str, "HPatchesResult"], *, style: str, verbo
     print_report(style, data, Table(head, groups, note))
 
 
-def phototour(
-    choice: Choice, source: Source, protocols: Protocols, *, style: str, verbose: bool
-) -> None:
+def phototour(choice: Choice, source: Source, *, style: str, verbose: bool) -> None:
     """Print FPR95 of every descriptor on every subset, in percent."""
     from solar.datasets.phototour import read_phototour
     from solar.evaluation.layout import Table, number
@@ -164,7 +157,7 @@ def phototour(
     describers = choice.describers()
     if not describers or choice.descriptors:
         raise SolarError("Say what to evaluate: --model or --methods sift,rootsift.")
-    wanted, convention = _words(protocols.subsets), protocols.convention
+    wanted, convention = _words(choice.subsets), choice.convention
     found: dict[str, dict[str, Any]] = {name: {} for name in describers}
     with steps() as watch:
         for subset in wanted:

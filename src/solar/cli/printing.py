@@ -87,11 +87,7 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
 
 @contextmanager
 def steps() -> Iterator[Callable[[str, int, int], None]]:
-    """Bars with time left, one for each step of a work.
-
-    Yields:
-        A function to tell what is being done, how much of it is done, and of how much.
-    """
+    """Bars with time left: a function to tell what is being done, how much is, and of how much."""
     with _bars(TimeRemainingColumn()) as bars:
         known: dict[str, TaskID] = {}
 
@@ -136,11 +132,7 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def describing_and_ranking() -> Iterator[dict[str, Any]]:
-    """Bars over the photos described and the rows ranked.
-
-    Yields:
-        `progress` and `watch`, as `solar.evaluate` takes them.
-    """
+    """Bars over photos described and rows ranked: `progress` and `watch` for `solar.evaluate`."""
     with _bars(_Rate()) as bars:
         photos = bars.add_task("Describing", total=None, visible=False)
         rows = bars.add_task("Ranking", total=None, visible=False)

@@ -72,19 +72,16 @@ def evaluate(
     Raises:
         SolarError: Something is missing, unreadable, or does not belong together.
     """
-    with EvaluationSettings.choose(settings, options).caching() as how:
+    with replace(settings or EvaluationSettings(), **options).caching() as how:
         describe = model_describer(what, model, how)
         return open_collection(what, describe, how).measure(how)
 
 
 @dataclass(frozen=True)
 class DescribedPhotos:
-    """One part of a set.
+    """One part of a set: (n, dim) unit rows, their name in a complaint, and where the photos are.
 
-    Attributes:
-        rows: (n, dim) unit rows.
-        name: What to call them in a complaint.
-        photos: Where the photos are, as far as that is known; some may have no row.
+    The photos are not always known, and some of them may have no row.
     """
 
     rows: Database
@@ -100,12 +97,7 @@ class DescribedPhotos:
 class DescribedSet:
     """A set and its descriptors by one model, ready to be ranked.
 
-    Attributes:
-        database: What is searched.
-        queries: What asks; None for labelled photos, which ask for each other.
-        distractors: What is never right.
-        truth: What is right; None for labelled photos.
-        labels: What these show, one per row.
+    Labelled photos ask for each other: they have labels, one per row, but no queries and no truth.
     """
 
     database: DescribedPhotos
@@ -151,13 +143,8 @@ def open_collection(
 ) -> DescribedSet:
     """Find a set's photos or descriptors, and describe what is not described yet.
 
-    Args:
-        what: As `evaluate` takes it.
-        describe: Makes descriptors; None where there are features.
-        settings: Which photos or descriptors.
-
-    Raises:
-        SolarError: Something is missing, unreadable, or does not belong together.
+    Features need no describer. A SolarError if something is missing, unreadable, or does not
+    belong together.
     """
     distractors = None
     if settings.distractors is not None:
@@ -177,11 +164,7 @@ def open_collection(
 
 
 def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | None:
-    """The ground truth of a set; None for labelled photos, which need none.
-
-    Raises:
-        SolarError: Nobody says where a named set is, or its file cannot be read.
-    """
+    """The ground truth of a set, a SolarError if it cannot be read; None for labelled photos."""
     name, given = os.fspath(what), settings.ground_truth
     if name in GROUND_TRUTHS:
         if given is None and settings.root is None:
@@ -270,11 +253,7 @@ def needs_model(what: str | Path | None, features: tuple[Features, Features] | N
 def model_describer(
     what: str | Path, model: RetrievalNet | str | Path | None, settings: EvaluationSettings
 ) -> ModelDescriber | None:
-    """What describes a set by a model, the default one if not given; None if nothing has to.
-
-    Raises:
-        SolarError: The model cannot be loaded, or is not for photos.
-    """
+    """What describes a set by a model, the default one if not given; None if nothing has to."""
     if model is None and needs_model(what, settings.features):
         model = DEFAULT
     if model is None:
@@ -288,9 +267,7 @@ def model_describer(
 class ModelDescriber:
     """Photos to a store in the cache, one for everything that shapes the descriptors.
 
-    Attributes:
-        model: The network; its weights must stay as they are while this is in use.
-        settings: Size, scales, cache and who is told.
+    The weights of the model must stay as they are while this is in use.
     """
 
     model: RetrievalNet

@@ -53,17 +53,6 @@ class EvaluationSettings:
     watch: Watch | None = None
     progress: Watch | None = None
 
-    @staticmethod
-    def choose(
-        settings: EvaluationSettings | None, options: EvaluationOptions
-    ) -> EvaluationSettings:
-        """Settings, the default ones if not given, with some fields as keywords say.
-
-        Raises:
-            TypeError: There is no such field.
-        """
-        return replace(settings or EvaluationSettings(), **options)
-
     @contextmanager
     def caching(self) -> Iterator[EvaluationSettings]:
         """The same with a folder for stores: the user's, or one that is gone afterwards."""
@@ -74,11 +63,7 @@ class EvaluationSettings:
             yield replace(self, cache=folder)
 
     def without_features(self, job: str) -> EvaluationSettings:
-        """The same, for a job that has to describe the photos itself.
-
-        Raises:
-            SolarError: There are features, which would silently take the place of the model.
-        """
+        """The same; a SolarError if there are features, which would silently replace the model."""
         if self.features is not None:
             raise SolarError(f"{job} describes the photos itself: leave --features out.")
         return self

@@ -44,8 +44,8 @@ class HPatchesResult:
     Attributes:
         split: Of the published ones, or `all`.
         average: `trapezoid` or `matlab`.
-        matching: Sequence to noise (`e`, `h`, `t`) to average precision and share of right
-            matches, means over its five photos.
+        matching: Sequence to noise (`e`, `h`, `t`) to mean average precision and share of right
+            matches over its five photos.
         verification: Noise to `inter` and `intra` negatives to area under the ROC curve (balanced)
             and average precision (imbalanced).
         retrieval: Noise to size of the pool to mean average precision.
@@ -162,19 +162,14 @@ def evaluate_hpatches(
     if "retrieval" in tasks:
         files = _files("retrieval", split, lists)
         asked, others = [*map(read_items, files)] or generate_retrieval(table, seed)
-        notes["retrieval"] = _note(
-            files, f"{len(asked.row)} queries, {len(others.row)} distractors"
-        )
+        sizes = f"{len(asked.row)} queries, {len(others.row)} distractors"
+        notes["retrieval"] = _note(files, sizes)
         retrieving = retrieval(table, asked, others, average)
     return HPatchesResult(split, average, matching, verifying, retrieving, notes)
 
 
 def find_split(name: str, lists: str | Path | None) -> Split:
-    """A published split from `splits.json` in a folder.
-
-    Raises:
-        SolarError: There is no such file or split.
-    """
+    """A published split from `splits.json` in a folder; a SolarError if there is none."""
     if lists is None:
         raise SolarError(f"The split {name} needs the folder of splits.json: name it with --lists.")
     splits = read_splits(Path(lists) / "splits.json")
@@ -188,10 +183,7 @@ def generate_pairs(data: Descriptors, count: int, seed: int = 0) -> dict[str, Pa
 
     Positives are two photos of a point, `intra` negatives two points of a sequence, `inter` ones
     two sequences. Unlike the published generator, the last photo takes part, and the two sequences
-    are never the same.
-
-    Raises:
-        SolarError: There are fewer than two sequences, or one has a single point.
+    are never the same. A SolarError if there are fewer than two, or one has a single point.
     """
     if len(data.names) < 2 or data.counts.min() < 2:
         raise SolarError("Verification needs two sequences of two points: ask for matching alone.")
@@ -215,10 +207,8 @@ def generate_pairs(data: Descriptors, count: int, seed: int = 0) -> dict[str, Pa
 def generate_retrieval(data: Descriptors, seed: int = 0) -> list[Items]:
     """Queries and distractors where there are no published lists: a third and the rest.
 
-    At most 10,000 and 20,000, in random order, of the reference patches that are not flat.
-
-    Raises:
-        SolarError: There are fewer than two sequences, or too few patches.
+    At most 10,000 and 20,000, in random order, of the reference patches that are not flat. A
+    SolarError if there are fewer than two sequences, or too few patches.
     """
     usable = np.arange(data.starts[-1])
     if data.contrast is not None:
@@ -241,9 +231,7 @@ def _matching(data: Descriptors, average: str) -> dict[str, dict[str, tuple[floa
         rows = data.rows[:, data.starts[number] : data.starts[number + 1]]
         scores = [match(rows[0], other, average) for other in rows[1:]]
         means = np.reshape(scores, (len(NOISES), len(IMAGES), 2)).mean(1)
-        found[name] = {
-            n: (float(ap), float(rate)) for n, (ap, rate) in zip(NOISES, means, strict=True)
-        }
+        found[name] = {n: (ap, rate) for n, (ap, rate) in zip(NOISES, means.tolist(), strict=True)}
     return found
 
 

@@ -24,9 +24,7 @@ CUTS = (1, 5, 10)
 def without_junk(positives: npt.ArrayLike, junk: npt.ArrayLike) -> Ranks:
     """Sort the positives' ranks and lower each by the number of junk items ranked before it.
 
-    Args:
-        positives: 0-based ranks of the right answers in the whole list, in any order.
-        junk: 0-based ranks of the items that neither help nor hurt.
+    All are 0-based ranks in the whole list, in any order; junk neither helps nor hurts.
     """
     ranks = np.sort(np.asarray(positives, np.int64))
     return ranks - np.sort(np.asarray(junk, np.int64)).searchsorted(ranks)
@@ -54,12 +52,7 @@ AVERAGES: dict[str, Callable[[Ranks], Numbers]] = {"trapezoid": trapezoid, "fini
 def average_precision(ranks: Ranks, average: str = "trapezoid") -> float:
     """Average precision of one query that has at least one positive.
 
-    Args:
-        ranks: Ascending, without junk.
-        average: `trapezoid`, as published, or `finite`.
-
-    Raises:
-        SolarError: There is no such average.
+    The average is `trapezoid`, as published, or `finite`; a SolarError if there is no such one.
     """
     if average not in AVERAGES:
         raise SolarError(f"No average is called {average!r}: choose {' or '.join(AVERAGES)}.")
@@ -95,16 +88,9 @@ def measure(
     precision: Sequence[int] = CUTS,
     recall: Sequence[int] = (),
 ) -> dict[str, Numbers]:
-    """Every measure of every query, NaN for a query without positives.
+    """Every measure of every query: `AP`, and `P@k` and `recall@k` for the k given.
 
-    Args:
-        ranks: For each query the ascending ranks of its positives, without junk.
-        average: `trapezoid` or `finite`.
-        precision: Where to measure precision.
-        recall: Where to measure recall.
-
-    Returns:
-        `AP`, `P@k` and `recall@k`, each with a number per query.
+    Each has a number per query, NaN for one without positives.
     """
     measures: dict[str, Callable[[Ranks], float]] = {
         "AP": partial(average_precision, average=average),

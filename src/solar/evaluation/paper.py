@@ -24,13 +24,9 @@ Column: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Method:
-    """A row of a table.
+    """A row of a table: its name as printed, without references, and a value per column.
 
-    Attributes:
-        name: As printed there, without references.
-        group: The heading it stands under.
-        values: A number per column of its table.
-        model: The zoo's name of a published file of this method.
+    It stands under the heading `group`; `model` is the zoo's name of a published file of it.
     """
 
     name: str
@@ -59,45 +55,26 @@ class PaperTable:
 _LOCAL, _GLOBAL, _OURS = "Local aggregation", "Global single-pass", "The paper's own"
 _GEM_SOTA, _SOLAR = "gem-r101-gl18", "solar-r101"
 
-# Table 1 as it is printed, one half after the other: mAP and mP@10 for each of the sets.
-_MEDIUM = """
-HesAff-rSIFT-ASMK*      60.4 85.6  45.0 76.0  61.2 97.9  42.0 95.3
-DELF-ASMK*              65.7 87.9    --   --  77.1 98.7    --   --
-DELF-D2R-R-ASMK*        69.9 89.0    --   --  78.7 99.0    --   --
-DELF-D2R-R-ASMK* [GL18] 73.3 90.0  61.0 84.6  80.7 99.1  60.2 97.9
-AlexNet-GeM             43.3 62.1  24.2 42.8  58.0 91.6  29.9 84.6
-VGG16-GeM               61.9 82.7  42.6 68.1  69.3 97.9  45.4 94.1
-ResNet101-R-MAC         60.9 78.1  39.3 62.1  78.9 96.9  54.8 93.9
-ResNet101-SPoC [O]      39.8 61.0  21.5 40.4  69.2 96.7  41.6 92.0
-ResNet101-CroW          41.4 58.8  22.5 40.5  62.9 94.4  34.1 87.1
-ResNet101-GeM [O]       45.8 66.2  25.6 45.1  69.7 97.6  46.2 94.0
-ResNet101-GeM           64.7 84.7  45.2 71.7  77.2 98.1  52.3 95.3
-ResNet101-GeM+DAME      65.3 85.0  44.7 70.1  77.1 98.4  50.3 94.6
-ResNet101-GeM+AP        67.5   --  47.5   --  80.1   --  52.5   --
-ResNet101-GeM [SOTA]    67.3 84.7  49.5   --  80.6 96.7  57.3   --
-ResNet101-GeM+SOS       67.6 84.7  50.0 73.1  80.9 96.6  57.6 94.4
-ResNet101+SOA           68.6 85.7  51.3 74.7  81.4 96.6  58.8 94.6
-ResNet101+SOLAR         69.9 86.7  53.5 76.7  81.6 97.1  59.2 94.9
-"""
-_HARD = """
-HesAff-rSIFT-ASMK*      36.4 56.7  25.7 42.1  34.5 80.6  16.5 63.4
-DELF-ASMK*              41.0 57.9    --   --  54.6 90.9    --   --
-DELF-D2R-R-ASMK*        45.6 61.9    --   --  57.7 93.0    --   --
-DELF-D2R-R-ASMK* [GL18] 47.6 64.3  33.6 53.7  61.3 93.4  29.9 82.4
-AlexNet-GeM             17.1 26.2   9.4 11.9  29.7 67.6   8.4 39.6
-VGG16-GeM               33.7 51.0  19.0 29.4  44.3 83.7  19.1 64.9
-ResNet101-R-MAC         32.4 50.0  12.5 24.9  59.4 86.1  28.0 70.0
-ResNet101-SPoC [O]      12.4 23.8   2.8  5.6  44.7 78.0  15.3 54.4
-ResNet101-CroW          13.9 25.7   3.0  6.6  36.9 77.9  10.3 45.1
-ResNet101-GeM [O]       18.1 31.3   4.7 13.4  47.0 84.9  20.3 70.4
-ResNet101-GeM           38.5 53.0  19.9 34.9  56.3 89.1  24.7 73.3
-ResNet101-GeM+DAME      40.4 56.3  22.8 35.6  56.0 88.0  22.0 69.0
-ResNet101-GeM+AP        42.8   --  23.2   --  60.5   --  25.1   --
-ResNet101-GeM [SOTA]    44.3 59.7  25.7   --  61.5 90.7  29.8   --
-ResNet101-GeM+SOS       44.9 60.1  26.2 42.9  61.9 91.0  30.3 78.9
-ResNet101+SOA           46.9 62.7  28.3 46.0  63.7 91.9  32.4 80.9
-ResNet101+SOLAR         47.9 63.0  29.9 48.9  64.5 93.0  33.4 81.6
-"""
+# Table 1 as it is printed: mAP and mP@10 for each of the sets, Medium and then Hard.
+_TABLE_1 = """
+HesAff-rSIFT-ASMK*      60.4 85.6 45.0 76.0 61.2 97.9 42.0 95.3 36.4 56.7 25.7 42.1 34.5 80.6 16.5 63.4
+DELF-ASMK*              65.7 87.9   --   -- 77.1 98.7   --   -- 41.0 57.9   --   -- 54.6 90.9   --   --
+DELF-D2R-R-ASMK*        69.9 89.0   --   -- 78.7 99.0   --   -- 45.6 61.9   --   -- 57.7 93.0   --   --
+DELF-D2R-R-ASMK* [GL18] 73.3 90.0 61.0 84.6 80.7 99.1 60.2 97.9 47.6 64.3 33.6 53.7 61.3 93.4 29.9 82.4
+AlexNet-GeM             43.3 62.1 24.2 42.8 58.0 91.6 29.9 84.6 17.1 26.2  9.4 11.9 29.7 67.6  8.4 39.6
+VGG16-GeM               61.9 82.7 42.6 68.1 69.3 97.9 45.4 94.1 33.7 51.0 19.0 29.4 44.3 83.7 19.1 64.9
+ResNet101-R-MAC         60.9 78.1 39.3 62.1 78.9 96.9 54.8 93.9 32.4 50.0 12.5 24.9 59.4 86.1 28.0 70.0
+ResNet101-SPoC [O]      39.8 61.0 21.5 40.4 69.2 96.7 41.6 92.0 12.4 23.8  2.8  5.6 44.7 78.0 15.3 54.4
+ResNet101-CroW          41.4 58.8 22.5 40.5 62.9 94.4 34.1 87.1 13.9 25.7  3.0  6.6 36.9 77.9 10.3 45.1
+ResNet101-GeM [O]       45.8 66.2 25.6 45.1 69.7 97.6 46.2 94.0 18.1 31.3  4.7 13.4 47.0 84.9 20.3 70.4
+ResNet101-GeM           64.7 84.7 45.2 71.7 77.2 98.1 52.3 95.3 38.5 53.0 19.9 34.9 56.3 89.1 24.7 73.3
+ResNet101-GeM+DAME      65.3 85.0 44.7 70.1 77.1 98.4 50.3 94.6 40.4 56.3 22.8 35.6 56.0 88.0 22.0 69.0
+ResNet101-GeM+AP        67.5   -- 47.5   -- 80.1   -- 52.5   -- 42.8   -- 23.2   -- 60.5   -- 25.1   --
+ResNet101-GeM [SOTA]    67.3 84.7 49.5   -- 80.6 96.7 57.3   -- 44.3 59.7 25.7   -- 61.5 90.7 29.8   --
+ResNet101-GeM+SOS       67.6 84.7 50.0 73.1 80.9 96.6 57.6 94.4 44.9 60.1 26.2 42.9 61.9 91.0 30.3 78.9
+ResNet101+SOA           68.6 85.7 51.3 74.7 81.4 96.6 58.8 94.6 46.9 62.7 28.3 46.0 63.7 91.9 32.4 80.9
+ResNet101+SOLAR         69.9 86.7 53.5 76.7 81.6 97.1 59.2 94.9 47.9 63.0 29.9 48.9 64.5 93.0 33.4 81.6
+"""  # noqa: E501 (a row of the paper is a line)
 _MODELS = {
     "VGG16-GeM": "gem-vgg16-sfm120k-lw",
     "ResNet101-GeM": "gem-r101-sfm120k-lw",
@@ -108,9 +85,8 @@ _MODELS = {
 
 def _table_1() -> list[Method]:
     found = []
-    for medium, hard in zip(_MEDIUM.split("\n")[1:-1], _HARD.split("\n")[1:-1], strict=True):
-        name = medium[:24].rstrip()
-        cells = medium[24:].split() + hard[24:].split()
+    for line in _TABLE_1.strip().split("\n"):
+        name, cells = line[:23].rstrip(), line[23:].split()
         values = [None if cell == "--" else float(cell) for cell in cells]
         group = _LOCAL if "ASMK" in name else _OURS if "+SO" in name else _GLOBAL
         found.append(Method(name, group, values, _MODELS.get(name, "")))
@@ -147,13 +123,9 @@ DISTRACTORS = 1_001_001
 
 @dataclass(frozen=True)
 class Cost:
-    """What describing costs by a method, as printed.
+    """What describing costs by a method, as printed: seconds per photo on the device `where`.
 
-    Attributes:
-        name: The method.
-        where: The device it was measured on.
-        seconds: Per photo.
-        descriptors: GB for the million distractors; in units of 2³⁰ bytes, going by SOLAR's.
+    Descriptors are GB for the million distractors; in units of 2³⁰ bytes, going by SOLAR's.
     """
 
     name: str

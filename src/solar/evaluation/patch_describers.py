@@ -28,14 +28,9 @@ _INPUT = 32
 
 
 def patch_describer(model: "PatchNet | str", *, device: str | None = None) -> Describe:
-    """How to describe patches.
+    """How to describe patches: by `sift`, `rootsift`, a patch network, or what `solar.load` takes.
 
-    Args:
-        model: `sift`, `rootsift`, a patch network, or what `solar.load` takes.
-        device: Where to load a network to.
-
-    Raises:
-        SolarError: There is no such model, or it describes photos.
+    A SolarError if there is no such model, or it describes photos.
     """
     if isinstance(model, str) and model in METHODS:
         return partial(describe_sift, root=model == "rootsift")
@@ -62,11 +57,7 @@ def describe_patches(model: "PatchNet", patches: Patches) -> Vectors:
 
 
 def shrunk(patches: Patches, side: int) -> npt.NDArray[np.float32]:
-    """Area means: (n, s, s) to (n, side, side) float32.
-
-    Raises:
-        SolarError: The patches are smaller already.
-    """
+    """Area means: (n, s, s) to (n, side, side) float32; a SolarError if s is smaller."""
     if patches.shape[1] < side:
         raise SolarError(f"Patches of {patches.shape[1]} pixels are too small: {side} are needed.")
     weights = _area_weights(patches.shape[1], side)
@@ -84,15 +75,7 @@ def _area_weights(old: int, new: int) -> npt.NDArray[np.float32]:
 
 
 def describe_sift(patches: Patches, *, root: bool = False) -> Vectors:
-    """OpenCV's SIFT of one upright keypoint in the middle of each patch: (n, 128).
-
-    Args:
-        patches: (n, s, s).
-        root: RootSIFT in its place.
-
-    Raises:
-        SolarError: OpenCV is not installed.
-    """
+    """OpenCV's SIFT, or RootSIFT, of one upright keypoint in the middle of each patch: (n, 128)."""
     cv2 = opencv()
     side = patches.shape[1]
     sift = cv2.SIFT_create()

@@ -50,29 +50,20 @@ class Descriptors:
         """Patches per strip of each sequence."""
         return np.diff(self.starts)
 
-    def places(self, names: Sequence[str], sequence: Ranks, row: Ranks, what: str) -> Ranks:
-        """Where the patches of a list are in `rows`.
-
-        Raises:
-            SolarError: The list names a sequence or row that is not there.
-        """
+    def places(self, listed: Items | Pairs, what: str) -> Ranks:
+        """Where the patches of a list are in `rows`; a SolarError if one is not there."""
         known = {name: number for number, name in enumerate(self.names)}
-        missing = [name for name in names if name not in known]
-        if missing:
-            raise SolarError(f"The {what} name the sequence {missing[0]}, which is not there.")
-        numbers = np.array([known[name] for name in names], np.int64)[sequence]
-        if (row >= self.counts[numbers]).any():
+        for name in listed.names:
+            if name not in known:
+                raise SolarError(f"The {what} name the sequence {name}, which is not there.")
+        numbers = np.array([known[name] for name in listed.names], np.int64)[listed.sequence]
+        if (listed.row >= self.counts[numbers]).any():
             raise SolarError(f"The {what} name patches beyond the end of a strip: check the set.")
-        return self.starts[numbers] + row
+        return self.starts[numbers] + listed.row
 
 
 def match(reference: Vectors, other: Vectors, average: str = "trapezoid") -> tuple[float, float]:
-    """Match every reference patch to its nearest one of another photo.
-
-    Args:
-        reference: (n, d).
-        other: (n, d); row i shows the same point as row i of the reference.
-        average: `trapezoid` or `matlab`.
+    """Match every reference patch (n, d) to its nearest of another photo, (n, d) in the same order.
 
     Returns:
         Average precision of the matches sorted by distance, where points matched wrongly count as
@@ -103,11 +94,6 @@ def pair_distances(rows: Vectors, left: Ranks, right: Ranks) -> Vectors:
 def verify(positive: Vectors, negative: Vectors, average: str = "trapezoid") -> tuple[float, float]:
     """Tell pairs of one point from pairs of two by their distances.
 
-    Args:
-        positive: Distances of pairs of the same point.
-        negative: Distances of the others.
-        average: `trapezoid` or `matlab`.
-
     Returns:
         Area under the ROC curve of all pairs (balanced), and average precision with the first
         positives, a fifth as many as negatives (imbalanced). Negatives win ties.
@@ -123,12 +109,7 @@ def verify(positive: Vectors, negative: Vectors, average: str = "trapezoid") -> 
 def verification(
     data: Descriptors, pairs: Mapping[str, Pairs], average: str = "trapezoid"
 ) -> dict[str, dict[str, tuple[float, float]]]:
-    """Verification at every noise.
-
-    Args:
-        data: Descriptors.
-        pairs: `positive`, and negatives by name: `inter`, `intra`.
-        average: `trapezoid` or `matlab`.
+    """Verification of `positive` pairs and negatives by name: `inter`, `intra`.
 
     Returns:
         Noise to kind of negatives to AUC and AP, as `verify` gives them.
@@ -152,7 +133,7 @@ def _listed(data: Descriptors, pairs: Pairs) -> tuple[list[tuple[Ranks, Ranks]],
 
     Neighbours in memory come one after the other: fetching rows is what takes the time.
     """
-    places = data.places(pairs.names, pairs.sequence, pairs.row, "pairs")
+    places = data.places(pairs, "pairs")
     order = np.argsort(places[:, 0].astype(np.uint32))
     points = data.rows.shape[1]
     sides = []
@@ -172,19 +153,14 @@ def retrieval(
 ) -> dict[str, dict[int, float]]:
     """Find the five other patches of a point among distractors from other sequences.
 
-    Args:
-        data: Descriptors.
-        queries: Reference patches that ask.
-        distractors: Reference patches to search in; those of a query's own sequence do not count.
-        average: `trapezoid` or `matlab`.
-        pools: Sizes of the pool: the five positives and the first distractors of the list. A pool
-            larger than there are patches holds all; only the first such pool is measured.
+    A pool of patches to search in is the five and the first distractors of the list. One larger
+    than there are patches holds all; only the first such pool is measured.
 
     Returns:
         Noise to size of the pool to mean average precision.
     """
-    asking = data.places(queries.names, queries.sequence, queries.row, "queries")
-    others = data.places(distractors.names, distractors.sequence, distractors.row, "distractors")
+    asking = data.places(queries, "queries")
+    others = data.places(distractors, "distractors")
     homes = data.starts.searchsorted(others, "right") - 1
     database = data.rows[0, others].astype(np.float64)
     sums = np.zeros((len(NOISES), len(pools)))
@@ -207,15 +183,10 @@ def retrieval(
 
 
 def _positive_ranks(rows: Vectors, database: Numbers, pools: Sequence[int]) -> Ranks:
-    """Ranks of the positives in every pool.
+    """Ranks of the positives in every pool, (noises, pools, q, 5), ascending along the last axis.
 
-    Args:
-        rows: (16, q, d) the queries and their positives.
-        database: (m, d) distractors in the order of the list.
-        pools: Ascending sizes.
-
-    Returns:
-        (noises, pools, q, 5), ascending along the last axis.
+    Rows are (16, q, d), the queries and their positives; the database is (m, d) distractors in the
+    order of the list; pools ascend.
     """
     queries, positives = rows[0].astype(np.float64), rows[1:].astype(np.float64)
     # Squared distances without the query's own norm, which orders nothing.

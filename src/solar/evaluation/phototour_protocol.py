@@ -23,14 +23,7 @@ _CHUNK = 2048
 
 @dataclass(frozen=True)
 class PhotoTourResult:
-    """What was measured.
-
-    Attributes:
-        subset: Name of its folder.
-        fpr95: From 0 to 1.
-        pairs: How many were compared.
-        convention: `hardnet` or `hynet`.
-    """
+    """What was measured: the rate from 0 to 1; the subset is named as its folder."""
 
     subset: str
     fpr95: float
@@ -48,16 +41,10 @@ class PhotoTourResult:
 
 
 def fpr95(distances: npt.ArrayLike, same: npt.ArrayLike, convention: str = "hardnet") -> float:
-    """False positive rate at 95 % recall.
+    """False positive rate at 95 % recall, from (n,) distances and (n,) whether both are one point.
 
-    Args:
-        distances: (n,) of pairs.
-        same: (n,) true where both show the same point.
-        convention: `hardnet` or `hynet`; they differ by at most one positive. At equal distances
-            the negative comes first, so the order of the pairs does not matter.
-
-    Raises:
-        SolarError: There is no such convention, or not both kinds of pairs.
+    The conventions differ by at most one positive. At equal distances the negative comes first, so
+    the order of the pairs does not matter. A SolarError if there are not both kinds of pairs.
     """
     apart, positive = np.asarray(distances), np.asarray(same).astype(bool)
     if convention not in CONVENTIONS:
@@ -78,17 +65,10 @@ def evaluate_phototour(
     convention: str = "hardnet",
     progress: Callable[[int, int], None] | None = None,
 ) -> PhotoTourResult:
-    """FPR95 on a published list of pairs. Only patches of the list are described, each once.
+    """FPR95 on the published list `m50_{pairs}_{pairs}_0.txt` of a subset.
 
-    Args:
-        data: A subset.
-        describe: (n, 64, 64) uint8 to (n, d) float32.
-        pairs: Which list: `m50_{pairs}_{pairs}_0.txt`.
-        convention: As for `fpr95`.
-        progress: Called with the patches read and their number.
-
-    Raises:
-        SolarError: The subset is incomplete or damaged.
+    Only its patches are described, each once: (n, 64, 64) uint8 to (n, d) float32. Progress is told
+    the patches read and their number. A SolarError if the subset is incomplete or damaged.
     """
     wanted = data.pairs(pairs)
     used = np.unique(np.concatenate([wanted.left, wanted.right]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -85,7 +85,7 @@ def rankings(
             evaluated.
     """
     sets, found = {}, {}
-    given = EvaluationSettings.choose(settings, options).without_features("A ranking")
+    given = replace(settings or EvaluationSettings(), **options).without_features("A ranking")
     with given.caching() as how:
         for name, model in models.items():
             sets[name] = open_collection(what, model_describer(what, model, how), how)
@@ -141,13 +141,14 @@ def _first(
     answers = [_answers(described, number, query, level) for number, query in asked.items()]
     longest = top + max((len(junk) for _, junk in answers), default=0)
     if described.queries is None:
-        vectors = select_rows(described.database.rows, [_row(described, q) for q in asked.values()])
+        itself = [described.photos.index(query) for query in asked.values()]
+        vectors = select_rows(described.database.rows, itself)
     else:
         vectors = select_rows(described.queries.rows, list(asked))
-    lists = []
     others = None if described.distractors is None else described.distractors.rows
     database, names = described.database.rows, described.names
     rows = best(vectors, database, longest, distractors=others, names=names)
+    lists = []
     for (right, junk), listed in zip(answers, rows, strict=True):
         kept = [row for row in listed.tolist() if row not in junk][:top]
         lists.append(tuple(RankedPhoto(*_photo(described, row), row in right) for row in kept))
@@ -159,7 +160,7 @@ def _answers(
 ) -> tuple[set[int], set[int]]:
     """The rows that are right for a query, and those that are junk."""
     if described.truth is None:
-        itself = _row(described, query)
+        itself = described.photos.index(query)
         label = described.labels[itself]
         alike = {row for row, other in enumerate(described.labels) if other == label}
         return alike - {itself}, {itself}
@@ -169,10 +170,6 @@ def _answers(
         for kinds in described.truth.protocols[level]
     )
     return right, junk
-
-
-def _row(described: DescribedSet, query: str) -> int:
-    return list(described.photos).index(query)
 
 
 def _query_picture(described: DescribedSet, number: int, query: str) -> Picture:

@@ -129,18 +129,8 @@ def best(
 ) -> list[npt.NDArray[np.int64]]:
     """List the rows that come first for a few queries, in the order that `ranks` counts.
 
-    Every score is computed with care, so this is for looking at some queries, not for all.
-
-    Args:
-        queries: (nq, dim), unit rows.
-        database: (n, dim), unit rows.
-        count: How many rows to list.
-        distractors: More rows, numbered after the database's.
-        memory: Bytes that chunks of rows and their products may take.
-        names: What to call the three in a complaint.
-
-    Raises:
-        SolarError: Shapes do not fit, or a row is not finite or not of length one.
+    Every score is computed with care, so this is for looking at some queries, not for all. What
+    goes in and what can go wrong is as for `ranks`.
     """
     rows, dtype = RowBlocks(queries, database, distractors, names), np.dtype(np.float64)
     queries = np.ascontiguousarray(queries, dtype)
@@ -214,12 +204,9 @@ class _Asked:
         return slice(*self.rows.searchsorted((start, start + len(block))).tolist())
 
     def count(self, start: int, block: Floats, scores: Floats) -> None:
-        """Count the rows of a block that come before each row asked about.
+        """Count the rows of a block, numbered from `start`, that come before each row asked about.
 
-        Args:
-            start: The number of the block's first row.
-            block: Its rows.
-            scores: Their scores by the fast product; changed here.
+        The scores are by the fast product, and changed here.
         """
         if not len(self.rows):
             return

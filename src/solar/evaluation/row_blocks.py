@@ -27,12 +27,7 @@ def select_rows(database: Database, rows: slice | Sequence[int] | npt.NDArray[np
 class RowBlocks:
     """Descriptors to search in, numbered from the database's first to the distractors' last.
 
-    Attributes:
-        dim: Numbers of each row.
-        total: Rows.
-
-    Raises:
-        SolarError: Something is no matrix, or has another width than the queries.
+    `total` rows of `dim` numbers each; a SolarError if they are no matrix as wide as the queries.
     """
 
     def __init__(
@@ -55,11 +50,7 @@ class RowBlocks:
                 )
 
     def read(self, chunk: int, dtype: np.dtype[Any], stop: int) -> Iterator[tuple[int, Floats]]:
-        """Read rows 0 to `stop` in order: the number of a block's first row, and its rows.
-
-        Raises:
-            SolarError: A row is not finite, or not of length one.
-        """
+        """Read and check rows 0 to `stop` in order: the number of a block's first, and its rows."""
         jobs, first = [], 0
         for name, part in self._parts:
             starts = range(0, min(len(part), stop - first), chunk)
@@ -86,15 +77,9 @@ def _read(
 
 
 def check_rows(name: str, rows: Floats, start: int = 0) -> None:
-    """Refuse rows that are not finite, or neither of length one nor zero.
+    """Refuse rows (n, dim), numbered from `start`, not finite or of a length neither 1 nor 0.
 
-    Args:
-        name: What to call them.
-        rows: (n, dim).
-        start: The number of the first.
-
-    Raises:
-        SolarError: Naming the first bad row.
+    The SolarError names the first bad one.
     """
     vecdot = getattr(np, "vecdot", None)  # twice as fast, but only from numpy 2 on
     with np.errstate(over="ignore", invalid="ignore"):

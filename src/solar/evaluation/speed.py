@@ -67,8 +67,8 @@ def measure_speed(
     Raises:
         SolarError: The model cannot be loaded, or does not describe photos.
     """
-    asked = {"model": model, "name": name or model, "size": size, "scales": scales}
-    told = json.dumps({**asked, "device": device, "runs": runs})
+    how = {"size": size, "scales": scales, "device": device}
+    told = json.dumps({"model": model, "name": name or model, "runs": runs, "how": how})
     command = [sys.executable, "-m", __name__, told]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 2:
@@ -79,22 +79,15 @@ def measure_speed(
     return Speed(**{**found, "scales": tuple(found["scales"])})
 
 
-def _measure_here(
-    model: str,
-    name: str,
-    size: int | None,
-    scales: Sequence[float] | None,
-    device: str | None,
-    runs: int,
-) -> Speed:
+def _measure_here(model: str, name: str, runs: int, how: dict[str, Any]) -> Speed:
     import numpy as np
     import torch
 
     from solar.describe.pipeline import Settings, describer
     from solar.models import retrieval_model
 
-    net = retrieval_model(model, device=device)
-    settings = Settings.of(net, size=size, scales=scales, device=device)
+    net = retrieval_model(model, device=how["device"])
+    settings = Settings.of(net, **how)
     describe = describer(net, settings)
     shape = (1, settings.size * 3 // 4, settings.size, 3)
     photo = torch.from_numpy(np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8))

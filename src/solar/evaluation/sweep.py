@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -76,7 +76,7 @@ def sweep_p(
     """
     if not exponents or any(not 0 < p < float("inf") for p in exponents):
         raise SolarError("The exponents of a sweep are positive numbers, at least one.")
-    given = EvaluationSettings.choose(settings, options).without_features("A sweep")
+    given = replace(settings or EvaluationSettings(), **options).without_features("A sweep")
     net = retrieval_model(model, device=given.device)
     learnt = learnt_exponent(net)
     powers = sorted({float(p) for p in exponents} | ({learnt} if learnt is not None else set()))
@@ -128,11 +128,7 @@ class _Together:
 
 
 def learnt_exponent(net: RetrievalNet) -> float | None:
-    """The exponent of a network's GeM; None where there is one per channel.
-
-    Raises:
-        SolarError: It does not pool with GeM.
-    """
+    """The exponent of a network's GeM, a SolarError if it has none; None for one per channel."""
     p = _gem(net).p
     return float(p.item()) if p.numel() == 1 else None
 
@@ -154,29 +150,23 @@ def _gem(net: RetrievalNet) -> GeM:
 
 def to_table(sweeps: Mapping[str, Sequence[Sweep]]) -> Table:
     """Render: a row per exponent, mAP in percent for each set, protocol and model."""
-    powers = sorted({p for many in sweeps.values() for one in many for p in one.evaluations})
+    each = [(name, one) for name, many in sweeps.items() for one in many]
     head: list[tuple[str, ...]] = [("p",)]
     columns: list[tuple[Sweep, str]] = []
-    for name, many in sweeps.items():
-        for one in many:
-            for protocol in one.protocols:
-                shown = () if protocol == "all" else (protocol.capitalize(),)
-                head.append((name, one.model, *shown))
-                columns.append((one, protocol))
+    for name, one in each:
+        for protocol in one.protocols:
+            shown = () if protocol == "all" else (protocol.capitalize(),)
+            head.append((name, one.model, *shown))
+            columns.append((one, protocol))
     rows = [
-        [f"{p:.4g}{'*' * any(p == one.learnt for one, _ in columns)}"]
+        [f"{p:.4g}{'*' * any(p == one.learnt for _, one in each)}"]
         + [_cell(one.evaluations.get(p), protocol) for one, protocol in columns]
-        for p in powers
+        for p in sorted({p for _, one in each for p in one.evaluations})
     ]
     note = "mAP in percent against the exponent p of GeM; * is the model's own."
-    return Table(head, [rows], note + _beyond(sweeps))
-
-
-def _beyond(sweeps: Mapping[str, Sequence[Sweep]]) -> str:
-    out = sorted({p for many in sweeps.values() for one in many for p in one.out_of_range})
-    if not out:
-        return ""
-    return f" Out of the range of float32 for some photo: p = {', '.join(f'{p:g}' for p in out)}."
+    if out := [f"{p:g}" for p in sorted({p for _, one in each for p in one.out_of_range})]:
+        note += f" Out of the range of float32 for some photo: p = {', '.join(out)}."
+    return Table(head, [rows], note)
 
 
 def _cell(found: Evaluation | None, protocol: str) -> str:

@@ -20,22 +20,15 @@ if TYPE_CHECKING:
     from solar.models import RetrievalNet
 
 _MORE = "+1m"
-_NOT_PUBLISHED = "Not in the paper"
 
 
 def read_results(folder: str | Path) -> dict[str, Results]:
     """Read what `solar evaluate SET … --json > FOLDER/METHOD/SET.json` has written.
 
-    Args:
-        folder: A folder per method, a file per set: `roxford5k.json`, `roxford5k+1m.json`, ….
-
-    Returns:
-        Method to its results.
-
-    Raises:
-        SolarError: There is no such file, or one is not what the command writes.
+    Returns method to its results; sets are `roxford5k`, `roxford5k+1m`, …. A SolarError if there is
+    no such file, or one is not what the command writes.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Any] = {}
     for path in sorted(Path(folder).glob("*/*.json")):
         if path.stem not in SETS:
             raise SolarError(f"{path} is for no set of the tables: name it {' or '.join(SETS)}.")
@@ -46,7 +39,7 @@ def read_results(folder: str | Path) -> dict[str, Results]:
         found.setdefault(path.parent.name, {})[path.stem] = content
     if not found:
         raise SolarError(f"There is no METHOD/SET.json in {folder}, such as solar/roxford5k.json.")
-    return dict(found)
+    return found
 
 
 def measure_sets(
@@ -71,7 +64,7 @@ def measure_sets(
         if name not in SETS or _MORE in name:
             raise SolarError(f"{name} is in no table of the paper: leave it out for all of them.")
     found = {}
-    with EvaluationSettings.choose(settings, options).caching() as given:
+    with replace(settings or EvaluationSettings(), **options).caching() as given:
         describe = model_describer(sets[0], model, given)
         measured = {"": replace(given, distractors=None)}
         if given.distractors is not None:
@@ -94,26 +87,18 @@ class Line:
 
 
 def fill(table: PaperTable, measured: Mapping[str, Results]) -> list[Line]:
-    """Put measured results beside the published ones.
+    """Put measured results beside the published ones of a table.
 
-    Args:
-        table: One of `solar.evaluation.paper.TABLES`.
-        measured: By the method's name as printed or the zoo's name of its model, in upper or lower
-            case. What matches no row gets one of its own, at the end.
+    They go by the method's name as printed or the zoo's name of its model, in upper or lower case.
+    What matches no row gets one of its own, at the end.
     """
     rest = dict(measured)
     lines = []
     for method in table.methods:
-        mine = {n: r for n, r in rest.items() if n.casefold() in _names(method.name, method.model)}
-        for name in mine:
-            del rest[name]
+        names = {method.name.casefold(), method.model.casefold()}
+        mine = {name: rest.pop(name) for name in [*rest] if name and name.casefold() in names}
         lines.append(Line(method.name, method.group, table.published(method), mine))
-    lines += [Line(name, _NOT_PUBLISHED, {}, {name: found}) for name, found in rest.items()]
-    return lines
-
-
-def _names(*names: str) -> set[str]:
-    return {name.casefold() for name in names if name}
+    return lines + [Line(name, "Not in the paper", {}, {name: r}) for name, r in rest.items()]
 
 
 def to_table(table: PaperTable, lines: Sequence[Line]) -> Table:
@@ -131,19 +116,13 @@ def to_table(table: PaperTable, lines: Sequence[Line]) -> Table:
 
 
 def _rows(columns: Sequence[Column], line: Line) -> list[list[str]]:
-    rows = [[line.method, *_cells(columns, line.published, 1)]] if line.published else []
-    return rows + [
-        [f"→ {name}", *_cells(columns, found, 2)] for name, found in line.measured.items()
-    ]
+    rows = [_row(line.method, columns, line.published, 1)] if line.published else []
+    return rows + [_row(f"→ {name}", columns, r, 2) for name, r in line.measured.items()]
 
 
-def _cells(columns: Sequence[Column], results: Results, digits: int) -> list[str]:
-    return [number(_value(results, column), digits) for column in columns]
-
-
-def _value(results: Results, column: Column) -> float | None:
-    protocol, name, measure = column
-    return results.get(name, {}).get(protocol, {}).get(measure)
+def _row(title: str, columns: Sequence[Column], results: Results, digits: int) -> list[str]:
+    found = [results.get(name, {}).get(level, {}).get(what) for level, name, what in columns]
+    return [title, *(number(value, digits) for value in found)]
 
 
 def to_json(table: PaperTable, lines: Sequence[Line]) -> dict[str, Any]:

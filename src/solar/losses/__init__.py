@@ -1,5 +1,9 @@
 """The paper's losses and those it is compared with: tensors in, a scalar out, float32 inside."""
 
+from collections.abc import Callable
+
+from torch import Tensor
+
 from solar.losses.average_precision import average_precision
 from solar.losses.contrastive import contrastive
 from solar.losses.info_nce import info_nce
@@ -8,6 +12,9 @@ from solar.losses.sos import second_order
 from solar.losses.triplet import triplet
 
 __all__ = [
+    "LISTWISE_LOSSES",
+    "PATCH_LOSSES",
+    "TUPLE_LOSSES",
     "PatchLoss",
     "average_precision",
     "contrastive",
@@ -17,3 +24,11 @@ __all__ = [
     "sosnet",
     "triplet",
 ]
+
+# First-order losses on tuples by the names that recipes use (`loss.kind`): each takes anchor and
+# positive (q, d), negatives (q, n, d), `margin` and `reduction`, and gives a scalar.
+TUPLE_LOSSES: dict[str, Callable[..., Tensor]] = {"triplet": triplet, "contrastive": contrastive}
+# Losses on whole rankings, by the same names: queries (q, d), database (m, d), relevant (q, m).
+LISTWISE_LOSSES: dict[str, Callable[..., Tensor]] = {"average_precision": average_precision}
+# Losses on pairs of patches: left and right (n, d).
+PATCH_LOSSES: dict[str, Callable[..., PatchLoss]] = {"sosnet": sosnet, "hardnet": hardnet}

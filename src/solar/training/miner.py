@@ -52,7 +52,7 @@ def draw(data: TrainingSet, recipe: RetrievalRecipe, epoch: int) -> tuple[Draw, 
 
 
 def mine_epoch(
-    data: TrainingSet, reader: Loader, trainee: TrainableNet, recipe: RetrievalRecipe, epoch: int
+    data: TrainingSet, loader: Loader, trainable: TrainableNet, recipe: RetrievalRecipe, epoch: int
 ) -> Epoch:
     """Make the tuples of an epoch, the same in every process.
 
@@ -64,7 +64,7 @@ def mine_epoch(
     settings = recipe.mining
     drawn, generator = draw(data, recipe, epoch)
     landmarks = torch.from_numpy(data.landmarks)
-    if settings.style == "random" and not settings.floor:
+    if settings.style == "random" and not settings.min_distance:
         chosen = mine(
             torch.zeros(len(drawn.queries), 1),
             landmarks[drawn.queries],
@@ -75,11 +75,11 @@ def mine_epoch(
             generator=generator,
         )
         return Epoch(drawn.tuples(chosen), {})
-    queries, _ = describe(drawn.queries, reader, trainee, recipe, epoch)
-    pool, readable = describe(drawn.pool, reader, trainee, recipe, epoch)
+    queries, _ = describe(drawn.queries, loader, trainable, recipe, epoch)
+    pool, readable = describe(drawn.pool, loader, trainable, recipe, epoch)
     positives = None
     if settings.style == "semi-hard":
-        positives, _ = describe(drawn.positives, reader, trainee, recipe, epoch)
+        positives, _ = describe(drawn.positives, loader, trainable, recipe, epoch)
     drawn, pool = drawn._replace(pool=drawn.pool[readable.cpu()]), pool[readable]
     chosen = mine(
         queries,
@@ -89,7 +89,7 @@ def mine_epoch(
         negatives=settings.negatives,
         style=settings.style,
         positives=positives,
-        floor=settings.floor,
+        min_distance=settings.min_distance,
         generator=generator,
     )
     # All ranks have the same rows, but not all GPUs need multiply them alike.
@@ -109,7 +109,7 @@ def similarity(rows: Tensor) -> Tensor:
 
 @torch.no_grad()
 def describe(
-    numbers: Tensor, reader: Loader, trainee: TrainableNet, recipe: RetrievalRecipe, epoch: int
+    numbers: Tensor, loader: Loader, trainable: TrainableNet, recipe: RetrievalRecipe, epoch: int
 ) -> tuple[Tensor, Tensor]:
     """Describe photos as mining does: random squares, one scale; shared among all processes.
 
@@ -117,14 +117,14 @@ def describe(
         (n, dim) descriptors, zero for photos that cannot be read, and (n,) whether they can.
     """
     mine = numbers[part(len(numbers))].tolist()
-    squares = reader.squares(mine, recipe.mining_size, (epoch,))
-    net = trainee.net
+    squares = loader.squares(mine, recipe.mining_size, (epoch,))
+    net = trainable.net
     dim = net.dim if net.whiten is not None else net.backbone.channels
     rows = torch.zeros(len(mine), dim, device=net.device)
     readable = torch.zeros(len(mine), dtype=torch.bool, device=net.device)
     for places, pixels in _batched(squares, recipe.mining.batch):
         where = torch.tensor(places, device=net.device)
-        rows[where] = trainee([torch.from_numpy(np.stack(pixels))]).float()
+        rows[where] = trainable([torch.from_numpy(np.stack(pixels))]).float()
         readable[where] = True
     return collect(rows), collect(readable)
 
@@ -146,19 +146,19 @@ def _batched(
 
 
 def learn_whitening(
-    data: TrainingSet, reader: Loader, trainee: TrainableNet, recipe: RetrievalRecipe
+    data: TrainingSet, loader: Loader, trainable: TrainableNet, recipe: RetrievalRecipe
 ) -> None:
     """Start the whitening layer from the photos of the first epoch.
 
     "learn" makes pairs alike, as older networks do it; with fewer pairs than a few times the
     descriptor's length that learns them by heart, and "pca" is better.
     """
-    net = trainee.net
+    net = trainable.net
     drawn, _ = draw(data, recipe, 0)
     layer, net.whiten = net.whiten, None
     assert layer is not None
     try:
-        both = [describe(rows, reader, trainee, recipe, 0)[0] for rows in drawn[:2]]
+        both = [describe(rows, loader, trainable, recipe, 0)[0] for rows in drawn[:2]]
     finally:
         net.whiten = layer
     n = len(both[0])
@@ -173,24 +173,24 @@ def learn_whitening(
 
 
 @torch.no_grad()
-def settle_batch_norms(
-    data: TrainingSet, reader: Loader, trainee: TrainableNet, recipe: RetrievalRecipe
+def estimate_batch_norms(
+    data: TrainingSet, loader: Loader, trainable: TrainableNet, recipe: RetrievalRecipe
 ) -> None:
     """Give batch norms that follow their batches the statistics of the first epoch's queries.
 
-    A trunk that starts at random has none, and mining, validation and a whitening layer computed
+    A backbone that starts at random has none, and mining, validation and a whitening layer computed
     from photos would see another network than the one that learns. Every process does the same.
     """
-    norms = [m for m in trainee.modules() if isinstance(m, nn.BatchNorm2d) and m.training]
+    norms = [m for m in trainable.modules() if isinstance(m, nn.BatchNorm2d) and m.training]
     kept = [norm.momentum for norm in norms]
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # torch's way to ask for a plain mean over all batches
     numbers = draw(data, recipe, 0)[0].queries.tolist()
-    squares = reader.squares(numbers, recipe.mining_size, (0,))
+    squares = loader.squares(numbers, recipe.mining_size, (0,))
     for n, (_, pixels) in enumerate(_batched(squares, recipe.mining.batch)):
         if n == 0 or len(pixels) == recipe.mining.batch:
-            trainee([torch.from_numpy(np.stack(pixels))])
+            trainable([torch.from_numpy(np.stack(pixels))])
     for norm, momentum in zip(norms, kept, strict=True):
         norm.momentum = momentum
 

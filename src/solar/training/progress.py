@@ -1,7 +1,15 @@
 """A bar with the time left, for whoever is watching."""
 
+import os
+import sys
 from types import TracebackType
 from typing import Any
+
+
+def warn(sentence: str) -> None:
+    """Print a warning to standard error; of several processes only the first speaks."""
+    if os.environ.get("RANK", "0") == "0":
+        sys.stderr.write(f"Warning: {sentence}\n")
 
 
 class Bar:
@@ -62,6 +70,4 @@ class Bar:
         if self._bar is not None:
             self._bar.console.print(f"Warning: {sentence}", style="yellow", markup=False)
         else:
-            import sys
-
-            sys.stderr.write(f"Warning: {sentence}\n")
+            warn(sentence)

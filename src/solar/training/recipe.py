@@ -9,8 +9,20 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from solar.errors import SolarError
 from solar.files import replacing
+from solar.training.progress import warn
 
 R = TypeVar("R")
+
+RENAMED = {
+    "optimiser.rate": "optimiser.lr",
+    "optimiser.decay": "optimiser.weight_decay",
+    "optimiser.trunk": "optimiser.backbone",
+    "mining.floor": "mining.min_distance",
+    "compute.pieces": "compute.grad_cache_chunks",
+    "compute.max_seconds": "seconds",
+    "settle": "warmup_projections",
+}
+"""Settings by the names that older recipes give them, and what they are called now."""
 
 
 def read_recipe(cls: type[R], path: str | Path, overrides: Sequence[str] = ()) -> R:
@@ -34,6 +46,8 @@ def read_recipe(cls: type[R], path: str | Path, overrides: Sequence[str] = ()) -
 def read_settings(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Read a recipe as nested dicts: what it extends, then itself, then the overrides.
 
+    Settings may have the names that they used to have (`RENAMED`); a warning tells the new one.
+
     Raises:
         SolarError: There is no such file, it is no YAML, or an override is no key=value.
     """
@@ -43,7 +57,7 @@ def read_settings(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, 
         if not sign or not key.strip():
             raise SolarError(f"{override!r} is no override: write key=value, as in loss.margin=1.")
         given = _parse(value, override) if value.strip() else ""  # YAML would call nothing null
-        settings = _merged(settings, _nested(key.strip().split("."), given))
+        settings = _merged(settings, _renamed(_nested(key.strip().split("."), given), override))
     return settings
 
 
@@ -113,6 +127,7 @@ def _read_chain(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
         settings = {}
     if not isinstance(settings, dict):
         raise SolarError(f"{path} must hold key: value lines, not a {type(settings).__name__}.")
+    settings = _renamed(settings, str(path))
     base = settings.pop("extends", None)
     if base is None:
         return settings
@@ -152,6 +167,19 @@ def _nested(keys: Sequence[str], value: Any) -> dict[str, Any]:
     for key in reversed(keys):
         value = {key: value}
     return dict(value)
+
+
+def _renamed(settings: dict[str, Any], where: str) -> dict[str, Any]:
+    """Settings by today's names; where a setting has both an old one and today's, that counts."""
+    for old, new in RENAMED.items():
+        *sections, last = old.split(".")
+        at: Any = settings
+        for section in sections:
+            at = at.get(section) if isinstance(at, dict) else None
+        if isinstance(at, dict) and last in at:
+            warn(f"{where}: {old} is now called {new}.")
+            settings = _merged(_nested(new.split("."), at.pop(last)), settings)
+    return settings
 
 
 # Checking.
@@ -256,6 +284,8 @@ def _tuple(kinds: Sequence[Any], value: Any, where: str, key: str) -> tuple[Any,
     """A list whose items are of these kinds; of one kind where `...` follows it."""
     if kinds == (str, ...) and isinstance(value, str):
         value = [value]  # data.source=photos means the list of it
+    if value is None:
+        value = []
     if not isinstance(value, list | tuple):
         raise _wrong(where, key, value, "a list")
     if kinds[-1] is Ellipsis:

@@ -24,17 +24,17 @@ class Teacher(nn.Module):
     """A frozen network: photos in, a feature map and a descriptor out.
 
     Args:
-        trunk: Normalised images (b, 3, h, w) to a feature map (b, channels, h', w').
+        backbone: Normalised images (b, 3, h, w) to a feature map (b, channels, h', w').
         head: A feature map to descriptors (b, dim).
         mean: Subtracted from pixels in 0..1.
         std: Divides them.
     """
 
     def __init__(
-        self, trunk: nn.Module, head: nn.Module, mean: Sequence[float], std: Sequence[float]
+        self, backbone: nn.Module, head: nn.Module, mean: Sequence[float], std: Sequence[float]
     ) -> None:
         super().__init__()
-        self.trunk, self.head = trunk, head
+        self.backbone, self.head = backbone, head
         self.mean: Tensor
         self.std: Tensor
         self.register_buffer("mean", torch.tensor(mean).view(3, 1, 1))
@@ -62,7 +62,7 @@ class Teacher(nn.Module):
         """The feature map alone."""
         # Without this, TorchScript spends seconds on optimising for each new size of image.
         with torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
-            features: Tensor = self.trunk((images - self.mean) / self.std)
+            features: Tensor = self.backbone((images - self.mean) / self.std)
         return features
 
 
@@ -99,7 +99,7 @@ def load_teacher(
     """Load a teacher and try it out.
 
     Args:
-        source: What `solar.load` takes for a retrieval network (its trunk gives the map and its
+        source: What `solar.load` takes for a retrieval network (its backbone gives the map and its
             head the descriptor); or a TorchScript file or a `torch.export` file ending in .pt2,
             which takes normalised images and gives a feature map (pooled by GeM with p = 3). Such
             a file is a program, and trusted like one.
@@ -118,8 +118,8 @@ def load_teacher(
         teacher = Teacher(program, _Pool(), mean, std)
     else:
         network = retrieval_model(source, device=device)
-        trunk = network.backbone
-        teacher = Teacher(trunk, _Head(network), network.config.mean, network.config.std)
+        config = network.config
+        teacher = Teacher(network.backbone, _Head(network), config.mean, config.std)
     teacher.to(device)
     for size in sizes:
         features = _tried(teacher, source, size, torch.device(device))

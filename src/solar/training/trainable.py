@@ -1,8 +1,8 @@
 """How a network is run while it learns: nothing is kept or computed for what is frozen.
 
-The trunk up to the first part that learns runs without gradients, a few photos at a time. What
+The backbone up to the first part that learns runs without gradients, a few photos at a time. What
 follows lets gradients through; frozen convolutions there get none of their own. With frozen batch
-norms folded and bfloat16, that first part is the same fused trunk that describes photos.
+norms folded and bfloat16, that first part is the same fused backbone that describes photos.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from solar.models import RetrievalNet
 from solar.nn import ResNet, SecondOrderAttention
 from solar.training.augment import Augmentation, augment
 from solar.training.network import folded_weights, has_frozen_norms, learns, stages
-from solar.training.retrieval_recipe import Compute
+from solar.training.retrieval_recipe import RetrievalCompute
 
 Part = Callable[[Tensor], Tensor]
 
@@ -44,12 +44,15 @@ class TrainableNet(nn.Module):
     """
 
     def __init__(
-        self, net: RetrievalNet, settings: Compute, augmentation: Augmentation | None = None
+        self,
+        net: RetrievalNet,
+        settings: RetrievalCompute,
+        augmentation: Augmentation | None = None,
     ) -> None:
         super().__init__()
         self.net, self.settings, self.augmentation = net, settings, augmentation
         on_gpu = net.device.type == "cuda"
-        half = settings.precision == "bf16" or (settings.precision == "auto" and on_gpu)
+        half = settings.half(net.device)
         if half and not on_gpu:
             raise SolarError("compute.precision bf16 is for GPUs: leave it at auto, or float32.")
         self.dtype = torch.bfloat16 if half else torch.float32

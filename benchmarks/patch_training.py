@@ -83,9 +83,14 @@ class Benchmark:
 
 def _trainer(recipe: PatchRecipe, source: PointPatches) -> PatchTrainer:
     """A trainer that takes steps; its run is never opened, so nothing is written."""
+
+    class WithSource(PatchTrainer):
+        def open_source(self) -> PointPatches:
+            return source
+
     device: Any = source.photos.device.type
     chosen = replace(recipe, compute=replace(recipe.compute, device=device))
-    return PatchTrainer(chosen, os.devnull, source=source)
+    return WithSource(chosen, os.devnull)
 
 
 def stages(training: PatchTrainer, rounds: int) -> dict[str, float]:

@@ -8,15 +8,7 @@ from support.drawn import drawn_retrieval
 from solar.datasets.training import TrainingSet, read_training_set
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.training.loader import Loader
-from solar.training.miner import (
-    contact_sheet,
-    describe,
-    draw,
-    estimate_batch_norms,
-    learn_whitening,
-    mine_epoch,
-    similarity,
-)
+from solar.training.miner import Miner, contact_sheet, similarity
 from solar.training.network import parameter_groups
 from solar.training.recipe import build
 from solar.training.retrieval_recipe import RetrievalCompute, RetrievalRecipe
@@ -54,7 +46,7 @@ def loader(data: TrainingSet) -> Loader:
 def test_tuples_have_the_right_landmarks(
     data: TrainingSet, trainable: TrainableNet, style: str
 ) -> None:
-    mined = mine_epoch(data, loader(data), trainable, recipe(style=style), epoch=2).tuples
+    mined = Miner(data, loader(data), trainable, recipe(style=style)).mine(2)[0]
     shown = torch.from_numpy(data.landmarks)[mined]
     assert mined.shape == (10, 5)
     assert (mined[:, 0] != mined[:, 1]).all()
@@ -67,7 +59,7 @@ def test_an_epoch_is_the_same_again_and_the_next_is_another(
     data: TrainingSet, trainable: TrainableNet
 ) -> None:
     one, again, other = (
-        mine_epoch(data, loader(data), trainable, recipe(), epoch).tuples for epoch in (1, 1, 2)
+        Miner(data, loader(data), trainable, recipe()).mine(epoch)[0] for epoch in (1, 1, 2)
     )
     assert torch.equal(one, again)
     assert not torch.equal(one, other)
@@ -77,8 +69,8 @@ def test_hardest_negatives_are_the_nearest_by_plain_search(
     data: TrainingSet, trainable: TrainableNet
 ) -> None:
     settings = recipe(pool=32, negatives=1)
-    mined = mine_epoch(data, loader(data), trainable, settings, epoch=0).tuples
-    everybody, _ = describe(torch.arange(32), loader(data), trainable, settings, 0)
+    mined = Miner(data, loader(data), trainable, settings).mine(0)[0]
+    everybody, _ = Miner(data, loader(data), trainable, settings).describe(torch.arange(32), 0)
     shown = torch.from_numpy(data.landmarks)
     for query, _, negative in mined.tolist():
         scores = (everybody @ everybody[query]).masked_fill(shown == shown[query], -2)
@@ -95,9 +87,9 @@ def test_similarity_is_the_mean_cosine_of_pairs() -> None:
 def test_whitening_from_photos_centres_descriptors(
     data: TrainingSet, trainable: TrainableNet
 ) -> None:
-    rows = [describe(torch.arange(32), loader(data), trainable, recipe(), 0)[0]]
-    learn_whitening(data, loader(data), trainable, recipe(queries=32))
-    rows.append(describe(torch.arange(32), loader(data), trainable, recipe(), 0)[0])
+    rows = [Miner(data, loader(data), trainable, recipe()).describe(torch.arange(32), 0)[0]]
+    Miner(data, loader(data), trainable, recipe(queries=32)).learn_whitening()
+    rows.append(Miner(data, loader(data), trainable, recipe()).describe(torch.arange(32), 0)[0])
     assert similarity(rows[0]) > 0.5
     assert similarity(rows[1]).abs() < 0.1
 
@@ -108,13 +100,14 @@ def test_batch_norms_of_a_random_backbone_get_the_statistics_of_photos(data: Tra
     optimiser = replace(settings.optimiser, backbone={"all": 1.0}, batch_norm="trained")
     parameter_groups(net, optimiser)
     net.train()
-    estimate_batch_norms(data, loader(data), TrainableNet(net, RetrievalCompute()), settings)
+    miner = Miner(data, loader(data), TrainableNet(net, RetrievalCompute()), settings)
+    miner.estimate_batch_norms()
     norm = net.backbone.bn1
     assert isinstance(norm, torch.nn.BatchNorm2d)
     assert norm.running_mean is not None
     assert norm.num_batches_tracked == 2
     assert norm.momentum == 0.1
-    squares = loader(data).squares(draw(data, settings, 0)[0].queries.tolist(), 32, (0,))
+    squares = loader(data).squares(miner.draw(0)[0].queries.tolist(), 32, (0,))
     images = net.normalise(torch.stack([torch.from_numpy(s) for s in squares if s is not None]))
     expected = net.backbone.conv1(images).mean(dim=(0, 2, 3))  # type: ignore[operator]
     assert torch.allclose(norm.running_mean, expected, atol=1e-4)

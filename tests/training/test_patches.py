@@ -56,7 +56,7 @@ def recipe_file(folder: Path, tour: Path, text: str = "") -> Path:
     return path
 
 
-def test_the_loss_falls(tmp_path: Path) -> None:
+def test_the_loss_falls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     patches = toy_patches(8, 4, 32).reshape(-1, 32, 32)
     source = PatchSet(patches, np.repeat(np.arange(8), 4), points=8, seed=0)
     recipe = PatchRecipe(
@@ -65,7 +65,8 @@ def test_the_loss_falls(tmp_path: Path) -> None:
         steps=10,
         optimiser=Optimiser(lr=0.003),
     )
-    trainer, losses = PatchTrainer(recipe, tmp_path, source=source), []
+    monkeypatch.setattr(PatchTrainer, "open_source", lambda _: source)
+    trainer, losses = PatchTrainer(recipe, tmp_path), []
     for batch in trainer.batches():
         trainer.take(batch)
         losses.append(trainer.meter.read()["loss"])

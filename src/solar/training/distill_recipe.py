@@ -10,11 +10,11 @@ from solar.errors import SolarError
 from solar.training.augment import Augmentation
 from solar.training.recipe import build, read_settings
 from solar.training.schedule import Schedule
-from solar.training.settings import Optimiser, PhotoValidation, Recipe
+from solar.training.settings import Data, Optimiser, PhotoValidation, Recipe
 
 
 @dataclass(frozen=True)
-class DistillData:
+class DistillData(Data):
     """Photos without labels.
 
     Attributes:
@@ -25,15 +25,10 @@ class DistillData:
         workers: Processes that decode; 0: one a core.
     """
 
-    source: tuple[str, ...]
     size: int = 224
     cache: Literal["device", "host", "none"] = "device"
     repeat: dict[str, int] = field(default_factory=dict)
     workers: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.source:
-            raise SolarError("data.source names no photos.")
 
 
 @dataclass(frozen=True)
@@ -197,18 +192,12 @@ def command_recipe(
         raise SolarError(f"Two recipes are given, {files[0]} and {files[1]}: give one.")
     rest = [one for one in arguments if one not in files]
     overrides = [one for one in rest if "=" in one and not Path(one).exists()]
-    settings = read_settings(files[0] if files else os.devnull, overrides)
+    photos = [one for one in rest if one not in overrides]
+    given = {**(options or {}), "data.source": photos or None}
+    settings = read_settings(files[0] if files else os.devnull, overrides, given)
     where = files[0] if files else "The command"
     if (task := settings.get("task", "distill")) != "distill":
         raise SolarError(f"{where} is a recipe for {task}: give it to solar train.")
-    photos = [one for one in rest if one not in overrides]
-    given = {name: value for name, value in (options or {}).items() if value is not None}
-    for name, value in {**given, **({"data.source": photos} if photos else {})}.items():
-        *sections, last = name.split(".")
-        at = settings
-        for section in sections:
-            at = at.setdefault(section, {})
-        at[last] = value
     if not settings.get("data", {}).get("source"):
         raise SolarError("No photos are given: name folders, lists or tar shards of them.")
     if "teacher" not in settings:

@@ -1,5 +1,6 @@
 """Distillation: a network learns to see what another one sees, on photos that nobody labelled."""
 
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import isfinite
@@ -12,6 +13,7 @@ from torch import Tensor
 from solar.datasets.image_cache import ImageCache, Order, Squares, batches, pack
 from solar.datasets.seeds import generator
 from solar.errors import SolarError
+from solar.files import replacing
 from solar.models import RetrievalNet, save
 from solar.nn import pca_whitening
 from solar.training.augment import Augmentation, augment
@@ -55,34 +57,20 @@ def distill(
     Raises:
         SolarError: Recipe, photos or teacher are wrong, or the loss is no number any more.
     """
-    options = {"resume": resume, "progress": progress, "output": output}
-    return launch(DistillTrainer, recipe, run, **options)
+    summary = launch(DistillTrainer, recipe, run, resume=resume, progress=progress)
+    if output is not None:
+        with replacing(output) as temporary:
+            shutil.copyfile(summary["model"], temporary)
+        summary["model"] = str(output)
+    return summary
 
 
 class DistillTrainer(Trainer[DistillRecipe, Batch]):
-    """A run of `task: distill`; what learns is a student with its projections.
-
-    Args:
-        recipe: What to do.
-        folder: The run's.
-        output: Write the student here, too.
-        options: As for `Trainer`.
-    """
+    """A run of `task: distill`; what learns is a student with its projections."""
 
     recipe_class = DistillRecipe
     net: Imitator
     held: Labelled | None
-
-    def __init__(
-        self,
-        recipe: DistillRecipe,
-        folder: str | Path,
-        *,
-        output: str | Path | None = None,
-        **options: Any,
-    ) -> None:
-        self.output = output
-        super().__init__(recipe, folder, **options)
 
     def prepare(self) -> None:
         """Load the teacher and build the student."""
@@ -182,11 +170,8 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
             self.load_weights(current_keys(best))
         with self.used():
             student = self._whitened()
-        model = save(student, self.run.folder / "student.safetensors")
-        if self.output is not None:
-            save(student, self.output)
         return {
-            "model": str(self.output or model),
+            "model": str(save(student, self.run.folder / "student.safetensors")),
             "photos": sum(map(len, self.packs)),
             "unreadable": len(self.failures),
             "places": self.figures.get("places"),

@@ -25,7 +25,6 @@ from solar.training.objective import CollapseMonitor, Terms
 from solar.training.progress import Bar
 from solar.training.random_state import capture_random, restore_random, seed_everything
 from solar.training.run import Run, State
-from solar.training.schedule import set_learning_rate
 from solar.training.settings import Recipe
 
 R = TypeVar("R", bound=Recipe)
@@ -145,12 +144,9 @@ class Trainer(ABC, Generic[R, B]):
 
     def set_lr(self, first: int = 0) -> None:
         """Give the optimiser the learning rates of a step of a schedule that begins at `first`."""
-        set_learning_rate(
-            self.optimiser,
-            self.recipe.schedule,
-            self.step - first,
-            steps=self.steps - first,
-            steps_per_epoch=self.steps_per_epoch,
+        steps, epoch = self.steps - first, self.steps_per_epoch
+        self.recipe.schedule.apply(
+            self.optimiser, self.step - first, steps=steps, steps_per_epoch=epoch
         )
 
     def extra_figures(self) -> dict[str, float]:

@@ -13,7 +13,7 @@ from solar.nn.l2net import DropoutPlace
 from solar.training.objective import call_with, check_kind
 from solar.training.patch_views import Views
 from solar.training.schedule import Schedule
-from solar.training.settings import Optimiser, Recipe, Validation
+from solar.training.settings import Data, Optimiser, Recipe, Validation
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class PatchNetwork:
 
 
 @dataclass(frozen=True)
-class PatchData:
+class PatchData(Data):
     """Where the pairs come from.
 
     Attributes:
@@ -57,16 +57,11 @@ class PatchData:
         turn: Turn by quarters and mirror pairs that others cut.
     """
 
-    source: tuple[str, ...]
     kind: Literal["photos", "sequences", "phototour", "hpatches"] = "photos"
     parts: tuple[str, ...] = ()
     points: PointSettings = field(default_factory=PointSettings)
     per_photo: int = 32
     turn: bool = True
-
-    def __post_init__(self) -> None:
-        if not self.source:
-            raise SolarError("data.source names no photos.")
 
 
 @dataclass(frozen=True)

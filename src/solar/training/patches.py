@@ -1,7 +1,6 @@
 """Training a patch network on pairs of patches from any source."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,38 +16,21 @@ from solar.training.patch_sources import PatchSource
 
 
 class PatchTrainer(Trainer[PatchRecipe, Tensor]):
-    """A run of `task: patches`.
-
-    Args:
-        recipe: What to do.
-        folder: The run's; keypoints of photos are kept there, too.
-        source: Of the pairs, if it was opened already.
-        options: As for `Trainer`.
-    """
+    """A run of `task: patches`; keypoints of photos are kept in its folder, too."""
 
     recipe_class = PatchRecipe
     net: PatchNet
     held: Validate | None
 
-    def __init__(
-        self,
-        recipe: PatchRecipe,
-        folder: str | Path,
-        *,
-        source: PatchSource | None = None,
-        **options: Any,
-    ) -> None:
-        self._opened = source
-        super().__init__(recipe, folder, **options)
+    def open_source(self) -> PatchSource:
+        """Open the pairs that the recipe names."""
+        self.run.folder.mkdir(parents=True, exist_ok=True)
+        return open_source(self.recipe, self.device, cache=self.run.folder / "keypoints.npz")
 
     def prepare(self) -> None:
         """Open the pairs and build the network."""
         recipe = self.recipe
-        folder, source = self.run.folder, self._opened
-        if source is None:
-            folder.mkdir(parents=True, exist_ok=True)
-            source = open_source(recipe, self.device, cache=folder / "keypoints.npz")
-        self.source = source
+        self.source = self.open_source()
         self.steps_per_epoch = self.source.batches
         self.steps = recipe.steps or recipe.epochs * self.steps_per_epoch
         self.validate_every = recipe.validation.every or self.steps_per_epoch

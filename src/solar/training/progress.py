@@ -2,7 +2,6 @@
 
 import os
 import sys
-from types import TracebackType
 from typing import Any
 
 
@@ -45,12 +44,7 @@ class Bar:
             self._task = self._bar.add_task("Starting", total=self.total, completed=self._done)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 

@@ -17,12 +17,7 @@ from solar.models import RetrievalNet
 from solar.training import distributed
 from solar.training.loader import Loader, TupleBatch
 from solar.training.loop import Trainer
-from solar.training.miner import (
-    contact_sheet,
-    estimate_batch_norms,
-    learn_whitening,
-    mine_epoch,
-)
+from solar.training.miner import Miner, contact_sheet
 from solar.training.network import COMPUTED, build_network, frozen_stages, parameter_groups
 from solar.training.objective import CollapseMonitor, Terms, objective
 from solar.training.random_state import seed_everything
@@ -66,6 +61,7 @@ class RetrievalTrainer(Trainer[RetrievalRecipe, Batch]):
     def ready(self) -> None:
         """Fuse what is frozen, which may copy it, and join the other processes."""
         self.trainable = TrainableNet(self.net, self.recipe.compute, self.recipe.images.augment)
+        self.miner = Miner(self.data, self.loader, self.trainable, self.recipe)
         self.model: nn.Module = self.trainable
         if self.here.size > 1:
             self.model = nn.parallel.DistributedDataParallel(
@@ -78,10 +74,10 @@ class RetrievalTrainer(Trainer[RetrievalRecipe, Batch]):
         """Compute what starts from photos, and say where the rest is from."""
         random_backbone = self.origin["backbone"] == "random"
         if random_backbone and not self.net.freeze_batch_norm:
-            estimate_batch_norms(self.data, self.loader, self.trainable, self.recipe)
+            self.miner.estimate_batch_norms()
         if self.origin["whitening"].startswith(COMPUTED):
             self.net.eval()
-            learn_whitening(self.data, self.loader, self.trainable, self.recipe)
+            self.miner.learn_whitening()
         learning = sum(p.numel() for p in self.learning)
         origin = {f"from_{name}": source for name, source in self.origin.items()}
         self.run.log(0, photos=len(self.data), parameters=learning, **origin)
@@ -115,12 +111,12 @@ class RetrievalTrainer(Trainer[RetrievalRecipe, Batch]):
         seed_everything(self.recipe.seed + epoch)
         self.bar.say(f"Mining for epoch {epoch + 1}")
         self.net.eval()
-        mined = mine_epoch(self.data, self.loader, self.trainable, self.recipe, epoch)
+        tuples, figures = self.miner.mine(epoch)
         self.net.train()
         if self.here.leads:
-            self.run.log(self.step, epoch=epoch, **mined.figures)
-            self.run.image(self.step, "tuples", contact_sheet(self.data.photos, mined.tuples))
-        return mined.tuples
+            self.run.log(self.step, epoch=epoch, **figures)
+            self.run.image(self.step, "tuples", contact_sheet(self.data.photos, tuples))
+        return tuples
 
     def backward(self, batch: Batch) -> Terms:
         """Leave the gradients in the parameters; in chunks, if the recipe asks for them."""

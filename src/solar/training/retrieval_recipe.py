@@ -6,7 +6,7 @@ from typing import Literal
 from solar.errors import SolarError
 from solar.training.augment import Augmentation
 from solar.training.objective import RetrievalLoss
-from solar.training.settings import Compute, Optimiser, PhotoValidation, Recipe
+from solar.training.settings import Compute, Data, Optimiser, PhotoValidation, Recipe
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class NetworkStart:
 
 
 @dataclass(frozen=True)
-class RetrievalData:
+class RetrievalData(Data):
     """Photos to train on, as `solar.datasets.training.read_training_set` takes them.
 
     Attributes:
@@ -54,15 +54,10 @@ class RetrievalData:
             were compared (`solar data build --verify`); else they are among the negatives.
     """
 
-    source: tuple[str, ...]
     root: str | None = None
     part: Literal["train", "val", "all"] = "train"
     missing: Literal["refuse", "drop"] = "refuse"
     drop_unverified: bool = False
-
-    def __post_init__(self) -> None:
-        if not self.source:
-            raise SolarError("data.source names no photos.")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,21 @@ from solar.training.schedule import Schedule
 
 
 @dataclass(frozen=True)
+class Data:
+    """What to train on.
+
+    Attributes:
+        source: Photos, as the task takes them.
+    """
+
+    source: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.source:
+            raise SolarError("data.source names no photos.")
+
+
+@dataclass(frozen=True)
 class Optimiser:
     """How weights move.
 

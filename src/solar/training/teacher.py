@@ -6,7 +6,7 @@ like any other program, only from where you would install software from.
 
 import warnings
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from solar.errors import SolarError
-from solar.models import RetrievalNet, retrieval_model
+from solar.models import retrieval_model
 from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD
 from solar.nn import GeM, l2_normalize
 
@@ -25,13 +25,17 @@ class Teacher(nn.Module):
 
     Args:
         backbone: Normalised images (b, 3, h, w) to a feature map (b, channels, h', w').
-        head: A feature map to descriptors (b, dim).
+        head: A feature map to descriptors (b, dim); its weights are already on the right device.
         mean: Subtracted from pixels in 0..1.
         std: Divides them.
     """
 
     def __init__(
-        self, backbone: nn.Module, head: nn.Module, mean: Sequence[float], std: Sequence[float]
+        self,
+        backbone: nn.Module,
+        head: Callable[[Tensor], Tensor],
+        mean: Sequence[float],
+        std: Sequence[float],
     ) -> None:
         super().__init__()
         self.backbone, self.head = backbone, head
@@ -66,28 +70,6 @@ class Teacher(nn.Module):
         return features
 
 
-class _Pool(nn.Module):
-    """GeM and unit norm: the descriptor of a network that has none of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gem = GeM(p=3.0)
-
-    def forward(self, features: Tensor) -> Tensor:
-        return l2_normalize(self.gem(features))
-
-
-class _Head(nn.Module):
-    """Pooling and whitening of a retrieval network."""
-
-    def __init__(self, network: RetrievalNet) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, features: Tensor) -> Tensor:
-        return self.network.head(features)
-
-
 def load_teacher(
     source: str | Path,
     *,
@@ -115,11 +97,13 @@ def load_teacher(
     path = Path(source)
     if path.suffix == ".pt2" or _is_torchscript(path):
         program = _read_program(path, torch.device(device))
-        teacher = Teacher(program, _Pool(), mean, std)
+        pool = GeM(p=3.0).to(device).requires_grad_(False)
+        teacher = Teacher(program, lambda features: l2_normalize(pool(features)), mean, std)
     else:
         network = retrieval_model(source, device=device)
         config = network.config
-        teacher = Teacher(network.backbone, _Head(network), config.mean, config.std)
+        network.requires_grad_(False)
+        teacher = Teacher(network.backbone, network.head, config.mean, config.std)
     teacher.to(device)
     for size in sizes:
         features = _tried(teacher, source, size, torch.device(device))

@@ -186,9 +186,7 @@ def test_a_loss_that_is_no_number_stops_the_run(
     photos: Path, teacher: Path, tmp_path: Path
 ) -> None:
     wild = recipe(photos, teacher, "optimiser.lr=1e30", "optimiser.clip=null")
-    with pytest.raises(
-        SolarError, match=r"The (loss|gradient) is nan at step .*Lower optimiser\.lr"
-    ):
+    with pytest.raises(SolarError, match=r"The loss is nan at step .*Lower optimiser\.lr"):
         distill(wild, run=tmp_path)
 
 

@@ -81,10 +81,9 @@ def build(cls: type[R], settings: Mapping[str, Any], where: str) -> R:
     given, known = dict(settings), _allowed(cls)
     if "task" not in known:
         given.pop("task", None)
-    if unknown := [key for key in _keys(given, cls) if key not in known]:
-        raise SolarError(
-            f"{where}: there is no setting {unknown[0]!r}{_nearest(unknown[0], known)}."
-        )
+    for key in _keys(given, cls):
+        if key not in known:
+            raise SolarError(f"{where}: there is no setting {key!r}{_nearest(key, known)}.")
     built: R = _value(cls, given, where, "")
     return built
 

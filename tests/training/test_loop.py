@@ -13,7 +13,7 @@ from solar.training.loop import Trainer, current_keys, launch
 from solar.training.objective import Terms
 from solar.training.run import read_metrics
 from solar.training.schedule import Schedule
-from solar.training.settings import Optimiser, Recipe, Validation
+from solar.training.shared_recipe import Optimiser, Recipe, Validation
 
 
 class LineTrainer(Trainer[Recipe, Tensor]):

@@ -19,7 +19,7 @@ from solar.training.patch_sources import PatchSet
 from solar.training.patches import PatchTrainer
 from solar.training.recipe import read_recipe
 from solar.training.run import read_metrics
-from solar.training.settings import Optimiser
+from solar.training.shared_recipe import Optimiser
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 

@@ -10,7 +10,7 @@ from solar.errors import SolarError
 from solar.training.augment import Augmentation
 from solar.training.recipe import build, read_settings
 from solar.training.schedule import Schedule
-from solar.training.settings import Data, Optimiser, PhotoValidation, Recipe
+from solar.training.shared_recipe import Data, Optimiser, PhotoValidation, Recipe
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from solar.training.objective import CollapseMonitor, Terms
 from solar.training.progress import Bar
 from solar.training.random_state import capture_random, restore_random, seed_everything
 from solar.training.run import Run, State
-from solar.training.settings import Recipe
+from solar.training.shared_recipe import Recipe
 
 R = TypeVar("R", bound=Recipe)
 B = TypeVar("B")

@@ -13,7 +13,7 @@ from solar.nn.l2net import DropoutPlace
 from solar.training.objective import call_with, check_kind
 from solar.training.patch_views import Views
 from solar.training.schedule import Schedule
-from solar.training.settings import Data, Optimiser, Recipe, Validation
+from solar.training.shared_recipe import Data, Optimiser, Recipe, Validation
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Literal
 from solar.errors import SolarError
 from solar.training.augment import Augmentation
 from solar.training.objective import RetrievalLoss
-from solar.training.settings import Compute, Data, Optimiser, PhotoValidation, Recipe
+from solar.training.shared_recipe import Compute, Data, Optimiser, PhotoValidation, Recipe
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from solar.evaluation import evaluate_labels
 from solar.images import Photos
 from solar.models import RetrievalNet
 from solar.training.retrieval_recipe import RetrievalValidation
-from solar.training.settings import PhotoValidation
+from solar.training.shared_recipe import PhotoValidation
 
 
 @dataclass(frozen=True)

@@ -307,10 +307,11 @@ class Trainer(ABC, Generic[R, B]):
         return every > 0 and self.step % every == 0
 
     def _is_late(self) -> bool:
-        if self.recipe.seconds is None:
-            return False
+        late = monotonic() > self._deadline
+        if self.recipe.seconds is None or self.here.size == 1:
+            return late
         # Clocks differ: one process decides for all.
-        return bool(distributed.share(torch.tensor(monotonic() > self._deadline).to(self.device)))
+        return bool(distributed.share(torch.tensor(late, device=self.device)))
 
     def _read(self, step: int) -> None:
         self.figures = self.meter.read()

@@ -6,13 +6,14 @@
 One table and `results.json`: SIFT, RootSIFT, and each network for each seed, by sequence and noise.
 Both networks see the same patches in the same order. Nothing of the sequences is trained on, and
 every run reports its last state. Results are written after every run, weights beside them. Any
-setting of the recipe can be changed: `--set optimiser.rate=0.003` for all runs, or for some of them
-`--variant slow optimiser.rate=0.003 --variant fast optimiser.rate=0.01`. Without data, `--smoke`
+setting of the recipe can be changed: `--set optimiser.lr=0.003` for all runs, or for some of them
+`--variant slow optimiser.lr=0.003 --variant fast optimiser.lr=0.01`. Without data, `--smoke`
 draws a little of its own. `--join a.json b.json` makes one table of several calls' results.
 """
 
 import argparse
 import json
+import os
 import statistics
 import tempfile
 import time
@@ -37,7 +38,7 @@ from solar.models import PatchNet, save
 from solar.training.patch_data import point_source
 from solar.training.patch_recipe import PatchRecipe
 from solar.training.patch_sources import PointPatches
-from solar.training.patches import Meter, Training
+from solar.training.patches import PatchTrainer
 from solar.training.recipe import read_recipe, to_dict
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "solar-local-345-photos.yaml"
@@ -80,7 +81,19 @@ class Benchmark:
         return evaluate_hpatches(by_name, tasks=("matching",))
 
 
-def stages(training: Training, rounds: int) -> dict[str, float]:
+def _trainer(recipe: PatchRecipe, source: PointPatches) -> PatchTrainer:
+    """A trainer that takes steps; its run is never opened, so nothing is written."""
+
+    class WithSource(PatchTrainer):
+        def open_source(self) -> PointPatches:
+            return source
+
+    device: Any = source.photos.device.type
+    chosen = replace(recipe, compute=replace(recipe.compute, device=device))
+    return WithSource(chosen, os.devnull)
+
+
+def stages(training: PatchTrainer, rounds: int) -> dict[str, float]:
     """Milliseconds of each part of a step, each waited for; medians after warming up."""
     found: dict[str, list[float]] = {"cut": [], "forward": [], "backward": [], "update": []}
     clock = _clock(training.device)
@@ -88,10 +101,10 @@ def stages(training: Training, rounds: int) -> dict[str, float]:
         times = [clock()]
         pairs = training.source.batch(number)
         times.append(clock())
-        losses = training.losses(pairs)
+        terms = training.terms(pairs)
         times.append(clock())
         training.optimiser.zero_grad(set_to_none=True)
-        torch.autograd.backward(losses.total)
+        torch.autograd.backward(terms["loss"])
         times.append(clock())
         training.optimiser.step()
         times.append(clock())
@@ -112,29 +125,32 @@ def _clock(device: torch.device) -> Callable[[], float]:
 
 def run(
     name: str, recipe: PatchRecipe, source: PointPatches, benchmark: Benchmark, curve: int
-) -> tuple[Training, dict[str, Any]]:
+) -> tuple[PatchTrainer, dict[str, Any]]:
     """Train one network; what came out, with the way there."""
-    training, meter = Training(recipe, source, source.photos.device), Meter()
+    training = _trainer(recipe, source)
     figures: list[dict[str, float]] = []
     start, paused, late = time.perf_counter(), 0.0, False
-    while training.step < training.steps and not late:
-        meter.add(training.take())
+    for batch in training.batches():
+        training.take(batch)
         step = training.step
         spent = time.perf_counter() - start - paused
         late = recipe.seconds is not None and spent > recipe.seconds
         if step % recipe.log_every == 0 or step == training.steps or late:
-            figures.append({"step": step, **meter.read(step)})
+            figures.append({"step": step, **training.meter.read()})
+            figures[-1]["steps_a_second"] = training.meter.speed
             shown = ", ".join(f"{k} {v:.3f}" for k, v in figures[-1].items() if k != "step")
             say(f"{name} seed {recipe.seed} step {step}: {shown}")
         if curve and step % curve == 0 and step < training.steps:
             pause = time.perf_counter()
-            with training.used() as net:
-                figures[-1]["matching"] = 100 * benchmark.network(net).mean()
+            with training.used():
+                figures[-1]["matching"] = 100 * benchmark.network(training.net).mean()
             say(f"{name} seed {recipe.seed} step {step}: matching {figures[-1]['matching']:.2f}")
             paused += time.perf_counter() - pause
+        if late:
+            break
     seconds = time.perf_counter() - start - paused
-    with training.used() as net:
-        result = benchmark.network(net)
+    with training.used():
+        result = benchmark.network(training.net)
     say(f"{name} seed {recipe.seed}: matching {100 * result.mean():.2f} after {seconds:.0f} s")
     return training, {
         "network": name,
@@ -250,14 +266,14 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
                 patches.seed = seed
                 one = replace(varied, seed=seed, network=chosen)
                 if name not in results["stages_ms"]:
-                    times = stages(Training(one, patches, device), 1 if arguments.smoke else 20)
+                    times = stages(_trainer(one, patches), 1 if arguments.smoke else 20)
                     results["stages_ms"][name] = times
                     say(f"{name}: " + ", ".join(f"{k} {v:.2f} ms" for k, v in times.items()))
                 training, figures = run(name, one, patches, benchmark, arguments.curve)
                 results["runs"].append(figures)
-                with training.used() as net:
+                with training.used():
                     file = f"{name.replace(':', '-')}-seed{seed}.safetensors"
-                    save(net, arguments.out / file)
+                    save(training.net, arguments.out / file)
                 write(results, arguments.out)
     return results
 

@@ -27,38 +27,39 @@ from torch import Tensor, nn
 
 from solar.models import RetrievalNet
 from solar.nn import SecondOrderAttention
-from solar.training.network import make_optimiser, set_training
-from solar.training.objective import Terms, objective
-from solar.training.retrieval_recipe import Compute, Loss, Optimiser
+from solar.training.meter import Meter
+from solar.training.network import parameter_groups
+from solar.training.objective import RetrievalLoss, Terms, objective
+from solar.training.retrieval_recipe import RetrievalCompute, RetrievalOptimiser
 from solar.training.trainable import TrainableNet
 
-LOSS = Loss("triplet", 1.25, second_order=10, reduction="per_query")
+LOSS = RetrievalLoss("triplet", 1.25, second_order=10, reduction="per_query")
 MINING = 341, 50  # how photos are described to find negatives: side, and photos at once
 VARIANTS = {
-    "ours": Compute(),
-    "ours, all photos at once": Compute(frozen_batch=1000),
-    "ours, checkpointing": Compute(checkpoint=True),
-    "ours, not fused": Compute(fused="no"),
-    "ours, float32": Compute(precision="float32", fused="no"),
+    "ours": RetrievalCompute(),
+    "ours, all photos at once": RetrievalCompute(frozen_batch=1000),
+    "ours, checkpointing": RetrievalCompute(checkpoint=True),
+    "ours, not fused": RetrievalCompute(fused="no"),
+    "ours, float32": RetrievalCompute(precision="float32", fused="no"),
 }
 
 
 def plain_step(net: RetrievalNet, images: Tensor, landmarks: Tensor) -> Callable[[], Terms]:
     """The published loop: what it keeps, computes and updates."""
-    trunk = net.backbone
-    for name, parameter in trunk.named_parameters():
+    backbone = net.backbone
+    for name, parameter in backbone.named_parameters():
         parameter.requires_grad_(name.startswith(("soa", "layer4")))
-    set_training(net, Optimiser())
+    net.train()
     groups: list[dict[str, Any]] = [
-        {"params": [p for n, p in trunk.named_parameters() if n.startswith("soa")]},
+        {"params": [p for n, p in backbone.named_parameters() if n.startswith("soa")]},
         {"params": list(net.pool.parameters()), "lr": 1e-4, "weight_decay": 0},
         {"params": list(net.get_submodule("whiten").parameters())},
     ]
     optimiser = torch.optim.Adam(groups, lr=1e-6, weight_decay=1e-6)
-    stem = trunk.stages()[0][1]
+    stem = backbone.stages()[0][1]
 
     def attend(name: str, x: Tensor) -> Tensor:
-        block = trunk.get_submodule(name)
+        block = backbone.get_submodule(name)
         assert isinstance(block, SecondOrderAttention)
         return block.forward_with_map(x)[0]
 
@@ -67,10 +68,10 @@ def plain_step(net: RetrievalNet, images: Tensor, landmarks: Tensor) -> Callable
         with torch.no_grad():
             x = stem(images)
             for name in ("layer1", "layer2", "layer3"):
-                x = trunk.get_submodule(name)(x)
-        x = trunk.get_submodule("layer4")(attend("soa4", x))
+                x = backbone.get_submodule(name)(x)
+        x = backbone.get_submodule("layer4")(attend("soa4", x))
         terms = objective(net.head(attend("soa5", x)), landmarks, LOSS)
-        torch.autograd.backward(terms.total)
+        torch.autograd.backward(terms["loss"])
         optimiser.step()
         return terms
 
@@ -78,24 +79,25 @@ def plain_step(net: RetrievalNet, images: Tensor, landmarks: Tensor) -> Callable
 
 
 def our_step(
-    net: RetrievalNet, compute: Compute, pixels: Tensor, landmarks: Tensor
+    net: RetrievalNet, compute: RetrievalCompute, pixels: Tensor, landmarks: Tensor
 ) -> tuple[Callable[[], Terms], TrainableNet]:
     """What `solar.train` does with a batch."""
-    optimiser = make_optimiser(net, Optimiser())
-    set_training(net, Optimiser())
-    trainee = TrainableNet(net, compute)
+    settings = RetrievalOptimiser()
+    optimiser = settings.build(parameter_groups(net, settings), net.device)
+    trainable, meter = TrainableNet(net.train(), compute), Meter()
     learning = [p for p in net.parameters() if p.requires_grad]
 
     def step() -> Terms:
         optimiser.zero_grad(set_to_none=True)
-        terms = objective(trainee([pixels]), landmarks, LOSS)
-        torch.autograd.backward(terms.total)
-        terms.numbers()
-        nn.utils.clip_grad_norm_(learning, float("inf"))
+        terms = objective(trainable([pixels]), landmarks, LOSS)
+        torch.autograd.backward(terms["loss"])
+        terms["gradient"] = nn.utils.clip_grad_norm_(learning, float("inf"))
+        meter.add(terms)
+        meter.read()
         optimiser.step()
         return terms
 
-    return step, trainee
+    return step, trainable
 
 
 def measure(step: Callable[[], Any], rounds: int, photos: int, on_gpu: bool) -> dict[str, float]:
@@ -133,7 +135,7 @@ def mosaics(count: int, size: int) -> Tensor:
 @torch.no_grad()
 def compare(ours: Tensor, plain: Tensor, landmarks: Tensor) -> dict[str, float]:
     """How far two networks are apart before they have learnt anything."""
-    losses = [float(objective(rows, landmarks, LOSS).total) for rows in (ours, plain)]
+    losses = [float(objective(rows, landmarks, LOSS)["loss"]) for rows in (ours, plain)]
     return {
         "loss": losses[0],
         "loss_difference": losses[0] - losses[1],
@@ -180,16 +182,16 @@ def main() -> None:
         if on_gpu:
             torch.cuda.empty_cache()
         net = copy.deepcopy(start)
-        ours, trainee = our_step(net, compute, pixels, landmarks)
+        ours, trainable = our_step(net, compute, pixels, landmarks)
         with torch.no_grad():
-            apart = compare(trainee([pixels]), expected, landmarks)
+            apart = compare(trainable([pixels]), expected, landmarks)
         found = measure(ours, options.rounds, count, on_gpu) | apart
         found["speed_up"] = round(plain["seconds"] / found["seconds"], 2)
         if on_gpu:
             found["memory_share"] = round(found["peak_gib"] / plain["peak_gib"], 3)
         results[name] = found
         print(name, found, flush=True)
-        del net, ours, trainee
+        del net, ours, trainable
     results["mining_photos_per_second"] = mining(start, options.rounds, min(options.size, 341))
     print("mining", results["mining_photos_per_second"], "photos a second")
     if options.out is not None:
@@ -199,13 +201,13 @@ def main() -> None:
 def mining(net: RetrievalNet, rounds: int, side: int) -> float:
     """Photos described a second to find negatives, decoding left out."""
     on_gpu = net.device.type == "cuda"
-    _, trainee = our_step(net, Compute(), torch.empty(0), torch.empty(0))
+    _, trainable = our_step(net, RetrievalCompute(), torch.empty(0), torch.empty(0))
     net.eval()
     pixels = torch.zeros(MINING[1], side, side, 3, dtype=torch.uint8, device=net.device)
 
     def describe() -> None:
         with torch.no_grad():
-            trainee([pixels])
+            trainable([pixels])
 
     return measure(describe, rounds, len(pixels), on_gpu)["photos_per_second"]
 

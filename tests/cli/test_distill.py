@@ -30,7 +30,7 @@ def test_a_recipe_photos_and_a_teacher_give_a_student_that_describes(
     student, run = tmp_path / "student.safetensors", tmp_path / "run"
     command = ("distill", RECIPES / "distill-toy.yaml", photos, "--teacher", teacher)
     command = (*command, "--attention", 5, "-o", student, "--run", run, "batch=4", "log_every=1")
-    stopped = solar(*command, "compute.max_seconds=0.01", "steps=2", "--json")
+    stopped = solar(*command, "seconds=0.01", "steps=2", "--json")
     assert json.loads(stopped.stdout)["finished"] is False
     done = solar(*command, "steps=2", "--resume", "--json")
     summary = json.loads(done.stdout)

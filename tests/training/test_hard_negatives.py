@@ -40,7 +40,7 @@ problems = {
         lambda x: len(set(x)) > 3
     ),
     "seed": st.integers(0, 999),
-    "floor": st.sampled_from([0.0, 1.2, 1.4, 1.5]),
+    "min_distance": st.sampled_from([0.0, 1.2, 1.4, 1.5]),
     "semi_hard": st.booleans(),
     "chunk": st.integers(1, 6),
 }
@@ -49,7 +49,7 @@ problems = {
 @settings(max_examples=60, deadline=None)
 @given(**problems)
 def test_agrees_with_a_walk_photo_by_photo(
-    q: int, landmarks: list[int], seed: int, floor: float, semi_hard: bool, chunk: int
+    q: int, landmarks: list[int], seed: int, min_distance: float, semi_hard: bool, chunk: int
 ) -> None:
     queries, positives = small_integers(seed, q, 4), small_integers(seed + 1, q, 4)
     pool = small_integers(seed + 2, len(landmarks), 4)
@@ -62,12 +62,14 @@ def test_agrees_with_a_walk_photo_by_photo(
         negatives=3,
         style="semi-hard" if semi_hard else "hardest",
         positives=positives,
-        floor=floor,
+        min_distance=min_distance,
         chunk=chunk,
     )
     for i in range(q):
         similarity = pool @ queries[i]
-        near = similarity > 1 - floor**2 / 2 if floor else torch.zeros(len(pool)).bool()
+        near = (
+            similarity > 1 - min_distance**2 / 2 if min_distance else torch.zeros(len(pool)).bool()
+        )
         if semi_hard:
             near |= similarity >= queries[i] @ positives[i]
         expected = one_by_one(similarity, i % 8, landmarks, 3, near.tolist())
@@ -141,30 +143,30 @@ def test_random_negatives_come_from_the_whole_pool() -> None:
     assert counts.max() <= 80
 
 
-def test_floor_skips_photos_that_are_too_near() -> None:
+def test_min_distance_skips_photos_that_are_too_near() -> None:
     angles = torch.tensor([0.01, 0.1, 0.5, 1.0, 1.5])
     pool = torch.stack((angles.cos(), angles.sin()), 1)
     query = torch.tensor([[1.0, 0.0]])
     landmarks = torch.arange(1, 6)
     near = mine(query, torch.tensor([0]), pool, landmarks, negatives=2)
-    far = mine(query, torch.tensor([0]), pool, landmarks, negatives=2, floor=0.3)
+    far = mine(query, torch.tensor([0]), pool, landmarks, negatives=2, min_distance=0.3)
     assert near.tolist() == [[0, 1]]
     assert far.tolist() == [[2, 3]]
 
 
-def test_too_few_beyond_the_floor_are_filled_with_the_farthest_before_it() -> None:
+def test_too_few_beyond_the_min_distance_are_filled_with_the_farthest_before_it() -> None:
     angles = torch.tensor([0.01, 0.1, 0.2, 1.0])
     pool = torch.stack((angles.cos(), angles.sin()), 1)
     query = torch.tensor([[1.0, 0.0]])
-    options = {"negatives": 3, "floor": 0.3}
+    options = {"negatives": 3, "min_distance": 0.3}
     mined = mine(query, torch.tensor([0]), pool, torch.arange(1, 5), **options)
     assert mined.tolist() == [[3, 2, 1]]
 
 
-def test_random_negatives_keep_the_floor_too() -> None:
+def test_random_negatives_keep_the_min_distance_too() -> None:
     queries, pool = unit_rows(0, 20, 3), unit_rows(1, 100, 3)
     landmarks = torch.arange(20), torch.arange(20, 120)
-    mined = mine(queries, landmarks[0], pool, landmarks[1], style="random", floor=1.2)
+    mined = mine(queries, landmarks[0], pool, landmarks[1], style="random", min_distance=1.2)
     assert (pool[mined] - queries[:, None]).norm(dim=2).min() >= 1.2
 
 
@@ -225,7 +227,7 @@ def test_descriptors_that_are_not_numbers_are_told() -> None:
     [
         ({"style": "soft"}, "No mining style is called 'soft': choose hardest or semi-hard"),
         ({"style": "semi-hard"}, "needs the descriptors of the positives"),
-        ({"floor": -0.1}, r"The floor is a distance from 0 to less than 2, not -0\.1"),
+        ({"min_distance": -0.1}, r"min_distance must be from 0 to less than 2, not -0\.1"),
         ({"negatives": 0}, "at least one negative"),
         ({"chunk": 0}, "one query at a time"),
         ({"positives": torch.zeros(3, 4)}, r"but got \(2, 4\), \(2,\).* and \(3, 4\)"),

@@ -64,9 +64,9 @@ def test_a_batch_of_several_shapes_can_be_put_in_order() -> None:
 
 def tuples_read(folder: Path, threads: int) -> list[torch.Tensor]:
     photos = find_photos(folder)
-    reader = Loader(photos, Images(size=32, threads=threads), 0, torch.device("cpu"))
+    loader = Loader(photos, Images(size=32, threads=threads), 0, torch.device("cpu"))
     tuples = torch.arange(24).view(8, 3)
-    return [batch.groups[0] for batch in reader.batches(tuples, range(2, 8), 2, epoch=1)]
+    return [batch.groups[0] for batch in loader.batches(tuples, range(2, 8), 2, epoch=1)]
 
 
 def test_batches_do_not_depend_on_the_number_of_threads(landmarks: Path) -> None:
@@ -80,15 +80,15 @@ def test_a_photo_that_cannot_be_read_is_replaced_within_its_part(tmp_path: Path)
         Image.new("RGB", (40, 40), (n * 50, 0, 0)).save(tmp_path / f"{n}.png")
     (tmp_path / "1.png").write_bytes(b"no photo")
     (tmp_path / "3.png").write_bytes(b"no photo")
-    reader = Loader(find_photos(tmp_path), Images(size=32), 0, torch.device("cpu"))
-    (batch,) = reader.batches(torch.tensor([[0, 1, 2, 3]]), [0], 1, epoch=0)
+    loader = Loader(find_photos(tmp_path), Images(size=32), 0, torch.device("cpu"))
+    (batch,) = loader.batches(torch.tensor([[0, 1, 2, 3]]), [0], 1, epoch=0)
     assert batch.groups[0][:, 0, 0, 0].tolist() == [0, 0, 100, 100]
-    assert sorted(reader.unreadable) == ["1.png", "3.png"]
+    assert sorted(loader.unreadable) == ["1.png", "3.png"]
 
 
 def test_a_tuple_without_any_readable_negative_is_an_error(tmp_path: Path) -> None:
     Image.new("RGB", (40, 40)).save(tmp_path / "0.png")
     (tmp_path / "1.png").write_bytes(b"no photo")
-    reader = Loader(find_photos(tmp_path), Images(size=32), 0, torch.device("cpu"))
+    loader = Loader(find_photos(tmp_path), Images(size=32), 0, torch.device("cpu"))
     with pytest.raises(SolarError, match="can be read any more"):
-        list(reader.batches(torch.tensor([[0, 0, 1]]), [0], 1, epoch=0))
+        list(loader.batches(torch.tensor([[0, 0, 1]]), [0], 1, epoch=0))

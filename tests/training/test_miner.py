@@ -8,18 +8,10 @@ from support.drawn import drawn_retrieval
 from solar.datasets.training import TrainingSet, read_training_set
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.training.loader import Loader
-from solar.training.miner import (
-    contact_sheet,
-    describe,
-    draw,
-    learn_whitening,
-    mine_epoch,
-    settle_batch_norms,
-    similarity,
-)
-from solar.training.network import parameter_groups, set_training
+from solar.training.miner import Miner, contact_sheet, similarity
+from solar.training.network import parameter_groups
 from solar.training.recipe import build
-from solar.training.retrieval_recipe import Compute, RetrievalRecipe
+from solar.training.retrieval_recipe import RetrievalCompute, RetrievalRecipe
 from solar.training.trainable import TrainableNet
 
 CPU = torch.device("cpu")
@@ -35,10 +27,10 @@ def recipe(**mining: object) -> RetrievalRecipe:
 
 
 @pytest.fixture(scope="module")
-def trainee() -> TrainableNet:
+def trainable() -> TrainableNet:
     net = drawn_retrieval(RetrievalConfig("resnet18", dim=16))
     parameter_groups(net, recipe().optimiser)
-    return TrainableNet(net.eval(), Compute())
+    return TrainableNet(net.eval(), RetrievalCompute())
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +38,15 @@ def data(landmarks: Path) -> TrainingSet:
     return read_training_set(landmarks)
 
 
-def reader(data: TrainingSet) -> Loader:
+def loader(data: TrainingSet) -> Loader:
     return Loader(data.photos, recipe().images, 0, CPU)
 
 
 @pytest.mark.parametrize("style", ["hardest", "semi-hard", "random"])
 def test_tuples_have_the_right_landmarks(
-    data: TrainingSet, trainee: TrainableNet, style: str
+    data: TrainingSet, trainable: TrainableNet, style: str
 ) -> None:
-    mined = mine_epoch(data, reader(data), trainee, recipe(style=style), epoch=2).tuples
+    mined = Miner(data, loader(data), trainable, recipe(style=style)).mine(2)[0]
     shown = torch.from_numpy(data.landmarks)[mined]
     assert mined.shape == (10, 5)
     assert (mined[:, 0] != mined[:, 1]).all()
@@ -64,21 +56,21 @@ def test_tuples_have_the_right_landmarks(
 
 
 def test_an_epoch_is_the_same_again_and_the_next_is_another(
-    data: TrainingSet, trainee: TrainableNet
+    data: TrainingSet, trainable: TrainableNet
 ) -> None:
     one, again, other = (
-        mine_epoch(data, reader(data), trainee, recipe(), epoch).tuples for epoch in (1, 1, 2)
+        Miner(data, loader(data), trainable, recipe()).mine(epoch)[0] for epoch in (1, 1, 2)
     )
     assert torch.equal(one, again)
     assert not torch.equal(one, other)
 
 
 def test_hardest_negatives_are_the_nearest_by_plain_search(
-    data: TrainingSet, trainee: TrainableNet
+    data: TrainingSet, trainable: TrainableNet
 ) -> None:
     settings = recipe(pool=32, negatives=1)
-    mined = mine_epoch(data, reader(data), trainee, settings, epoch=0).tuples
-    everybody, _ = describe(torch.arange(32), reader(data), trainee, settings, 0)
+    mined = Miner(data, loader(data), trainable, settings).mine(0)[0]
+    everybody, _ = Miner(data, loader(data), trainable, settings).describe(torch.arange(32), 0)
     shown = torch.from_numpy(data.landmarks)
     for query, _, negative in mined.tolist():
         scores = (everybody @ everybody[query]).masked_fill(shown == shown[query], -2)
@@ -89,32 +81,33 @@ def test_similarity_is_the_mean_cosine_of_pairs() -> None:
     rows = torch.nn.functional.normalize(torch.randn(5, 4), dim=1)
     cosines = rows @ rows.T
     pairs = cosines[~torch.eye(5, dtype=torch.bool)]
-    assert similarity(rows).item() == pytest.approx(pairs.mean().item(), abs=1e-6)
+    assert similarity(rows) == pytest.approx(pairs.mean().item(), abs=1e-6)
 
 
 def test_whitening_from_photos_centres_descriptors(
-    data: TrainingSet, trainee: TrainableNet
+    data: TrainingSet, trainable: TrainableNet
 ) -> None:
-    rows = [describe(torch.arange(32), reader(data), trainee, recipe(), 0)[0]]
-    learn_whitening(data, reader(data), trainee, recipe(queries=32))
-    rows.append(describe(torch.arange(32), reader(data), trainee, recipe(), 0)[0])
+    rows = [Miner(data, loader(data), trainable, recipe()).describe(torch.arange(32), 0)[0]]
+    Miner(data, loader(data), trainable, recipe(queries=32)).learn_whitening()
+    rows.append(Miner(data, loader(data), trainable, recipe()).describe(torch.arange(32), 0)[0])
     assert similarity(rows[0]) > 0.5
-    assert similarity(rows[1]).abs() < 0.1
+    assert abs(similarity(rows[1])) < 0.1
 
 
-def test_batch_norms_of_a_random_trunk_get_the_statistics_of_photos(data: TrainingSet) -> None:
+def test_batch_norms_of_a_random_backbone_get_the_statistics_of_photos(data: TrainingSet) -> None:
     net = RetrievalNet(RetrievalConfig("resnet18"))
     settings = recipe(queries=14)
-    optimiser = replace(settings.optimiser, trunk={"all": 1.0}, batch_norm="trained")
+    optimiser = replace(settings.optimiser, backbone={"all": 1.0}, batch_norm="trained")
     parameter_groups(net, optimiser)
-    set_training(net, optimiser)
-    settle_batch_norms(data, reader(data), TrainableNet(net, Compute()), settings)
+    net.train()
+    miner = Miner(data, loader(data), TrainableNet(net, RetrievalCompute()), settings)
+    miner.estimate_batch_norms()
     norm = net.backbone.bn1
     assert isinstance(norm, torch.nn.BatchNorm2d)
     assert norm.running_mean is not None
     assert norm.num_batches_tracked == 2
     assert norm.momentum == 0.1
-    squares = reader(data).squares(draw(data, settings, 0)[0].queries.tolist(), 32, (0,))
+    squares = loader(data).squares(miner.draw(0)[0].queries.tolist(), 32, (0,))
     images = net.normalise(torch.stack([torch.from_numpy(s) for s in squares if s is not None]))
     expected = net.backbone.conv1(images).mean(dim=(0, 2, 3))  # type: ignore[operator]
     assert torch.allclose(norm.running_mean, expected, atol=1e-4)

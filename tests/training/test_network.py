@@ -8,10 +8,10 @@ import solar
 from solar.errors import SolarError
 from solar.models import REDUCTIONS, RetrievalConfig, RetrievalNet, attention_at
 from solar.nn import GeM
-from solar.training.network import build_network, make_optimiser, parameter_groups, set_training
-from solar.training.retrieval_recipe import Network, Optimiser
+from solar.training.network import build_network, parameter_groups
+from solar.training.retrieval_recipe import NetworkStart, RetrievalOptimiser
 
-PUBLISHED = Optimiser()
+PUBLISHED = RetrievalOptimiser()
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +47,14 @@ def test_groups_are_the_published_ones(net: RetrievalNet) -> None:
 
 
 def test_the_optimiser_is_adam_with_plain_weight_decay(net: RetrievalNet) -> None:
-    optimiser = make_optimiser(net, PUBLISHED)
+    optimiser = PUBLISHED.build(parameter_groups(net, PUBLISHED), torch.device("cpu"))
     assert type(optimiser) is torch.optim.Adam
     assert optimiser.defaults["betas"] == (0.9, 0.999)
     assert optimiser.defaults["eps"] == 1e-8
 
 
-def test_stages_of_the_trunk_can_learn_at_their_own_rate(net: RetrievalNet) -> None:
-    groups = parameter_groups(net, Optimiser(rate=1.0, trunk={"all": 0.5, "layer4": 0.1}))
+def test_stages_of_the_backbone_can_learn_at_their_own_rate(net: RetrievalNet) -> None:
+    groups = parameter_groups(net, RetrievalOptimiser(lr=1.0, backbone={"all": 0.5, "layer4": 0.1}))
     rates = {group["name"]: group["lr"] for group in groups}
     assert rates["stem"] == rates["layer3"] == 0.5
     assert rates["layer4"] == 0.1
@@ -62,12 +62,12 @@ def test_stages_of_the_trunk_can_learn_at_their_own_rate(net: RetrievalNet) -> N
 
 def test_an_unknown_stage_is_named(net: RetrievalNet) -> None:
     with pytest.raises(SolarError, match="no 'conv5'"):
-        parameter_groups(net, Optimiser(trunk={"conv5": 1}))
+        parameter_groups(net, RetrievalOptimiser(backbone={"conv5": 1}))
 
 
 def test_nothing_to_learn_is_an_error(net: RetrievalNet) -> None:
     with pytest.raises(SolarError, match="Nothing learns"):
-        parameter_groups(net, Optimiser(attention=0, pooling=0, whitening=0))
+        parameter_groups(net, RetrievalOptimiser(attention=0, pooling=0, whitening=0))
 
 
 def modes(net: RetrievalNet) -> dict[str, set[bool]]:
@@ -80,22 +80,22 @@ def modes(net: RetrievalNet) -> dict[str, set[bool]]:
 
 def test_published_training_keeps_every_batch_norm_in_evaluation(net: RetrievalNet) -> None:
     parameter_groups(net, PUBLISHED)
-    set_training(net, PUBLISHED)
+    net.train()
     assert net.training
     assert set().union(*modes(net).values()) == {False}
 
 
 def test_trained_batch_norms_follow_batches_only_where_something_learns(net: RetrievalNet) -> None:
-    settings = Optimiser(trunk={"layer4": 1}, batch_norm="trained")
+    settings = RetrievalOptimiser(backbone={"layer4": 1}, batch_norm="trained")
     parameter_groups(net, settings)
-    set_training(net, settings)
+    net.train()
     found = modes(net)
     assert found["layer3"] == {False}
     assert found["layer4"] == found["soa5"] == {True}
 
 
 def test_solar_starts_exactly_at_gem(gem: Path) -> None:
-    settings = Network(backbone="resnet18", attention="45", features=str(gem), p=None,
+    settings = NetworkStart(backbone="resnet18", attention="45", features=str(gem), p=None,
                        whitening_from="features")  # fmt: skip
     ours, origin = build_network(settings)
     images = torch.rand(2, 3, 64, 96, generator=torch.Generator().manual_seed(0))
@@ -106,13 +106,13 @@ def test_solar_starts_exactly_at_gem(gem: Path) -> None:
     assert origin["attention"] == "identity in soa4, soa5"
 
 
-def test_the_published_start_takes_trunk_and_whitening_from_two_files(
+def test_the_published_start_takes_backbone_and_whitening_from_two_files(
     gem: Path, tmp_path: Path
 ) -> None:
     layer = nn.Linear(512, 512)
     torch.save({"weight": layer.weight.data, "bias": layer.bias.data}, tmp_path / "whiten.pth")
     net, origin = build_network(
-        Network(
+        NetworkStart(
             backbone="resnet18",
             attention="45",
             features=str(gem),
@@ -126,13 +126,13 @@ def test_the_published_start_takes_trunk_and_whitening_from_two_files(
     assert net.pool.p.item() == 3.0
     assert net.whiten is not None
     assert torch.equal(net.whiten.weight, layer.weight)
-    assert origin["trunk"] == str(gem)
+    assert origin["backbone"] == str(gem)
     assert origin["pooling"] == "p = 3"
     assert origin["whitening"].endswith("whiten.pth")
 
 
 def test_a_whole_network_can_be_gone_on_with_and_given_attention(gem: Path) -> None:
-    net, origin = build_network(Network(start=str(gem), attention="5"))
+    net, origin = build_network(NetworkStart(start=str(gem), attention="5"))
     assert net.config.attention == {5: 2}
     assert isinstance(net.pool, GeM)
     assert net.pool.p.item() == 2.5
@@ -142,7 +142,7 @@ def test_a_whole_network_can_be_gone_on_with_and_given_attention(gem: Path) -> N
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"backbone": "resnet34"}, "another trunk"),
+        ({"backbone": "resnet34"}, "another backbone"),
         ({"backbone": "resnet18", "whitening_from": "features", "dim": 64}, r"\(64, 512\)"),
     ],
 )
@@ -150,14 +150,14 @@ def test_weights_that_do_not_fit_are_refused(
     gem: Path, settings: dict[str, object], complaint: str
 ) -> None:
     with pytest.raises(SolarError, match=complaint):
-        build_network(Network(features=str(gem), **settings))  # type: ignore[arg-type]
+        build_network(NetworkStart(features=str(gem), **settings))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("layers", ["45", "4", "5", "345"])
 def test_frozen_gradients_reach_what_the_paper_trains_and_nothing_else(layers: str) -> None:
     config = RetrievalConfig("resnet18", attention=attention_at(layers, REDUCTIONS))
     net = RetrievalNet(config).train()
-    parameter_groups(net, Optimiser())
+    parameter_groups(net, RetrievalOptimiser())
     for block in (m for n, m in net.backbone.named_children() if n.startswith("soa")):
         torch.nn.init.normal_(block.output.weight, std=0.1)  # at zero, nothing before it learns
     net(torch.rand(2, 3, 96, 96)).square().mul(torch.rand(1, 512)).sum().backward()

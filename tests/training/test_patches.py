@@ -13,11 +13,13 @@ from solar.datasets.hpatches import SIDE, STRIPS, HPatches, write_hpatches
 from solar.datasets.phototour import PatchPairs
 from solar.errors import SolarError
 from solar.models import PatchNet
-from solar.training.patch_recipe import Data, Network, Optimiser, PatchRecipe
+from solar.training import train
+from solar.training.patch_recipe import PatchData, PatchNetwork, PatchRecipe
 from solar.training.patch_sources import PatchSet
-from solar.training.patches import Training, train
+from solar.training.patches import PatchTrainer
 from solar.training.recipe import read_recipe
 from solar.training.run import read_metrics
+from solar.training.shared_recipe import Optimiser
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 
@@ -54,14 +56,21 @@ def recipe_file(folder: Path, tour: Path, text: str = "") -> Path:
     return path
 
 
-def test_the_loss_falls() -> None:
+def test_the_loss_falls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     patches = toy_patches(8, 4, 32).reshape(-1, 32, 32)
     source = PatchSet(patches, np.repeat(np.arange(8), 4), points=8, seed=0)
     recipe = PatchRecipe(
-        Data(("toys",)), network=Network("5"), steps=10, optimiser=Optimiser(rate=0.003)
+        data=PatchData(("toys",)),
+        network=PatchNetwork("5"),
+        steps=10,
+        optimiser=Optimiser(lr=0.003),
     )
-    training = Training(recipe, source, torch.device("cpu"))
-    losses = [float(training.take().total) for _ in range(10)]
+    monkeypatch.setattr(PatchTrainer, "open_source", lambda _: source)
+    trainer, losses = PatchTrainer(recipe, tmp_path), []
+    for batch in trainer.batches():
+        trainer.take(batch)
+        losses.append(trainer.meter.read()["loss"])
+    assert len(losses) == 10
     assert np.mean(losses[-2:]) < 0.7 * losses[0]
 
 
@@ -73,7 +82,7 @@ def test_a_trained_network_is_a_file_that_loads(tmp_path: Path, tour: Path) -> N
     assert net.config.attention == {4: 4}
     lines = read_metrics(tmp_path / "run")
     assert [line["step"] for line in lines] == [1, 2, 3, 4]
-    assert {"loss", "second", "rate", "steps_a_second"} <= set(lines[0])
+    assert {"loss", "second", "lr", "steps_a_second"} <= set(lines[0])
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
@@ -81,15 +90,15 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
 ) -> None:
     recipe = recipe_file(tmp_path, tour, "save_every: 2\nema: 0.9\n")
     train(recipe, run=tmp_path / "whole")
-    take = Training.take
+    take = PatchTrainer.take
 
-    def stop_after_three(self: Training) -> object:
+    def stop_after_three(self: PatchTrainer, batch: torch.Tensor) -> None:
         if self.step == 3:
             raise KeyboardInterrupt
-        return take(self)
+        take(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Training, "take", stop_after_three)
+        patch.setattr(PatchTrainer, "take", stop_after_three)
         with pytest.raises(KeyboardInterrupt):
             train(recipe, run=tmp_path / "parts")
     train(recipe, run=tmp_path / "parts", resume=True)
@@ -103,12 +112,12 @@ def test_a_loss_that_is_no_number_stops_the_run_before_it_is_saved(
     tmp_path: Path, tour: Path
 ) -> None:
     recipe = recipe_file(tmp_path, tour, "save_every: 1\n")
-    wild = ["optimiser.kind=sgd", "optimiser.rate=1e38"]
-    with pytest.raises(SolarError, match=r"Lower optimiser\.rate"):
+    wild = ["optimiser.kind=sgd", "optimiser.lr=1e38"]
+    with pytest.raises(SolarError, match=r"Lower optimiser\.lr"):
         train(recipe, wild, run=tmp_path / "run")
     assert not (tmp_path / "run" / "best.safetensors").exists()
     for path in (tmp_path / "run" / "checkpoints").glob("*.pt"):
-        weights = torch.load(path, weights_only=True)["state"]["training"]["network"]
+        weights = torch.load(path, weights_only=True)["state"]["network"]
         assert weights["trunk.layer1.0.weight"].isfinite().all()
 
 

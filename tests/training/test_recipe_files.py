@@ -7,8 +7,14 @@ import torch
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.models.retrieval_net import REDUCTIONS, attention_at
 from solar.training.network import parameter_groups
+from solar.training.objective import RetrievalLoss
 from solar.training.recipe import read_recipe, read_settings
-from solar.training.retrieval_recipe import Loss, Mining, Network, Optimiser, RetrievalRecipe
+from solar.training.retrieval_recipe import (
+    Mining,
+    NetworkStart,
+    RetrievalOptimiser,
+    RetrievalRecipe,
+)
 from solar.training.schedule import Schedule
 
 FOLDER = Path(__file__).parents[2] / "recipes"
@@ -46,10 +52,10 @@ def test_every_recipe_builds_a_network_that_learns(path: Path) -> None:
 
 def test_the_main_recipe_is_the_published_run() -> None:
     recipe = read("solar-r101-gl18")
-    assert recipe.loss == Loss("triplet", 1.25, second_order=10, reduction="per_query")
+    assert recipe.loss == RetrievalLoss("triplet", 1.25, second_order=10, reduction="per_query")
     assert recipe.mining == Mining(2000, 20_000, 5, "hardest")
     assert recipe.mining_size == 341
-    assert recipe.optimiser == Optimiser("adam", rate=1e-6, decay=1e-6, pooling=100)
+    assert recipe.optimiser == RetrievalOptimiser("adam", 1e-6, 1e-6, pooling=100)
     assert recipe.schedule == Schedule("exponential", 0.01)
     assert (recipe.batch, recipe.epochs, recipe.seed, recipe.ema) == (8, 50, 0, None)
     assert (recipe.images.size, recipe.images.shape, recipe.images.augment) == (
@@ -58,7 +64,7 @@ def test_the_main_recipe_is_the_published_run() -> None:
         None,
     )
     assert not recipe.images.orient
-    assert recipe.network == Network(
+    assert recipe.network == NetworkStart(
         backbone="resnet101",
         attention="45",
         features="gem-r101-gl18",
@@ -87,7 +93,7 @@ def test_attention_pooling_and_whitening_learn(attention: str, learning: list[st
 def test_the_comparisons_have_their_own_losses() -> None:
     main = read("solar-r101-gl18")
     network = replace(main.network, attention="")
-    contrastive = Loss("contrastive", 0.7, second_order=0, reduction="sum")
+    contrastive = RetrievalLoss("contrastive", 0.7, second_order=0, reduction="sum")
     assert read("contrastive-r101-gl18") == replace(main, network=network, loss=contrastive)
     listwise = read("ap-r101-gl18")
     assert listwise.network == network

@@ -23,7 +23,7 @@ from solar.errors import SolarError
 from solar.models import RetrievalNet
 from solar.training.objective import CollapseMonitor
 from solar.training.recipe import build
-from solar.training.retrieval import Trainer
+from solar.training.retrieval import RetrievalTrainer
 from solar.training.retrieval_recipe import RetrievalRecipe
 from solar.training.run import read_metrics
 
@@ -34,7 +34,7 @@ SMALL = {
     "images": {"size": 64, "threads": 2},
     "loss": {"kind": "triplet", "margin": 0.5, "second_order": 1, "reduction": "paper"},
     "mining": {"queries": 8, "pool": 20, "negatives": 2, "size": 32},
-    "optimiser": {"rate": 1e-3, "pooling": 10},
+    "optimiser": {"lr": 1e-3, "pooling": 10},
     "batch": 4,
     "epochs": 3,
 }
@@ -47,10 +47,10 @@ def recipe_file(folder: Path, photos: Path, **changes: object) -> Path:
     return path
 
 
-def trainer(photos: Path, folder: Path, **changes: object) -> Trainer:
+def trainer(photos: Path, folder: Path, **changes: object) -> RetrievalTrainer:
     settings = {**SMALL, "data": {"source": [str(photos)]}, **changes}
     recipe = build(RetrievalRecipe, settings, "a test")
-    return Trainer(recipe, folder, torch.device("cpu"))
+    return RetrievalTrainer(recipe, folder)
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
@@ -147,7 +147,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(landmarks: Path, tmp_path: Path) 
     )
     assert done.returncode == -signal.SIGKILL
     state = torch.load(killed / "checkpoints" / "step-00000008.pt", weights_only=True)["state"]
-    assert (state["epoch"], state["position"]) == (1, 2)
+    assert divmod(state["step"], 6) == (1, 2)  # six steps an epoch
     command(*arguments, "--resume")
     for name in ("last", "best"):
         file = f"{name}.safetensors"
@@ -155,11 +155,11 @@ def test_a_killed_run_goes_on_to_the_same_bits(landmarks: Path, tmp_path: Path) 
     assert read_metrics(tmp_path / "whole") == read_metrics(killed)
 
 
-def test_a_batch_in_pieces_has_the_same_gradient(landmarks: Path, tmp_path: Path) -> None:
+def test_a_batch_in_chunks_has_the_same_gradient(landmarks: Path, tmp_path: Path) -> None:
     found = []
-    for pieces in (1, 3):
-        folder = tmp_path / str(pieces)
-        work = trainer(landmarks, folder, steps=1, compute={"pieces": pieces})
+    for chunks in (1, 3):
+        folder = tmp_path / str(chunks)
+        work = trainer(landmarks, folder, steps=1, compute={"grad_cache_chunks": chunks})
         work.fit()
         found.append({n: p.grad for n, p in work.net.named_parameters() if p.grad is not None})
     assert found[0].keys() == found[1].keys()
@@ -178,7 +178,7 @@ def free_port() -> int:
 
 
 def test_two_processes_train_the_network_that_one_does(landmarks: Path, tmp_path: Path) -> None:
-    path = recipe_file(tmp_path, landmarks, epochs=1, optimiser={"kind": "sgd", "rate": 1e-2})
+    path = recipe_file(tmp_path, landmarks, epochs=1, optimiser={"kind": "sgd", "lr": 1e-2})
     solar.train(path, run=tmp_path / "one")
     common = {
         **os.environ,
@@ -223,13 +223,13 @@ def test_a_loss_that_is_no_number_keeps_the_last_good_checkpoint(
     landmarks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = trainer(landmarks, tmp_path / "run", save_every=1)
-    plain = work._terms
+    plain = work._loss
 
     def spoilt(rows: torch.Tensor, landmarks: torch.Tensor) -> object:
-        return plain(rows * float("nan") if work.step == 4 else rows, landmarks)
+        return plain(rows * float("nan") if work.step == 3 else rows, landmarks)
 
-    monkeypatch.setattr(work, "_terms", spoilt)
-    with pytest.raises(SolarError, match="The loss of step 4 is nan"):
+    monkeypatch.setattr(work, "_loss", spoilt)
+    with pytest.raises(SolarError, match="The loss is nan at step 4"):
         work.fit()
     newest = sorted((tmp_path / "run" / "checkpoints").glob("step-*.pt"))[-1]
     state = torch.load(newest, weights_only=True)["state"]
@@ -246,10 +246,10 @@ def test_a_collapse_is_told_and_can_stop_the_run(landmarks: Path, tmp_path: Path
         tmp_path / "run",
         network=network,
         mining=mining,
-        optimiser={"rate": 1e-2},
+        optimiser={"lr": 1e-2},
         stop_on_collapse=True,
     )
-    work.health = CollapseMonitor(work.recipe.loss, window=4)
+    work.monitor = CollapseMonitor(work.recipe.loss, stop=True, window=4)
     with pytest.raises(SolarError, match=r"collapsed|margin"):
         work.fit()
     last = [line for line in read_metrics(tmp_path / "run") if "collapsed" in line][-1]
@@ -266,9 +266,9 @@ def test_buckets_average_and_augmentation_work_together(landmarks: Path, tmp_pat
     assert summary["mAP"] == pytest.approx(
         max(line["mAP"] for line in read_metrics(tmp_path / "run") if "mAP" in line)
     )
-    assert work.average is not None
+    assert work.ema is not None
     saved = weights(tmp_path / "run" / "last.safetensors")
-    assert torch.equal(saved["whiten.weight"], work.average.values["whiten.weight"])
+    assert torch.equal(saved["whiten.weight"], work.ema.values["whiten.weight"])
     assert not torch.equal(saved["whiten.weight"], work.net.state_dict()["whiten.weight"])
 
 

@@ -1,5 +1,5 @@
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -22,20 +22,21 @@ def steps_of(folder: Path) -> list[int]:
 
 
 def test_a_folder_tells_its_recipe_and_environment(tmp_path: Path) -> None:
-    Run.open(tmp_path / "run", Recipe(), resume=False).close()
+    with Run(tmp_path / "run", Recipe(), resume=False):
+        pass
     assert (tmp_path / "run" / "recipe.yaml").read_text() == "steps: 10\nthreads: 1\n"
     (start,) = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert start["torch"] == torch.__version__
 
 
 def test_going_on_cuts_the_figures_back_to_the_checkpoint(tmp_path: Path) -> None:
-    with Run.open(tmp_path, Recipe(), resume=False) as run:
+    with Run(tmp_path, Recipe(), resume=False) as run:
         run.log(1, loss=0.5)
         run.save(1, {"weights": torch.ones(2)})
         run.log(1, mAP=20.0)
         run.log(2, loss=0.4)
-    with Run.open(tmp_path, Recipe(), resume=True) as run:
-        state = run.latest()
+    with Run(tmp_path, Recipe(), resume=True) as run:
+        state = run.state
         assert state is not None
         assert run.step == 1
         assert torch.equal(state["weights"], torch.ones(2))
@@ -45,27 +46,27 @@ def test_going_on_cuts_the_figures_back_to_the_checkpoint(tmp_path: Path) -> Non
 
 
 def test_resuming_an_empty_folder_starts(tmp_path: Path) -> None:
-    with Run.open(tmp_path, Recipe(), resume=True) as run:
-        assert run.latest() is None
+    with Run(tmp_path, Recipe(), resume=True) as run:
+        assert run.state is None
 
 
 def test_a_used_folder_is_refused_without_resume(tmp_path: Path) -> None:
-    with Run.open(tmp_path, Recipe(), resume=False) as run:
+    with Run(tmp_path, Recipe(), resume=False) as run:
         run.log(1, loss=1.0)
     with pytest.raises(SolarError, match="already holds a run"):
-        Run.open(tmp_path, Recipe(), resume=False)
+        Run(tmp_path, Recipe(), resume=False)
 
 
 def test_a_changed_recipe_is_refused_unless_the_setting_may_change(tmp_path: Path) -> None:
-    with Run.open(tmp_path, Recipe(), resume=False) as run:
+    with Run(tmp_path, Recipe(), resume=False) as run:
         run.save(1, {})
     with pytest.raises(SolarError, match="another steps"):
-        Run.open(tmp_path, Recipe(steps=11), resume=True)
-    Run.open(tmp_path, Recipe(threads=2), resume=True, may_change=("threads",)).close()
+        Run(tmp_path, Recipe(steps=11), resume=True)
+    Run(tmp_path, Recipe(threads=2), resume=True, may_change=("threads",))
 
 
 def test_the_last_checkpoints_and_the_best_are_kept(tmp_path: Path) -> None:
-    with Run.open(tmp_path, Recipe(), resume=False, keep=2) as run:
+    with Run(tmp_path, Recipe(), resume=False, keep=2) as run:
         for step in range(1, 6):
             run.save(step, {"step": step}, best=step == 2)
         assert run.best() == {"step": 2}
@@ -74,16 +75,16 @@ def test_the_last_checkpoints_and_the_best_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
-    with Run.open(tmp_path, Recipe(), resume=False) as run:
+    with Run(tmp_path, Recipe(), resume=False) as run:
         run.save(1, {})
     (tmp_path / "checkpoints" / "step-00000001.pt").write_bytes(b"PK")
     with pytest.raises(SolarError, match=r"step-00000001.pt is damaged"):
-        Run.open(tmp_path, Recipe(), resume=True)
+        Run(tmp_path, Recipe(), resume=True)
 
 
 def test_a_picture_is_a_png(tmp_path: Path) -> None:
     pixels = np.full((3, 4, 3), 7, np.uint8)
-    with Run.open(tmp_path, Recipe(), resume=False) as run:
+    with Run(tmp_path, Recipe(), resume=False) as run:
         run.image(1, "tuples", pixels)
     with Image.open(tmp_path / "pictures" / "tuples.png") as picture:
         assert np.array_equal(np.asarray(picture), pixels)
@@ -91,7 +92,7 @@ def test_a_picture_is_a_png(tmp_path: Path) -> None:
 
 def test_a_run_that_ends_draws_its_curves(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    with Run.open(tmp_path, Recipe(), resume=False) as run:
+    with Run(tmp_path, Recipe(), resume=False) as run:
         run.log(1, loss=1.0)
     with Image.open(tmp_path / "curves.png") as picture:
         assert picture.format == "PNG"
@@ -99,7 +100,7 @@ def test_a_run_that_ends_draws_its_curves(tmp_path: Path) -> None:
 
 def test_tensorboard_gets_the_numbers(tmp_path: Path) -> None:
     reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    with Run.open(tmp_path, Recipe(), resume=False) as run:
+    with Run(tmp_path, Recipe(), resume=False) as run:
         run.log(3, loss=0.5, warning="text is not for curves")
     events = reading.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert events.Tags()["scalars"] == ["loss"]
@@ -107,13 +108,33 @@ def test_tensorboard_gets_the_numbers(tmp_path: Path) -> None:
 
 
 def test_a_number_that_is_not_finite_stays_readable(tmp_path: Path) -> None:
-    with Run.open(tmp_path, Recipe(), resume=False) as run:
+    with Run(tmp_path, Recipe(), resume=False) as run:
         run.log(1, loss=float("nan"))
     assert read_metrics(tmp_path) == [{"step": 1, "loss": None}]
 
 
 def test_all_but_one_process_write_nothing(tmp_path: Path) -> None:
-    with Run.open(tmp_path / "run", Recipe(), resume=False, writes=False) as run:
+    with Run(tmp_path / "run", Recipe(), resume=False, writes=False) as run:
         run.log(1, loss=1.0)
         run.save(1, {})
     assert not (tmp_path / "run").exists()
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    lr: float = 0.1
+
+
+@dataclass(frozen=True)
+class RenamedRecipe:
+    optimiser: Optimiser = field(default_factory=Optimiser)
+    source: tuple[str, ...] = ()
+
+
+def test_a_run_whose_recipe_has_old_names_goes_on(tmp_path: Path) -> None:
+    with Run(tmp_path, RenamedRecipe(), resume=False) as run:
+        run.save(1, {})
+    (tmp_path / "recipe.yaml").write_text("optimiser: {rate: 0.1}\nsource: null\n")
+    assert Run(tmp_path, RenamedRecipe(), resume=True).step == 1
+    with pytest.raises(SolarError, match=r"another optimiser\.lr"):
+        Run(tmp_path, RenamedRecipe(Optimiser(0.2)), resume=True)

@@ -4,15 +4,15 @@ import pytest
 import torch
 
 from solar.errors import SolarError
-from solar.training.schedule import Schedule, learning_rate, set_learning_rate
+from solar.training.schedule import Schedule
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 7, 50])
 @pytest.mark.parametrize("within", [0, 249])
 def test_the_published_rate_falls_once_an_epoch(epoch: int, within: int) -> None:
     step = epoch * 250 + within
-    rate = learning_rate(step, base=1e-6, schedule=Schedule(), steps=25_000, steps_per_epoch=250)
-    assert rate == 1e-6 * exp(-0.01 * epoch)
+    factor = Schedule().factor(step, steps=25_000, steps_per_epoch=250)
+    assert factor == exp(-0.01 * epoch)
 
 
 def test_warm_up_climbs_to_the_base() -> None:
@@ -32,7 +32,7 @@ def test_each_group_keeps_its_own_base() -> None:
     a, b = (torch.nn.Parameter(torch.zeros(1)) for _ in range(2))
     optimiser = torch.optim.Adam([{"params": [a], "lr": 1.0}, {"params": [b], "lr": 100.0}])
     for _ in range(2):
-        set_learning_rate(optimiser, Schedule(), 10, steps=100, steps_per_epoch=10)
+        Schedule().apply(optimiser, 10, steps=100, steps_per_epoch=10)
     assert [group["lr"] for group in optimiser.param_groups] == [exp(-0.01), 100 * exp(-0.01)]
 
 

@@ -34,7 +34,7 @@ def test_a_program_gives_its_map_and_what_gem_makes_of_it(tmp_path: Path, kind: 
     assert (teacher.channels, teacher.dim) == (24, 24)
 
 
-def test_a_retrieval_network_gives_its_trunks_map_and_its_own_descriptor(tmp_path: Path) -> None:
+def test_a_retrieval_network_gives_its_backbones_map_and_its_own_descriptor(tmp_path: Path) -> None:
     network = drawn_retrieval(RetrievalConfig("resnet18", dim=48))
     teacher = load_teacher(save(network, tmp_path / "net.safetensors"), sizes=(64,))
     images = torch.rand(2, 3, 64, 64)

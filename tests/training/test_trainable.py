@@ -5,18 +5,16 @@ from support.drawn import drawn_retrieval
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.training.augment import Augmentation
-from solar.training.network import parameter_groups, set_training
-from solar.training.retrieval_recipe import Compute, Optimiser
+from solar.training.network import parameter_groups
+from solar.training.retrieval_recipe import RetrievalCompute, RetrievalOptimiser
 from solar.training.trainable import TrainableNet
 
 
-def learner(**trunk: float) -> RetrievalNet:
+def learner(**backbone: float) -> RetrievalNet:
     """A network with drawn weights of which attention, pooling and whitening learn."""
     net = drawn_retrieval(RetrievalConfig("resnet18", attention={4: 4, 5: 2}))
-    settings = Optimiser(trunk=trunk)
-    parameter_groups(net, settings)
-    set_training(net, settings)
-    return net
+    parameter_groups(net, RetrievalOptimiser(backbone=backbone))
+    return net.train()
 
 
 def photos(count: int = 3) -> torch.Tensor:
@@ -24,34 +22,36 @@ def photos(count: int = 3) -> torch.Tensor:
     return torch.randint(0, 256, (count, 64, 96, 3), dtype=torch.uint8, generator=generator)
 
 
-def gradients(net: RetrievalNet, settings: Compute) -> dict[str, torch.Tensor]:
+def gradients(net: RetrievalNet, settings: RetrievalCompute) -> dict[str, torch.Tensor]:
     net.zero_grad(set_to_none=True)
     rows = TrainableNet(net, settings)([photos()])
     (rows * torch.linspace(-1, 1, rows.numel()).view_as(rows)).sum().backward()
     return {n: p.grad.clone() for n, p in net.named_parameters() if p.grad is not None}
 
 
-def test_a_plain_trainee_is_the_network() -> None:
+def test_a_plain_trainable_is_the_network() -> None:
     net = learner()
     with torch.no_grad():
         expected = net(net.normalise(photos()))
-        got = TrainableNet(net, Compute(frozen_batch=8))([photos()])
+        got = TrainableNet(net, RetrievalCompute(frozen_batch=8))([photos()])
     assert torch.equal(got, expected)
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        Compute(fused="yes"),
-        Compute(checkpoint=True),
-        Compute(fused="yes", checkpoint=True),
-        Compute(channels_last="yes"),
+        RetrievalCompute(fused="yes"),
+        RetrievalCompute(checkpoint=True),
+        RetrievalCompute(fused="yes", checkpoint=True),
+        RetrievalCompute(channels_last="yes"),
     ],
 )
-@pytest.mark.parametrize("trunk", [{}, {"layer4": 1.0}])
-def test_every_way_gives_the_same_gradients(settings: Compute, trunk: dict[str, float]) -> None:
-    net = learner(**trunk)
-    plain, other = gradients(net, Compute()), gradients(net, settings)
+@pytest.mark.parametrize("backbone", [{}, {"layer4": 1.0}])
+def test_every_way_gives_the_same_gradients(
+    settings: RetrievalCompute, backbone: dict[str, float]
+) -> None:
+    net = learner(**backbone)
+    plain, other = gradients(net, RetrievalCompute()), gradients(net, settings)
     assert plain.keys() == other.keys()
     for name, gradient in plain.items():
         assert torch.allclose(gradient, other[name], rtol=1e-3, atol=1e-5 * gradient.abs().max()), (
@@ -60,13 +60,13 @@ def test_every_way_gives_the_same_gradients(settings: Compute, trunk: dict[str, 
 
 
 def test_nothing_frozen_gets_a_gradient() -> None:
-    names = gradients(learner(), Compute()).keys()
+    names = gradients(learner(), RetrievalCompute()).keys()
     assert {name for name in names if name.startswith("backbone")} == {
         name for name in names if name.startswith("backbone.soa")
     }
 
 
-def test_the_trunk_before_attention_keeps_nothing_for_the_backward_pass() -> None:
+def test_the_backbone_before_attention_keeps_nothing_for_the_backward_pass() -> None:
     net = learner()
     kept: list[torch.Size] = []
 
@@ -75,7 +75,7 @@ def test_the_trunk_before_attention_keeps_nothing_for_the_backward_pass() -> Non
         return x
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
-        TrainableNet(net, Compute())([photos()])
+        TrainableNet(net, RetrievalCompute())([photos()])
     # Maps of conv4_x have 4×6 locations; those of the parts before have 8×12 and more.
     earlier = {(8, 12), (16, 24), (32, 48), (64, 96)}
     assert kept
@@ -83,19 +83,19 @@ def test_the_trunk_before_attention_keeps_nothing_for_the_backward_pass() -> Non
 
 
 def test_groups_of_several_shapes_come_out_in_order() -> None:
-    trainee = TrainableNet(learner(), Compute())
+    trainable = TrainableNet(learner(), RetrievalCompute())
     one, other = photos(1), photos(2)[:, :, :64]
     with torch.no_grad():
-        together = trainee([one, other])
-        assert torch.equal(together, torch.cat([trainee([one]), trainee([other])]))
+        together = trainable([one, other])
+        assert torch.equal(together, torch.cat([trainable([one]), trainable([other])]))
 
 
 def test_augmentation_happens_only_with_a_generator() -> None:
-    trainee = TrainableNet(learner(), Compute(), Augmentation(flip=1.0))
+    trainable = TrainableNet(learner(), RetrievalCompute(), Augmentation(flip=1.0))
     with torch.no_grad():
-        plain = trainee([photos()])
-        flipped = trainee([photos()], torch.Generator().manual_seed(0))
-        by_hand = trainee([photos().flip(2)])
+        plain = trainable([photos()])
+        flipped = trainable([photos()], torch.Generator().manual_seed(0))
+        by_hand = trainable([photos().flip(2)])
     assert torch.allclose(flipped, by_hand, atol=1e-4)
     assert not torch.allclose(plain, flipped, atol=1e-3)
 
@@ -103,4 +103,4 @@ def test_augmentation_happens_only_with_a_generator() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_half_precision_without_a_gpu_is_refused() -> None:
     with pytest.raises(SolarError, match="for GPUs"):
-        TrainableNet(learner(), Compute(precision="bf16"))
+        TrainableNet(learner(), RetrievalCompute(precision="bf16"))

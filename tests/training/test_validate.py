@@ -7,12 +7,14 @@ import solar
 from solar.datasets.training import read_training_set
 from solar.datasets.training_build import build_training_set
 from solar.models import RetrievalConfig
-from solar.training.retrieval_recipe import Validation
+from solar.training.retrieval_recipe import RetrievalValidation
 from solar.training.validate import open_labelled, open_validation, validate
 
 
 def test_held_out_landmarks_are_not_trained_on(landmarks: Path) -> None:
-    data, held = open_validation(Validation(fraction=0.25), read_training_set(landmarks), seed=0)
+    data, held = open_validation(
+        RetrievalValidation(fraction=0.25), read_training_set(landmarks), seed=0
+    )
     assert held is not None
     assert len(set(held.labels)) == 2
     assert not set(held.labels) & set(data.labels)
@@ -21,13 +23,13 @@ def test_held_out_landmarks_are_not_trained_on(landmarks: Path) -> None:
 
 def test_without_settings_nothing_is_validated(landmarks: Path) -> None:
     found = read_training_set(landmarks)
-    data, held = open_validation(Validation(), found, seed=0)
+    data, held = open_validation(RetrievalValidation(), found, seed=0)
     assert data is found
     assert held is None
 
 
 def test_it_measures_what_evaluate_does(landmarks: Path) -> None:
-    settings = Validation(source=str(landmarks), size=64)
+    settings = RetrievalValidation(source=(str(landmarks),), size=64)
     _, held = open_validation(settings, read_training_set(landmarks), seed=0)
     assert held is not None
     net = drawn_retrieval(RetrievalConfig("resnet18"))
@@ -47,7 +49,7 @@ def test_what_a_file_holds_out_is_validated_on(landmarks: Path, tmp_path: Path) 
 
 def test_what_the_data_holds_out_goes_before_a_fraction(landmarks: Path) -> None:
     data, held = read_training_set(landmarks).split(0.25)
-    left, labelled = open_validation(Validation(fraction=0.5), data, 0, held)
+    left, labelled = open_validation(RetrievalValidation(fraction=0.5), data, 0, held)
     assert left is data
     assert labelled is not None
     assert labelled.photos is held.photos

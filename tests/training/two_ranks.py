@@ -55,7 +55,7 @@ def main(folder: Path) -> None:
         "collected": distributed.collect(torch.arange(5)[distributed.part(5)]),
     }
     torch.save(result, folder / f"{here.rank}.pt")
-    distributed.barrier()
+    torch.distributed.barrier()
     # Whoever is through the barrier finds the other's file.
     assert len(list(folder.glob("*.pt"))) == here.size
     distributed.stop()

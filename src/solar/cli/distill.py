@@ -29,7 +29,7 @@ def distill(
             autocompletion=photo_models,
         ),
     ] = None,
-    student: Annotated[str | None, typer.Option(help="Its trunk, such as resnet18.")] = None,
+    student: Annotated[str | None, typer.Option(help="Its backbone, such as resnet18.")] = None,
     attention: Annotated[
         str | None, typer.Option(help="Layers of the student with attention, such as 45.")
     ] = None,

@@ -43,3 +43,5 @@ def train(
         score = summary.get("mAP")
         found = "" if score is None else f", mAP {score:.1f}"
         errors().print(f"{summary['steps']} steps → {summary['model']}{found}")
+        if not summary["finished"]:
+            errors().print("The time is up: the same command with --resume goes on.")

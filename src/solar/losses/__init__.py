@@ -12,6 +12,8 @@ from solar.losses.sos import second_order
 from solar.losses.triplet import triplet
 
 __all__ = [
+    "LISTWISE_LOSSES",
+    "PATCH_LOSSES",
     "TUPLE_LOSSES",
     "PatchLoss",
     "average_precision",
@@ -26,3 +28,7 @@ __all__ = [
 # First-order losses on tuples by the names that recipes use (`loss.kind`): each takes anchor and
 # positive (q, d), negatives (q, n, d), `margin` and `reduction`, and gives a scalar.
 TUPLE_LOSSES: dict[str, Callable[..., Tensor]] = {"triplet": triplet, "contrastive": contrastive}
+# Losses on whole rankings, by the same names: queries (q, d), database (m, d), relevant (q, m).
+LISTWISE_LOSSES: dict[str, Callable[..., Tensor]] = {"average_precision": average_precision}
+# Losses on pairs of patches: left and right (n, d).
+PATCH_LOSSES: dict[str, Callable[..., PatchLoss]] = {"sosnet": sosnet, "hardnet": hardnet}

@@ -132,12 +132,13 @@ class RetrievalNet(nn.Module):
         return next(self.parameters()).device
 
     def train(self, mode: bool = True) -> "RetrievalNet":
-        """Switch to training, except for batch norms that are frozen."""
+        """Switch to training, except for layers that do not learn, and batch norms if frozen."""
         super().train(mode)
-        if mode and self.freeze_batch_norm:
-            for module in self.modules():
-                if isinstance(module, nn.BatchNorm2d):
-                    module.eval()
+        for module in self.modules():
+            frozen = self.freeze_batch_norm and isinstance(module, nn.BatchNorm2d)
+            own = list(module.parameters(recurse=False))
+            if own and (frozen or not any(parameter.requires_grad for parameter in own)):
+                module.eval()
         return self
 
     def forward(self, images: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Training: recipes, runs that can be stopped anywhere, and one loop for each kind of network."""
+"""Training: recipes, runs that can be stopped anywhere, one loop and three tasks."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -9,11 +9,11 @@ from solar.errors import SolarError
 
 __all__ = ["train"]
 
-# Each has a function train(path, overrides, *, run, resume, progress) that returns a summary.
+# Module and class of each task's `solar.training.loop.Trainer`.
 _TASKS = {
-    "retrieval": "solar.training.retrieval",
-    "patches": "solar.training.patches",
-    "distill": "solar.training.distillation",
+    "retrieval": ("solar.training.retrieval", "RetrievalTrainer"),
+    "patches": ("solar.training.patches", "PatchTrainer"),
+    "distill": ("solar.training.distillation", "DistillTrainer"),
 }
 
 
@@ -36,20 +36,22 @@ def train(
         progress: Draw a bar with the time left on standard error, if that is a terminal.
 
     Returns:
-        What came out: `run`, `steps`, `model` (the file to load) and the task's own figures.
+        What came out: `run`, `steps`, `finished`, `model` (the file to load) and the task's own
+        figures.
 
     Raises:
         SolarError: The recipe or its data is wrong, or the training went wrong.
     """
-    from solar.training.recipe import read_settings
+    from solar.training.loop import launch
+    from solar.training.recipe import build, read_settings
 
-    task = read_settings(recipe, overrides).get("task", "retrieval")
+    settings = read_settings(recipe, overrides)
+    task = settings.get("task", "retrieval")
     if task not in _TASKS:
         known = ", ".join(_TASKS)
         raise SolarError(f"{recipe}: there is no task {task!r}: choose from {known}.")
+    module, name = _TASKS[task]
+    trainer = getattr(import_module(module), name)
     folder = Path("runs") / Path(recipe).stem if run is None else Path(run)
-    work = import_module(_TASKS[task]).train
-    summary: dict[str, Any] = work(
-        recipe, tuple(overrides), run=folder, resume=resume, progress=progress
-    )
-    return summary
+    built = build(trainer.recipe_class, settings, str(recipe))
+    return launch(trainer, built, folder, resume=resume, progress=progress)

@@ -9,11 +9,12 @@ from typing import Literal
 from solar.errors import SolarError
 from solar.training.augment import Augmentation
 from solar.training.recipe import build, read_settings
-from solar.training.schedule import Kind, Schedule
+from solar.training.schedule import Schedule
+from solar.training.shared_recipe import Data, Optimiser, PhotoValidation, Recipe
 
 
 @dataclass(frozen=True)
-class Data:
+class DistillData(Data):
     """Photos without labels.
 
     Attributes:
@@ -24,15 +25,10 @@ class Data:
         workers: Processes that decode; 0: one a core.
     """
 
-    source: tuple[str, ...]
     size: int = 224
     cache: Literal["device", "host", "none"] = "device"
     repeat: dict[str, int] = field(default_factory=dict)
     workers: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.source:
-            raise SolarError("data.source names no photos.")
 
 
 @dataclass(frozen=True)
@@ -42,11 +38,11 @@ class Student:
     Attributes:
         backbone: resnet18 … resnet152, vgg16, alexnet.
         attention: Layers with second-order attention, such as "45".
-        start: A network whose trunk it starts from, as `solar.load` takes it; default: chance.
+        start: A network whose backbone it starts from, as `solar.load` takes it; default: chance.
         whitening: "none" leaves the pooled vector as it is; "pca" whitens it by what the training
             photos look like at the end; "teacher" keeps the layer that was trained to give the
             teacher's descriptor, so that the two can be compared.
-        dim: Length of a descriptor after "pca"; default: the trunk's channels.
+        dim: Length of a descriptor after "pca"; default: the backbone's channels.
         power: How far "pca" whitens, from 0 (not at all) to 1 (`solar.nn.pca_whitening`).
         size: Longest side of the photos it will describe, unless its user says otherwise.
         p: The exponent of GeM, which stays.
@@ -90,25 +86,7 @@ class Landmarks:
 
 
 @dataclass(frozen=True)
-class Changes(Augmentation):
-    """How photos are changed: an `Augmentation` that is not zero unless said otherwise."""
-
-    crop: float = 0.6
-    stretch: float = 0.2
-    flip: float = 0.5
-    colour: float = 0.3
-
-
-@dataclass(frozen=True)
-class Fall(Schedule):
-    """How the learning rate falls: a `Schedule` that is a cosine unless said otherwise."""
-
-    kind: Kind = "cosine"
-    warmup: int = 200
-
-
-@dataclass(frozen=True)
-class Loss:
+class DistillLoss:
     """Weights of what is minimised.
 
     Attributes:
@@ -136,60 +114,11 @@ class Loss:
         return 2 if self.alike or self.second_order else 1
 
 
-@dataclass(frozen=True)
-class Optimiser:
-    """How weights move.
-
-    Attributes:
-        kind: adamw, or sgd with momentum 0.9.
-        rate: The largest learning rate.
-        decay: Weight decay, not of biases and norms.
-        clip: Longest gradient.
-    """
-
-    kind: Literal["adamw", "sgd"] = "adamw"
-    rate: float = 2e-3
-    decay: float = 0.02
-    clip: float | None = 5.0
-
-
-@dataclass(frozen=True)
-class Compute:
-    """How to compute.
-
-    Attributes:
-        device: cpu or cuda; found out if not given.
-        precision: "auto" is bf16 on a GPU and float32 elsewhere.
-        compile: Let torch.compile translate the student: pays for long runs only.
-        max_seconds: Stop with a checkpoint after so long, for a GPU that is lent for minutes.
-    """
-
-    device: Literal["cpu", "cuda"] | None = None
-    precision: Literal["auto", "float32", "bf16"] = "auto"
-    compile: bool = False
-    max_seconds: float | None = None
-
-
-@dataclass(frozen=True)
-class Validation:
-    """Measures mAP on labelled photos, if there are some, and lets it choose the best state.
-
-    Attributes:
-        source: A folder, tar shards or a CSV.
-        every: Steps from one validation to the next; there is one at the end, too.
-        size: Longest side of a photo.
-        scales: Scales to average.
-    """
-
-    source: tuple[str, ...] = ()
-    every: int = 1000
-    size: int = 224
-    scales: tuple[float, ...] = (1.0,)
-
-
-@dataclass(frozen=True)
-class DistillRecipe:
+@dataclass(frozen=True, kw_only=True)
+class DistillRecipe(Recipe):
     """Everything that decides what a distillation gives.
+
+    Weight decay is not of biases and norms; a batch counts photos, without those of `landmarks`.
 
     Attributes:
         data: Photos.
@@ -198,75 +127,52 @@ class DistillRecipe:
         augment: How photos are changed; teacher and student see the same.
         loss: What is minimised.
         landmarks: What is known of the photos, if anything.
-        optimiser: How weights move.
-        schedule: How the learning rate falls.
-        validation: How it is judged.
-        compute: How to compute.
-        task: Always "distill".
         sizes: Sides of the squares shown, one drawn for each step.
-        batch: Photos a step, without those of `landmarks`.
-        settle: Steps at the beginning in which nothing but projections learns: for a student that
-            starts from another.
-        steps: Of the whole run, however often it is interrupted.
-        ema: Decay of the running average of the weights that is validated and saved; 0: none.
-        seed: Of everything random.
-        save_every: Steps between checkpoints.
-        log_every: Steps between lines of metrics.
-        keep: Checkpoints to keep beside the best.
+        warmup_projections: Steps at the beginning in which nothing but projections learns: for a
+            student that starts from another.
     """
 
-    data: Data
+    data: DistillData
     teacher: str
     student: Student = field(default_factory=Student)
-    augment: Changes = field(default_factory=Changes)
-    loss: Loss = field(default_factory=Loss)
+    augment: Augmentation = field(
+        default_factory=lambda: Augmentation(crop=0.6, stretch=0.2, flip=0.5, colour=0.3)
+    )
+    loss: DistillLoss = field(default_factory=DistillLoss)
     landmarks: Landmarks = field(default_factory=Landmarks)
-    optimiser: Optimiser = field(default_factory=Optimiser)
-    schedule: Fall = field(default_factory=Fall)
-    validation: Validation = field(default_factory=Validation)
-    compute: Compute = field(default_factory=Compute)
+    optimiser: Optimiser = field(
+        default_factory=lambda: Optimiser("adamw", 2e-3, 0.02, nesterov=True, clip=5.0)
+    )
+    schedule: Schedule = field(default_factory=lambda: Schedule("cosine", warmup=200))
+    validation: PhotoValidation = field(default_factory=lambda: PhotoValidation(size=224))
     task: Literal["distill"] = "distill"
     sizes: tuple[int, ...] = (128, 160, 192, 224)
     batch: int = 256
     steps: int = 5000
-    settle: int = 0
-    ema: float = 0.999
-    seed: int = 0
+    warmup_projections: int = 0
+    ema: float | None = 0.999
     save_every: int = 1000
-    log_every: int = 50
-    keep: int = 2
 
     def __post_init__(self) -> None:
-        positive = {
-            "batch": self.batch,
-            "steps": self.steps,
-            "save_every": self.save_every,
-            "log_every": self.log_every,
-            "keep": self.keep,
-            "data.size": self.data.size,
-            "validation.every": self.validation.every,
-            **{f"data.repeat of {name}": times for name, times in self.data.repeat.items()},
-        }
-        for name, value in positive.items():
-            if value < 1:
-                raise SolarError(f"{name} must be 1 or more, not {value}.")
+        super().__post_init__()
+        self.check_positive("save_every", "data.size", "validation.every")
+        for name, times in self.data.repeat.items():
+            if times < 1:
+                raise SolarError(f"data.repeat of {name} must be 1 or more, not {times}.")
         if self.batch < 2:
             raise SolarError("batch must be 2 or more: batch norm cannot learn from one photo.")
         if not self.sizes or min(self.sizes) < 32:
             raise SolarError(f"sizes must be 32 or more each, not {list(self.sizes)}.")
-        if not 0 <= self.settle < self.steps:
-            raise SolarError(f"settle must be 0 or more and below steps, not {self.settle}.")
-        if not 0 <= self.ema < 1:
-            raise SolarError(f"ema must be from 0 to below 1, not {self.ema}.")
+        if not 0 <= self.warmup_projections < self.steps:
+            raise SolarError(
+                "warmup_projections must be 0 or more and below steps, "
+                f"not {self.warmup_projections}."
+            )
 
     def may_change(self) -> tuple[str, ...]:
-        """Settings in which a resumed run may differ: none of them changes what comes out."""
-        validation = tuple(f"validation.{name}" for name in ("source", "every", "size", "scales"))
-        return (
-            *("data.cache", "data.workers", "compute.device", "compute.max_seconds"),
-            *("save_every", "log_every", "keep"),
-            *validation,
-        )
+        """As for every recipe; and photos may be kept and the student judged in another way."""
+        validation = (f"validation.{name}" for name in ("source", "every", "size", "scales"))
+        return (*super().may_change(), "data.cache", "data.workers", *validation)
 
 
 def command_recipe(
@@ -286,18 +192,12 @@ def command_recipe(
         raise SolarError(f"Two recipes are given, {files[0]} and {files[1]}: give one.")
     rest = [one for one in arguments if one not in files]
     overrides = [one for one in rest if "=" in one and not Path(one).exists()]
-    settings = read_settings(files[0] if files else os.devnull, overrides)
+    photos = [one for one in rest if one not in overrides]
+    given = {**(options or {}), "data.source": photos or None}
+    settings = read_settings(files[0] if files else os.devnull, overrides, given)
     where = files[0] if files else "The command"
     if (task := settings.get("task", "distill")) != "distill":
         raise SolarError(f"{where} is a recipe for {task}: give it to solar train.")
-    photos = [one for one in rest if one not in overrides]
-    given = {name: value for name, value in (options or {}).items() if value is not None}
-    for name, value in {**given, **({"data.source": photos} if photos else {})}.items():
-        *sections, last = name.split(".")
-        at = settings
-        for section in sections:
-            at = at.setdefault(section, {})
-        at[last] = value
     if not settings.get("data", {}).get("source"):
         raise SolarError("No photos are given: name folders, lists or tar shards of them.")
     if "teacher" not in settings:

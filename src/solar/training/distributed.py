@@ -92,12 +92,6 @@ def stop() -> None:
         dist.destroy_process_group()
 
 
-def barrier() -> None:
-    """Wait until every process has come this far."""
-    if _together():
-        dist.barrier()
-
-
 def gather(x: Tensor) -> Tensor:
     """Rows of every process, in the order of the ranks, with gradients.
 

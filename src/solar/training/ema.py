@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -46,18 +47,15 @@ class EMA:
         finally:
             _put(model, kept)
 
-    def state_dict(self) -> dict[str, object]:
+    def state_dict(self) -> dict[str, Any]:
         """What a checkpoint holds."""
         return {"updates": self.updates, "values": self.values}
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        updates, values = state["updates"], state["values"]
-        assert isinstance(updates, int)
-        assert isinstance(values, dict)
-        self.updates = updates
+        self.updates = state["updates"]
         for name, value in self.values.items():
-            value.copy_(values[name])
+            value.copy_(state["values"][name])
 
 
 def _moving(model: nn.Module) -> Iterator[tuple[str, Tensor]]:

@@ -89,7 +89,7 @@ def mine(
     negatives: int = 5,
     style: str = "hardest",
     positives: Tensor | None = None,
-    floor: float = 0.0,
+    min_distance: float = 0.0,
     generator: torch.Generator | None = None,
     chunk: int = 256,
 ) -> Tensor:
@@ -114,8 +114,8 @@ def mine(
         negatives: How many to choose for each query.
         style: `hardest`, `semi-hard` or `random`.
         positives: Unit descriptors of the queries' positives, which `semi-hard` needs.
-        floor: Photos nearer than this Euclidean distance are too near in any style: likely the
-            same place under another name.
+        min_distance: Photos nearer than this Euclidean distance are too near in any style: likely
+            the same place under another name.
         generator: Shuffles for `random`; by default torch's own.
         chunk: How many queries to compare with the pool at once: memory is a few chunk × m.
 
@@ -131,7 +131,7 @@ def mine(
             that makes no sense, or the pool holds too few other landmarks.
     """
     _check_shapes(queries, query_landmarks, pool, pool_landmarks, positives)
-    _check_options(style, positives, floor, negatives, chunk)
+    _check_options(style, positives, min_distance, negatives, chunk)
     _check_landmarks(query_landmarks, pool_landmarks, negatives)
     queries, pool = queries.float(), pool.float()
     shuffled = _shuffled(len(queries), len(pool), generator) if style == "random" else None
@@ -143,7 +143,7 @@ def mine(
         if not similarity.isfinite().all():
             raise SolarError("The descriptors to mine from are not finite: training has diverged.")
         other = query_landmarks[some, None] != pool_landmarks
-        near = similarity > 1 - floor**2 / 2 if floor else torch.zeros_like(other)
+        near = similarity > 1 - min_distance**2 / 2 if min_distance else torch.zeros_like(other)
         if style == "semi-hard" and positives is not None:
             near |= similarity >= (queries[some] * positives[some]).sum(1, keepdim=True)
         order = similarity if shuffled is None else shuffled(some).to(similarity)
@@ -219,14 +219,14 @@ def _check_shapes(
 
 
 def _check_options(
-    style: str, positives: Tensor | None, floor: float, negatives: int, chunk: int
+    style: str, positives: Tensor | None, min_distance: float, negatives: int, chunk: int
 ) -> None:
     if style not in STYLES:
         raise SolarError(f"No mining style is called {style!r}: choose {' or '.join(STYLES)}.")
     if style == "semi-hard" and positives is None:
         raise SolarError("Semi-hard mining needs the descriptors of the positives.")
-    if not 0 <= floor < 2:
-        raise SolarError(f"The floor is a distance from 0 to less than 2, not {floor}.")
+    if not 0 <= min_distance < 2:
+        raise SolarError(f"min_distance must be from 0 to less than 2, not {min_distance}.")
     if negatives < 1 or chunk < 1:
         raise SolarError(
             f"Mining needs at least one negative and one query at a time, not {negatives} and"

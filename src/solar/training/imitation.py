@@ -1,7 +1,7 @@
 """A student looks at what its teacher looks at: how far apart are they?"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,8 +16,9 @@ from solar.models import (
     retrieval_model,
 )
 from solar.nn import GeM, l2_normalize
-from solar.training.distill_recipe import Loss, Student
-from solar.training.network import take_trunk
+from solar.training.distill_recipe import DistillLoss, Student
+from solar.training.network import take_backbone
+from solar.training.objective import Terms
 from solar.training.teacher import Projection, Teacher
 
 _NEGATIVES = 5  # a photo, for the second-order loss; as many as the paper mines
@@ -37,7 +38,7 @@ class Imitator(nn.Module):
         config = RetrievalConfig(student.backbone, attention, whitening=False, size=student.size)
         self.student = RetrievalNet(config, freeze_batch_norm=False)
         if student.start is not None:
-            take_trunk(self.student, retrieval_model(student.start, device="cpu"), student.start)
+            take_backbone(self.student, retrieval_model(student.start, device="cpu"), student.start)
         assert isinstance(self.student.pool, GeM)
         self.student.pool.p.data.fill_(student.p)
         self.student.pool.p.requires_grad_(False)
@@ -66,49 +67,14 @@ class Imitator(nn.Module):
         return features
 
 
-@dataclass(frozen=True)
-class Distances:
-    """How far a student is from its teacher, and from seeing the same in what is; scalars.
-
-    Attributes:
-        places: One minus the cosine, over all locations of all photos.
-        pooled: One minus the cosine of the descriptors.
-        relation: Squared difference of the similarities of pairs.
-        alike: The contrast of what shows the same with what does not.
-        second_order: The second-order similarity loss of the same.
-    """
-
-    places: Tensor
-    pooled: Tensor
-    relation: Tensor
-    alike: Tensor
-    second_order: Tensor
-
-    def total(self, weights: Loss) -> Tensor:
-        """What is minimised."""
-        return (
-            weights.places * self.places
-            + weights.pooled * self.pooled
-            + weights.relation * self.relation
-            + weights.alike * self.alike
-            + weights.second_order * self.second_order
-        )
-
-    def numbers(self) -> dict[str, float]:
-        """Plain values, fetched from the device at once."""
-        names = [field.name for field in fields(self)]
-        values = torch.stack([getattr(self, name).detach().float() for name in names])
-        return dict(zip(names, values.tolist(), strict=True))
-
-
 def distances(
     imitator: Imitator,
     teacher: Teacher,
     images: Tensor,
-    weights: Loss,
+    weights: DistillLoss,
     shown: Tensor | None = None,
-) -> Distances:
-    """Show both the same photos and compare.
+) -> Terms:
+    """Show both the same photos: how far is the student from its teacher, and from what is?
 
     Args:
         imitator: The student.
@@ -117,6 +83,12 @@ def distances(
         weights: What is not weighted at all is not computed, but 0.
         shown: (b,) what each image shows: images that show the same should be alike. In the order
             of the images, the second half being other views of the first.
+
+    Returns:
+        `loss`, the weighted sum of the others; `places` and `pooled`, one minus the cosine over all
+        locations and of the descriptors; `relation`, the squared difference of the similarities of
+        pairs; `alike`, the contrast of what shows the same with what does not; `second_order`, the
+        second-order similarity loss of the same.
     """
     features, descriptors = teacher(images)
     seen, pooled, own = imitator(images, features.shape[-2:])
@@ -132,7 +104,15 @@ def distances(
                 alike = info_nce(rows, kin, temperature=weights.temperature)
             if weights.second_order:
                 similarity = _second_order(rows, kin)
-    return Distances(places.mean(), vectors.mean(), difference.square().mean(), alike, similarity)
+    found = {
+        "places": places.mean(),
+        "pooled": vectors.mean(),
+        "relation": difference.square().mean(),
+        "alike": alike,
+        "second_order": similarity,
+    }
+    total: Any = sum(getattr(weights, name) * value for name, value in found.items())
+    return {"loss": total, **found}
 
 
 def _second_order(rows: Tensor, kin: Tensor) -> Tensor:

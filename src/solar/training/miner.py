@@ -1,7 +1,6 @@
 """The tuples of an epoch: queries, a positive for each, and negatives mined with the network."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,112 +20,154 @@ from solar.training.retrieval_recipe import RetrievalRecipe
 from solar.training.trainable import TrainableNet
 
 
-@dataclass(frozen=True)
-class Epoch:
-    """Tuples, and what they say about the network.
+class Miner:
+    """Looks at training photos with the network as it is.
 
-    Attributes:
-        tuples: (q, s) photos: query, positive, negatives.
-        figures: Mean distance of the negatives, and mean similarity within the pool.
+    Args:
+        data: Photos, and which of them may be queries and positives.
+        loader: Reads and cuts them.
+        trainable: The network.
+        recipe: How many, how large, and in which style.
     """
 
-    tuples: Tensor
-    figures: dict[str, float]
+    def __init__(
+        self, data: TrainingSet, loader: Loader, trainable: TrainableNet, recipe: RetrievalRecipe
+    ) -> None:
+        self.data, self.loader, self.trainable, self.recipe = data, loader, trainable, recipe
 
+    def draw(self, epoch: int) -> tuple[Draw, torch.Generator]:
+        """Draw an epoch's queries, positives and pool; the generator goes on from there.
 
-def draw(data: TrainingSet, recipe: RetrievalRecipe, epoch: int) -> tuple[Draw, torch.Generator]:
-    """Draw an epoch's queries, positives and pool; the generator goes on from there.
-
-    As published, everything random in an epoch follows from the epoch's number.
-    """
-    generator = torch.Generator().manual_seed(recipe.seed + epoch)
-    drawn = draw_epoch(
-        data.queries,
-        data.positives,
-        len(data),
-        query_count=recipe.mining.queries,
-        pool_size=recipe.mining.pool,
-        generator=generator,
-    )
-    return drawn, generator
-
-
-def mine_epoch(
-    data: TrainingSet, reader: Loader, trainee: TrainableNet, recipe: RetrievalRecipe, epoch: int
-) -> Epoch:
-    """Make the tuples of an epoch, the same in every process.
-
-    The network must be in evaluation mode. Every process describes a part of the photos.
-
-    Raises:
-        SolarError: The pool holds too few landmarks, or descriptors are no numbers.
-    """
-    settings = recipe.mining
-    drawn, generator = draw(data, recipe, epoch)
-    landmarks = torch.from_numpy(data.landmarks)
-    if settings.style == "random" and not settings.floor:
-        chosen = mine(
-            torch.zeros(len(drawn.queries), 1),
-            landmarks[drawn.queries],
-            torch.zeros(len(drawn.pool), 1),
-            landmarks[drawn.pool],
-            negatives=settings.negatives,
-            style="random",
+        As published, everything random in an epoch follows from the epoch's number.
+        """
+        generator = torch.Generator().manual_seed(self.recipe.seed + epoch)
+        drawn = draw_epoch(
+            self.data.queries,
+            self.data.positives,
+            len(self.data),
+            query_count=self.recipe.mining.queries,
+            pool_size=self.recipe.mining.pool,
             generator=generator,
         )
-        return Epoch(drawn.tuples(chosen), {})
-    queries, _ = describe(drawn.queries, reader, trainee, recipe, epoch)
-    pool, readable = describe(drawn.pool, reader, trainee, recipe, epoch)
-    positives = None
-    if settings.style == "semi-hard":
-        positives, _ = describe(drawn.positives, reader, trainee, recipe, epoch)
-    drawn, pool = drawn._replace(pool=drawn.pool[readable.cpu()]), pool[readable]
-    chosen = mine(
-        queries,
-        landmarks[drawn.queries].to(queries.device),
-        pool,
-        landmarks[drawn.pool].to(queries.device),
-        negatives=settings.negatives,
-        style=settings.style,
-        positives=positives,
-        floor=settings.floor,
-        generator=generator,
-    )
-    # All ranks have the same rows, but not all GPUs need multiply them alike.
-    chosen = share(chosen)
-    distance = (queries[:, None] - pool[chosen]).norm(dim=2).mean()
-    return Epoch(
-        drawn.tuples(chosen),
-        {"negative_distance": float(distance), "pool_similarity": float(similarity(pool))},
-    )
+        return drawn, generator
+
+    def mine(self, epoch: int) -> tuple[Tensor, dict[str, float]]:
+        """Make the tuples of an epoch, the same in every process.
+
+        The network must be in evaluation mode. Every process describes a part of the photos.
+
+        Returns:
+            (q, s) photos (query, positive, negatives); and the mean distance of the negatives and
+            mean similarity within the pool, unless negatives are drawn without looking at them.
+
+        Raises:
+            SolarError: The pool holds too few landmarks, or descriptors are no numbers.
+        """
+        settings = self.recipe.mining
+        drawn, generator = self.draw(epoch)
+        landmarks = torch.from_numpy(self.data.landmarks)
+        unseen = settings.style == "random" and not settings.min_distance
+        positives = None
+        if unseen:
+            queries, pool = torch.zeros(len(drawn.queries), 1), torch.zeros(len(drawn.pool), 1)
+        else:
+            queries, _ = self.describe(drawn.queries, epoch)
+            pool, readable = self.describe(drawn.pool, epoch)
+            if settings.style == "semi-hard":
+                positives, _ = self.describe(drawn.positives, epoch)
+            drawn, pool = drawn._replace(pool=drawn.pool[readable.cpu()]), pool[readable]
+        chosen = mine(
+            queries,
+            landmarks[drawn.queries].to(queries.device),
+            pool,
+            landmarks[drawn.pool].to(queries.device),
+            negatives=settings.negatives,
+            style=settings.style,
+            positives=positives,
+            min_distance=settings.min_distance,
+            generator=generator,
+        )
+        if unseen:
+            return drawn.tuples(chosen), {}
+        # All ranks have the same rows, but not all GPUs need multiply them alike.
+        chosen = share(chosen)
+        distance = (queries[:, None] - pool[chosen]).norm(dim=2).mean()
+        figures = {"negative_distance": float(distance), "pool_similarity": similarity(pool)}
+        return drawn.tuples(chosen), figures
+
+    @torch.no_grad()
+    def describe(self, numbers: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
+        """Describe photos as mining does: random squares, one scale; shared among all processes.
+
+        Returns:
+            (n, dim) descriptors, zero for photos that cannot be read, and (n,) whether they can.
+        """
+        mine = numbers[part(len(numbers))].tolist()
+        squares = self.loader.squares(mine, self.recipe.mining_size, (epoch,))
+        net = self.trainable.net
+        dim = net.dim if net.whiten is not None else net.backbone.channels
+        rows = torch.zeros(len(mine), dim, device=net.device)
+        readable = torch.zeros(len(mine), dtype=torch.bool, device=net.device)
+        for places, pixels in _batched(squares, self.recipe.mining.batch):
+            where = torch.tensor(places, device=net.device)
+            rows[where] = self.trainable([torch.from_numpy(np.stack(pixels))]).float()
+            readable[where] = True
+        return collect(rows), collect(readable)
+
+    def learn_whitening(self) -> None:
+        """Start the whitening layer from the photos of the first epoch.
+
+        "learn" makes pairs alike, as older networks do it; with fewer pairs than a few times the
+        descriptor's length that learns them by heart, and "pca" is better.
+        """
+        net = self.trainable.net
+        drawn, _ = self.draw(0)
+        layer, net.whiten = net.whiten, None
+        assert layer is not None
+        try:
+            both = [self.describe(rows, 0)[0] for rows in drawn[:2]]
+        finally:
+            net.whiten = layer
+        pairs = torch.arange(len(both[0]))
+        rows = torch.cat(both).cpu()
+        by_pairs = self.recipe.network.whitening_from == "learn"
+        found = (
+            learned_whitening(rows, pairs, pairs + len(pairs)) if by_pairs else pca_whitening(rows)
+        )
+        learnt = found.linear(net.dim)
+        with torch.no_grad():
+            layer.weight.copy_(share(learnt.weight.to(layer.weight)))
+            layer.bias.copy_(share(learnt.bias.to(layer.bias)))
+
+    @torch.no_grad()
+    def estimate_batch_norms(self) -> None:
+        """Give batch norms that follow their batches the statistics of the first epoch's queries.
+
+        A backbone that starts at random has none, and mining, validation and a whitening layer
+        computed from photos would see another network than the one that learns. Every process
+        does the same.
+        """
+        modules = self.trainable.modules()
+        norms = [m for m in modules if isinstance(m, nn.BatchNorm2d) and m.training]
+        kept = [norm.momentum for norm in norms]
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # torch's way to ask for a plain mean over all batches
+        size = self.recipe.mining.batch
+        squares = self.loader.squares(
+            self.draw(0)[0].queries.tolist(), self.recipe.mining_size, (0,)
+        )
+        for n, (_, pixels) in enumerate(_batched(squares, size)):
+            if n == 0 or len(pixels) == size:
+                self.trainable([torch.from_numpy(np.stack(pixels))])
+        for norm, momentum in zip(norms, kept, strict=True):
+            norm.momentum = momentum
 
 
-def similarity(rows: Tensor) -> Tensor:
+def similarity(rows: Tensor) -> float:
     """Mean cosine of two different rows of unit length: near 1 when descriptors have collapsed."""
     n = len(rows)
-    return (rows.sum(0).square().sum() - n) / max(1, n * (n - 1))
-
-
-@torch.no_grad()
-def describe(
-    numbers: Tensor, reader: Loader, trainee: TrainableNet, recipe: RetrievalRecipe, epoch: int
-) -> tuple[Tensor, Tensor]:
-    """Describe photos as mining does: random squares, one scale; shared among all processes.
-
-    Returns:
-        (n, dim) descriptors, zero for photos that cannot be read, and (n,) whether they can.
-    """
-    mine = numbers[part(len(numbers))].tolist()
-    squares = reader.squares(mine, recipe.mining_size, (epoch,))
-    net = trainee.net
-    dim = net.dim if net.whiten is not None else net.backbone.channels
-    rows = torch.zeros(len(mine), dim, device=net.device)
-    readable = torch.zeros(len(mine), dtype=torch.bool, device=net.device)
-    for places, pixels in _batched(squares, recipe.mining.batch):
-        where = torch.tensor(places, device=net.device)
-        rows[where] = trainee([torch.from_numpy(np.stack(pixels))]).float()
-        readable[where] = True
-    return collect(rows), collect(readable)
+    return float((rows.sum(0).square().sum() - n) / max(1, n * (n - 1)))
 
 
 def _batched(
@@ -143,56 +184,6 @@ def _batched(
             places, pixels = [], []
     if pixels:
         yield places, pixels
-
-
-def learn_whitening(
-    data: TrainingSet, reader: Loader, trainee: TrainableNet, recipe: RetrievalRecipe
-) -> None:
-    """Start the whitening layer from the photos of the first epoch.
-
-    "learn" makes pairs alike, as older networks do it; with fewer pairs than a few times the
-    descriptor's length that learns them by heart, and "pca" is better.
-    """
-    net = trainee.net
-    drawn, _ = draw(data, recipe, 0)
-    layer, net.whiten = net.whiten, None
-    assert layer is not None
-    try:
-        both = [describe(rows, reader, trainee, recipe, 0)[0] for rows in drawn[:2]]
-    finally:
-        net.whiten = layer
-    n = len(both[0])
-    pairs = torch.arange(n)
-    rows = torch.cat(both).cpu()
-    by_pairs = recipe.network.whitening_from == "learn"
-    found = learned_whitening(rows, pairs, pairs + n) if by_pairs else pca_whitening(rows)
-    learnt = found.linear(net.dim)
-    with torch.no_grad():
-        layer.weight.copy_(share(learnt.weight.to(layer.weight)))
-        layer.bias.copy_(share(learnt.bias.to(layer.bias)))
-
-
-@torch.no_grad()
-def settle_batch_norms(
-    data: TrainingSet, reader: Loader, trainee: TrainableNet, recipe: RetrievalRecipe
-) -> None:
-    """Give batch norms that follow their batches the statistics of the first epoch's queries.
-
-    A trunk that starts at random has none, and mining, validation and a whitening layer computed
-    from photos would see another network than the one that learns. Every process does the same.
-    """
-    norms = [m for m in trainee.modules() if isinstance(m, nn.BatchNorm2d) and m.training]
-    kept = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.reset_running_stats()
-        norm.momentum = None  # torch's way to ask for a plain mean over all batches
-    numbers = draw(data, recipe, 0)[0].queries.tolist()
-    squares = reader.squares(numbers, recipe.mining_size, (0,))
-    for n, (_, pixels) in enumerate(_batched(squares, recipe.mining.batch)):
-        if n == 0 or len(pixels) == recipe.mining.batch:
-            trainee([torch.from_numpy(np.stack(pixels))])
-    for norm, momentum in zip(norms, kept, strict=True):
-        norm.momentum = momentum
 
 
 def contact_sheet(

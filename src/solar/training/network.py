@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import nn
 
 from solar.errors import SolarError
@@ -11,20 +10,20 @@ from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
 from solar.models.checkpoint import load_whitening
 from solar.models.retrieval_net import REDUCTIONS, attention_at
 from solar.nn import GeM
-from solar.training.retrieval_recipe import Network, Optimiser
+from solar.training.retrieval_recipe import NetworkStart, RetrievalOptimiser
 
 COMPUTED = "computed from training photos"
 """How the origin of a whitening begins that is still to be computed."""
 
 
-def build_network(settings: Network) -> tuple[RetrievalNet, dict[str, str]]:
+def build_network(settings: NetworkStart) -> tuple[RetrievalNet, dict[str, str]]:
     """Build a network and give it its first weights.
 
-    The published run takes the trunk of one network, the whitening layer of another, a fresh
+    The published run takes the backbone of one network, the whitening layer of another, a fresh
     exponent, and attention that starts as the identity.
 
     Returns:
-        The network on the CPU, and for trunk, attention, pooling and whitening where each is from.
+        The network on the CPU, and where backbone, attention, pooling and whitening are from.
 
     Raises:
         SolarError: A file is missing or does not fit.
@@ -40,14 +39,14 @@ def build_network(settings: Network) -> tuple[RetrievalNet, dict[str, str]]:
             dim=settings.dim,
         )
     )
-    origin = dict.fromkeys(("trunk", "pooling", "whitening"), "random")
+    origin = dict.fromkeys(("backbone", "pooling", "whitening"), "random")
     origin["attention"] = "identity" if settings.attention else "none"
     features = (
         None if settings.features is None else retrieval_model(settings.features, device="cpu")
     )
     if features is not None:
-        attention = take_trunk(net, features, str(settings.features))
-        origin |= {"trunk": str(settings.features), "attention": attention}
+        attention = take_backbone(net, features, str(settings.features))
+        origin |= {"backbone": str(settings.features), "attention": attention}
     origin["pooling"] = _start_pooling(net, settings, features)
     origin["whitening"] = _start_whitening(net, settings, features)
     return net, origin
@@ -60,14 +59,14 @@ def _gone_on_with(start: str, attention: str) -> tuple[RetrievalNet, dict[str, s
     net = RetrievalNet(config)
     missing = net.load_state_dict(found.state_dict(), strict=False).missing_keys
     added = sorted({name.split(".")[1] for name in missing})
-    origin = dict.fromkeys(("trunk", "pooling", "whitening", "attention"), start)
+    origin = dict.fromkeys(("backbone", "pooling", "whitening", "attention"), start)
     if added:
         origin["attention"] = f"identity in {', '.join(added)}"
     return net, origin
 
 
-def take_trunk(net: RetrievalNet, features: RetrievalNet, name: str) -> str:
-    """Copy a trunk, with the attention that both have.
+def take_backbone(net: RetrievalNet, features: RetrievalNet, name: str) -> str:
+    """Copy a backbone, with the attention that both have.
 
     Args:
         net: What gets it.
@@ -78,7 +77,7 @@ def take_trunk(net: RetrievalNet, features: RetrievalNet, name: str) -> str:
         Where attention is from.
 
     Raises:
-        SolarError: The trunks are of different kinds.
+        SolarError: The backbones are of different kinds.
     """
     own = net.backbone.state_dict()
     shared = {key: value for key, value in features.backbone.state_dict().items() if key in own}
@@ -86,7 +85,7 @@ def take_trunk(net: RetrievalNet, features: RetrievalNet, name: str) -> str:
     wrong = [key for key, value in shared.items() if value.shape != own[key].shape]
     if lacking or wrong:
         raise SolarError(
-            f"{name} has another trunk ({features.config.backbone}) than {net.config.backbone}."
+            f"{name} has another backbone ({features.config.backbone}) than {net.config.backbone}."
         )
     net.backbone.load_state_dict(shared, strict=False)
     if not net.config.attention:
@@ -95,7 +94,7 @@ def take_trunk(net: RetrievalNet, features: RetrievalNet, name: str) -> str:
     return f"identity in {', '.join(f'soa{layer}' for layer in fresh)}" if fresh else name
 
 
-def _start_pooling(net: RetrievalNet, settings: Network, features: RetrievalNet | None) -> str:
+def _start_pooling(net: RetrievalNet, settings: NetworkStart, features: RetrievalNet | None) -> str:
     if not isinstance(net.pool, GeM):
         return "has no weights"
     if settings.p is not None:
@@ -107,7 +106,9 @@ def _start_pooling(net: RetrievalNet, settings: Network, features: RetrievalNet 
     return str(settings.features)
 
 
-def _start_whitening(net: RetrievalNet, settings: Network, features: RetrievalNet | None) -> str:
+def _start_whitening(
+    net: RetrievalNet, settings: NetworkStart, features: RetrievalNet | None
+) -> str:
     source = settings.whitening_from
     if net.whiten is None:
         return "none"
@@ -144,7 +145,7 @@ def _whitening(source: str) -> nn.Linear | None:
 # What learns.
 
 
-def parameter_groups(net: RetrievalNet, settings: Optimiser) -> list[dict[str, Any]]:
+def parameter_groups(net: RetrievalNet, settings: RetrievalOptimiser) -> list[dict[str, Any]]:
     """Freeze all that does not learn, and group the rest with its rates.
 
     The published groups are soa4, soa5, pool (a hundred times the rate, no decay) and whiten.
@@ -153,61 +154,37 @@ def parameter_groups(net: RetrievalNet, settings: Optimiser) -> list[dict[str, A
         For a torch optimiser; each group also has a `name`.
 
     Raises:
-        SolarError: `trunk` names a stage that is not there, or nothing learns.
+        SolarError: `backbone` names a stage that is not there, or nothing learns.
     """
     net.requires_grad_(False)
+    net.freeze_batch_norm = settings.batch_norm == "frozen"  # from the next `net.train()` on
     parts = dict(net.backbone.stages())
-    trunk = dict(settings.trunk)
-    if "all" in trunk:
-        factor = trunk.pop("all")
-        plain = [name for name in parts if not name.startswith("soa")]
-        trunk = {**dict.fromkeys(plain, factor), **trunk}
-    unknown = [name for name in trunk if name not in parts or name.startswith("soa")]
+    factors = dict(settings.backbone)
+    plain = [name for name in parts if not name.startswith("soa")]
+    if "all" in factors:
+        factors = {**dict.fromkeys(plain, factors.pop("all")), **factors}
+    unknown = [name for name in factors if name not in plain]
     if unknown:
-        there = ", ".join(name for name in parts if not name.startswith("soa"))
-        raise SolarError(f"optimiser.trunk: there is no {unknown[0]!r}; there are all, {there}.")
-    wanted: list[tuple[str, nn.Module | None, float, float]] = [
-        (
-            name,
-            part,
-            settings.attention if name.startswith("soa") else trunk.get(name, 0.0),
-            settings.decay,
-        )
+        there = ", ".join(plain)
+        raise SolarError(f"optimiser.backbone: there is no {unknown[0]!r}; there are all, {there}.")
+    wanted: list[tuple[str, nn.Module | None, float]] = [
+        (name, part, factors.get(name, 0.0) if name in plain else settings.attention)
         for name, part in parts.items()
     ]
-    wanted.append(("local_whiten", net.local_whiten, settings.whitening, settings.decay))
-    wanted.append(("pool", net.pool, settings.pooling, 0.0))
-    wanted.append(("whiten", net.whiten, settings.whitening, settings.decay))
+    wanted.append(("local_whiten", net.local_whiten, settings.whitening))
+    wanted.append(("pool", net.pool, settings.pooling))
+    wanted.append(("whiten", net.whiten, settings.whitening))
     groups = []
-    for name, part, factor, decay in wanted:
+    for name, part, factor in wanted:
         parameters = [] if part is None or factor == 0 else list(part.parameters())
         if parameters:
             for parameter in parameters:
                 parameter.requires_grad_(True)
-            rate = settings.rate * factor
-            groups.append({"name": name, "params": parameters, "lr": rate, "weight_decay": decay})
+            group = {"name": name, "params": parameters, "lr": settings.lr * factor}
+            groups.append({**group, "weight_decay": settings.weight_decay * (name != "pool")})
     if not groups:
         raise SolarError("Nothing learns: no part of the network has a factor above zero.")
     return groups
-
-
-def make_optimiser(net: RetrievalNet, settings: Optimiser) -> torch.optim.Optimizer:
-    """An optimiser over `parameter_groups`."""
-    groups = parameter_groups(net, settings)
-    if settings.kind == "sgd":
-        return torch.optim.SGD(groups, lr=settings.rate, momentum=0.9)
-    kind = torch.optim.Adam if settings.kind == "adam" else torch.optim.AdamW
-    return kind(groups, lr=settings.rate)
-
-
-def set_training(net: RetrievalNet, settings: Optimiser) -> None:
-    """Switch to training mode, except for frozen parts, and batch norms that are to be."""
-    net.train()
-    for _, part in net.backbone.stages():
-        part.train(learns(part))
-    for module in net.modules():
-        if isinstance(module, nn.BatchNorm2d) and settings.batch_norm == "frozen":
-            module.eval()
 
 
 def learns(module: nn.Module) -> bool:

@@ -1,71 +1,114 @@
 """What is minimised, and whether training is still worth going on with."""
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from inspect import Parameter, signature
 from itertools import islice
-from math import isfinite
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
 
 from solar.errors import SolarError
-from solar.losses import average_precision, contrastive, second_order, triplet
-from solar.training.retrieval_recipe import Loss
+from solar.losses import LISTWISE_LOSSES, TUPLE_LOSSES, second_order
+
+T = TypeVar("T")
+Terms = dict[str, Tensor]
+"""What a step gives, all scalars: `loss`, with its gradient, and what is to be logged beside it."""
+
+
+@cache
+def _parameters(loss: Callable[..., Any]) -> Mapping[str, Parameter]:
+    return signature(loss).parameters
+
+
+def call_with(loss: Callable[..., T], settings: Any, *tensors: Tensor) -> T:
+    """Call a loss with the settings that it has parameters for; None leaves its own default.
+
+    Args:
+        loss: Takes tensors, and settings by keyword.
+        settings: A dataclass whose `options` hold what has no field of its own.
+        tensors: What is compared.
+
+    Raises:
+        SolarError: The loss has no such option, or refuses a setting.
+    """
+    if unknown := settings.options.keys() - _parameters(loss).keys():
+        raise SolarError(f"loss.options: {settings.kind} has no setting {min(unknown)!r}.")
+    known = {**vars(settings), **settings.options}
+    wanted = {name: known[name] for name in _parameters(loss) if known.get(name) is not None}
+    return loss(*tensors, **wanted)
+
+
+def check_kind(kind: str, known: Iterable[str]) -> None:
+    """Make sure that there is a loss of this name.
+
+    Raises:
+        SolarError: There is none.
+    """
+    if kind not in known:
+        raise SolarError(f"loss.kind must be one of {', '.join(known)}, not {kind!r}.")
 
 
 @dataclass(frozen=True)
-class Terms:
-    """A batch's loss and what it is made of, all scalars.
+class RetrievalLoss:
+    """What is minimised: a first-order loss and the second-order one.
 
     Attributes:
-        total: With gradient.
-        first: The first-order loss.
-        second: The second-order loss, not yet weighted.
-        near: Mean squared distance of queries and positives.
-        far: Mean squared distance of queries and negatives.
-        spread: Variance of the batch's descriptors: 0 if they are all alike, 1 if they point
-            everywhere.
+        kind: One of `solar.losses.TUPLE_LOSSES` or `solar.losses.LISTWISE_LOSSES`.
+        margin: By default 1.25 for triplets and 0.7 for contrastive pairs.
+        second_order: Weight of the second-order similarity loss, the paper's lambda.
+        reduction: "paper" divides by triplets, "per_query" by queries as the published code does,
+            "sum" (contrastive only) by nothing.
+        bins: Of the average precision's histogram.
+        options: Further settings of a loss, by the names of its parameters.
     """
 
-    total: Tensor
-    first: Tensor
-    second: Tensor
-    near: Tensor
-    far: Tensor
-    spread: Tensor
+    kind: str = "triplet"
+    margin: float | None = None
+    second_order: float = 0.0
+    reduction: Literal["paper", "per_query", "sum"] = "per_query"
+    bins: int = 20
+    options: dict[str, float] = field(default_factory=dict)
 
-    def numbers(self) -> dict[str, float]:
-        """Plain values, fetched from the device at once."""
-        names = ("loss", "first_order", "second_order", "near", "far", "spread")
-        values = (self.total, self.first, self.second, self.near, self.far, self.spread)
-        fetched = torch.stack([value.detach().float() for value in values]).tolist()
-        return dict(zip(names, fetched, strict=True))
+    def __post_init__(self) -> None:
+        check_kind(self.kind, {**TUPLE_LOSSES, **LISTWISE_LOSSES})
+        # A loss refuses what makes no sense to it now, and not after the first epoch was mined.
+        objective(torch.eye(6), torch.tensor([[0, 0, 1], [1, 1, 0]]), self)
+
+    @property
+    def distance(self) -> float:
+        """The margin in force."""
+        default: float = _parameters(TUPLE_LOSSES[self.kind])["margin"].default
+        return default if self.margin is None else self.margin
 
 
-def objective(descriptors: Tensor, landmarks: Tensor, settings: Loss) -> Terms:
-    """The loss of a batch of tuples.
+def objective(descriptors: Tensor, landmarks: Tensor, settings: RetrievalLoss) -> Terms:
+    """The loss of a batch of tuples, and how far apart it sees photos.
 
     Args:
         descriptors: Of every photo of every tuple, tuple by tuple.
         landmarks: What each photo shows.
         settings: Which loss.
 
+    Returns:
+        `loss`; its `first_order` and, not yet weighted, `second_order` part; `near` and `far`, the
+        mean squared distances of queries to positives and to negatives; `spread`, the variance of
+        the descriptors: 0 if they are all alike, 1 if they point everywhere.
+
     Shape:
         descriptors (q·s, d), landmarks (q, s), s photos a tuple: query, positive, negatives.
     """
     tuples = descriptors.view(*landmarks.shape, -1)
     query, positive, negatives = tuples[:, 0], tuples[:, 1], tuples[:, 2:]
-    if settings.kind == "average_precision":
-        # Every query asks all positives and negatives of the batch.
+    if settings.kind in TUPLE_LOSSES:
+        first = call_with(TUPLE_LOSSES[settings.kind], settings, query, positive, negatives)
+    else:  # every query asks all positives and negatives of the batch
         relevant = landmarks[:, 0, None] == landmarks[:, 1:].flatten()
         database = tuples[:, 1:].flatten(0, 1)
-        first = average_precision(query, database, relevant, bins=settings.bins)
-    else:
-        kind = triplet if settings.kind == "triplet" else contrastive
-        first = kind(
-            query, positive, negatives, margin=settings.distance, reduction=settings.reduction
-        )
+        first = call_with(LISTWISE_LOSSES[settings.kind], settings, query, database, relevant)
     how = "per_query" if settings.reduction == "per_query" else "paper"
     second = second_order(query, positive, negatives, reduction=how)
     total = first + settings.second_order * second if settings.second_order else first
@@ -74,21 +117,14 @@ def objective(descriptors: Tensor, landmarks: Tensor, settings: Loss) -> Terms:
         near = (query - positive).square().sum(-1).mean()
         far = (query[:, None] - negatives).square().sum(-1).mean()
         spread = 1 - flat.mean(0).square().sum()
-    return Terms(total, first, second, near, far, spread)
-
-
-def check_finite(numbers: dict[str, float], step: int) -> None:
-    """Stop before a loss that is no number gets into the weights.
-
-    Raises:
-        SolarError: The loss is NaN or infinite.
-    """
-    if not isfinite(numbers["loss"]):
-        raise SolarError(
-            f"The loss of step {step} is {numbers['loss']}, so training has stopped; the last "
-            "checkpoint is from before. Lower optimiser.rate, or set optimiser.clip=1, and go on "
-            "from it with a new run (network.start)."
-        )
+    return {
+        "loss": total,
+        "first_order": first,
+        "second_order": second,
+        "near": near,
+        "far": far,
+        "spread": spread,
+    }
 
 
 class CollapseMonitor:
@@ -99,10 +135,12 @@ class CollapseMonitor:
 
     Args:
         settings: Of the loss.
+        stop: Whether to end a run that has collapsed.
         window: Steps that are looked at together.
     """
 
-    def __init__(self, settings: Loss, window: int = 20) -> None:
+    def __init__(self, settings: RetrievalLoss, *, stop: bool = False, window: int = 20) -> None:
+        self.stop = stop
         self.margin = settings.distance if settings.kind == "triplet" else None
         self.window = window
         self.spreads: deque[float] = deque(maxlen=window)
@@ -125,13 +163,13 @@ class CollapseMonitor:
         if alike:
             return (
                 f"Descriptors have collapsed: their variance is {spread:.4f}, where the run began "
-                f"with {self.start:.4f}. Lower optimiser.rate, or mine with mining.style=semi-hard."
+                f"with {self.start:.4f}. Lower optimiser.lr, or mine with mining.style=semi-hard."
             )
         if self.margin is not None and max(self.gaps) < 0.02 * self.margin:
             return (
                 f"The loss has sat at its margin of {self.margin:g} for {self.window} steps: "
                 "positives and negatives are equally far. Mine with mining.style=semi-hard, or "
-                "change optimiser.rate."
+                "change optimiser.lr."
             )
         return None
 

@@ -16,13 +16,13 @@ from solar.datasets.sequences import PhotoSequence, read_sequences
 from solar.errors import SolarError
 from solar.images import Photos, find_photos
 from solar.models import PatchNet
-from solar.training.patch_recipe import Data, PatchRecipe, Validation
+from solar.training.patch_recipe import PatchData, PatchRecipe, PatchValidation
 from solar.training.patch_sources import SIDE, PatchSet, PatchSource, PointPatches, joined
 
 Validate = Callable[[PatchNet], dict[str, float]]
 """Judges a network: figures by name, and `score`, of which more is better."""
 
-Labelled = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
+LabelledPatches = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
 
 def open_source(
@@ -72,22 +72,25 @@ def point_source(
     )
 
 
-def open_validation(settings: Validation) -> Validate | None:
+def open_validation(settings: PatchValidation) -> Validate | None:
     """What judges a network, or None where nothing is named.
 
     Raises:
         SolarError: The data is missing or damaged.
     """
-    if settings.source is None:
+    if not settings.source:
         return None
+    if len(settings.source) > 1:
+        raise SolarError(f"validation.source is one folder, not {len(settings.source)}.")
+    (source,) = settings.source
     if settings.kind == "phototour":
-        return _phototour_judge(settings.source, settings.parts)
+        return _phototour_judge(source, settings.parts)
     if settings.kind == "sequences":
-        return _matching_judge(make_hpatches(settings.source))
-    return _matching_judge(read_hpatches(settings.source, settings.parts or None))
+        return _matching_judge(make_hpatches(source))
+    return _matching_judge(read_hpatches(source, settings.parts or None))
 
 
-def _sets(folder: str, data: Data) -> list[Labelled]:
+def _sets(folder: str, data: PatchData) -> list[LabelledPatches]:
     if data.kind == "phototour":
         tours = [read_phototour(folder, part) for part in data.parts or (None,)]
         return [(tour.patches(SIDE), tour.points) for tour in tours]
@@ -106,7 +109,7 @@ def _sets(folder: str, data: Data) -> list[Labelled]:
 
 
 def _collect_sequences(
-    sequences: list[PhotoSequence], data: Data, cache: Path | None
+    sequences: list[PhotoSequence], data: PatchData, cache: Path | None
 ) -> tuple[PhotoPoints, npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Keypoints of all photos of sequences, and how each photo is carried to its neighbours."""
     most = max(len(s.photos) for s in sequences)

@@ -7,15 +7,17 @@ from torch import Tensor
 
 from solar.datasets.photo_points import PointSettings
 from solar.errors import SolarError
-from solar.losses import PatchLoss, hardnet, sosnet
+from solar.losses import PATCH_LOSSES, PatchLoss
 from solar.models import PATCH_REDUCTIONS, PatchConfig
 from solar.nn.l2net import DropoutPlace
+from solar.training.objective import call_with, check_kind
 from solar.training.patch_views import Views
 from solar.training.schedule import Schedule
+from solar.training.shared_recipe import Data, Optimiser, Recipe, Validation
 
 
 @dataclass(frozen=True)
-class Network:
+class PatchNetwork:
     """What is trained.
 
     Attributes:
@@ -41,74 +43,53 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Data:
+class PatchData(Data):
     """Where the pairs come from.
 
     Attributes:
-        kind: "photos" cuts patches around keypoints on the fly; "sequences" does so in photos with
-            known homographies; "phototour" and "hpatches" were cut by others.
         source: Photos (folders, lists, tar shards), or the folder of the sequences, of the
             PhotoTour subsets, or of the HPatches sequences.
+        kind: "photos" cuts patches around keypoints on the fly; "sequences" does so in photos with
+            known homographies; "phototour" and "hpatches" were cut by others.
         parts: PhotoTour subsets or HPatches sequences; none named: all there are.
         points: Which keypoints of photos to use.
         per_photo: Keypoints of each photo of a batch.
         turn: Turn by quarters and mirror pairs that others cut.
     """
 
-    source: tuple[str, ...]
     kind: Literal["photos", "sequences", "phototour", "hpatches"] = "photos"
     parts: tuple[str, ...] = ()
     points: PointSettings = field(default_factory=PointSettings)
     per_photo: int = 32
     turn: bool = True
 
-    def __post_init__(self) -> None:
-        if not self.source:
-            raise SolarError("data.source names no photos.")
-
 
 @dataclass(frozen=True)
-class Loss:
+class PatchLossSettings:
     """What is minimised.
 
     Attributes:
-        kind: sosnet or hardnet.
+        kind: One of `solar.losses.PATCH_LOSSES`.
         margin: Of the hinge.
         neighbours: Of SOSNet's second-order part.
+        options: Further settings of a loss, by the names of its parameters.
     """
 
-    kind: Literal["sosnet", "hardnet"] = "sosnet"
+    kind: str = "sosnet"
     margin: float = 1.0
     neighbours: int = 8
+    options: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_kind(self.kind, PATCH_LOSSES)
 
     def __call__(self, left: Tensor, right: Tensor) -> PatchLoss:
         """Compare the descriptors (n, d) of first and second patches."""
-        if self.kind == "hardnet":
-            return hardnet(left, right, margin=self.margin)
-        return sosnet(left, right, margin=self.margin, neighbours=self.neighbours)
+        return call_with(PATCH_LOSSES[self.kind], self, left, right)
 
 
 @dataclass(frozen=True)
-class Optimiser:
-    """How weights move.
-
-    Attributes:
-        kind: adam or sgd.
-        rate: The learning rate.
-        decay: Weight decay (L2).
-        momentum: Of sgd.
-        dampening: Of sgd.
-    """
-
-    kind: Literal["adam", "sgd"] = "adam"
-    rate: float = 0.01
-    decay: float = 0.0
-    momentum: float = 0.9
-    dampening: float = 0.0
-
-
-@dataclass(frozen=True)
-class Validation:
+class PatchValidation(Validation):
     """Chooses the best state; without a source that is the last one.
 
     Attributes:
@@ -119,78 +100,36 @@ class Validation:
         every: Steps from one validation to the next; 0 for an epoch.
     """
 
-    kind: Literal["phototour", "hpatches", "sequences"] = "phototour"
-    source: str | None = None
-    parts: tuple[str, ...] = ()
     every: int = 0
+    kind: Literal["phototour", "hpatches", "sequences"] = "phototour"
+    parts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Compute:
-    """How to compute.
-
-    Attributes:
-        device: cpu or cuda; found out if not given.
-        precision: "auto" is bf16 on a GPU and float32 elsewhere; losses are always float32.
-        compile: Let torch compile the network: a minute at the start, then faster steps.
-    """
-
-    device: Literal["cpu", "cuda"] | None = None
-    precision: Literal["auto", "float32", "tf32", "bf16"] = "auto"
-    compile: bool = False
-
-
-@dataclass(frozen=True)
-class PatchRecipe:
-    """Everything that decides what a training run gives.
+@dataclass(frozen=True, kw_only=True)
+class PatchRecipe(Recipe):
+    """Everything that decides what a training run gives; a batch counts points of two patches each.
 
     Attributes:
         data: Where the pairs come from.
         network: What is trained.
         views: How the two patches of a pair differ, where they are cut on the fly.
         loss: What is minimised.
-        optimiser: How weights move.
-        schedule: How the learning rate falls.
-        validation: How the best state is chosen.
-        compute: How to compute.
-        task: Always "patches".
-        batch: Points a step, two patches each.
-        epochs: How long; an epoch uses each patch, or each photo, once.
-        steps: How long instead.
-        seconds: Stop early, after so long.
-        seed: Of everything random.
-        ema: Decay of a running average of the weights, which is then what is validated and saved.
-        save_every: Steps between checkpoints, beside those after a validation; 0: none.
-        keep: Checkpoints to keep.
-        log_every: Steps between lines of metrics.
+        epochs: How long, unless `steps` says it; an epoch uses each patch, or each photo, once.
     """
 
-    data: Data
-    network: Network = field(default_factory=Network)
+    data: PatchData
+    network: PatchNetwork = field(default_factory=PatchNetwork)
     views: Views = field(default_factory=Views)
-    loss: Loss = field(default_factory=Loss)
-    optimiser: Optimiser = field(default_factory=Optimiser)
+    loss: PatchLossSettings = field(default_factory=PatchLossSettings)
+    optimiser: Optimiser = field(default_factory=lambda: Optimiser(lr=0.01))
     schedule: Schedule = field(default_factory=lambda: Schedule(kind="cosine", final=1e-5))
-    validation: Validation = field(default_factory=Validation)
-    compute: Compute = field(default_factory=Compute)
+    validation: PatchValidation = field(default_factory=PatchValidation)
     task: Literal["patches"] = "patches"
     batch: int = 512
     epochs: int = 100
-    steps: int | None = None
-    seconds: float | None = None
-    seed: int = 0
-    ema: float | None = None
-    save_every: int = 0
-    keep: int = 2
-    log_every: int = 50
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_positive("epochs")
         if self.batch < 2:
             raise SolarError(f"batch must be 2 or more, not {self.batch}.")
-        for name in ("epochs", "log_every", "keep"):
-            if getattr(self, name) < 1:
-                raise SolarError(f"{name} must be 1 or more, not {getattr(self, name)}.")
-
-    def may_change(self) -> tuple[str, ...]:
-        """Settings in which a resumed run may differ."""
-        return ("seconds", "keep", "save_every", "compute.device", "compute.compile")

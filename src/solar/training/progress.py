@@ -1,7 +1,14 @@
 """A bar with the time left, for whoever is watching."""
 
-from types import TracebackType
+import os
+import sys
 from typing import Any
+
+
+def warn(sentence: str) -> None:
+    """Print a warning to standard error; of several processes only the first speaks."""
+    if os.environ.get("RANK", "0") == "0":
+        sys.stderr.write(f"Warning: {sentence}\n")
 
 
 class Bar:
@@ -37,12 +44,7 @@ class Bar:
             self._task = self._bar.add_task("Starting", total=self.total, completed=self._done)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
@@ -62,6 +64,4 @@ class Bar:
         if self._bar is not None:
             self._bar.console.print(f"Warning: {sentence}", style="yellow", markup=False)
         else:
-            import sys
-
-            sys.stderr.write(f"Warning: {sentence}\n")
+            warn(sentence)

@@ -9,8 +9,20 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from solar.errors import SolarError
 from solar.files import replacing
+from solar.training.progress import warn
 
 R = TypeVar("R")
+
+RENAMED = {
+    "optimiser.rate": "optimiser.lr",
+    "optimiser.decay": "optimiser.weight_decay",
+    "optimiser.trunk": "optimiser.backbone",
+    "mining.floor": "mining.min_distance",
+    "compute.pieces": "compute.grad_cache_chunks",
+    "compute.max_seconds": "seconds",
+    "settle": "warmup_projections",
+}
+"""Settings by the names that older recipes give them, and what they are called now."""
 
 
 def read_recipe(cls: type[R], path: str | Path, overrides: Sequence[str] = ()) -> R:
@@ -31,8 +43,14 @@ def read_recipe(cls: type[R], path: str | Path, overrides: Sequence[str] = ()) -
     return build(cls, read_settings(path, overrides), str(path))
 
 
-def read_settings(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Read a recipe as nested dicts: what it extends, then itself, then the overrides.
+def read_settings(
+    path: str | Path, overrides: Sequence[str] = (), options: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Read a recipe as nested dicts: what it extends, itself, the overrides, then the options.
+
+    Options are values by dotted names; None leaves what is there.
+
+    Settings may have the names that they used to have (`RENAMED`); a warning tells the new one.
 
     Raises:
         SolarError: There is no such file, it is no YAML, or an override is no key=value.
@@ -43,7 +61,9 @@ def read_settings(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, 
         if not sign or not key.strip():
             raise SolarError(f"{override!r} is no override: write key=value, as in loss.margin=1.")
         given = _parse(value, override) if value.strip() else ""  # YAML would call nothing null
-        settings = _merged(settings, _nested(key.strip().split("."), given))
+        settings = _merged(settings, _renamed(_nested(key.strip(), given), override))
+    for key, value in (options or {}).items():
+        settings = settings if value is None else _merged(settings, _nested(key, value))
     return settings
 
 
@@ -58,12 +78,12 @@ def build(cls: type[R], settings: Mapping[str, Any], where: str) -> R:
     Raises:
         SolarError: A key is unknown or missing, or a value is of the wrong kind.
     """
-    given = dict(settings)
-    if "task" not in {field.name for field in _fields(cls)}:
+    given, known = dict(settings), _allowed(cls)
+    if "task" not in known:
         given.pop("task", None)
-    unknown = [key for key in _keys(given, cls) if key not in _allowed(cls)]
-    if unknown:
-        raise SolarError(f"{where}: there is no setting {unknown[0]!r}{_nearest(unknown[0], cls)}.")
+    for key in _keys(given, cls):
+        if key not in known:
+            raise SolarError(f"{where}: there is no setting {key!r}{_nearest(key, known)}.")
     built: R = _value(cls, given, where, "")
     return built
 
@@ -109,10 +129,10 @@ def _read_chain(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise SolarError(f"{path} cannot be read as a recipe ({error}).") from error
     settings = _parse(text, str(path))
-    if settings is None:
-        settings = {}
+    settings = {} if settings is None else settings
     if not isinstance(settings, dict):
         raise SolarError(f"{path} must hold key: value lines, not a {type(settings).__name__}.")
+    settings = _renamed(settings, str(path))
     base = settings.pop("extends", None)
     if base is None:
         return settings
@@ -148,10 +168,24 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
     return out
 
 
-def _nested(keys: Sequence[str], value: Any) -> dict[str, Any]:
-    for key in reversed(keys):
-        value = {key: value}
+def _nested(key: str, value: Any) -> dict[str, Any]:
+    """The setting of a dotted name, as nested dicts."""
+    for name in reversed(key.split(".")):
+        value = {name: value}
     return dict(value)
+
+
+def _renamed(settings: dict[str, Any], where: str) -> dict[str, Any]:
+    """Settings by today's names; where a setting has both an old one and today's, that counts."""
+    for old, new in RENAMED.items():
+        *sections, last = old.split(".")
+        at: Any = settings
+        for section in sections:
+            at = at.get(section) if isinstance(at, dict) else None
+        if isinstance(at, dict) and last in at:
+            warn(f"{where}: {old} is now called {new}.")
+            settings = _merged(_nested(new, at.pop(last)), settings)
+    return settings
 
 
 # Checking.
@@ -189,8 +223,7 @@ def _keys(settings: Mapping[Any, Any], cls: Any, prefix: str = "") -> Iterator[s
             yield from _keys(value, section, f"{prefix}{key}.")
 
 
-def _nearest(key: str, cls: Any) -> str:
-    allowed = _allowed(cls)
+def _nearest(key: str, allowed: Sequence[str]) -> str:
     close = difflib.get_close_matches(key, allowed, n=1, cutoff=0.6)
     last = key.rpartition(".")[2]
     same_end = [name for name in allowed if name.rpartition(".")[2] == last]
@@ -232,15 +265,10 @@ def _dataclass(kind: Any, value: Any, where: str, key: str) -> Any:
         raise _wrong(where, key, value, "key: value pairs")
     hints = get_type_hints(kind)
     prefix = f"{key}." if key else ""
-    missing = [
-        field.name
-        for field in _fields(kind)
-        if field.name not in value
-        and field.default is dataclasses.MISSING
-        and field.default_factory is dataclasses.MISSING
-    ]
-    if missing:
-        raise SolarError(f"{where}: the setting {prefix}{missing[0]} is missing.")
+    for field in _fields(kind):
+        needed = field.default is field.default_factory is dataclasses.MISSING
+        if needed and field.name not in value:
+            raise SolarError(f"{where}: the setting {prefix}{field.name} is missing.")
     defaults = {field.name: field.default_factory for field in _fields(kind)}
     settings = {
         name: _value(hints[name], _over(defaults[name], item), where, f"{prefix}{name}")
@@ -256,6 +284,8 @@ def _tuple(kinds: Sequence[Any], value: Any, where: str, key: str) -> tuple[Any,
     """A list whose items are of these kinds; of one kind where `...` follows it."""
     if kinds == (str, ...) and isinstance(value, str):
         value = [value]  # data.source=photos means the list of it
+    if value is None:
+        value = []
     if not isinstance(value, list | tuple):
         raise _wrong(where, key, value, "a list")
     if kinds[-1] is Ellipsis:

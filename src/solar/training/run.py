@@ -17,7 +17,7 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC, datetime
 from math import isfinite
@@ -29,33 +29,39 @@ import torch
 
 from solar import __version__
 from solar.errors import SolarError
-from solar.files import make_folder, replacing
+from solar.files import replacing
 from solar.training.distributed import started_processes
-from solar.training.recipe import differences, read_settings, to_dict, write_recipe
+from solar.training.recipe import differences, read_recipe, to_dict, write_recipe
 
 State = dict[str, Any]
 _CHECKPOINT = re.compile(r"step-(\d{8})\.pt")
 
 
 class Run:
-    """Where a training run writes; made by `Run.open`.
+    """Where a training run writes, from `with` on; until then nothing is made or changed.
+
+    Going on cuts `metrics.jsonl` back to what it held when the newest checkpoint was written, so
+    that no line is doubled. `resume` on an empty folder starts a run: the same command can be
+    repeated until it is done.
+
+    Args:
+        folder: Made if it does not exist.
+        recipe: A tree of dataclasses, saved as `recipe.yaml`.
+        resume: Go on instead of refusing a folder that holds a run.
+        keep: Checkpoints to keep, beside the best.
+        writes: False for all but one process of a distributed run: nothing is written then.
+        may_change: Dotted settings in which a resumed recipe may differ.
 
     Attributes:
-        folder: The run's folder.
         step: Steps taken when the newest checkpoint was written; 0 for a new run.
+        state: What that checkpoint holds, or None.
+
+    Raises:
+        SolarError: The folder holds a run and `resume` is off, or the recipe has changed.
     """
 
-    def __init__(self, folder: Path, *, keep: int, writes: bool) -> None:
-        self.folder, self.keep, self.writes = folder, keep, writes
-        self.step = 0
-        self._metrics_bytes = 0  # what the newest checkpoint knows of
-        self._state: State | None = None
-        self._tensorboard: Any = None
-        self._metrics: Any = None
-
-    @classmethod
-    def open(
-        cls,
+    def __init__(
+        self,
         folder: str | Path,
         recipe: Any,
         *,
@@ -63,36 +69,23 @@ class Run:
         keep: int = 2,
         writes: bool = True,
         may_change: Collection[str] = (),
-    ) -> "Run":
-        """Start a run, or go on with one from its newest checkpoint.
-
-        Going on cuts `metrics.jsonl` back to what it held when that checkpoint was written, so
-        that no line is doubled. `resume` on an empty folder starts a run: the same command can be
-        repeated until it is done.
-
-        Args:
-            folder: DescriptorSpec if it does not exist.
-            recipe: A tree of dataclasses, saved as `recipe.yaml`.
-            resume: Go on instead of refusing a folder that holds a run.
-            keep: Checkpoints to keep, beside the best.
-            writes: False for all but one process of a distributed run: nothing is written then.
-            may_change: Dotted settings in which a resumed recipe may differ.
-
-        Raises:
-            SolarError: The folder holds a run and `resume` is off, or the recipe has changed.
-        """
-        run = cls(Path(folder), keep=keep, writes=writes)
-        if resume:
-            run._check_recipe(recipe, may_change)
-            run._read_latest()
-        elif writes and run._holds_a_run():
+    ) -> None:
+        self.folder, self.recipe, self.keep, self.writes = Path(folder), recipe, keep, writes
+        self.step = 0
+        self.state: State | None = None
+        self._metrics_bytes = 0  # what the newest checkpoint knows of
+        self._tensorboard: Any = None
+        self._metrics: Any = None
+        if resume and (checkpoints := self._checkpoints()):
+            self._check_recipe(may_change)
+            content = _read_checkpoint(checkpoints[-1])
+            self.step, self.state = content["step"], content["state"]
+            self._metrics_bytes = content["metrics_bytes"]
+        elif not resume and writes and self._holds_a_run():
             raise SolarError(
                 f"{folder} already holds a run: add --resume to go on with it, "
                 "or name another folder."
             )
-        if writes:
-            run._start(recipe)
-        return run
 
     def log(self, step: int, **values: float | int | str | bool | None) -> None:
         """Add a line to `metrics.jsonl`, and its numbers to TensorBoard.
@@ -157,28 +150,33 @@ class Run:
         for old in self._checkpoints()[: -self.keep]:
             old.unlink(missing_ok=True)
 
-    def latest(self) -> State | None:
-        """The state that the run was opened with, or None where it starts."""
-        return self._state
-
     def best(self) -> State | None:
         """The state last saved as the best, or None."""
         path = self.folder / "checkpoints" / "best.pt"
         return _read_checkpoint(path)["state"] if path.exists() else None
 
-    def close(self) -> None:
+    def __enter__(self) -> "Run":
+        if not self.writes:
+            return self
+        try:
+            (self.folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SolarError(f"{self.folder} cannot be made: {error.strerror}.") from error
+        write_recipe(self.recipe, self.folder / "recipe.yaml")
+        self._add_environment()
+        self._metrics = (self.folder / "metrics.jsonl").open("ab")
+        self._metrics.truncate(self._metrics_bytes)
+        self._metrics.seek(0, os.SEEK_END)
+        self._tensorboard = _tensorboard(self.folder / "tensorboard", self.step)
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Write out what is still held back, and draw the learning curves."""
         if self._metrics is not None:
             self._metrics.close()
             self._draw_curves()
         if self._tensorboard is not None:
             self._tensorboard.close()
-
-    def __enter__(self) -> "Run":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _draw_curves(self) -> None:
         from solar.show.learning import plot_run
@@ -195,39 +193,21 @@ class Run:
         metrics = self.folder / "metrics.jsonl"
         return bool(self._checkpoints()) or (metrics.exists() and metrics.stat().st_size > 0)
 
-    def _check_recipe(self, recipe: Any, may_change: Collection[str]) -> None:
+    def _check_recipe(self, may_change: Collection[str]) -> None:
         path = self.folder / "recipe.yaml"
-        if not (path.exists() and self._checkpoints()):
+        if not path.exists():
             return
-        changed = [
-            key
-            for key in differences(read_settings(path), _through_yaml(recipe))
-            if key not in may_change
-        ]
-        if changed:
+        saved = read_recipe(type(self.recipe), path)
+        changed = differences(to_dict(saved), to_dict(self.recipe))
+        if wrong := [key for key in changed if key not in may_change]:
             raise SolarError(
-                f"The run in {self.folder} was started with another {changed[0]}: "
+                f"The run in {self.folder} was started with another {wrong[0]}: "
                 "go on with the same recipe and overrides, or start a new run."
             )
 
-    def _read_latest(self) -> None:
-        if checkpoints := self._checkpoints():
-            content = _read_checkpoint(checkpoints[-1])
-            self.step, self._state = content["step"], content["state"]
-            self._metrics_bytes = content["metrics_bytes"]
-
-    def _start(self, recipe: Any) -> None:
-        make_folder(self.folder / "checkpoints")
-        write_recipe(recipe, self.folder / "recipe.yaml")
-        self._add_environment()
-        self._metrics = (self.folder / "metrics.jsonl").open("ab")
-        self._metrics.truncate(self._metrics_bytes)
-        self._metrics.seek(0, os.SEEK_END)
-        self._tensorboard = _tensorboard(self.folder / "tensorboard", self.step)
-
     def _add_environment(self) -> None:
         path = self.folder / "environment.json"
-        starts = json.loads(path.read_text()) if path.exists() and self._state else []
+        starts = json.loads(path.read_text()) if path.exists() and self.state else []
         with replacing(path) as temporary:
             temporary.write_text(json.dumps([*starts, environment()], indent=2) + "\n")
 
@@ -263,14 +243,6 @@ def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
         raise SolarError(f"{folder} holds no run: there is no metrics.jsonl.")
     lines = path.read_text().split("\n")[:-1]
     return [json.loads(line) for line in lines]
-
-
-def _through_yaml(recipe: Any) -> Mapping[str, Any]:
-    """A recipe's settings as they come back from a file: tuples are lists, and so on."""
-    import yaml
-
-    settings: Mapping[str, Any] = yaml.safe_load(yaml.safe_dump(to_dict(recipe)))
-    return settings
 
 
 def _read_checkpoint(path: Path) -> dict[str, Any]:

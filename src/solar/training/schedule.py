@@ -36,6 +36,10 @@ class Schedule:
     def factor(self, step: int, *, steps: int, steps_per_epoch: int = 1) -> float:
         """What the base rates are multiplied with.
 
+        Example:
+            >>> round(Schedule().factor(50 * 250, steps=25000, steps_per_epoch=250), 4)
+            0.6065
+
         Args:
             step: Number of the step about to be taken, from 0.
             steps: Steps of the whole run.
@@ -51,27 +55,8 @@ class Schedule:
         left = 1 - done if self.kind == "linear" else (1 + cos(pi * done)) / 2
         return self.final + (1 - self.final) * left
 
-
-def learning_rate(
-    step: int, *, base: float, schedule: Schedule, steps: int, steps_per_epoch: int = 1
-) -> float:
-    """The learning rate of a step: lr0·exp(-0.01·epoch) with the defaults.
-
-    Example:
-        >>> rate = learning_rate(50 * 250, base=1e-6, schedule=Schedule(), steps=25000,
-        ...                      steps_per_epoch=250)
-        >>> round(rate / 1e-6, 4)
-        0.6065
-    """
-    return base * schedule.factor(step, steps=steps, steps_per_epoch=steps_per_epoch)
-
-
-def set_learning_rate(
-    optimiser: Any, schedule: Schedule, step: int, *, steps: int, steps_per_epoch: int = 1
-) -> None:
-    """Give every parameter group the rate of this step; a group's first rate is its `base_lr`."""
-    for group in optimiser.param_groups:
-        base = group.setdefault("base_lr", group["lr"])
-        group["lr"] = learning_rate(
-            step, base=base, schedule=schedule, steps=steps, steps_per_epoch=steps_per_epoch
-        )
+    def apply(self, optimiser: Any, step: int, *, steps: int, steps_per_epoch: int = 1) -> None:
+        """Give every parameter group its rate of a step; a group's first rate is its `base_lr`."""
+        factor = self.factor(step, steps=steps, steps_per_epoch=steps_per_epoch)
+        for group in optimiser.param_groups:
+            group["lr"] = group.setdefault("base_lr", group["lr"]) * factor

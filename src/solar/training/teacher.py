@@ -6,7 +6,7 @@ like any other program, only from where you would install software from.
 
 import warnings
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from solar.errors import SolarError
-from solar.models import RetrievalNet, retrieval_model
+from solar.models import retrieval_model
 from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD
 from solar.nn import GeM, l2_normalize
 
@@ -24,17 +24,21 @@ class Teacher(nn.Module):
     """A frozen network: photos in, a feature map and a descriptor out.
 
     Args:
-        trunk: Normalised images (b, 3, h, w) to a feature map (b, channels, h', w').
-        head: A feature map to descriptors (b, dim).
+        backbone: Normalised images (b, 3, h, w) to a feature map (b, channels, h', w').
+        head: A feature map to descriptors (b, dim); its weights are already on the right device.
         mean: Subtracted from pixels in 0..1.
         std: Divides them.
     """
 
     def __init__(
-        self, trunk: nn.Module, head: nn.Module, mean: Sequence[float], std: Sequence[float]
+        self,
+        backbone: nn.Module,
+        head: Callable[[Tensor], Tensor],
+        mean: Sequence[float],
+        std: Sequence[float],
     ) -> None:
         super().__init__()
-        self.trunk, self.head = trunk, head
+        self.backbone, self.head = backbone, head
         self.mean: Tensor
         self.std: Tensor
         self.register_buffer("mean", torch.tensor(mean).view(3, 1, 1))
@@ -62,30 +66,8 @@ class Teacher(nn.Module):
         """The feature map alone."""
         # Without this, TorchScript spends seconds on optimising for each new size of image.
         with torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
-            features: Tensor = self.trunk((images - self.mean) / self.std)
+            features: Tensor = self.backbone((images - self.mean) / self.std)
         return features
-
-
-class _Pool(nn.Module):
-    """GeM and unit norm: the descriptor of a network that has none of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gem = GeM(p=3.0)
-
-    def forward(self, features: Tensor) -> Tensor:
-        return l2_normalize(self.gem(features))
-
-
-class _Head(nn.Module):
-    """Pooling and whitening of a retrieval network."""
-
-    def __init__(self, network: RetrievalNet) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, features: Tensor) -> Tensor:
-        return self.network.head(features)
 
 
 def load_teacher(
@@ -99,7 +81,7 @@ def load_teacher(
     """Load a teacher and try it out.
 
     Args:
-        source: What `solar.load` takes for a retrieval network (its trunk gives the map and its
+        source: What `solar.load` takes for a retrieval network (its backbone gives the map and its
             head the descriptor); or a TorchScript file or a `torch.export` file ending in .pt2,
             which takes normalised images and gives a feature map (pooled by GeM with p = 3). Such
             a file is a program, and trusted like one.
@@ -115,11 +97,13 @@ def load_teacher(
     path = Path(source)
     if path.suffix == ".pt2" or _is_torchscript(path):
         program = _read_program(path, torch.device(device))
-        teacher = Teacher(program, _Pool(), mean, std)
+        pool = GeM(p=3.0).to(device).requires_grad_(False)
+        teacher = Teacher(program, lambda features: l2_normalize(pool(features)), mean, std)
     else:
         network = retrieval_model(source, device=device)
-        trunk = network.backbone
-        teacher = Teacher(trunk, _Head(network), network.config.mean, network.config.std)
+        config = network.config
+        network.requires_grad_(False)
+        teacher = Teacher(network.backbone, network.head, config.mean, config.std)
     teacher.to(device)
     for size in sizes:
         features = _tried(teacher, source, size, torch.device(device))

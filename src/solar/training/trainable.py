@@ -18,7 +18,7 @@ from solar.nn.fused import to_blocks
 from solar.nn.fused_attention import attend_folded, has_frozen_norms
 from solar.training.augment import Augmentation, augment
 from solar.training.network import learns
-from solar.training.retrieval_recipe import Compute
+from solar.training.retrieval_recipe import RetrievalCompute
 
 Part = Callable[[Tensor], Tensor]
 
@@ -36,12 +36,15 @@ class TrainableNet(nn.Module):
     """
 
     def __init__(
-        self, net: RetrievalNet, settings: Compute, augmentation: Augmentation | None = None
+        self,
+        net: RetrievalNet,
+        settings: RetrievalCompute,
+        augmentation: Augmentation | None = None,
     ) -> None:
         super().__init__()
         self.net, self.settings, self.augmentation = net, settings, augmentation
         on_gpu = net.device.type == "cuda"
-        half = settings.precision == "bf16" or (settings.precision == "auto" and on_gpu)
+        half = settings.half(net.device)
         if half and not on_gpu:
             raise SolarError("compute.precision bf16 is for GPUs: leave it at auto, or float32.")
         self.dtype = torch.bfloat16 if half else torch.float32

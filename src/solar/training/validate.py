@@ -1,18 +1,27 @@
 """How well the network in training finds photos that it does not learn from."""
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from solar.datasets.photo_labels import labelled_photos
 from solar.datasets.training import TrainingSet, read_training_set
-from solar.describe import extract
+from solar.describe.pipeline import (
+    ExtractionJob,
+    Settings,
+    Throughput,
+    ahead,
+    decoders_for,
+    describer,
+)
 from solar.errors import SolarError
 from solar.evaluation import evaluate_labels
 from solar.images import Photos
 from solar.models import RetrievalNet
-from solar.training.retrieval_recipe import Validation
+from solar.training.retrieval_recipe import RetrievalValidation
+from solar.training.shared_recipe import PhotoValidation
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ def open_labelled(sources: Sequence[str | Path]) -> Labelled:
 
 
 def open_validation(
-    settings: Validation, data: TrainingSet, seed: int, held: TrainingSet | None = None
+    settings: RetrievalValidation, data: TrainingSet, seed: int, held: TrainingSet | None = None
 ) -> tuple[TrainingSet, Labelled | None]:
     """Find what to validate on.
 
@@ -53,8 +62,8 @@ def open_validation(
     Returns:
         What is left to train on, and the photos to validate on, if any.
     """
-    if settings.source is not None:
-        return data, open_labelled([settings.source])
+    if settings.source:
+        return data, open_labelled(settings.source)
     if held is None and settings.fraction is not None:
         data, held = data.split(settings.fraction, seed=seed)
     return data, None if held is None else _labelled(held)
@@ -64,25 +73,24 @@ def _labelled(held: TrainingSet) -> Labelled:
     return Labelled(held.photos, [held.labels[n] for n in held.landmarks.tolist()])
 
 
-def validate(net: RetrievalNet, held: Labelled, settings: Validation) -> dict[str, float]:
+def validate(net: RetrievalNet, held: Labelled, settings: PhotoValidation) -> dict[str, float]:
     """Measure mAP and recall@1 in percent, every photo asking for the others like it.
+
+    Photos are described as `solar.extract` describes them, but nothing is written.
 
     Raises:
         SolarError: No photo can be read.
     """
-    with tempfile.TemporaryDirectory(prefix="solar-validate-") as folder:
-        store = extract(
-            held.photos,
-            Path(folder) / "store",
-            model=net,
-            size=settings.size,
-            scales=settings.scales,
-        )
-        if not len(store):
-            raise SolarError("No photo to validate on could be read.")
-        labels = dict(zip(held.photos.names, held.labels, strict=True))
-        found = evaluate_labels(store.vectors(), [labels[name] for name in store.names])
+    how = Settings.of(net, size=settings.size, scales=settings.scales)
+    job, describe = ExtractionJob(held.photos, how, {}, Throughput()), describer(net, how)
+    numbers = range(len(held.photos))
+    threads = decoders_for(describe.device)
+    found = job.describe(numbers, ahead(job.decode, numbers, threads, 64 + threads), describe)
+    if not found.names:
+        raise SolarError("No photo to validate on could be read.")
+    labels = dict(zip(held.photos.names, held.labels, strict=True))
+    ranked = evaluate_labels(np.stack(found.vectors), [labels[name] for name in found.names])
     return {
-        "mAP": 100 * found.mean("AP", "all"),
-        "recall@1": 100 * found.mean("recall@1", "all"),
+        "mAP": 100 * ranked.mean("AP", "all"),
+        "recall@1": 100 * ranked.mean("recall@1", "all"),
     }

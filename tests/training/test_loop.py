@@ -1,0 +1,129 @@
+"""The loop that all tasks share, on a line that learns to be steep."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from solar.errors import SolarError
+from solar.training.loop import Trainer, current_keys, launch
+from solar.training.objective import Terms
+from solar.training.run import read_metrics
+from solar.training.schedule import Schedule
+from solar.training.shared_recipe import Optimiser, Recipe, Validation
+
+
+class LineTrainer(Trainer[Recipe, Tensor]):
+    """Fits y = 3x; a validation is how near the slope is."""
+
+    recipe_class = Recipe
+
+    def prepare(self) -> None:
+        self.net, self.steps = nn.Linear(1, 1, bias=False), self.recipe.steps or 1
+        self.held = self.recipe.validation.source or None
+        self.validate_every = self.recipe.validation.every
+
+    def batches(self) -> Iterator[Tensor]:
+        while self.step < self.steps:
+            yield torch.randn(4, 1)
+
+    def terms(self, batch: Tensor) -> Terms:
+        return {"loss": (self.net(batch) - 3 * batch).square().mean()}
+
+    def validate(self) -> tuple[float, dict[str, float]]:
+        slope = float(next(self.net.parameters()).detach())
+        return -abs(slope - 3), {"slope": slope}
+
+    def write(self, name: str) -> None:
+        state = {key: value.clone() for key, value in self.net.state_dict().items()}
+        torch.save(state, self.run.folder / f"{name}.pt")
+
+
+def recipe(**settings: Any) -> Recipe:
+    common = {"steps": 9, "log_every": 2, "schedule": Schedule("constant")}
+    return Recipe(optimiser=Optimiser(lr=0.1), **{**common, **settings})
+
+
+def test_figures_of_a_line_are_means_since_the_last(tmp_path: Path) -> None:
+    summary = LineTrainer(recipe(save_every=5), tmp_path).fit()
+    assert (summary["steps"], summary["finished"]) == (9, True)
+    lines = read_metrics(tmp_path)
+    # Beside every second step, those with a checkpoint: there a resumed run goes on.
+    assert [line["step"] for line in lines] == [2, 4, 5, 6, 8, 9]
+    assert lines[0]["lr"] == 0.1
+    each = read_metrics_of_every_step(tmp_path / "each")
+    assert lines[0]["loss"] == pytest.approx(sum(each[:2]) / 2)
+    assert lines[2]["loss"] == pytest.approx(each[4])
+
+
+def read_metrics_of_every_step(folder: Path) -> list[float]:
+    LineTrainer(recipe(log_every=1), folder).fit()
+    return [line["loss"] for line in read_metrics(folder)]
+
+
+def test_time_that_is_up_ends_a_run_with_a_checkpoint_from_where_it_goes_on(tmp_path: Path) -> None:
+    whole = LineTrainer(recipe(ema=0.5), tmp_path / "whole")
+    whole.fit()
+    for _ in range(9):
+        part = LineTrainer(recipe(ema=0.5, seconds=0), tmp_path / "parts", resume=True)
+        summary = part.fit()
+    assert summary["finished"]
+    assert torch.equal(part.net.weight, whole.net.weight)  # type: ignore[arg-type]
+    assert part.ema is not None
+    assert whole.ema is not None
+    assert torch.equal(part.ema.values["weight"], whole.ema.values["weight"])
+
+
+def test_the_best_state_is_kept(tmp_path: Path) -> None:
+    validation = Validation(("somewhere",), every=3)
+    summary = LineTrainer(recipe(validation=validation, steps=7), tmp_path).fit()
+    found = {line["step"]: line["slope"] for line in read_metrics(tmp_path) if "slope" in line}
+    assert list(found) == [3, 6, 7]
+    best = min(found.values(), key=lambda slope: abs(slope - 3))
+    assert summary["slope"] == best
+    assert torch.load(tmp_path / "best.pt")["weight"].item() == pytest.approx(best)
+
+
+def test_a_clipped_gradient_is_told_and_no_longer(tmp_path: Path) -> None:
+    settings = recipe(steps=1)
+    clipped = Recipe(optimiser=Optimiser("sgd", 1.0, clip=0.01), steps=1)
+    moved = []
+    for one in (settings, clipped):
+        trainer = LineTrainer(one, tmp_path / one.optimiser.kind)
+        before = trainer.net.weight.item()  # type: ignore[operator]
+        trainer.fit()
+        moved.append(abs(trainer.net.weight.item() - before))  # type: ignore[operator]
+    assert moved[1] == pytest.approx(0.01, rel=1e-3)
+    assert "gradient" not in read_metrics(tmp_path / "adam")[0]
+    assert read_metrics(tmp_path / "sgd")[0]["gradient"] > 0.01
+
+
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path) -> None:
+    trainer = LineTrainer(recipe(save_every=1), tmp_path)
+    trainer.before_update = lambda: trainer.net.weight.data.fill_(float("inf"))  # type: ignore[method-assign, union-attr, operator]
+    with pytest.raises(SolarError, match="Weights became infinite at step 1"):
+        trainer.fit()
+    assert not list((tmp_path / "checkpoints").iterdir())
+
+
+def test_several_processes_are_refused_where_one_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(SolarError, match="start it without torchrun"):
+        launch(LineTrainer, recipe(), tmp_path)
+
+
+def test_checkpoints_of_older_versions_have_todays_keys() -> None:
+    common = {"optimiser": 1, "average": 2, "random": 4}
+    patches = {"training": {**common, "network": 5}, "best": 6.0, "figures": {"FPR95": 7.0}}
+    found = current_keys(patches)
+    assert (found["network"], found["ema"], found["best"]) == (5, 2, 6.0)
+    assert (found["best_figures"], found["figures"]) == ({"FPR95": 7.0}, {})
+    distilled = current_keys({**common, "imitator": 8, "last": {"places": 0.5}})
+    assert (distilled["network"], distilled["figures"]) == (8, {"places": 0.5})
+    retrieval = current_keys({**common, "network": 9, "health": 10, "collapsed": True})
+    assert (retrieval["monitor"], retrieval["collapsed"]) == (10, True)

@@ -7,24 +7,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from solar.models.checkpoint import (
-        Model,
-        convert,
-        fingerprint,
-        load,
-        load_whitening,
-        retrieval_model,
-        save,
-        to_published,
-    )
-    from solar.models.patch_net import PATCH_REDUCTIONS, PatchConfig, PatchNet
-    from solar.models.retrieval_net import (
-        REDUCTIONS,
-        SCALES,
-        RetrievalConfig,
-        RetrievalNet,
-        attention_at,
-    )
+    from solar.models.checkpoint import Model as Model
+    from solar.models.checkpoint import convert as convert
+    from solar.models.checkpoint import fingerprint as fingerprint
+    from solar.models.checkpoint import load as load
+    from solar.models.checkpoint import load_whitening as load_whitening
+    from solar.models.checkpoint import retrieval_model as retrieval_model
+    from solar.models.checkpoint import save as save
+    from solar.models.checkpoint import to_published as to_published
+    from solar.models.patch_net import PATCH_REDUCTIONS as PATCH_REDUCTIONS
+    from solar.models.patch_net import PatchConfig as PatchConfig
+    from solar.models.patch_net import PatchNet as PatchNet
+    from solar.models.retrieval_net import REDUCTIONS as REDUCTIONS
+    from solar.models.retrieval_net import SCALES as SCALES
+    from solar.models.retrieval_net import RetrievalConfig as RetrievalConfig
+    from solar.models.retrieval_net import RetrievalNet as RetrievalNet
+    from solar.models.retrieval_net import attention_at as attention_at
 
 _HOMES = {
     "Model": "solar.models.checkpoint",
@@ -44,25 +42,6 @@ _HOMES = {
     "save": "solar.models.checkpoint",
     "to_published": "solar.models.checkpoint",
 }
-
-__all__ = [
-    "PATCH_REDUCTIONS",
-    "REDUCTIONS",
-    "SCALES",
-    "Model",
-    "PatchConfig",
-    "PatchNet",
-    "RetrievalConfig",
-    "RetrievalNet",
-    "attention_at",
-    "convert",
-    "fingerprint",
-    "load",
-    "load_whitening",
-    "retrieval_model",
-    "save",
-    "to_published",
-]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,12 +1,11 @@
 """Ranking strips: a query with its box, and what each model lists, right or wrong."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from PIL import Image, ImageDraw
 
 from solar.evaluation.rankings import Listed, Picture, RankedPhoto, Ranking
-from solar.images import Box, load
+from solar.images import Box, Source, load
 from solar.show.lettering import INK, PAPER, SOFT, short, wide, write
 
 # Bluish green and vermilion stay apart for every kind of colour vision; the marks do without any.
@@ -15,54 +14,27 @@ _BOX = (255, 213, 0)
 _EMPTY = (226, 226, 230)
 
 
-@dataclass(frozen=True)
 class _Sizes:
     """Lengths in pixels, all from the width of a photo's cell."""
 
-    cell: int
-
-    @property
-    def high(self) -> int:
-        return self.cell * 3 // 4
-
-    @property
-    def border(self) -> int:
-        return max(2, self.cell // 34)
-
-    @property
-    def gap(self) -> int:
-        return max(4, self.cell // 16)
-
-    @property
-    def text(self) -> int:
-        return max(10, self.cell // 11)
-
-    @property
-    def line(self) -> int:
-        return self.text * 3 // 2
-
-    @property
-    def query(self) -> int:
-        return 2 * self.cell
+    def __init__(self, cell: int) -> None:
+        self.cell, self.high, self.query = cell, cell * 3 // 4, 2 * cell
+        self.border = max(2, cell // 34)
+        self.gap = max(4, cell // 16)
+        self.text = max(10, cell // 11)
+        self.line = self.text * 3 // 2
 
 
 def draw_rankings(found: Sequence[Ranking], *, cell: int = 220) -> Image.Image:
     """Draw queries one below the other, each beside the lists of the models.
 
     A photo that is right has a green border and a tick, one that is wrong a red border and a cross.
-    The part of the query's photo that was asked for is in a yellow box.
-
-    Args:
-        found: From `solar.evaluation.rankings.rankings`; at least one.
-        cell: Width of a listed photo in pixels; everything else follows.
-
-    Raises:
-        ImageError: A photo cannot be read.
+    The part of the query's photo that was asked for is in a yellow box. `cell` is the width of a
+    listed photo in pixels; everything else follows.
     """
     sizes = _Sizes(cell)
     blocks = [_block(one, sizes) for one in found]
-    margin = 2 * sizes.gap
-    apart = 3 * sizes.gap
+    margin, apart = 2 * sizes.gap, 3 * sizes.gap
     width = max(block.width for block in blocks) + 2 * margin
     legend = _legend(found[0].protocol, sizes)
     height = sum(block.height + apart for block in blocks) + legend.height + 2 * margin
@@ -114,9 +86,9 @@ def _hit(hit: RankedPhoto, sizes: _Sizes) -> Image.Image:
     """A listed photo in its border, with its mark in a corner."""
     border, colour = sizes.border, RIGHT if hit.right else WRONG
     inside = (sizes.cell - 2 * border, sizes.high - 2 * border)
-    photo = _placeholder(hit.name, inside, sizes) if hit.picture is None else None
-    if photo is None:
-        assert hit.picture is not None
+    if hit.picture is None:
+        photo = _placeholder(hit.name, inside, sizes)
+    else:
         photo = _fitted(hit.picture, inside)[0]
     framed = Image.new("RGB", (photo.width + 2 * border, photo.height + 2 * border), colour)
     framed.paste(photo, (border, border))
@@ -127,13 +99,12 @@ def _hit(hit: RankedPhoto, sizes: _Sizes) -> Image.Image:
 def _mark(right: bool, sizes: _Sizes) -> Image.Image:
     """A white tick on green or a white cross on red, drawn large and reduced to smooth it."""
     side, fine = sizes.cell // 8, 4
-    colour = RIGHT if right else WRONG
-    mark = Image.new("RGB", (side * fine, side * fine), colour)
-    points = [(0.24, 0.54), (0.42, 0.72), (0.76, 0.3)] if right else [(0.28, 0.28), (0.72, 0.72)]
-    pen = ImageDraw.Draw(mark)
-    wide = side * fine // 7
-    for stroke in [points] if right else [points, [(0.72, 0.28), (0.28, 0.72)]]:
-        pen.line([(x * mark.width, y * mark.width) for x, y in stroke], PAPER, wide, "curve")
+    mark = Image.new("RGB", (side * fine, side * fine), RIGHT if right else WRONG)
+    tick = [[(0.24, 0.54), (0.42, 0.72), (0.76, 0.3)]]
+    cross = [[(0.28, 0.28), (0.72, 0.72)], [(0.72, 0.28), (0.28, 0.72)]]
+    for stroke in tick if right else cross:
+        points = [(x * mark.width, y * mark.width) for x, y in stroke]
+        ImageDraw.Draw(mark).line(points, PAPER, mark.width // 7, "curve")
     return mark.resize((side, side), Image.Resampling.LANCZOS)
 
 
@@ -154,9 +125,8 @@ def _query(picture: Picture, box: Box | None, room: tuple[int, int], sizes: _Siz
     return photo
 
 
-def _fitted(picture: Picture, room: tuple[int, int]) -> tuple[Image.Image, float]:
+def _fitted(picture: Source, room: tuple[int, int]) -> tuple[Image.Image, float]:
     """A photo as large as fits, and by how much it was scaled."""
-    assert picture is not None
     loaded = load(picture, max(room) * 2)
     scale = min(room[0] / loaded.width, room[1] / loaded.height)
     size = max(1, round(loaded.width * scale)), max(1, round(loaded.height * scale))

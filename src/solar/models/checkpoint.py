@@ -154,7 +154,7 @@ def to_published(model: Model) -> dict[str, Any]:
 
 
 def load_whitening(source: str | Path) -> nn.Linear:
-    """Load a published whitening layer, such as the one SOLAR's training starts from."""
+    """Load a published whitening layer, as SOLAR's training starts from; else a SolarError."""
     path = _file(source)
     content = _read_pickle_safely(path)
     if isinstance(content, Mapping) and {"m", "P"} <= set(content):

@@ -85,8 +85,8 @@ class SecondOrderAttention(nn.Module):
         """The re-weighted map, its queries and its keys."""
         # Without contiguous rows torch falls back to a kernel that holds the whole map.
         q, k, v = (_locations(head(x)).contiguous() for head in (self.query, self.key, self.value))
-        heads = (part[:, None] for part in (q, k, v))  # one head of `mid` channels
-        attended = F.scaled_dot_product_attention(*heads, scale=scale)[:, 0]
+        query, key, value = (part[:, None] for part in (q, k, v))  # one head of `mid` channels
+        attended = F.scaled_dot_product_attention(query, key, value, scale=scale)[:, 0]
         return self._residual(x, attended), q, k
 
     def _residual(self, x: Tensor, attended: Tensor) -> Tensor:

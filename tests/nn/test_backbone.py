@@ -17,8 +17,8 @@ from solar.models import RetrievalConfig, RetrievalNet
 from solar.nn import BACKBONES, Backbone
 from solar.nn.fused import folded
 from solar.show.attention_source import AttentionSource
-from solar.training.network import build_network, frozen_stages, parameter_groups, set_training
-from solar.training.retrieval_recipe import Compute, Network, Optimiser
+from solar.training.network import build_network, frozen_stages, parameter_groups
+from solar.training.retrieval_recipe import NetworkStart, RetrievalCompute, RetrievalOptimiser
 from solar.training.trainable import TrainableNet
 
 ATTENTION = {4: 2, 5: 2}
@@ -85,18 +85,18 @@ def test_the_fused_network_gives_its_descriptors(net: RetrievalNet) -> None:
 @pytest.mark.parametrize("factors", [{}, {"high": 1.0}, {"all": 1.0}])
 def test_its_stages_freeze_and_learn(net: RetrievalNet, factors: dict[str, float]) -> None:
     assert [name for name, _ in net.backbone.stages()] == ["low", "soa4", "high", "soa5"]
-    settings = Optimiser(trunk=factors)
+    settings = RetrievalOptimiser(backbone=factors)
     parameter_groups(net, settings)
-    set_training(net, settings)
+    net.train()
     learning = set(factors) - {"all"} or ({"low", "high"} if factors else set())
     assert set(frozen_stages(net)) == {"low", "high"} - learning
 
-    def gradients(compute: Compute) -> dict[str, Tensor]:
+    def gradients(compute: RetrievalCompute) -> dict[str, Tensor]:
         net.zero_grad(set_to_none=True)
         TrainableNet(net, compute)([photos()])[:, ::2].sum().backward()
         return {n: p.grad.clone() for n, p in net.named_parameters() if p.grad is not None}
 
-    plain, fused = gradients(Compute()), gradients(Compute(fused="yes"))
+    plain, fused = gradients(RetrievalCompute()), gradients(RetrievalCompute(fused="yes"))
     stages = {name.split(".")[1] for name in plain if name.startswith("backbone.")}
     assert stages == {"soa4", "soa5"} | learning
     assert plain.keys() == fused.keys()
@@ -105,7 +105,7 @@ def test_its_stages_freeze_and_learn(net: RetrievalNet, factors: dict[str, float
 
 
 def test_a_recipe_can_name_it(net: RetrievalNet) -> None:
-    built, origin = build_network(Network(backbone="new", attention="45"))
+    built, origin = build_network(NetworkStart(backbone="new", attention="45"))
     assert type(built.backbone) is type(net.backbone)
     assert built.config.attention == {4: 4, 5: 2}
     assert origin["attention"] == "identity"

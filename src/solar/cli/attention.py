@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solar.cli.completion import any_models
+from solar.cli.pictures import IMAGES, check_suffix, save_image
+from solar.cli.printing import errors
 from solar.defaults import SIZE
+from solar.errors import SolarError
 from solar.weights import DEFAULT, DEFAULT_LOCAL
 
 if TYPE_CHECKING:
@@ -73,8 +76,6 @@ def attention(
     device: Annotated[str | None, typer.Option(help="cpu or cuda; found out if not given.")] = None,
 ) -> None:
     """Overlay the attention map of a point in a photo."""
-    from solar.cli.pictures import IMAGES, check_suffix, save_image
-    from solar.errors import SolarError
     from solar.show.colours import COLOURS
 
     single = not (figure or patch)
@@ -117,7 +118,6 @@ def attention(
 
 
 def _network(name: str, device: str | None, *, patch: bool) -> "Model":
-    from solar.errors import SolarError
     from solar.models import PatchNet, load
 
     network = load(name, device=device)
@@ -145,7 +145,6 @@ def _patches(
 def _save_maps(maps: "AttentionMaps", path: Path) -> None:
     import numpy as np
 
-    from solar.cli.printing import errors
     from solar.files import replacing
 
     with replacing(path) as temporary, temporary.open("wb") as file:
@@ -155,8 +154,6 @@ def _save_maps(maps: "AttentionMaps", path: Path) -> None:
 
 
 def _parse(text: str) -> "Location":
-    from solar.errors import SolarError
-
     try:
         x, y = (float(part) for part in text.split(","))
     except ValueError as error:

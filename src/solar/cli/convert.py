@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import any_models
+from solar.cli.printing import errors
 
 EXAMPLE = "Example: solar convert resnet101-solar-best.pth solar-r101.safetensors"
 
@@ -32,7 +33,6 @@ def convert(
 ) -> None:
     """Rewrite a network's file in another format."""
     from solar import models
-    from solar.cli.printing import errors
 
     path = models.convert(source, destination, half=half)
     errors().print(f"{source} → {path}")

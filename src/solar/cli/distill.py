@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import photo_models
+from solar.cli.printing import errors, print_json
+from solar.errors import SolarError
 
 EXAMPLE = (
     "Example: solar distill photos/ --teacher solar-r101 --student resnet18 --attention 45 "
@@ -45,18 +47,12 @@ def distill(
     json: Annotated[bool, typer.Option("--json", help="Print a summary for a program.")] = False,
 ) -> None:
     """Teach a small network what a large one sees, without labels."""
-    from solar.cli.printing import errors, print_json
-    from solar.errors import SolarError
     from solar.training import distillation as work
     from solar.training.distill_recipe import command_recipe
 
     if output is not None and output.suffix != ".safetensors":
         raise SolarError(f"The output {output} must end in .safetensors.")
-    options = {
-        "teacher": teacher,
-        "student.backbone": student,
-        "student.attention": attention,
-    }
+    options = {"teacher": teacher, "student.backbone": student, "student.attention": attention}
     recipe = command_recipe(arguments, options)
     summary = work.distill(recipe, run=run, resume=resume, output=output, progress=True)
     if json:

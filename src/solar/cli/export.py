@@ -7,10 +7,10 @@ import typer
 
 from solar.cli.completion import any_models
 from solar.cli.help import Commands
+from solar.cli.printing import errors
+from solar.errors import SolarError
 
-app = Commands(
-    help="Write a network for other programs, as ONNX or torch.export.",
-)
+app = Commands(help="Write a network for other programs, as ONNX or torch.export.")
 
 EXAMPLE = "Example: solar export onnx solar-r101 solar-r101.onnx"
 
@@ -23,7 +23,7 @@ _Model = Annotated[
 ]
 
 
-@app.command("onnx", epilog="Example: solar export onnx solar-r101 solar-r101.onnx")
+@app.command("onnx", epilog=EXAMPLE)
 def onnx(
     model: _Model,
     out: Annotated[Path, typer.Argument(metavar="OUT.onnx", help="The file to write.")],
@@ -32,8 +32,6 @@ def onnx(
     ] = False,
 ) -> None:
     """Write ONNX: normalised photos of any size and number in, unit descriptors out."""
-    from solar.cli.printing import errors
-    from solar.errors import SolarError
     from solar.models import load
     from solar.models.graph_export import export_onnx
 
@@ -49,8 +47,6 @@ def torch(
     out: Annotated[Path, typer.Argument(metavar="OUT.pt2", help="The file to write.")],
 ) -> None:
     """Write a torch.export program, for `torch.export.load` without solar."""
-    from solar.cli.printing import errors
-    from solar.errors import SolarError
     from solar.models import load
     from solar.models.graph_export import export_torch
 

@@ -1,15 +1,14 @@
 """`solar match`: what two photos have in common."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, cast
 
 import typer
 
+from solar.cli import printing
 from solar.cli.completion import keypoint_models
+from solar.cli.pictures import check_suffix, save_image
 from solar.defaults import KEYPOINTS, SIZE
-
-if TYPE_CHECKING:
-    from solar.search.matching import Matches
 
 EXAMPLE = "Example: solar match a.jpg b.jpg -o matches.png --compare sift"
 
@@ -44,13 +43,10 @@ def match(
     json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
 ) -> None:
     """Show what two photos have in common, point by point."""
-    from typing import cast
-
-    from solar.cli.pictures import check_suffix, save_image
-    from solar.cli.printing import print_json
     from solar.describe.local import Frames
     from solar.search.matching import Geometry
     from solar.search.matching import match as matched
+    from solar.show.matches import caption, draw_matches
 
     check_suffix(output)
     found = [
@@ -67,23 +63,14 @@ def match(
         for one in (model, *(compare or []))
     ]
     if output is not None:
-        from solar.show.matches import draw_matches
-
         save_image(draw_matches(a, b, found), output)
     if json:
         named = [{"descriptor": one.descriptor, **one.to_dict()} for one in found[1:]]
         others = {"compare": named} if compare else {}
-        print_json(found[0].to_dict() | others)
-    else:
-        _print(found, matrix=output is None)
-
-
-def _print(found: "list[Matches]", *, matrix: bool) -> None:
-    from solar.cli.printing import output
-    from solar.show.matches import caption
-
+        printing.print_json(found[0].to_dict() | others)
+        return
     for name, result in map(caption, found):
-        output().print(f"{name}: {result}", markup=False, soft_wrap=True)
-    if matrix and found[0].matrix is not None:
+        printing.output().print(f"{name}: {result}", markup=False, soft_wrap=True)
+    if output is None and found[0].matrix is not None:
         for row in found[0].matrix:
-            output().print("  ".join(f"{value:12.6g}" for value in row))
+            printing.output().print("  ".join(f"{value:12.6g}" for value in row))

@@ -1,10 +1,15 @@
 """`solar models`: what can be loaded by name."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
+from solar import weights
 from solar.cli.completion import any_models
+from solar.cli.printing import output, print_json
+from solar.errors import SolarError
 
 if TYPE_CHECKING:
     from solar.models.zoo import NamedModel
@@ -33,10 +38,6 @@ def models(
     json: Annotated[bool, typer.Option("--json", help="All of them, for a program.")] = False,
 ) -> None:
     """List the models in the box, and those that can be downloaded."""
-    from dataclasses import asdict
-
-    from solar.cli.printing import print_json
-    from solar.errors import SolarError
     from solar.models import zoo
 
     if name is not None:
@@ -51,24 +52,17 @@ def models(
     elif name is not None:
         _print_one(entries[0])
     else:
-        shown = [entry for entry in entries if every or task or _is_interesting(entry)]
+        shown = [
+            entry
+            for entry in entries
+            if every or task or entry.task in _DESCRIBING or zoo.is_here(entry)
+        ]
         _print_table(shown, every=every, left_out=len(entries) - len(shown))
-
-
-def _is_interesting(entry: "NamedModel") -> bool:
-    """Whether it describes something, or somebody has downloaded it."""
-    from solar.models import zoo
-
-    return entry.task in _DESCRIBING or zoo.is_here(entry)
 
 
 def _print_table(entries: "list[NamedModel]", *, every: bool, left_out: int) -> None:
     """Those that are here come first; a table of eighty columns unless all facts are wanted."""
-    from rich.table import Table
-
-    from solar.cli.printing import output
     from solar.models import zoo
-    from solar.weights import DEFAULT
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     rows = [_row(entry, every) for entry in sorted(entries, key=lambda e: not zoo.is_here(e))]
@@ -77,10 +71,11 @@ def _print_table(entries: "list[NamedModel]", *, every: bool, left_out: int) -> 
     for row in rows:
         table.add_row(*row.values())
     more = f"{left_out} more, parts of older networks: solar models --all\n" if left_out else ""
+    default = weights.DEFAULT
     console = output()
     console.print(table)
     console.print(
-        f"\n{more}{DEFAULT} is taken where no model is named; its card: solar models {DEFAULT}\n"
+        f"\n{more}{default} is taken where no model is named; its card: solar models {default}\n"
         f"The others are downloaded when they are first named, into {zoo.cache_directory()}\n"
         "ROxf, RPar: mAP in percent, medium/hard, as the authors report it.",
         soft_wrap=True,
@@ -106,10 +101,7 @@ def _row(entry: "NamedModel", every: bool) -> dict[str, str]:
 def _print_one(entry: "NamedModel") -> None:
     """The card of a model in the box; of another what its publisher says."""
     from rich.markdown import Markdown
-    from rich.table import Table
 
-    from solar import weights
-    from solar.cli.printing import output
     from solar.models import zoo
 
     if entry.bundled:

@@ -1,9 +1,12 @@
 """`solar train`: a recipe and photos to a network."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from solar.cli.printing import errors, print_json
 
 EXAMPLE = (
     "Example: solar train recipes/solar-r18-small.yaml data.source=set.json "
@@ -29,9 +32,6 @@ def train(
 
     With several GPUs: torchrun --nproc-per-node 4 -m solar train …
     """
-    import os
-
-    from solar.cli.printing import errors, print_json
     from solar.training import train as work
 
     summary = work(recipe, settings or (), run=run, resume=resume, progress=True)

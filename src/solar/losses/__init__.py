@@ -1,4 +1,8 @@
-"""The paper's losses and those it is compared with: tensors in, a scalar out, float32 inside."""
+"""The paper's losses and those it is compared with: tensors in, a scalar out.
+
+All compute in float32 even under autocast, and answer shapes that do not fit each other, or a
+reduction that there is not, with a SolarError.
+"""
 
 from collections.abc import Callable
 

@@ -20,25 +20,19 @@ def average_precision(
     Similarities from 1 down to −1 are put into `bins` evenly spaced bins, each shared between its
     two neighbouring bins in proportion to nearness; precision and recall are those of the bins
     (He et al. 2018, Revaud et al. 2019). With many bins this tends to the average precision of the
-    ranking, less what shared bins cost. Computed in float32 even under autocast, in memory for a
-    few (q, m) matrices however many bins there are.
+    ranking, less what shared bins cost. It takes memory for a few (q, m) matrices however many bins
+    there are.
 
     Example:
         >>> average_precision(torch.eye(3), torch.eye(3), torch.eye(3, dtype=torch.bool))
         tensor(0.)
 
     Args:
-        queries: Unit rows.
-        database: Unit rows.
-        relevant: Which database rows answer which query. A query without any counts for nothing.
-        bins: How finely similarities are told apart.
-        ignored: Rows that neither help nor hurt a query: itself, for example, or junk.
-
-    Shape:
-        queries (q, d), database (m, d), relevant and ignored (q, m), the loss ().
-
-    Raises:
-        SolarError: The shapes do not fit each other, or there are fewer than two bins.
+        queries: (q, d), unit rows.
+        database: (m, d), unit rows.
+        relevant: (q, m), which rows answer which query. A query without any counts for nothing.
+        bins: How finely similarities are told apart, at least two.
+        ignored: (q, m), rows that neither help nor hurt a query: itself, for example, or junk.
     """
     _check(queries, database, relevant, ignored, bins)
     with torch.autocast(queries.device.type, enabled=False):
@@ -65,23 +59,20 @@ def _histogram(similarity: Tensor, weight: Tensor, bins: int) -> Tensor:
     lower = place.detach().floor().clamp(max=bins - 2)
     share = place - lower
     lower = lower.long()
-    empty = weight.new_zeros(len(weight), bins)
-    return empty.scatter_add(1, lower, weight * (1 - share)).scatter_add(
-        1, lower + 1, weight * share
-    )
+    sums = weight.new_zeros(len(weight), bins).scatter_add(1, lower, weight * (1 - share))
+    return sums.scatter_add(1, lower + 1, weight * share)
 
 
 def _check(
     queries: Tensor, database: Tensor, relevant: Tensor, ignored: Tensor | None, bins: int
 ) -> None:
     pairs = (len(queries), len(database))
-    masks = [relevant] if ignored is None else [relevant, ignored]
     if queries.ndim != 2 or database.ndim != 2 or queries.shape[1] != database.shape[1]:
         raise SolarError(
             "The average-precision loss needs queries (q, d) and a database (m, d), but got"
             f" {tuple(queries.shape)} and {tuple(database.shape)}."
         )
-    for mask in masks:
+    for mask in [relevant] if ignored is None else [relevant, ignored]:
         if tuple(mask.shape) != pairs or mask.dtype != torch.bool:
             raise SolarError(
                 f"The average-precision loss needs a truth value for each of {pairs[0]} ×"

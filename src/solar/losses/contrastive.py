@@ -19,26 +19,18 @@ def contrastive(
 ) -> Tensor:
     """Half squared distances of positives, half squared hinges on the distances of negatives.
 
-    Computed in float32 even under autocast.
-
     Example:
         >>> a, p, n = torch.eye(4)[:2], torch.eye(4)[:2], torch.eye(4)[None, :1].repeat(2, 1, 1)
         >>> contrastive(a, p, n, reduction="sum")
         tensor(0.2450)
 
     Args:
-        anchor: Descriptors of the queries.
-        positive: One positive a query.
-        negatives: n negatives a query; with the positive they make 1 + n pairs.
+        anchor: (q, d), descriptors of the queries.
+        positive: (q, d), one positive a query.
+        negatives: (q, n, d); with the positive they make 1 + n pairs.
         margin: Negatives farther than this distance cost nothing.
         reduction: `paper` divides the sum by the number of pairs, `per_query` by the number of
             queries, `sum` not at all: as published.
-
-    Shape:
-        anchor and positive (q, d), negatives (q, n, d), the loss ().
-
-    Raises:
-        SolarError: The shapes do not fit each other, or there is no such reduction.
     """
     check_tuples(anchor, positive, negatives)
     check_reduction(reduction, ("paper", "per_query", "sum"))

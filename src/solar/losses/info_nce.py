@@ -13,7 +13,7 @@ def info_nce(descriptors: Tensor, positive: Tensor, *, temperature: float = 0.07
     Every positive competes with the negatives alone and not with other positives, so that photos
     of one landmark need not all look alike. With two views of every photo as the only positives
     this is InfoNCE (van den Oord et al. 2018); with labels, the supervised contrast (Khosla et
-    al. 2020). Computed in float32 even under autocast.
+    al. 2020).
 
     Example:
         >>> kin = torch.tensor([[0, 1], [1, 0]]).bool()
@@ -21,16 +21,10 @@ def info_nce(descriptors: Tensor, positive: Tensor, *, temperature: float = 0.07
         tensor(0.)
 
     Args:
-        descriptors: Unit rows.
-        positive: Which rows are kin; a row is neither its own positive nor its own negative. Rows
-            without any kin are negatives of others and count for nothing themselves.
+        descriptors: (n, d), unit rows.
+        positive: (n, n), which rows are kin; a row is neither its own positive nor its own
+            negative. Rows without any kin are negatives of others and count for nothing themselves.
         temperature: Similarities are divided by this: the lower, the more the hardest count.
-
-    Shape:
-        descriptors (n, d), positive (n, n), the loss ().
-
-    Raises:
-        SolarError: The shapes do not fit each other, or the temperature is not positive.
     """
     count = len(descriptors)
     if positive.shape != (count, count) or positive.dtype != torch.bool:

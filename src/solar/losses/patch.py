@@ -42,7 +42,7 @@ def sosnet(left: Tensor, right: Tensor, *, margin: float = 1.0, neighbours: int 
     two patches. The second-order part compares the distances among the left patches with those
     among the right ones, only between pairs of which one is among the `neighbours` nearest of the
     other, again seen from either patch and on either side. Both parts are sums over the n pairs,
-    as published. Computed in float32 even under autocast.
+    as published.
 
     Example:
         >>> left, right = torch.eye(128)[:64], torch.eye(128)[:64]
@@ -50,16 +50,10 @@ def sosnet(left: Tensor, right: Tensor, *, margin: float = 1.0, neighbours: int 
         0.064
 
     Args:
-        left: Unit descriptors of the first patches, no two of the same point.
-        right: Unit descriptors of the second patches, row by row of the same points.
+        left: (n, d), unit descriptors of the first patches, no two of the same point.
+        right: (n, d), unit descriptors of the second patches, row by row of the same points.
         margin: By how much a hardest negative should be farther than the positive.
         neighbours: How many neighbours take part in the second-order similarity.
-
-    Shape:
-        left and right (n, d).
-
-    Raises:
-        SolarError: The shapes differ, there are fewer than two pairs, or no neighbours.
     """
     _check(left, right)
     if neighbours < 1:
@@ -84,23 +78,12 @@ def sosnet(left: Tensor, right: Tensor, *, margin: float = 1.0, neighbours: int 
 def hardnet(left: Tensor, right: Tensor, *, margin: float = 1.0) -> PatchLoss:
     """Mean hinge on the hardest negative among the other side's patches, seen from both sides.
 
-    Computed in float32 even under autocast.
-
     Example:
         >>> left, right = torch.eye(128)[:64], torch.eye(128)[:64]
         >>> hardnet(left, right).total
         tensor(0.)
 
-    Args:
-        left: Descriptors of the first patches, no two of the same point.
-        right: Descriptors of the second patches, row by row of the same points.
-        margin: By how much a hardest negative should be farther than the positive.
-
-    Shape:
-        left and right (n, d).
-
-    Raises:
-        SolarError: The shapes differ, or there are fewer than two pairs.
+    Arguments are those of `sosnet`; rows need not be of unit length.
     """
     _check(left, right)
     with torch.autocast(left.device.type, enabled=False):
@@ -119,9 +102,8 @@ def hardnet(left: Tensor, right: Tensor, *, margin: float = 1.0) -> PatchLoss:
 def _neighbourhood(distance: Tensor, k: int) -> Tensor:
     """Truth values (n, n): one of the two is among the k nearest of the other in any matrix.
 
-    Args:
-        distance: (side, pair, side, pair), a pair far from itself.
-        k: How many neighbours each pair has in each of the four matrices.
+    `distance` is (side, pair, side, pair): four matrices, in each of which a pair is far from
+    itself.
     """
     n = distance.shape[1]
     nearest = distance.transpose(0, 1).topk(k, largest=False).indices.view(n, -1)

@@ -21,17 +21,11 @@ def second_order(
         tensor(0.)
 
     Args:
-        anchor: Descriptors of the queries.
-        positive: One positive a query.
-        negatives: n negatives a query.
+        anchor: (q, d), descriptors of the queries.
+        positive: (q, d), one positive a query.
+        negatives: (q, n, d), n a query.
         reduction: `paper` divides the root by the number of triplets (equation 4), `per_query` by
             the number of queries, as the published code does: n times as much.
-
-    Shape:
-        anchor and positive (q, d), negatives (q, n, d), the loss ().
-
-    Raises:
-        SolarError: The shapes do not fit each other, or there is no such reduction.
     """
     check_tuples(anchor, positive, negatives)
     check_reduction(reduction)

@@ -22,18 +22,12 @@ def triplet(
         tensor(0.5000)
 
     Args:
-        anchor: Descriptors of the queries.
-        positive: One positive a query.
-        negatives: n negatives a query; with the anchor and the positive they make n triplets.
+        anchor: (q, d), descriptors of the queries.
+        positive: (q, d), one positive a query.
+        negatives: (q, n, d); with the anchor and the positive they make n triplets.
         margin: By how much a negative's squared distance should exceed the positive's.
         reduction: `paper` divides the sum by the number of triplets (equation 3), `per_query` by
             the number of queries, as the published code does: n times as much.
-
-    Shape:
-        anchor and positive (q, d), negatives (q, n, d), the loss ().
-
-    Raises:
-        SolarError: The shapes do not fit each other, or there is no such reduction.
     """
     check_tuples(anchor, positive, negatives)
     check_reduction(reduction)

@@ -9,11 +9,7 @@ from solar.errors import SolarError
 
 
 def check_tuples(anchor: Tensor, positive: Tensor, negatives: Tensor) -> None:
-    """Make sure that three tensors are q tuples of d-dimensional descriptors.
-
-    Raises:
-        SolarError: A shape does not fit the others, or there is no tuple or no negative at all.
-    """
+    """A SolarError if three tensors are not q tuples of d numbers with n negatives, q, n > 0."""
     fits = (
         anchor.ndim == 2
         and anchor.shape == positive.shape
@@ -29,11 +25,7 @@ def check_tuples(anchor: Tensor, positive: Tensor, negatives: Tensor) -> None:
 
 
 def check_reduction(reduction: str, known: Sequence[str] = ("paper", "per_query")) -> None:
-    """Make sure that a reduction exists.
-
-    Raises:
-        SolarError: It does not.
-    """
+    """A SolarError if there is no such reduction."""
     if reduction not in known:
         raise SolarError(f"No reduction is called {reduction!r}: choose {' or '.join(known)}.")
 

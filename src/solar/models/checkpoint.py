@@ -29,6 +29,8 @@ from solar.nn import Whitening
 Model = RetrievalNet | PatchNet
 
 _known_fingerprints: ContextVar[Mapping[Model, str]] = ContextVar("known_fingerprints")
+# Of batch norms: no part of a descriptor; files of old torch versions lack it.
+_COUNTER = "num_batches_tracked"
 
 
 def load(
@@ -54,11 +56,7 @@ def load(
 def retrieval_model(
     model: Model | str | Path, *, device: str | torch.device | None = None
 ) -> RetrievalNet:
-    """A network that describes photos: the one given, or what `load` makes of a name or file.
-
-    Raises:
-        SolarError: It cannot be loaded, or describes patches.
-    """
+    """The network given, or what `load` makes of a name; a SolarError if it describes patches."""
     network = load(model, device=device) if isinstance(model, str | Path) else model
     if not isinstance(network, RetrievalNet):
         raise SolarError(
@@ -80,16 +78,13 @@ def save(model: Model, path: str | Path, *, half: bool = False) -> Path:
     Raises:
         SolarError: The file cannot be written, or a number is too large for float16.
     """
-    task = "retrieval" if isinstance(model, RetrievalNet) else "patches"
     header = {
         "format": "solar",
         "version": "1",
-        "task": task,
+        "task": "retrieval" if isinstance(model, RetrievalNet) else "patches",
         "config": json.dumps(model.config.to_dict(), sort_keys=True),
     }
-    state = {
-        name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()
-    }
+    state = {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items()}
     if half:
         state = {name: _halved(name, tensor) for name, tensor in state.items()}
     with replacing(path) as temporary:
@@ -155,44 +150,32 @@ def known_fingerprints(known: Mapping[Model, str]) -> Iterator[None]:
 def _hash(model: Model) -> str:
     digest = hashlib.sha256(json.dumps(model.config.to_dict(), sort_keys=True).encode())
     for name, tensor in sorted(model.state_dict().items()):
-        if name.endswith("num_batches_tracked"):
-            continue
-        digest.update(name.encode())
-        digest.update(tensor.detach().float().cpu().contiguous().numpy().tobytes())
+        if not name.endswith(_COUNTER):
+            digest.update(name.encode())
+            digest.update(tensor.float().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
 
 
 def to_published(model: Model) -> dict[str, Any]:
-    """A network as the published code saves it, for `torch.save`.
-
-    Raises:
-        SolarError: It has layers that the published format has no place for.
-    """
-    layout: Layout
+    """A network as the published code saves it, for `torch.save`; a SolarError if it cannot."""
+    layout: Layout = "solar" if model.config.attention else "gem"
     if isinstance(model, PatchNet):
         layout = "local"
-    else:
-        layout = "solar" if model.config.attention else "gem"
-    state = {
-        published.published_name(name, layout): tensor.detach().cpu()
-        for name, tensor in model.state_dict().items()
-        if not name.startswith("post.")
-    }
-    if isinstance(model, PatchNet):
-        return state
-    if model.post:
+    elif model.post:
         raise SolarError(
             "The published format has no place for this network's post-whitening layers."
         )
+    state = {
+        published.published_name(name, layout): tensor.cpu()
+        for name, tensor in model.state_dict().items()
+    }
+    if isinstance(model, PatchNet):
+        return state
     return {"meta": published.published_meta(model.config, model.dim), "state_dict": state}
 
 
 def load_whitening(source: str | Path) -> nn.Linear:
-    """Load a published whitening layer, such as the one SOLAR's training starts from.
-
-    Raises:
-        SolarError: The file holds something else.
-    """
+    """Load a published whitening layer, as SOLAR's training starts from; else a SolarError."""
     path = _file(source)
     content = _read_pickle_safely(path)
     if isinstance(content, Mapping) and {"m", "P"} <= set(content):
@@ -214,11 +197,8 @@ def _file(source: str | Path) -> Path:
         raise SolarError(
             f"{path} is a folder: name a .safetensors or .pth file, or a model from `solar models`."
         )
-    if (
-        isinstance(source, Path)
-        or path.suffix in (".pth", ".pt", ".safetensors")
-        or len(path.parts) > 1
-    ):
+    is_path = isinstance(source, Path) or len(path.parts) > 1
+    if is_path or path.suffix in (".pth", ".pt", ".safetensors"):
         raise SolarError(f"There is no file {path}.")
     return zoo.obtain(str(source))
 
@@ -255,10 +235,10 @@ def _read_published(path: Path) -> Model:
     content = _read_pickle_safely(path)
     if not isinstance(content, Mapping):
         raise SolarError(f"{path} holds a {type(content).__name__}, not a network.")
-    if isinstance(content.get("state_dict"), Mapping):
-        meta = content.get("meta")
-        return _from_state(path, content["state_dict"], meta if isinstance(meta, Mapping) else {})
-    return _from_state(path, content, meta={})
+    state, meta = content.get("state_dict"), content.get("meta")
+    if not isinstance(state, Mapping):
+        state, meta = content, None
+    return _from_state(path, state, meta if isinstance(meta, Mapping) else {})
 
 
 def _from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) -> Model:
@@ -306,9 +286,8 @@ def _fill(
     """Copy tensors into a network, `names` telling what the file calls each of ours."""
     own = model.state_dict()
     shapes = {their: own[our].shape for our, their in names.items()}
-    counter = "num_batches_tracked"  # no part of a descriptor; files of old torch versions lack it
-    missing = [name for name in shapes if name not in tensors and not name.endswith(counter)]
-    unexpected = sorted(n for n in tensors if n not in shapes and not n.endswith(counter))
+    missing = [name for name in shapes if name not in tensors and not name.endswith(_COUNTER)]
+    unexpected = sorted(n for n in tensors if n not in shapes and not n.endswith(_COUNTER))
     reshaped = [
         f"{name} is {tuple(tensors[name].shape)} where {tuple(shape)} is needed"
         for name, shape in shapes.items()
@@ -342,18 +321,13 @@ def _read_pickle_safely(path: Path) -> Any:
 def _numpy_arrays() -> list[Any]:
     """What a pickle needs to rebuild a numpy array: GeM files carry their whitenings so."""
     multiarray = np._core.multiarray  # type: ignore[attr-defined]
-    rebuild, scalar = multiarray._reconstruct, multiarray.scalar
     dtypes = [np.dtypes.Float32DType, np.dtypes.Float64DType, np.dtypes.Int64DType]
-    return [
-        np.ndarray,
-        np.dtype,
-        *dtypes,
-        _codecs.encode,
-        (rebuild, "numpy.core.multiarray._reconstruct"),
-        (rebuild, "numpy._core.multiarray._reconstruct"),
-        (scalar, "numpy.core.multiarray.scalar"),
-        (scalar, "numpy._core.multiarray.scalar"),
+    names = [
+        (function, f"numpy.{core}.multiarray.{function.__name__}")
+        for function in (multiarray._reconstruct, multiarray.scalar)
+        for core in ("core", "_core")
     ]
+    return [np.ndarray, np.dtype, *dtypes, _codecs.encode, *names]
 
 
 def _why_unreadable(path: Path, error: Exception) -> str:

@@ -32,18 +32,10 @@ def export_onnx(model: Model, path: str | Path, *, multiscale: bool = False) -> 
 
     A retrieval network takes `images` (batch, 3, height, width), float32 and normalised with its
     mean and standard deviation, a patch network `patches` (batch, 1, 32, 32); batch, height and
-    width are left open. Out come `descriptors` (batch, dim) of unit norm. The file's metadata
+    width are left open. Out come `descriptors` (batch, dim) of unit norm. With `multiscale` a
+    retrieval network's scales, their average and post-whitening are in the file too. Its metadata
     holds `solar.config` (JSON: mean, std, scales and so on) and `solar.fingerprint`.
-
-    Args:
-        model: Any network of ours; it is left as it was.
-        path: Where to; written whole or not at all.
-        multiscale: Put a retrieval network's scales, their average and post-whitening into the
-            file too.
-
-    Raises:
-        SolarError: A package is missing, the pooling needs fixed sizes, or the file cannot be
-            written.
+    A SolarError if a package is missing or the pooling needs fixed sizes.
     """
     require("onnx", "onnxscript", purpose="Exporting to ONNX")
     name, example, dynamic = _inputs(model)
@@ -62,7 +54,7 @@ def export_onnx(model: Model, path: str | Path, *, multiscale: bool = False) -> 
             verbose=False,
         )
     assert program is not None
-    facts = {**_facts(model), "multiscale": json.dumps(multiscale)}
+    facts = _facts(model) | {"multiscale": json.dumps(multiscale)}
     program.model.metadata_props.update({f"solar.{key}": text for key, text in facts.items()})
     with replacing(path) as temporary:
         program.save(temporary, external_data=False)
@@ -75,9 +67,7 @@ def export_torch(model: Model, path: str | Path) -> Path:
     `torch.export.load(path).module()` takes what the network takes: batch, height and width are
     open, photos of at least 33 pixels a side. Beside the program lie `config` (JSON) and
     `fingerprint`, for `torch.export.load(…, extra_files={"config": "", "fingerprint": ""})`.
-
-    Raises:
-        SolarError: The pooling needs fixed sizes, or the file cannot be written.
+    A SolarError if the pooling needs fixed sizes.
     """
     name, example, dynamic = _inputs(model)
     network = copy.deepcopy(model).cpu().eval()
@@ -106,13 +96,10 @@ def quantise_onnx(
 
     Args:
         source: From `export_onnx`, at one scale.
-        destination: Where to; written whole or not at all.
+        destination: Written whole or not at all.
         batches: Normalised photos (b, 3, h, w) like those that will be described; four or more.
         attention: Quantise the attention blocks' convolutions as well: a sixth faster on a
             ResNet-101, and a little further from float32.
-
-    Raises:
-        SolarError: A package is missing, or the file cannot be written.
     """
     require("onnx", "onnxruntime", purpose="Quantising")
     import onnx

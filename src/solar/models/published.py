@@ -9,13 +9,13 @@ from torch import Tensor
 from solar.errors import SolarError
 from solar.models.patch_net import PatchConfig
 from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD, RetrievalConfig
-from solar.nn.resnet import DESIGNS, Bottleneck
+from solar.nn.resnet import DESIGNS, BasicBlock, Bottleneck
 
 # solar: the paper's own files. gem: cnnimageretrieval's networks. features: its bare backbones.
 # torchvision: an ImageNet classifier. local: the paper's patch network. sosnet: SOSNet 32×32.
 Layout = Literal["solar", "gem", "features", "torchvision", "local", "sosnet"]
 
-_ATTENTION = (("query.", "f."), ("key.", "g."), ("value.", "h."), ("output.", "v."))
+_ATTENTION = {"query": "f", "key": "g", "value": "h", "output": "v"}
 _HEAD = (("pool.pool.", "pool.rpool."), ("local_whiten.", "lwhiten."))
 # Our prefix to theirs; the first that fits is taken.
 _PREFIXES: dict[Layout, tuple[tuple[str, str], ...]] = {
@@ -62,13 +62,8 @@ def published_name(name: str, layout: Layout) -> str:
         if name.startswith(ours):
             name = theirs + name.removeprefix(ours)
             break
-    attention = re.match(r"((?:features\.)?soa\d\.)(.+)", name)
-    if attention:
-        block, rest = attention.groups()
-        for ours, theirs in _ATTENTION:
-            if rest.startswith(ours):
-                return block + theirs + rest.removeprefix(ours)
-    return name
+    head = rf"^((?:features\.)?soa\d\.)({'|'.join(_ATTENTION)})\."
+    return re.sub(head, lambda found: f"{found[1]}{_ATTENTION[found[2]]}.", name)
 
 
 def layout_of(names: Container[str]) -> Layout | None:
@@ -87,18 +82,14 @@ def layout_of(names: Container[str]) -> Layout | None:
 def retrieval_config(
     layout: Layout, meta: Mapping[str, Any], state: Mapping[str, Tensor]
 ) -> RetrievalConfig:
-    """Settings of a published network: its meta entry, and its tensors where that is silent.
-
-    Raises:
-        SolarError: The backbone is unknown, or a setting makes no sense.
-    """
+    """Settings of a published network: its meta entry, and its tensors where that is silent."""
     backbone = meta.get("architecture") or guess_backbone(layout, state)
     if backbone is None:
         raise SolarError(
             "The file does not say which backbone it holds, and its tensors fit none known."
         )
     whitening = "whiten.weight" in state
-    outputs = state["whiten.weight"].shape if whitening else (0, 0)
+    outputs, inputs = state["whiten.weight"].shape if whitening else (0, 0)
     return RetrievalConfig(
         backbone=str(backbone),
         attention=_attention(state),
@@ -106,7 +97,7 @@ def retrieval_config(
         regional=bool(meta.get("regional", False)),
         local_whitening=bool(meta.get("local_whitening", False)),
         whitening=whitening,
-        dim=outputs[0] if outputs[0] != outputs[1] else None,
+        dim=outputs if outputs != inputs else None,
         mean=_triple("mean", meta.get("mean", IMAGENET_MEAN)),
         std=_triple("std", meta.get("std", IMAGENET_STD)),
         post_whitening=tuple(learned_projections(meta)),
@@ -151,15 +142,13 @@ def guess_backbone(layout: Layout, state: Mapping[str, Tensor]) -> str | None:
         if len(convolutions) in kinds:
             return kinds[len(convolutions)]
     stages = [published_name(f"backbone.layer{stage}.", layout) for stage in (1, 2, 3, 4)]
-    blocks = [
+    blocks = tuple(
         len({name.removeprefix(stage).split(".")[0] for name in state if name.startswith(stage)})
         for stage in stages
-    ]
+    )
     deep = any(name.endswith("0.conv3.weight") for name in state)
-    for depth, design in DESIGNS.items():
-        if blocks == list(design.blocks) and deep == (design.block is Bottleneck):
-            return f"resnet{depth}"
-    return None
+    design = (Bottleneck if deep else BasicBlock, blocks)
+    return next((f"resnet{depth}" for depth, known in DESIGNS.items() if known == design), None)
 
 
 def _attention(state: Mapping[str, Tensor]) -> dict[int, int]:

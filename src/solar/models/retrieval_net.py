@@ -253,19 +253,14 @@ def rescale(images: Tensor, scale: float) -> Tensor:
 
 
 def attention_at(layers: str | Iterable[int], reductions: Mapping[int, int]) -> dict[int, int]:
-    """Layers such as "45" or (4, 5) with their published channel reductions.
-
-    Raises:
-        SolarError: A layer has no place for attention.
-    """
-    numbers = [int(layer) for layer in layers]
-    unknown = [n for n in numbers if n not in reductions]
-    if unknown:
+    """Layers such as "45" or (4, 5), which must have a place for it, with their reductions."""
+    numbers = sorted(int(layer) for layer in layers)
+    if unknown := [n for n in numbers if n not in reductions]:
         raise SolarError(
             f"Attention goes after layers {_listed(reductions)}, not {_listed(unknown)}."
         )
-    return {n: reductions[n] for n in sorted(numbers)}
+    return {n: reductions[n] for n in numbers}
 
 
 def _listed(values: Iterable[object]) -> str:
-    return ", ".join(str(v) for v in values)
+    return ", ".join(map(str, values))

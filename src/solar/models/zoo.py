@@ -33,6 +33,7 @@ from typing import Any, Literal
 from solar import weights
 from solar.errors import SolarError
 
+# Describes photos; describes 32×32 patches; nothing but a backbone; one linear layer.
 Task = Literal["retrieval", "patches", "backbone", "whitening"]
 
 
@@ -41,26 +42,20 @@ class NamedModel:
     """One file with a name: in the box, or published by somebody.
 
     Attributes:
-        name: what users call it.
-        task: "retrieval" (describes photos), "patches" (describes 32 by 32 patches), "backbone"
-            (nothing else) or "whitening" (one linear layer).
-        file: the published file name.
-        urls: where it can be had, the preferred address first; none for a model in the box.
-        sha256: hex digest or its first digits; None when the publisher gives none.
-        architecture: the backbone, by its usual name.
-        dim: numbers in a descriptor; for a backbone, channels of the last map.
-        parameters: learnt numbers in the network; running statistics are not counted.
-        trained_on: the training set.
-        attention: layers with second-order attention, "45" for example.
-        pooling: how the map becomes one vector: "gem", "gemmp" (one p per channel), "mac"; with
-            "-r" summed over regions.
+        urls: The preferred address first; none for a model in the box.
+        sha256: Hex digest or its first digits; None when the publisher gives none.
+        architecture: The backbone, by its usual name.
+        dim: Numbers in a descriptor; for a backbone, channels of the last map.
+        parameters: Learnt numbers in the network; running statistics are not counted.
+        attention: Layers with second-order attention, "45" for example.
+        pooling: "gem", "gemmp" (one p per channel) or "mac"; with "-r" summed over regions.
         whitening: "end-to-end" (a layer of the network), "learnt" (apply the matrix stored beside
             the weights afterwards) or "".
-        reported: published results in percent, by data set and protocol.
-        source: where those results were published, and how they were measured.
-        licence: what the publisher says.
-        aliases: further names, beside the file name.
-        bundled: whether it is in the box.
+        reported: Published results in percent, by data set and protocol.
+        source: Where those results were published, and how they were measured.
+        licence: What the publisher says.
+        aliases: Further names, beside the file name.
+        bundled: Whether it is in the box.
     """
 
     name: str
@@ -95,9 +90,8 @@ def models() -> tuple[NamedModel, ...]:
 def find(name: str) -> NamedModel:
     """The entry with this name, alias or published file name, in upper or lower case.
 
-    Raises:
-        SolarError: there is none, or this installation lacks a model that should be in the box; the
-            sentence suggests names that look similar.
+    A SolarError if there is none, with names that look similar, or if this installation lacks a
+    model that should be in the box.
     """
     names = _names()
     if (entry := names.get(name.casefold())) is not None:
@@ -130,16 +124,10 @@ def is_here(entry: NamedModel) -> bool:
 
 
 def obtain(name: str, *, progress: bool = True) -> Path:
-    """The path of a model's file, downloaded and checked unless it is already here.
+    """The path of a file that `find` knows, downloaded and checked unless it is already here.
 
-    A file that is here is returned as it is: its hash was checked when it was downloaded.
-
-    Args:
-        name: anything that :func:`find` understands.
-        progress: draw a bar on standard error, if that is a terminal.
-
-    Raises:
-        SolarError: the name is unknown, or the file can't be had.
+    A file that is here is returned as it is: its hash was checked when it was downloaded. With
+    `progress` a bar is drawn on standard error, if that is a terminal.
     """
     entry = find(name)
     if is_here(entry):
@@ -195,15 +183,15 @@ _SFM = "retrieval-SfM-120k"
 _GL18 = "Google Landmarks 2018"
 
 
-def _cirtorch(name: str, stem: str, kind: str, task: Task, **facts: Any) -> NamedModel:
+def _cirtorch(name: str, stem: str, task: Task, **facts: Any) -> NamedModel:
     """A file of cirtorch: its name tells the backbone, the training set and its hash."""
     original, _, sha256 = stem.rpartition("-")
     backbone = next(known for known in _BACKBONES if f"-{known}-" in stem)
     dim, parameters = _BACKBONES[backbone]
-    folder, trained_on = "imagenet", "ImageNet (converted from Caffe)"
-    if task != "backbone":
-        gl18 = stem.startswith("gl18")
-        folder, trained_on = ("gl18", _GL18) if gl18 else ("retrieval-SfM-120k", _SFM)
+    kind = "whiten" if task == "whitening" else "networks"
+    folder, trained_on = ("gl18", _GL18) if stem.startswith("gl18") else (_SFM, _SFM)
+    if task == "backbone":
+        folder, trained_on = "imagenet", "ImageNet (converted from Caffe)"
     # The publisher's own links say http; https comes first because seven digits of a hash guard
     # against accidents but not against somebody who changes the file on the way.
     address = f"cmp.felk.cvut.cz/cnnimageretrieval/data/{kind}/{folder}/{stem}.pth"
@@ -230,7 +218,6 @@ def _gem(name: str, stem: str, *results: float, aliases: tuple[str, ...] = ()) -
     entry = _cirtorch(
         name,
         stem,
-        "networks",
         "retrieval",
         pooling="gem",
         whitening="end-to-end" if end_to_end else "learnt",
@@ -247,11 +234,11 @@ def _gem(name: str, stem: str, *results: float, aliases: tuple[str, ...] = ()) -
 
 
 def _imagenet(name: str, stem: str) -> NamedModel:
-    return _cirtorch(name, stem, "networks", "backbone")
+    return _cirtorch(name, stem, "backbone")
 
 
 def _whiten(name: str, stem: str) -> NamedModel:
-    entry = _cirtorch(name, stem, "whiten", "whitening", licence=_LICENCE)
+    entry = _cirtorch(name, stem, "whitening", licence=_LICENCE)
     # …-resnet101-gem-r-rwhiten: between the backbone and the last word stands the pooling.
     pooling = stem.rpartition("-")[0].partition(f"-{entry.architecture}-")[2].rpartition("-")[0]
     return replace(entry, parameters=_linear(entry.dim), pooling=pooling)

@@ -29,9 +29,6 @@ class Backbone(nn.Module):
             the same in every backbone.
         fusable: Whether `fuse_stage` knows every stage.
         takes_blocks: Whether the fused stem can take 2×2 pixels per location (`to_blocks`).
-
-    Raises:
-        SolarError: Attention cannot go there.
     """
 
     channels: int

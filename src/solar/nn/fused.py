@@ -25,8 +25,7 @@ class FusedConv(nn.Module):
     ) -> None:
         super().__init__()
         folded = copy.deepcopy(conv) if norm is None else fuse_conv_bn_eval(conv, norm)
-        self.weight = folded.weight
-        self.bias = folded.bias
+        self.weight, self.bias = folded.weight, folded.bias
         self.stride, self.relu = conv.stride, relu
         assert not isinstance(conv.padding, str)
         self.padding = conv.padding
@@ -88,12 +87,9 @@ def folded(head: nn.Sequential, *, relu: bool = False) -> FusedConv:
 
 
 def move_bias(source: FusedConv, target: FusedConv, through: Tensor | None = None) -> None:
-    """Let one convolution add another's bias as well, which then has none of its own.
+    """Let `target`, linear in the output of `source`, add its bias as well: `source` has none then.
 
-    Args:
-        source: Whose bias goes.
-        target: Who adds it, to what is linear in the output of `source`.
-        through: The matrix (out, in) that the bias passes on its way; none for a plain sum.
+    `through` is the matrix (out, in) that the bias passes on its way; none for a plain sum.
     """
     assert source.bias is not None
     assert target.bias is not None

@@ -15,37 +15,22 @@ from solar.nn.fused import FusedConv, folded, move_bias
 from solar.nn.soa import SecondOrderAttention
 
 # Fastest first; torch skips those that cannot run.
-_FASTEST = [
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.MATH,
-]
-_WITH_GRADIENTS = [
-    SDPBackend.FLASH_ATTENTION,  # the only one with a backward pass for heads of 256 channels
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.MATH,
-]
+_CUDNN, _FLASH = SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION
+_OTHERS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+_FASTEST = [_CUDNN, _FLASH, *_OTHERS]
+# Flash is the only one with a backward pass for heads of 256 channels.
+_WITH_GRADIENTS = [_FLASH, _CUDNN, *_OTHERS]
 _FUSED_HEAD = 256  # channels that a fused kernel of a GPU can take
 _EXPLICIT_LOCATIONS = 4096  # beyond that, a map of all pairs takes too much memory
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, *, gradients: bool = False) -> Tensor:
-    """softmax(q·kᵀ / √m)·v, by whatever is fastest on the device.
+    """softmax(q·kᵀ / √m)·v, (b, n, m) each, by whatever is fastest on the device.
 
     A fused kernel holds no map of all pairs: linear memory, and for conv4's 256 channels the
     fastest way. None takes heads as wide as conv5's 1,024; torch's own way for those computes in
-    float32, so the map is written out, in the precision of the input.
-
-    Args:
-        q: Queries.
-        k: Keys.
-        v: Values.
-        gradients: Prefer kernels that are fast forwards and backwards together.
-
-    Shape:
-        (b, n, m) each, and the result.
+    float32, so the map is written out, in the precision of the input. With `gradients`, kernels
+    that are fast forwards and backwards together are preferred.
     """
     n, mid = q.shape[1:]
     fits = not q.is_cuda or mid <= _FUSED_HEAD
@@ -63,14 +48,10 @@ def attend(q: Tensor, k: Tensor, v: Tensor, *, gradients: bool = False) -> Tenso
 
 
 class FusedAttention(nn.Module):
-    """A frozen block, with queries and keys in one convolution.
+    """A copy of a block that is frozen, with queries and keys in one convolution.
 
     The rows of an attention map sum to one, so the values' bias passes through it unchanged and
-    joins the output's.
-
-    Args:
-        block: Left as it is.
-        clamped: Negative values of the result may become zero.
+    joins the output's. If `clamped`, negative values of the result may become zero.
     """
 
     def __init__(self, block: SecondOrderAttention, *, clamped: bool) -> None:
@@ -100,11 +81,7 @@ class FusedAttention(nn.Module):
 
 
 def attend_folded(block: SecondOrderAttention, x: Tensor) -> Tensor:
-    """Run a block that learns, but whose batch norms are frozen (`has_frozen_norms`).
-
-    Shape:
-        (b, c, h, w) to the same, channels-last.
-    """
+    """Run a block that learns, but whose batch norms are frozen: (b, c, h, w), channels-last."""
     b, c, h, w = x.shape
     rows = x.permute(0, 2, 3, 1).reshape(b, h * w, c)
     heads = (block.query, block.key)

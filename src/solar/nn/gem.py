@@ -24,11 +24,7 @@ class GeM(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Pool in float32, whatever the precision of the map.
-
-        Shape:
-            (b, c, h, w) to (b, c).
-        """
+        """Shape: (b, c, h, w) of any precision to (b, c) in float32."""
         with torch.autocast(x.device.type, enabled=False):
             p = self.p.float()[:, None, None]
             powers = x.float().clamp(min=self.eps).pow(p)

@@ -16,18 +16,10 @@ DropoutPlace = Literal["before", "after"]
 
 
 class L2Net(Backbone):
-    """Seven convolutions that turn a 32×32 grey patch into 128 values of unit norm.
+    """Seven convolutions that turn grey patches (n, 1, 32, 32) into rows (n, 128) of unit norm.
 
-    Patches may have any brightness range: each is standardised first.
-
-    Shape:
-        (n, 1, 32, 32) to (n, 128).
-
-    Args:
-        attention: Second-order attention after layers 3 to 6: layer number to channel reduction.
-        dropout: Rate while training.
-        dropout_place: "before" the last convolution, as the paper says, or "after" it, as its
-            published code has it.
+    Patches may have any brightness range: each is standardised first. Dropout goes "before" the
+    last convolution, as the paper says, or "after" it, as its published code has it.
     """
 
     channels = 128
@@ -59,10 +51,8 @@ class L2Net(Backbone):
     def run(self, x: Tensor, attend: RunAttention) -> Tensor:
         """Run as `forward` does, with `attend` in the place of every attention block."""
         x = super().run(self.standardise(x), attend)
-        if self.dropout_place == "before":
-            x = self.layer7(self.dropout(x))
-        else:
-            x = self.dropout(self.layer7(x))
+        before = self.dropout_place == "before"
+        x = self.layer7(self.dropout(x)) if before else self.dropout(self.layer7(x))
         return unit(x.flatten(1))
 
     def fuse_stage(

@@ -5,15 +5,10 @@ from torch import Tensor
 
 
 def l2_normalize(x: Tensor, eps: float = 1e-6, dim: int = 1) -> Tensor:
-    """Divide by the L2 norm plus `eps`.
+    """Divide by the L2 norm along `dim` plus `eps`; half-precision input comes out in float32.
 
     The published networks *add* the epsilon to the norm, where `torch.nn.functional.normalize`
     takes the larger of the two: a unit vector comes out a millionth shorter than one.
-
-    Args:
-        x: Any tensor; half-precision input is normalised and returned in float32.
-        eps: Added to the norm; keeps a zero vector zero.
-        dim: The dimension that holds the vector.
     """
     x = x.float() if x.dtype.itemsize < 4 else x
     norm: Tensor = torch.linalg.vector_norm(x, dim=dim, keepdim=True)

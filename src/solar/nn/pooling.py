@@ -49,13 +49,7 @@ class CroW(nn.Module):
 
 
 class Regional(nn.Module):
-    """Any pooling applied to R-MAC's regions, each normalised, optionally whitened, and summed.
-
-    Args:
-        pool: Pools one region, for example `GeM()`.
-        whiten: Whitens each region's descriptor before the sum.
-        levels: Scales of the region grid.
-    """
+    """Any pooling applied to R-MAC's regions, each normalised, optionally whitened, and summed."""
 
     def __init__(self, pool: nn.Module, whiten: nn.Linear | None = None, levels: int = 3) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """ResNets with places for second-order attention, plain and fused."""
 
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -58,27 +58,20 @@ class Bottleneck(nn.Module):
         return out
 
 
-class _Design(NamedTuple):
-    block: type[BasicBlock] | type[Bottleneck]
-    blocks: tuple[int, int, int, int]
-
-
-DESIGNS = {
-    18: _Design(BasicBlock, (2, 2, 2, 2)),
-    34: _Design(BasicBlock, (3, 4, 6, 3)),
-    50: _Design(Bottleneck, (3, 4, 6, 3)),
-    101: _Design(Bottleneck, (3, 4, 23, 3)),
-    152: _Design(Bottleneck, (3, 8, 36, 3)),
+# By depth the kind of block, and how many of them each of the four stages has.
+DESIGNS: dict[int, tuple[type[BasicBlock] | type[Bottleneck], tuple[int, ...]]] = {
+    18: (BasicBlock, (2, 2, 2, 2)),
+    34: (BasicBlock, (3, 4, 6, 3)),
+    50: (Bottleneck, (3, 4, 6, 3)),
+    101: (Bottleneck, (3, 4, 23, 3)),
+    152: (Bottleneck, (3, 8, 36, 3)),
 }
 
 
 class ResNet(Backbone):
     """A ResNet without its classifier: parameter names are torchvision's, one to one.
 
-    Args:
-        depth: 18, 34, 50, 101 or 152.
-        attention: Second-order attention after conv3_x, conv4_x or conv5_x: layer number to channel
-            reduction, for example `{4: 4, 5: 2}`.
+    Attention goes after conv3_x, conv4_x or conv5_x: `{4: 4, 5: 2}`, for example.
     """
 
     attention_strides: ClassVar[Mapping[int, int]] = {3: 8, 4: 16, 5: 32}

@@ -12,9 +12,7 @@ Init = Literal["kaiming", "orthogonal"]
 class AttentionFactors(NamedTuple):
     """What an attention map over n locations is made of: 2·n·mid numbers in place of n·n.
 
-    Attributes:
-        queries: (b, n, mid), times the scale of the map.
-        keys: (b, n, mid).
+    Both are (b, n, mid); the queries are multiplied by the scale of the map.
     """
 
     queries: Tensor
@@ -57,25 +55,13 @@ class SecondOrderAttention(nn.Module):
             nn.init.zeros_(conv.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Re-weight a feature map; memory grows linearly with the number of locations.
-
-        Shape:
-            (b, channels, h, w) to the same.
-        """
+        """Re-weight (b, channels, h, w); memory grows linearly with the number of locations."""
         return self._linear_memory(x, self._scale(picture=False))[0]
 
     def forward_with_factors(
         self, x: Tensor, *, picture_scale: bool = False
     ) -> tuple[Tensor, AttentionFactors]:
-        """Re-weight in linear memory, and keep what gives any row of the attention map.
-
-        Args:
-            x: The feature map.
-            picture_scale: As for `forward_with_map`.
-
-        Shape:
-            (b, channels, h, w) to the same, and the factors of the map of its h·w locations.
-        """
+        """As `forward_with_map`, but in linear memory, with what gives any row of that map."""
         scale = self._scale(picture_scale)
         out, q, k = self._linear_memory(x, scale)
         return out, AttentionFactors(scale * q, k)
@@ -83,14 +69,9 @@ class SecondOrderAttention(nn.Module):
     def forward_with_map(self, x: Tensor, *, picture_scale: bool = False) -> tuple[Tensor, Tensor]:
         """Re-weight a feature map and return the attention map, which is held in memory whole.
 
-        Args:
-            x: The feature map.
-            picture_scale: Use the flatter scale of the paper's pictures, `mid ** -3/4`. Never
-                right for descriptors.
-
-        Shape:
-            (b, channels, h, w) to the same, and (b, h·w, h·w): row i says how much location i
-            attends to each location; rows sum to one.
+        The map is (b, h·w, h·w): row i says how much location i attends to each location; rows sum
+        to one. `picture_scale` takes the flatter scale of the paper's pictures, `mid ** -3/4`,
+        which is never right for descriptors.
         """
         q, k, v = (_locations(head(x)) for head in (self.query, self.key, self.value))
         alpha = self._scale(picture_scale)
@@ -104,10 +85,8 @@ class SecondOrderAttention(nn.Module):
         """The re-weighted map, its queries and its keys."""
         # Without contiguous rows torch falls back to a kernel that holds the whole map.
         q, k, v = (_locations(head(x)).contiguous() for head in (self.query, self.key, self.value))
-        # One head of `mid` channels.
-        attended = F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None], scale=scale)[
-            :, 0
-        ]
+        query, key, value = (part[:, None] for part in (q, k, v))  # one head of `mid` channels
+        attended = F.scaled_dot_product_attention(query, key, value, scale=scale)[:, 0]
         return self._residual(x, attended), q, k
 
     def _residual(self, x: Tensor, attended: Tensor) -> Tensor:

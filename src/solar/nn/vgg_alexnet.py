@@ -10,8 +10,7 @@ from solar.nn.backbone import Backbone
 class VGG16(Backbone):
     """VGG-16's convolutions without the last pooling; parameter names are torchvision's.
 
-    Shape:
-        (b, 3, h, w) to (b, 512, ⌊h / 16⌋, ⌊w / 16⌋).
+    Shape: (b, 3, h, w) to (b, 512, ⌊h / 16⌋, ⌊w / 16⌋).
     """
 
     channels = 512
@@ -32,8 +31,7 @@ class VGG16(Backbone):
 class AlexNet(Backbone):
     """AlexNet's convolutions without the last pooling; parameter names are torchvision's.
 
-    Shape:
-        (b, 3, h, w) to (b, 256, about h / 16, about w / 16); h and w at least 31.
+    Shape: (b, 3, h, w) to (b, 256, about h / 16, about w / 16); h and w at least 31.
     """
 
     channels = 256

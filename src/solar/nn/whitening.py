@@ -8,12 +8,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Whitening:
-    """Subtract a mean, multiply by a matrix whose rows come in falling order of importance.
-
-    Attributes:
-        mean: (d,)
-        matrix: (d, d)
-    """
+    """Subtract a mean (d,), multiply by a matrix (d, d) with the most important row first."""
 
     mean: Tensor
     matrix: Tensor
@@ -29,14 +24,11 @@ class Whitening:
 
 
 def pca_whitening(descriptors: Tensor, power: float = 1.0) -> Whitening:
-    """Whiten by principal components: afterwards the covariance is the identity.
+    """Whiten rows (n, d) by principal components: afterwards the covariance is the identity.
 
-    Directions in which the descriptors never vary, as there are where n ≤ d, come out as 0.
-
-    Args:
-        descriptors: (n, d) rows; computed in float64 whatever their type.
-        power: Less than 1 whitens in part: standard deviations are taken to 1 − `power`, so that
-            what varies much still counts for more, and 0 only turns.
+    Computed in float64. Directions in which the descriptors never vary, as there are where n ≤ d,
+    come out as 0. A `power` below 1 whitens in part: standard deviations are taken to 1 − `power`,
+    so that what varies much still counts for more, and 0 only turns.
     """
     x = descriptors.double()
     mean = x.mean(dim=0)
@@ -51,10 +43,8 @@ def pca_whitening(descriptors: Tensor, power: float = 1.0) -> Whitening:
 def learned_whitening(descriptors: Tensor, queries: Tensor, positives: Tensor) -> Whitening:
     """Whiten the differences within matching pairs, then rotate to the principal components.
 
-    Args:
-        descriptors: (n, d) rows; computed in float64 whatever their type.
-        queries: (m,) rows of the pairs' first photos; the mean is taken over these.
-        positives: (m,) rows of their matches.
+    The m pairs are given by their rows in the descriptors (n, d): queries (m,), over which the mean
+    is taken, and positives (m,). Computed in float64.
     """
     x = descriptors.double()
     mean = x[queries].mean(dim=0)

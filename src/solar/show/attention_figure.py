@@ -42,11 +42,7 @@ class AttentionMaps:
         return len(self.maps)
 
     def enlarged(self, size: tuple[int, int] | None = None) -> Maps:
-        """The maps at the size of the photo, or at another (width, height), bilinearly.
-
-        Returns:
-            (n, height, width).
-        """
+        """The maps at the photo's (width, height) or another, bilinearly: (n, height, width)."""
         return np.stack([self._enlarge(one, size or self.photo.size) for one in self.maps])
 
     def _enlarge(self, one: Maps, size: tuple[int, int]) -> Maps:
@@ -134,14 +130,9 @@ def draw_figure(
 def draw_star(
     picture: Image.Image, at: Location, fill: Colour, letter: str = "", radius: float | None = None
 ) -> None:
-    """Draw a star with a white and a dark edge, which show on any ground, and its letter.
+    """Draw a star with a white and a dark edge, which show on any ground, and its letter beside it.
 
-    Args:
-        picture: What to draw on.
-        at: The centre.
-        fill: Its colour.
-        letter: Beside it.
-        radius: In pixels; a fortieth of the picture's longer side if not given.
+    `at` is its centre; the radius in pixels is a fortieth of the picture's longer side by default.
     """
     radius = radius or max(5.0, max(picture.size) / 40)
     side = round(2 * radius) + 1
@@ -188,12 +179,8 @@ def _block(layers: Sequence[AttentionMaps], opacity: float, colours: str, cell: 
 
 
 def _star(middle: float, radius: float, sharp: float) -> list[tuple[float, float]]:
-    corners = []
-    for corner in range(10):
-        reach = radius * (sharp if corner % 2 else 1.0)
-        angle = pi * corner / 5
-        corners.append((middle + reach * sin(angle), middle - reach * cos(angle)))
-    return corners
+    corners = [(radius * (sharp if i % 2 else 1.0), pi * i / 5) for i in range(10)]
+    return [(middle + reach * sin(angle), middle - reach * cos(angle)) for reach, angle in corners]
 
 
 def _write_on_photo(picture: Image.Image, at: tuple[int, int], text: str, size: int) -> None:

@@ -91,9 +91,6 @@ def draw_photos(
         size: The shorter side is brought to this, as published.
         picture_scale: The flatter attention of the paper's pictures; off, that of descriptors.
         **style: For `draw_figure`.
-
-    Raises:
-        SolarError: A photo cannot be read, a location is not in it, or there is no attention.
     """
     blocks = []
     for image in images:

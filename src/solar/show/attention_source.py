@@ -38,19 +38,12 @@ _SAMPLE = 512
 
 @dataclass(frozen=True, eq=False)
 class LayerAttention:
-    """What the attention map of one layer is made of.
+    """What the attention map of one layer is made of."""
 
-    Attributes:
-        queries: (h·w, mid), times the scale of the map.
-        keys: (h·w, mid).
-        shape: h and w of the feature map.
-        cell: Width and height of a location in pixels of the photo.
-    """
-
-    queries: npt.NDArray[np.floating[Any]]
-    keys: npt.NDArray[np.floating[Any]]
-    shape: tuple[int, int]
-    cell: tuple[float, float]
+    queries: npt.NDArray[np.floating[Any]]  # (h·w, mid), times the scale of the map
+    keys: npt.NDArray[np.floating[Any]]  # (h·w, mid)
+    shape: tuple[int, int]  # h and w of the feature map
+    cell: tuple[float, float]  # width and height of a location in pixels of the photo
 
     def place(self, at: Location) -> int:
         """The number of the location that a pixel is in, as published: rounded down."""
@@ -75,16 +68,11 @@ class AttentionSource:
         >>> source = AttentionSource.of(model, "a.jpg")  # doctest: +SKIP
         >>> source.row(320, 200, layer=4).shape  # doctest: +SKIP
         (64, 86)
-
-    Attributes:
-        width: Of the upright photo.
-        height: Of the upright photo.
-        layers: By number, the layers that have attention; first to last.
     """
 
-    width: int
+    width: int  # of the upright photo, like the height
     height: int
-    layers: Mapping[int, LayerAttention]
+    layers: Mapping[int, LayerAttention]  # by number, those that have attention; first to last
 
     @classmethod
     def of(
@@ -97,20 +85,18 @@ class AttentionSource:
         orient: bool = True,
         half: bool = False,
     ) -> AttentionSource:
-        """Run a network over a photo once.
+        """Run a network over a photo once; a SolarError if it has no attention.
 
         Args:
-            model: A retrieval or patch network with attention.
-            image: A photo; for a patch network one patch, which is made grey and 32 × 32.
+            model: A retrieval network; or a patch network, and a patch for a photo, which is made
+                grey and 32 × 32.
+            image: The photo.
             size: The shorter side is brought to this, as published, so small photos are enlarged
                 for finer maps. A panorama is reduced until its longer side is at most four times
                 this.
             picture_scale: The flatter attention of the paper's pictures; off, that of descriptors.
             orient: Obey the EXIF orientation.
             half: Keep float16, half the memory, which is enough for pictures.
-
-        Raises:
-            SolarError: The photo cannot be read, or the network has no attention.
         """
         from solar.models.inference import inference
 
@@ -138,27 +124,16 @@ class AttentionSource:
         return sum(one.queries.nbytes + one.keys.nbytes for one in self.layers.values())
 
     def layer(self, number: int | None = None) -> LayerAttention:
-        """A layer by its number, or the last.
-
-        Raises:
-            SolarError: It has no attention.
-        """
+        """A layer by its number, or the last; a SolarError if it has no attention."""
         number = max(self.layers) if number is None else number
         check_layer(self.layers, number)
         return self.layers[number]
 
     def rows(self, at: Sequence[Location], layer: int | None = None) -> Maps:
-        """Attention maps of locations.
+        """Attention maps of locations, (n, h, w) over the cells of the layer, each of sum one.
 
-        Args:
-            at: Locations in pixels of the upright photo.
-            layer: 3, 4 or 5 (to 6 in a patch network); the last that has attention if not given.
-
-        Returns:
-            (n, h, w) over the cells of the layer, each map with the sum one.
-
-        Raises:
-            SolarError: A location is not in the photo, or the layer has no attention.
+        The last layer if none is given. A SolarError if a location is not in the photo, or the
+        layer has no attention.
         """
         attention = self.layer(layer)
         check_locations(at, (self.width, self.height))
@@ -183,31 +158,25 @@ class AttentionSource:
         """
         attention = self.layer()
         h, w = attention.shape
-        count = h * w
-        sample = np.unique(np.linspace(0, count - 1, min(count, _SAMPLE)).round().astype(int))
+        sample = np.unique(np.linspace(0, h * w - 1, min(h * w, _SAMPLE)).round().astype(int))
         received = attention.rows(sample.tolist()).mean(axis=0)
         ys, xs = np.mgrid[:h, :w]
         # Padding makes the outermost cells peculiar.
         inside = (ys > 0) & (ys < h - 1) & (xs > 0) & (xs < w - 1) if min(h, w) > 4 else ys >= 0
         upper = ys < h / 2
         picked: list[tuple[int, int]] = []
-        for score, part in (
-            (received, inside),
-            (received, inside),
-            (-received, inside & upper),
-            (-received, inside & ~upper),
-        ):
+        most, sky, ground = (received, inside), inside & upper, inside & ~upper
+        for score, part in (most, most, (-received, sky), (-received, ground)):
             far = np.ones((h, w), bool)
             for row, column in picked:
                 far &= np.hypot(ys - row, xs - column) > 0.22 * max(h, w)
             allowed = next((m for m in (part & far, part, inside) if m.any()), ys >= 0)
             best = int(np.where(allowed, score, -np.inf).argmax())
             picked.append(divmod(best, w))
+        wide, high = attention.cell
+        right, bottom = self.width - 1.0, self.height - 1.0
         return tuple(
-            (
-                min((column + 0.5) * attention.cell[0], self.width - 1.0),
-                min((row + 0.5) * attention.cell[1], self.height - 1.0),
-            )
+            (min((column + 0.5) * wide, right), min((row + 0.5) * high, bottom))
             for row, column in picked
         )
 

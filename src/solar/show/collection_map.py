@@ -42,17 +42,11 @@ _ROWS = 4096
 
 @dataclass(frozen=True, eq=False)
 class CollectionMap:
-    """Where photos lie.
-
-    Attributes:
-        paths: The photos.
-        points: (n, 2) x to the right and y down, in 0..1.
-        method: `tsne`, or `pca` where t-SNE was not possible.
-    """
+    """Where photos lie."""
 
     paths: tuple[str, ...]
-    points: Vectors
-    method: Method
+    points: Vectors  # (n, 2) x to the right and y down, in 0..1
+    method: Method  # "pca" where t-SNE was not possible
 
 
 def choose_method(count: int) -> tuple[Method, str]:
@@ -69,18 +63,10 @@ def choose_method(count: int) -> tuple[Method, str]:
 def map_collection(
     vectors: npt.ArrayLike, *, seed: int = 0, method: Method | None = None
 ) -> Vectors:
-    """Arrange vectors in the plane, the same way every time.
+    """Arrange vectors (n, dim) in the plane, the same way every time; another seed, another map.
 
-    Args:
-        vectors: (n, dim).
-        seed: Another seed gives another, equally good map.
-        method: What `choose_method` says if not given.
-
-    Returns:
-        (n, 2) in 0..1; the longer side fills the range, the shorter one is in its middle.
-
-    Raises:
-        SolarError: These are no finite vectors.
+    Out come points (n, 2) in 0..1: the longer side fills the range, the shorter one is in its
+    middle. The method is what `choose_method` says if not given.
     """
     array = np.asarray(vectors)
     if array.ndim != 2:
@@ -94,18 +80,12 @@ def map_collection(
 
 
 def map_index(index: Index, *, seed: int = 0) -> CollectionMap:
-    """Arrange all photos of an index; one in a folder keeps the map until its photos change.
-
-    Args:
-        index: An open index.
-        seed: Another seed gives another map.
-    """
+    """Arrange all photos of an index; one in a folder keeps the map until its photos change."""
     method = choose_method(len(index))[0]
     file = key = None
     if (folder := getattr(index.engine, "folder", None)) is not None:
         file, key = Path(folder) / CACHE, f"{index.info()['version']} {seed} {method}"
-        kept = _read(file, key)
-        if kept is not None:
+        if (kept := _read(file, key)) is not None:
             return kept
     paths: list[str] = []
 
@@ -182,12 +162,8 @@ def _plane(reduced: Vectors, seed: int) -> Vectors:
         perplexity = min(30.0, (len(reduced) - 1) / 3)
         arranged = TSNE(2, perplexity=perplexity, init=start, random_state=seed, n_jobs=1)
         flat = np.asarray(arranged.fit_transform(reduced), np.float32)
-    return _turned(flat)
-
-
-def _turned(flat: Vectors) -> Vectors:
-    """A map turned so that it is wider than it is high."""
     centred = flat - flat.mean(axis=0)
+    # Turned so that the map is wider than it is high.
     return np.asarray(centred @ _axes(centred, 2, np.random.default_rng(0)), np.float32)
 
 

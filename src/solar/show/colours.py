@@ -51,12 +51,8 @@ COLOURS: Mapping[str, NDArray[np.uint8]] = MappingProxyType({"ember": _ember(), 
 def colour(values: NDArray[np.floating[Any]], name: str = "ember") -> NDArray[np.uint8]:
     """Colour numbers, the smallest with a map's first colour and the largest with its last.
 
-    Args:
-        values: Any shape; if all are the same they get the first colour.
-        name: One of `COLOURS`.
-
-    Returns:
-        The same shape and three channels.
+    Values of any shape become that shape and three channels; if all are the same they get the
+    first colour.
     """
     low, high = float(values.min()), float(values.max())
     level = (values - low) * (255 / (high - low)) if high > low else np.zeros_like(values)

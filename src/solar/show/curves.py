@@ -23,12 +23,8 @@ _SHOWN = ("medium", "hard")
 def plot_sweep(sweeps: Mapping[str, Sequence[Sweep]]) -> Figure:
     """Plot mAP against p: a panel per set and protocol, a curve per model, a star at its p.
 
-    Args:
-        sweeps: For each set the sweeps of one or more models. Of the revisited protocols Medium
-            and Hard are shown, as in the paper.
-
-    Raises:
-        SolarError: matplotlib is not installed.
+    The sweeps of one or more models come by set. Of the revisited protocols Medium and Hard are
+    shown, as in the paper.
     """
     make_figure = figure_class()
     panels = [(name, protocol) for name, many in sweeps.items() for protocol in _protocols(many)]
@@ -80,9 +76,9 @@ def _panel(axis: Axes, many: Sequence[Sweep], protocol: str) -> None:
             # Lines in the same place take turns.
             dots = (2.0 * place, (2.0, max(2.0, 2.0 * len(many) - 2.0)))
             axis.axvline(one.learnt, color=colour, linestyle=dots, linewidth=1.4)
-        own = [(p, value) for p, value in zip(powers, values, strict=True) if p == one.learnt]
-        for p, value in own:
-            axis.plot([p], [value], color=colour, marker="*", markersize=13, zorder=3)
+        if one.learnt in powers:
+            own = values[powers.index(one.learnt)]
+            axis.plot([one.learnt], [own], color=colour, marker="*", markersize=13, zorder=3)
     axis.set_xscale("log")
     low, high = axis.get_xlim()
     ticks = [tick for tick in _TICKS if low <= tick <= high]
@@ -94,11 +90,7 @@ def _panel(axis: Axes, many: Sequence[Sweep], protocol: str) -> None:
 
 
 def figure_class() -> type[Figure]:
-    """What a figure is made with.
-
-    Raises:
-        SolarError: matplotlib is not installed.
-    """
+    """What a figure is made with; a SolarError if matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -28,14 +28,7 @@ _WIDTHS = (3.0, 1.5, 1.5)  # a loss of one part is seen under that part
 
 
 def plot_learning(metrics: Sequence[dict[str, Any]]) -> Figure:
-    """Plot the figures of a run against its steps.
-
-    Args:
-        metrics: Lines of `metrics.jsonl`, each with a `step`.
-
-    Raises:
-        SolarError: matplotlib is not installed, or there is nothing to plot.
-    """
+    """Plot the figures of a run, lines of `metrics.jsonl`, against its steps."""
     from solar.show.curves import figure_class
 
     curves = {name: _points(metrics, name) for _, names in _PANELS for name in names}
@@ -56,11 +49,8 @@ def plot_learning(metrics: Sequence[dict[str, Any]]) -> Figure:
         axis.grid(axis="y", color="#dddddd", linewidth=0.8)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, fontsize=8)
-    constants = [
-        f"{title} {curves[names[0]][0][1]:g} throughout"
-        for title, names in known
-        if (title, names) not in panels
-    ]
+    hidden = [(title, names) for title, names in known if (title, names) not in panels]
+    constants = [f"{title} {curves[names[0]][0][1]:g} throughout" for title, names in hidden]
     axes[-1].set_xlabel("\n".join(["step", *constants]))
     return figure
 

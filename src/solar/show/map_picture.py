@@ -22,17 +22,11 @@ _EMPTY = (226, 226, 230)
 def draw_map(
     found: CollectionMap, find: Callable[[str], Source | None], *, side: int = 2000
 ) -> tuple[Image.Image, int]:
-    """Draw a map with thumbnails on a grid.
+    """Draw a map with thumbnails on a grid, `side` pixels wide and at most as high.
 
-    Args:
-        found: Where photos lie.
-        find: From a path to the photo, as `solar.show.search_page.photo_finder` makes it. A photo
-            that is not there any more becomes a grey square.
-        side: Width of the picture, and its height at most.
-
-    Returns:
-        The picture, cut to what is on it, and how many photos it shows: all where there is room,
-        otherwise a few of every region.
+    Photos come from `find`, as `solar.show.search_page.photo_finder` makes it; one that is not
+    there any more becomes a grey square. Returns the picture, cut to what is on it, and how many
+    photos it shows: all where there is room, otherwise a few of every region.
     """
     columns = min(max(ceil(sqrt(2.5 * len(found.paths))), 1), _MOST)
     places = grid_places(found.points, columns)
@@ -49,15 +43,10 @@ def draw_map(
 
 
 def grid_places(points: Vectors, columns: int) -> dict[int, tuple[int, int]]:
-    """Give points a cell of their own each, close to where they are.
+    """Give points, x and y in 0..1, a row and column of their own each, close to where they are.
 
-    Args:
-        points: (n, 2) x and y in 0..1.
-        columns: Cells a side.
-
-    Returns:
-        By the number of the point its row and column. Every point has one if the cells are twice as
-        many; otherwise those that find one in their neighbourhood, at most one a cell.
+    Every point has a cell if there are twice as many; otherwise those that find one in their
+    neighbourhood, at most one a cell. They are named by their number.
     """
     scaled = np.asarray(points, np.float64) * columns
     cells = np.minimum(scaled.astype(int), columns - 1)

@@ -20,30 +20,22 @@ _FINE = 4  # bits after the point in the coordinates of lines
 def draw_matches(
     a: Source, b: Source, found: Sequence[Matches], *, height: int = 480, most: int = 100
 ) -> Image.Image:
-    """Draw the inliers of one or several results, one below the other.
+    """Draw the inliers of what `solar.match` found, by one model or several, one below the other.
 
     Lines that start close to each other share their colour, so that one that goes elsewhere shows.
-
-    Args:
-        a: The first photo.
-        b: The second.
-        found: What `solar.match` found between these photos, by one model or several.
-        height: Of each photo, in pixels; photos are enlarged or shrunk to it.
-        most: Draw this many lines at most, spread over the photo.
-
-    Raises:
-        SolarError: A photo cannot be read, or there is no result.
+    Photos are enlarged or shrunk to `height` pixels; `most` is how many lines are drawn at most,
+    spread over the photo.
     """
     if not found:
         raise SolarError("There are no matches to draw.")
     left, right = (_scaled(photo, height) for photo in (a, b))
     text = max(14, height // 30)
     rows = [_row(left, right, matches, text, most) for matches in found]
-    margin = text
-    height = margin + sum(row.height + margin for row in rows)
-    picture = Image.new("RGB", (rows[0].width + 2 * margin, height), PAPER)
+    margin, step = text, rows[0].height + text
+    size = (rows[0].width + 2 * margin, len(rows) * step + margin)
+    picture = Image.new("RGB", size, PAPER)
     for number, row in enumerate(rows):
-        picture.paste(row, (margin, margin + number * (row.height + margin)))
+        picture.paste(row, (margin, margin + number * step))
     return picture
 
 

@@ -21,30 +21,24 @@ FOUR: tuple[Location, ...] = ((10, 10), (22, 10), (10, 22), (22, 22))
 
 
 def read_patch(source: Source, *, number: int = 0, box: Box | None = None) -> Image.Image:
-    """Read one grey patch and bring it to 32 × 32.
+    """Read one grey patch and bring it to 32 × 32; a SolarError if there is no such patch.
 
-    Args:
-        source: A square patch, a strip of patches one below the other (as HPatches has them), or a
-            photo with a box.
-        number: Which patch of a strip, from 0.
-        box: Where the patch is in a photo: x1, y1, x2, y2 in pixels.
-
-    Raises:
-        SolarError: The file cannot be read, is no strip, or has no such patch or box.
+    The source is a square patch, a strip of patches one below the other (as HPatches has them), of
+    which `number` counts from 0, or a photo with a box: x1, y1, x2, y2 in pixels.
     """
     picture = read_image(source)
+    name = "The picture" if isinstance(source, bytes | Image.Image) else str(source)
     if box is not None:
         picture = crop(picture, box)
     else:
-        side, rest = picture.width, picture.height % picture.width
+        side, (count, rest) = picture.width, divmod(picture.height, picture.width)
         if rest:
             raise SolarError(
-                f"{_name(source)} is {picture.width} × {picture.height} pixels, no square patch or "
-                "strip of them: say with a box where the patch is."
+                f"{name} is {picture.width} × {picture.height} pixels, no square patch or strip of "
+                "them: say with a box where the patch is."
             )
-        count = picture.height // side
         if not 0 <= number < count:
-            raise SolarError(f"{_name(source)} has no patch {number}: it holds {count}, from 0.")
+            raise SolarError(f"{name} has no patch {number}: it holds {count}, from 0.")
         picture = picture.crop((0, number * side, side, (number + 1) * side))
     return picture.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR).convert("RGB")
 
@@ -59,19 +53,8 @@ def draw_patches(
 ) -> Image.Image:
     """Draw attention maps of locations of patches, a line a layer; two patches side by side.
 
-    Args:
-        model: A patch network with attention.
-        patches: 32 × 32 each, from `read_patch`: in the paper a patch and its correspondence.
-        at: Locations in pixels of the patches.
-        cell: Width of a map in pixels.
-        **options: Further ones of `solar.show.attention_maps.draw_photos`.
-
-    Raises:
-        SolarError: A location is outside 32 × 32, or a layer has no attention.
+    Patches are 32 × 32 each, from `read_patch`: in the paper a patch and its correspondence.
+    Further options are those of `draw_photos`.
     """
     check_locations(at, (SIDE, SIDE))
     return draw_photos(model, patches, at, cell=cell, across=2, **options)
-
-
-def _name(source: Source) -> str:
-    return str(source) if not isinstance(source, bytes | Image.Image) else "The picture"

@@ -19,32 +19,23 @@ class _Sizes:
     """Lengths in pixels, all from the width of a photo's cell."""
 
     def __init__(self, cell: int) -> None:
-        self.cell = cell
-        self.high = cell * 3 // 4
+        self.cell, self.high, self.query = cell, cell * 3 // 4, 2 * cell
         self.border = max(2, cell // 34)
         self.gap = max(4, cell // 16)
         self.text = max(10, cell // 11)
         self.line = self.text * 3 // 2
-        self.query = 2 * cell
 
 
 def draw_rankings(found: Sequence[Ranking], *, cell: int = 220) -> Image.Image:
     """Draw queries one below the other, each beside the lists of the models.
 
     A photo that is right has a green border and a tick, one that is wrong a red border and a cross.
-    The part of the query's photo that was asked for is in a yellow box.
-
-    Args:
-        found: From `solar.evaluation.rankings.rankings`; at least one.
-        cell: Width of a listed photo in pixels; everything else follows.
-
-    Raises:
-        ImageError: A photo cannot be read.
+    The part of the query's photo that was asked for is in a yellow box. `cell` is the width of a
+    listed photo in pixels; everything else follows.
     """
     sizes = _Sizes(cell)
     blocks = [_block(one, sizes) for one in found]
-    margin = 2 * sizes.gap
-    apart = 3 * sizes.gap
+    margin, apart = 2 * sizes.gap, 3 * sizes.gap
     width = max(block.width for block in blocks) + 2 * margin
     legend = _legend(found[0].protocol, sizes)
     height = sum(block.height + apart for block in blocks) + legend.height + 2 * margin
@@ -109,13 +100,12 @@ def _hit(hit: RankedPhoto, sizes: _Sizes) -> Image.Image:
 def _mark(right: bool, sizes: _Sizes) -> Image.Image:
     """A white tick on green or a white cross on red, drawn large and reduced to smooth it."""
     side, fine = sizes.cell // 8, 4
-    colour = RIGHT if right else WRONG
-    mark = Image.new("RGB", (side * fine, side * fine), colour)
-    points = [(0.24, 0.54), (0.42, 0.72), (0.76, 0.3)] if right else [(0.28, 0.28), (0.72, 0.72)]
-    pen = ImageDraw.Draw(mark)
-    wide = side * fine // 7
-    for stroke in [points] if right else [points, [(0.72, 0.28), (0.28, 0.72)]]:
-        pen.line([(x * mark.width, y * mark.width) for x, y in stroke], PAPER, wide, "curve")
+    mark = Image.new("RGB", (side * fine, side * fine), RIGHT if right else WRONG)
+    tick = [[(0.24, 0.54), (0.42, 0.72), (0.76, 0.3)]]
+    cross = [[(0.28, 0.28), (0.72, 0.72)], [(0.72, 0.28), (0.28, 0.72)]]
+    for stroke in tick if right else cross:
+        points = [(x * mark.width, y * mark.width) for x, y in stroke]
+        ImageDraw.Draw(mark).line(points, PAPER, mark.width // 7, "curve")
     return mark.resize((side, side), Image.Resampling.LANCZOS)
 
 

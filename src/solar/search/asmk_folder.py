@@ -112,11 +112,7 @@ class AsmkFolder(FolderStorage["AsmkWriter", _AsmkState]):
         return Codebook.read(self.folder / CODEBOOK)
 
     def search_signatures(
-        self,
-        queries: Sequence[Signatures],
-        k: int,
-        where: Where = (),
-        kernel: Kernel | None = None,
+        self, queries: Sequence[Signatures], k: int, where: Where = (), kernel: Kernel | None = None
     ) -> list[list[Hit]]:
         """The k best photos that satisfy `where`, for each query; only those with a score."""
         kernel = kernel or Kernel()

@@ -50,10 +50,7 @@ class AsmkIndex(PhotoIndex):
     engine: AsmkFolder
 
     def __init__(
-        self,
-        engine: AsmkFolder,
-        model: PatchNet | str | None = None,
-        kernel: Kernel | None = None,
+        self, engine: AsmkFolder, model: PatchNet | str | None = None, kernel: Kernel | None = None
     ) -> None:
         super().__init__(engine)
         self.kernel = kernel or Kernel()

@@ -207,12 +207,7 @@ def mutual_matches(a: Floats, b: Floats, *, ratio: float = RATIO) -> Pairs:
 
 
 def estimate(
-    a: Floats,
-    b: Floats,
-    geometry: Geometry,
-    threshold: float,
-    *,
-    iterations: int = 10_000,
+    a: Floats, b: Floats, geometry: Geometry, threshold: float, *, iterations: int = 10_000
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.bool_]]:
     """The geometry that most pairs of points agree on, by MAGSAC with a fixed seed.
 

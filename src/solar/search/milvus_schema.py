@@ -68,11 +68,7 @@ def schema(connection: Connection, dim: int, partition: str, description: str) -
     schema.add_field("width", kind.INT64)
     schema.add_field("height", kind.INT64)
     schema.add_field(
-        "tags",
-        kind.ARRAY,
-        element_type=kind.VARCHAR,
-        max_capacity=_TAGS,
-        max_length=_TAG_BYTES,
+        "tags", kind.ARRAY, element_type=kind.VARCHAR, max_capacity=_TAGS, max_length=_TAG_BYTES
     )
     schema.add_field("taken", kind.VARCHAR, max_length=_TAKEN_BYTES)
     schema.add_field("place", kind.INT64, is_partition_key=partition == "hash")

@@ -70,8 +70,7 @@ class Service:
         self.slow = Threads(settings.threads, settings.queue)
         self.picturing = Threads(settings.threads, _PICTURES_WAITING)
         self.searcher = Searcher(
-            *(self.collection, self.network, self.threads, self.slow),
-            _methods(),
+            *(self.collection, self.network, self.threads, self.slow), _methods()
         )
         self.attention = Attention(self.network, settings.attention_bytes, settings.attention_size)
         self.matching = Matching(self.slow)

@@ -35,11 +35,7 @@ def stored_facts(spec: DescriptorSpec, options: Options) -> str:
 
 
 def read_facts(connection: Connection) -> tuple[DescriptorSpec, Options]:
-    """What `stored_facts` kept.
-
-    Raises:
-        SolarError: Solar did not make the collection, or a newer version did.
-    """
+    """What `stored_facts` kept; a SolarError if nobody did, or a newer version of solar."""
     place = connection.place
     described = connection.call("describe_collection", place.collection)
     text = described.get("properties", {}).get(FACTS) or described.get("description", "")

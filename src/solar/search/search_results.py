@@ -17,17 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The best photos with their vectors, best first.
-
-    Attributes:
-        paths: n of them.
-        vectors: (n, dim).
-        scores: (n,) inner products with the query.
-    """
+    """The best photos with their vectors, best first."""
 
     paths: Sequence[str]
-    vectors: Vectors
-    scores: Scores
+    vectors: Vectors  # (n, dim)
+    scores: Scores  # (n,) inner products with the query
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,25 +42,15 @@ _TRAINING = LEAST_EACH * MOST_WORDS
 
 @dataclass(frozen=True)
 class AsmkSettings:
-    """How photos are described for ASMK*.
+    """How photos are described for ASMK*."""
 
-    Attributes:
-        local: What describes keypoints, as for `solar.match`.
-        words: How many visual words to learn; as many as the features allow if not given.
-        codebook: An ASMK* index or a codebook's file: take its visual words.
-        train_on: Photos to learn visual words from; otherwise from those of the index.
-        keypoints: At most so many a photo.
-        size: Photos with a longer side are shrunk to it first.
-        seed: For the sample of features and for k-means.
-    """
-
-    local: PatchNet | str | Path | None = None
-    words: int | None = None
-    codebook: str | Path | None = None
-    train_on: str | Path | None = None
-    keypoints: int = KEYPOINTS
-    size: int = SIZE
-    seed: int = 0
+    local: PatchNet | str | Path | None = None  # what describes keypoints, as for `solar.match`
+    words: int | None = None  # visual words to learn; as many as the features allow if not given
+    codebook: str | Path | None = None  # an ASMK* index or a codebook's file: take its words
+    train_on: str | Path | None = None  # photos to learn words from; otherwise those of the index
+    keypoints: int = KEYPOINTS  # at most so many a photo
+    size: int = SIZE  # photos with a longer side are shrunk to it first
+    seed: int = 0  # for the sample of features and for k-means
 
     def __post_init__(self) -> None:
         if self.codebook is not None and (self.train_on is not None or self.words is not None):

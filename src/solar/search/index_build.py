@@ -168,10 +168,11 @@ def details(store: Store, photos: Photos | None, metadata: str | Path | None) ->
     """What is known of the photos of a store, row by row."""
     extra = read_metadata(metadata) if metadata else {}
     places = {name: number for number, name in enumerate(photos.names)} if photos else {}
-    return [
-        detail(name, *size, photos.read(places[name]) if photos else None, extra.get(name, {}))
-        for name, size in zip(store.names, store.sizes.tolist(), strict=True)
-    ]
+    known = []
+    for name, (width, height) in zip(store.names, store.sizes.tolist(), strict=True):
+        file = photos.read(places[name]) if photos else None
+        known.append(detail(name, width, height, file, extra.get(name, {})))
+    return known
 
 
 def detail(

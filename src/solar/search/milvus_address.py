@@ -153,14 +153,14 @@ def parse_address(address: str) -> Place:
 def read_options(given: Mapping[str, Any]) -> Options:
     """Read options from an address or from keyword arguments."""
     kinds = {each.name: type(each.default) for each in fields(Options) if each.default != MISSING}
-    choices = [*kinds, *_BUILD, *_SEARCH]
+    names = [*kinds, *_BUILD, *_SEARCH]
     for name in given:
-        if name not in choices:
-            raise SolarError(f"Milvus has no option {name!r}: choose from {', '.join(choices)}.")
+        if name not in names:
+            raise SolarError(f"Milvus has no option {name!r}: choose from {', '.join(names)}.")
     known = {name: _typed(name, given[name], kind) for name, kind in kinds.items() if name in given}
     build, search = (
-        {name: _plain(value) for name, value in given.items() if name in names}
-        for names in (_BUILD, _SEARCH)
+        {name: _plain(value) for name, value in given.items() if name in group}
+        for group in (_BUILD, _SEARCH)
     )
     options = Options(**known, build=build, search=search)
     consistency = options.consistency.capitalize()

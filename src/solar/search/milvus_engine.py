@@ -133,10 +133,8 @@ class MilvusEngine:
     def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
         """Everything, in the order of a hash of the paths, in pieces of at most `rows`."""
         for batch in self._walk(rows):
-            yield (
-                [stored.photo_of(row) for row in batch],
-                np.stack([stored.vector_of(row) for row in batch]),
-            )
+            vectors = np.stack([stored.vector_of(row) for row in batch])
+            yield [stored.photo_of(row) for row in batch], vectors
 
     def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
         """What is known of every photo, in the order of `batches`, without its vector."""
@@ -253,10 +251,9 @@ class MilvusEngine:
             for photo in photos:
                 stored.check_photo(photo)
             kept, sound = fitting(photos, vectors, self.spec.dim, self._place)
-            for rows in _chunks(
-                stored.rows_of(kept, sound, self._partition_tag), self._rows_per_call
-            ):
-                self._write(list(rows))
+            rows = stored.rows_of(kept, sound, self._partition_tag)
+            for some in _chunks(rows, self._rows_per_call):
+                self._write(list(some))
             yield len(photos)
 
     def _write(self, rows: list[dict[str, Any]]) -> None:

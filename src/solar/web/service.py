@@ -41,11 +41,7 @@ _POINTS = 20_000
 
 
 class Service:
-    """What the routes of the app ask; arguments as for `solar.web.create_app`.
-
-    Raises:
-        SolarError: An index has no vectors, or photos are to be added and there is no folder.
-    """
+    """What the routes of the app ask; arguments as for `solar.web.create_app`."""
 
     def __init__(
         self, index: Index, models: Mapping[str, Index] | None, settings: WebSettings

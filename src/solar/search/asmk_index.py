@@ -75,12 +75,11 @@ class AsmkIndex(PhotoIndex):
 
     def signatures(self, query: Any, *, box: Box | None = None) -> Signatures:
         """The visual words that `search` looks for; its arguments and errors are the same."""
+        sources = [self._source(part) for part in self._parts(query, box)]
         known = {name: self.spec.settings[name] for name in ("keypoints", "size")}
-        described = [
-            local_features(self._source(part), self.local, box=box, **known).descriptors
-            for part in self._parts(query, box)
-        ]
-        descriptors = np.concatenate(described)
+        descriptors = np.concatenate(
+            [local_features(source, self.local, box=box, **known).descriptors for source in sources]
+        )
         if not len(descriptors):
             raise SolarError("The query has no keypoints to look for: choose a photo with detail.")
         return aggregate(descriptors, self.engine.codebook, self.kernel.assign)

@@ -150,6 +150,7 @@ class FolderEngine(FolderStorage[_State]):
         return Writer(self.folder, view, self.spec.dim, self.compress)
 
     def _state_with_codes(self, view: View, version: Version) -> _State:
+        """The state, with its codes read while a newer version can take the place of this one."""
         state = self._state(view, version)
         self._codes_of(version)
         return state

@@ -122,7 +122,6 @@ class Verifier:
         inliers; those that are gone or cannot be read do not, which a warning says.
         """
         matched, others = hits[: self.settings.top], hits[self.settings.top :]
-
         errors: list[SolarError | None] = [None] * len(matched)
 
         def counted(number: int) -> Hit:

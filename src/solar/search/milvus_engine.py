@@ -170,12 +170,13 @@ class MilvusEngine:
     def info(self) -> dict[str, Any]:
         """Facts to print; `bytes` are those of the vectors alone, in one replica."""
         photos, index = len(self), self._call("describe_index", "vector")
-        told = ("index", "build", "search", "partition", "shards", "replicas", "consistency")
+        told = ("build", "search", "partition", "shards", "replicas", "consistency")
         return {
             "engine": "milvus",
             "server": str(self._connection.call("get_server_version")),
             "photos": photos,
             "bytes": photos * self.spec.dim * 4,
+            "index": self.options.index,
             "rows_not_yet_indexed": int(index.get("pending_index_rows", 0)),
             **{name: getattr(self.options, name) for name in told},
         }

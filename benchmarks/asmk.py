@@ -98,12 +98,12 @@ def local_row(
         learnt = time.perf_counter() - start
 
         start = time.perf_counter()
-        found = finder.look(photos, None, None)
+        failures = finder.look(photos, None, None)
         finding = time.perf_counter() - start
 
         start = time.perf_counter()
         spec = DescriptorSpec(codebook.dim, local_name(model), settings={"method": "asmk"})
-        described = finder.signatures(photos, found, codebook, None)
+        described = finder.signatures(photos, failures, codebook, None)
         engine = create(Path(temporary, "index"), spec, codebook, described)
         filling = time.perf_counter() - start
 

@@ -106,7 +106,7 @@ def test_a_store_fills_an_index_and_adds_to_it(tmp_path: Path) -> None:
         return store
 
     index = Index.create(tmp_path / "i.solar", store("a", ["a.jpg", "b.jpg"]))
-    assert index.spec == index.made == DescriptorSpec(4, "m", "hash", {"size": 9})
+    assert index.spec == DescriptorSpec(4, "m", "hash", {"size": 9})
     assert (index.photo("b.jpg").width, index.photo("b.jpg").height) == (30, 20)
     assert index.add(store("b", ["b.jpg", "c.jpg"])) == 2
     assert len(index) == 3

@@ -32,8 +32,7 @@ KeptStore = Annotated[
     Path | None, typer.Option("--store", help="Keep the descriptors in this store.")
 ]
 Metadata = Annotated[
-    Path | None,
-    typer.Option(help='A JSON object a line: {"path": …, "tags": [ … ], "taken": …}.'),
+    Path | None, typer.Option(help='A JSON object a line: {"path": …, "tags": [ … ], "taken": …}.')
 ]
 Method = Annotated[
     Literal["global", "asmk"],
@@ -130,8 +129,7 @@ def add(
 
 @app.command(epilog="Example: solar index remove photos.solar rome/12.jpg")
 def remove(
-    index: Address,
-    photos: Annotated[list[str], typer.Argument(help="Their paths in the index.")],
+    index: Address, photos: Annotated[list[str], typer.Argument(help="Their paths in the index.")]
 ) -> None:
     """Remove photos: all of those named, or none."""
     from solar.cli.printing import errors

@@ -86,12 +86,7 @@ def search(
     verifying = verified and VerifySettings(top=verify_top, model=local, photos=photos)
     with Index.open(index, model=model) as opened, warnings_as_sentences():
         hits = opened.search(
-            asked,
-            k,
-            box=wanted_box,
-            rerank=methods,
-            where=conditions,
-            verify=verifying,
+            asked, k, box=wanted_box, rerank=methods, where=conditions, verify=verifying
         )
         if html is not None:
             from solar.files import replacing

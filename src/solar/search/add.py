@@ -33,22 +33,11 @@ def add(
     progress: Progress | None = None,
     **options: Any,
 ) -> BuiltIndex:
-    """Add photos to an index, or replace those of the same path; see `solar.search.index_build`.
+    """Add photos to an index, or replace those of the same path.
 
     Photos inside the folder that the index was built from are called by their path below that, as
-    they would have been then; others by their path below `source`.
-
-    Args:
-        source: A folder, a list or a tar shard of photos, or a finished store of descriptors.
-        address: The index.
-        new: Leave out photos whose path is in the index already.
-        store: Keep the descriptors there; otherwise they are deleted when they are in the index.
-        metadata: A file of tags and times, see `solar.search.index_build.read_metadata`.
-        progress: Called while photos are described.
-        **options: For the engine.
-
-    Raises:
-        SolarError: There is no index, there are no photos, or another writer is at work.
+    they would have been then; others by their path below `source`. With `new`, those whose path is
+    in the index already are left out; other arguments are as for `solar.search.index_build.build`.
     """
     index = Index.open(address, **options)
     if is_store(source) and not isinstance(index, AsmkIndex):
@@ -59,24 +48,15 @@ def add(
         photos = _wanted(source, index, new=new)
         if not photos:
             return BuiltIndex(index, 0, {})
-    known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": progress}
     if isinstance(index, AsmkIndex):
         assert photos is not None
-        return asmk_build.add(photos, index, **known)
-    vectors = need_vectors(index)
-    spec = vectors.spec
-    settings = {name: spec.settings[name] for name in _DESCRIBING if name in spec.settings}
-    with described_photos(
-        source,
-        address,
-        spec.model or None,
-        photos=photos,
-        keep=store,
-        progress=progress,
-        **settings,
-    ) as (described, photos):
-        count = vectors.add(described, details(described, photos, metadata))
-        return BuiltIndex(index, count, described.failures)
+        return asmk_build.add(photos, index, store=store, metadata=metadata, progress=progress)
+    vectors, settings = need_vectors(index), index.spec.settings
+    known: dict[str, Any] = {"photos": photos, "keep": store, "progress": progress}
+    known |= {name: settings[name] for name in _DESCRIBING if name in settings}
+    with described_photos(source, address, index.spec.model or None, **known) as (found, photos):
+        count = vectors.add(found, details(found, photos, metadata))
+        return BuiltIndex(index, count, found.failures)
 
 
 def _wanted(source: str | Path, index: PhotoIndex, *, new: bool) -> Photos:

@@ -37,19 +37,12 @@ _AT_ONCE = 1 << 20
 
 @dataclass(frozen=True)
 class Kernel:
-    """How photos are compared.
+    """How photos are compared."""
 
-    Attributes:
-        alpha: Exponent of the selectivity.
-        threshold: Words whose signatures agree less than this (−1 to 1) do not count.
-        assign: On how many words each descriptor of a query falls.
-        idf: Weigh words by the logarithm of how rare they are.
-    """
-
-    alpha: float = 3.0
-    threshold: float = 0.0
-    assign: int = 5
-    idf: bool = False
+    alpha: float = 3.0  # exponent of the selectivity
+    threshold: float = 0.0  # words whose signatures agree less than this (−1 to 1) do not count
+    assign: int = 5  # on how many words each descriptor of a query falls
+    idf: bool = False  # weigh words by the logarithm of how rare they are
 
     def __post_init__(self) -> None:
         if self.alpha <= 0 or not -1 <= self.threshold < 1 or self.assign < 1:
@@ -67,15 +60,10 @@ class Kernel:
 
 @dataclass(frozen=True, eq=False)
 class Signatures:
-    """A photo for ASMK*: its visual words and a signature for each.
+    """A photo for ASMK*: its visual words and a signature for each."""
 
-    Attributes:
-        words: (n,), ascending.
-        bits: (n, b): d signs, 64 in a number, the first in its lowest bit.
-    """
-
-    words: Words
-    bits: Bits
+    words: Words  # (n,), ascending
+    bits: Bits  # (n, b): d signs, 64 in a number, the first in its lowest bit
 
     def __len__(self) -> int:
         return len(self.words)
@@ -84,13 +72,7 @@ class Signatures:
 def aggregate(descriptors: Floats, codebook: Codebook, assign: int = 1) -> Signatures:
     """Sum the residuals of a photo's descriptors (n, d) word by word, and keep the signs.
 
-    Args:
-        descriptors: (n, d).
-        codebook: Of the same kind of descriptors.
-        assign: On how many words each descriptor falls.
-
-    Raises:
-        SolarError: The codebook is of other descriptors.
+    Each descriptor falls on the nearest `assign` words. A SolarError if the codebook is of others.
     """
     blocks = codebook.blocks
     if not len(descriptors):
@@ -111,21 +93,13 @@ def aggregate(descriptors: Floats, codebook: Codebook, assign: int = 1) -> Signa
 
 @dataclass(frozen=True, eq=False)
 class Postings:
-    """An inverted file of some photos, numbered from 0.
+    """An inverted file of some photos, numbered from 0."""
 
-    Attributes:
-        words: (m,), those that occur, ascending.
-        starts: (m + 1,), where the photos of each begin.
-        photos: (p,), ascending within a word.
-        bits: (p, b), their signatures.
-        counts: (n,), how many words each photo has.
-    """
-
-    words: Words
-    starts: NDArray[np.int64]
-    photos: NDArray[np.int32]
-    bits: Bits
-    counts: NDArray[np.int32]
+    words: Words  # (m,), those that occur, ascending
+    starts: NDArray[np.int64]  # (m + 1,), where the photos of each begin
+    photos: NDArray[np.int32]  # (p,), ascending within a word
+    bits: Bits  # (p, b), their signatures
+    counts: NDArray[np.int32]  # (n,), how many words each photo has
 
     @classmethod
     def gather(cls, signatures: Sequence[Signatures], blocks: int) -> Postings:
@@ -170,10 +144,7 @@ class Postings:
         return np.sqrt(np.bincount(self.photos, each, len(self.counts))).astype(np.float32)
 
     def scores(self, query: Signatures, table: Floats, weights: Floats | None = None) -> Floats:
-        """The sum over shared words for every photo, (n,), not divided by norms.
-
-        `table` is that of the kernel, `weights` are those of all words.
-        """
+        """Sums over shared words, (n,), not divided by norms; `table` is that of the kernel."""
         found, asked, places = np.intersect1d(
             query.words, self.words, assume_unique=True, return_indices=True
         )
@@ -205,9 +176,7 @@ class Postings:
     def mapped(cls, path: Path) -> Postings:
         """Open what `write` wrote; the parts that a search needs are read when it does.
 
-        Raises:
-            FileNotFoundError: There is no such file.
-            SolarError: It is damaged.
+        FileNotFoundError if there is no such file, a SolarError if it is damaged.
         """
         try:
             with path.open("rb") as file:

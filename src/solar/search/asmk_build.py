@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,15 +24,8 @@ from solar.search.addresses import is_folder
 from solar.search.asmk import aggregate
 from solar.search.asmk_folder import CODEBOOK, Described
 from solar.search.asmk_index import AsmkIndex, local_fingerprint
-from solar.search.codebook import (
-    LEAST_EACH,
-    MOST_EACH,
-    MOST_WORDS,
-    Codebook,
-    Floats,
-    train_codebook,
-)
-from solar.search.engine import DescriptorSpec
+from solar.search.codebook import LEAST_EACH, MOST_EACH, MOST_WORDS, Codebook, train_codebook
+from solar.search.engine import DescriptorSpec, Vectors
 from solar.search.index_build import BuiltIndex, detail, read_metadata, refuse_taken
 from solar.search.verify import VerifySettings
 
@@ -49,25 +42,15 @@ _TRAINING = LEAST_EACH * MOST_WORDS
 
 @dataclass(frozen=True)
 class AsmkSettings:
-    """How photos are described for ASMK*.
+    """How photos are described for ASMK*."""
 
-    Attributes:
-        local: What describes keypoints, as for `solar.match`.
-        words: How many visual words to learn; as many as the features allow if not given.
-        codebook: An ASMK* index or a codebook's file: take its visual words.
-        train_on: Photos to learn visual words from; otherwise from those of the index.
-        keypoints: At most so many a photo.
-        size: Photos with a longer side are shrunk to it first.
-        seed: For the sample of features and for k-means.
-    """
-
-    local: PatchNet | str | Path | None = None
-    words: int | None = None
-    codebook: str | Path | None = None
-    train_on: str | Path | None = None
-    keypoints: int = KEYPOINTS
-    size: int = SIZE
-    seed: int = 0
+    local: PatchNet | str | Path | None = None  # what describes keypoints, as for `solar.match`
+    words: int | None = None  # visual words to learn; as many as the features allow if not given
+    codebook: str | Path | None = None  # an ASMK* index or a codebook's file: take its words
+    train_on: str | Path | None = None  # photos to learn words from; otherwise those of the index
+    keypoints: int = KEYPOINTS  # at most so many a photo
+    size: int = SIZE  # photos with a longer side are shrunk to it first
+    seed: int = 0  # for the sample of features and for k-means
 
     def __post_init__(self) -> None:
         if self.codebook is not None and (self.train_on is not None or self.words is not None):
@@ -87,17 +70,8 @@ def build(
 ) -> BuiltIndex:
     """Make an ASMK* index of photos; a killed run continues where it was when called again.
 
-    Args:
-        source: A folder, a list or a tar shard of photos.
-        address: The folder of the new index.
-        settings: How to describe the photos.
-        store: Keep local features there; otherwise they are deleted when the index is done.
-        metadata: A file of tags and times, see `solar.search.index_build.read_metadata`.
-        progress: Called while local features are found.
-
-    Raises:
-        SolarError: There is an index already, there are no photos, or the codebook is of other
-            features.
+    Local features are kept in `store`, or deleted when the index is done; other arguments are as
+    for `solar.search.index_build.build`.
     """
     settings = settings or AsmkSettings()
     local, keypoints, size = settings.local, settings.keypoints, settings.size
@@ -108,9 +82,8 @@ def build(
         local = str(Path(str(local)).resolve())  # searches may start elsewhere
     place = Path(store) if store else Path(f"{address}.extracting")
     finder = Finder(local_model(local), keypoints, size, place)
-    codebook = None
-    if settings.codebook is not None:
-        codebook = _read_codebook(settings.codebook, finder.model)
+    given = settings.codebook
+    codebook = None if given is None else _read_codebook(given, finder.model)
     photos = find_photos(source)
     if settings.train_on is not None:
         # In a folder of their own: photos there may be called as some here are.
@@ -118,9 +91,9 @@ def build(
         others = find_photos(settings.train_on)
         codebook = learn_words(others, apart, settings.words, seed=settings.seed, progress=progress)
     sample = None if codebook else FeatureSample(len(photos), settings.words, settings.seed)
-    found = finder.look(photos, sample, progress)
-    if not found.described:
-        why = next(iter(found.failures.values()), "there is none")
+    failures = finder.look(photos, sample, progress)
+    if len(failures) == len(photos):
+        why = next(iter(failures.values()), "there is none")
         raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
     if sample:
         codebook = sample.words(finder)
@@ -132,11 +105,11 @@ def build(
         {"method": "asmk", "keypoints": keypoints, "size": size},
         str(Path(source).resolve()),
     )
-    described = finder.signatures(photos, found, codebook, metadata)
+    described = finder.signatures(photos, failures, codebook, metadata)
     engine = asmk_folder.create(address, spec, codebook, described)
     if not store:
         shutil.rmtree(place, ignore_errors=True)
-    return BuiltIndex(AsmkIndex(engine), found.described, found.failures)
+    return BuiltIndex(AsmkIndex(engine), len(photos) - len(failures), failures)
 
 
 def add(
@@ -152,12 +125,12 @@ def add(
     folder = index.engine.folder
     place = Path(store) if store else folder.with_name(f"{folder.name}.extracting")
     finder = Finder(index.local, settings["keypoints"], settings["size"], place)
-    found = finder.look(photos, None, progress)
-    described = finder.signatures(photos, found, index.engine.codebook, metadata)
+    failures = finder.look(photos, None, progress)
+    described = finder.signatures(photos, failures, index.engine.codebook, metadata)
     count = index.engine.add_signatures(described)
     if not store:
         shutil.rmtree(place, ignore_errors=True)
-    return BuiltIndex(index, count, found.failures)
+    return BuiltIndex(index, count, failures)
 
 
 def learn_words(
@@ -168,11 +141,7 @@ def learn_words(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Codebook:
-    """Learn visual words from photos, or from an even share of very many.
-
-    Raises:
-        SolarError: Their features are too few for so many words.
-    """
+    """Learn visual words from photos, or from an even share of very many."""
     step = -(-len(photos) // (_TRAINING // 16))
     some = photos.select(range(0, len(photos), step))
     sample = FeatureSample(len(some), words, seed)
@@ -188,9 +157,9 @@ class FeatureSample:
         most = max(most, words or 0)
         self._share = -(-most // max(photos, 1))
         self._words, self._seed = words, seed
-        self._taken: list[Floats] = []
+        self._taken: list[Vectors] = []
 
-    def take(self, number: int, descriptors: Floats) -> None:
+    def take(self, number: int, descriptors: Vectors) -> None:
         """Take a photo's share."""
         if len(descriptors) > self._share:
             chance = np.random.default_rng((self._seed, number))
@@ -203,14 +172,6 @@ class FeatureSample:
         facts = {"local": local_name(finder.model), "fingerprint": local_fingerprint(finder.model)}
         descriptors = np.concatenate(self._taken) if self._taken else np.empty((0, 1), np.float32)
         return train_codebook(descriptors, self._words, seed=self._seed, facts=facts)
-
-
-@dataclass
-class FeaturesFound:
-    """In how many photos features were found, and which photos cannot be read."""
-
-    described: int = 0
-    failures: dict[str, str] = field(default_factory=dict)
 
 
 class Finder:
@@ -246,30 +207,34 @@ class Finder:
 
     def look(
         self, photos: Photos, sample: FeatureSample | None, progress: Progress | None
-    ) -> FeaturesFound:
-        """Find and keep the features of all photos, and let the sample take its share."""
-        found = FeaturesFound()
+    ) -> dict[str, str]:
+        """Find and keep the features of all photos, and let the sample take its share.
+
+        Returns the photos that cannot be read, and why.
+        """
+        failures = {}
         for number, features in self.walk(photos):
+            failed = isinstance(features, SolarError)
             if isinstance(features, SolarError):
-                found.failures[photos.names[number]] = str(features)
-                described, failed = 0, 1
-            else:
-                found.described += 1
-                described, failed = 1, 0
-                if sample:
-                    sample.take(number, features.descriptors)
+                failures[photos.names[number]] = str(features)
+            elif sample:
+                sample.take(number, features.descriptors)
             if progress:
-                progress(described, failed)
-        return found
+                progress(int(not failed), int(failed))
+        return failures
 
     def signatures(
-        self, photos: Photos, found: FeaturesFound, codebook: Codebook, metadata: str | Path | None
+        self,
+        photos: Photos,
+        failures: Mapping[str, str],
+        codebook: Codebook,
+        metadata: str | Path | None,
     ) -> Iterator[Described]:
         """All photos that were described, with their visual words."""
         extra: Mapping[str, dict[str, Any]] = read_metadata(metadata) if metadata else {}
         for number, features in self.walk(photos):
             name = photos.names[number]
-            if name in found.failures:
+            if name in failures:
                 continue
             if isinstance(features, SolarError):  # it was there a moment ago
                 raise features

@@ -29,13 +29,7 @@ from solar.files import file_digest, sync_folder
 from solar.search.asmk import Kernel, Postings, Signatures, inverse_frequency
 from solar.search.codebook import Codebook, Floats
 from solar.search.engine import DescriptorSpec, Hit, Photo, RowNumbers, Where
-from solar.search.folder_storage import (
-    FolderState,
-    FolderStorage,
-    FolderWriter,
-    check_names,
-    creating,
-)
+from solar.search.folder_storage import FolderState, FolderStorage, FolderWriter, creating
 from solar.search.metadata import CodesFile, Version, View
 
 CODEBOOK = "codebook.safetensors"
@@ -55,14 +49,7 @@ def create(
 ) -> AsmkFolder:
     """Make an index in a new or empty folder and fill it: whole, or not at all.
 
-    Args:
-        address: The folder.
-        spec: How the signatures are made; the checksum of the codebook is added.
-        codebook: The visual words.
-        batches: Photos and their signatures.
-
-    Raises:
-        SolarError: The folder holds something, or cannot be written.
+    The checksum of the codebook is added to `spec`.
     """
     folder = Path(address)
     with creating(folder) as view:
@@ -81,10 +68,6 @@ class _AsmkState(FolderState):
 
     parts: tuple[Postings, ...]
 
-    def weights(self, words: int) -> Floats:
-        """The weight of every word, by how rare it is."""
-        return inverse_frequency(self.parts, words, self.version.rows)
-
     def norms(self, weights: Floats | None) -> Floats:
         """What scores are divided by, (rows,)."""
         norms = [np.empty(0, np.float32), *(part.norms(weights) for part in self.parts)]
@@ -101,7 +84,7 @@ class _AsmkState(FolderState):
         return scores
 
 
-class AsmkFolder(FolderStorage["AsmkWriter", _AsmkState]):
+class AsmkFolder(FolderStorage[_AsmkState]):
     """An ASMK* index in a folder; use it through `solar.search.asmk_index.AsmkIndex`."""
 
     engine = KIND
@@ -112,18 +95,17 @@ class AsmkFolder(FolderStorage["AsmkWriter", _AsmkState]):
         return Codebook.read(self.folder / CODEBOOK)
 
     def search_signatures(
-        self,
-        queries: Sequence[Signatures],
-        k: int,
-        where: Where = (),
-        kernel: Kernel | None = None,
+        self, queries: Sequence[Signatures], k: int, where: Where = (), kernel: Kernel | None = None
     ) -> list[list[Hit]]:
         """The k best photos that satisfy `where`, for each query; only those with a score."""
         kernel = kernel or Kernel()
         table = kernel.table(self.spec.dim)
         with self._metadata.snapshot(self._state) as (view, state):
             allowed = view.matching(where) if where else None
-            weights = state.weights(len(self.codebook.words)) if kernel.idf else None
+            weights = None
+            if kernel.idf:
+                words = len(self.codebook.words)
+                weights = inverse_frequency(state.parts, words, state.version.rows)
             norms = state.norms(weights)
             ranked = [
                 _best(state.scores(query, table, weights, norms), k, allowed) for query in queries
@@ -132,16 +114,9 @@ class AsmkFolder(FolderStorage["AsmkWriter", _AsmkState]):
         return [[Hit(paths[row], score) for row, score in best] for best in ranked]
 
     def add_signatures(self, batches: Iterable[Described]) -> int:
-        """Add photos or replace those of the same path: all of them at once, or none.
-
-        Returns:
-            How many photos were given.
-
-        Raises:
-            SolarError: Another writer is at work, or the disk is full.
-        """
-        with self._writing() as writer:
-            return writer.add(batches)
+        """Add photos or replace those of the same path, all at once or none, and say how many."""
+        with self._metadata.writing() as view:
+            return self._writer(view).add(batches)
 
     def _facts(self, state: _AsmkState, files: Mapping[str, int]) -> dict[str, Any]:
         postings = sum(files.get(part.name, 0) for part in state.version.codes)
@@ -175,16 +150,11 @@ class AsmkWriter(FolderWriter):
         self._blocks = blocks
 
     def add(self, batches: Iterable[Described]) -> int:
-        """Put photos into inverted files of their own, away from older ones of that path.
-
-        Raises:
-            SolarError: Two photos share a path, or a path is no text.
-        """
+        """Put photos into inverted files of their own, away from older ones of that path."""
         rows, given, replaced = self._version.rows, 0, 0
         parts = list(self._version.codes)
         waiting: list[Signatures] = []
         for photos, signatures in batches:
-            check_names(photos)
             if len({photo.path for photo in photos}) < len(photos):
                 raise SolarError("Two of the new photos share a path: paths must be unique.")
             replaced += self._view.put(photos, rows + given)
@@ -195,9 +165,8 @@ class AsmkWriter(FolderWriter):
                 waiting = []
         if waiting:
             parts.append(self._write(Postings.gather(waiting, self._blocks), len(parts)))
-        photos_now = self._version.photos + given - replaced
-        codes = tuple(parts)
-        self._commit(replace(self._version, rows=rows + given, photos=photos_now, codes=codes))
+        now = self._version.photos + given - replaced
+        self._commit(replace(self._version, rows=rows + given, photos=now, codes=tuple(parts)))
         return given
 
     def compact(self) -> None:
@@ -217,8 +186,7 @@ class AsmkWriter(FolderWriter):
         if group:
             parts.append(self._write(Postings.merged(group), len(parts)))
         self._view.renumber()
-        rows = self._version.photos
-        self._commit(replace(self._version, rows=rows, codes=tuple(parts)))
+        self._commit(replace(self._version, rows=self._version.photos, codes=tuple(parts)))
 
     def _write(self, postings: Postings, number: int) -> CodesFile:
         path = self._folder / f"postings-{self._version.number + 1}-{number}.npy"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,9 +14,9 @@ from solar.errors import SolarError
 from solar.images import named_photos
 from solar.search.asmk import Kernel, Signatures, aggregate
 from solar.search.asmk_folder import AsmkFolder
-from solar.search.engine import Hit, Photo, Where, no_vectors
+from solar.search.engine import Hit, Photo, Where
 from solar.search.metadata import Metadata
-from solar.search.photo_index import PhotoIndex
+from solar.search.photo_index import NoVectorsError, PhotoIndex
 
 if TYPE_CHECKING:
     from solar.images import Box, Source
@@ -41,61 +42,44 @@ class AsmkIndex(PhotoIndex):
     asked for as long as its file is where it was. A photo has a score of less than 1 for itself,
     because features of a query fall on several visual words.
 
-    Args:
-        engine: Where the visual words of the photos are.
-        model: What describes keypoints of queries; the one named in the index if not given.
-        kernel: How photos are compared.
+    `model` describes keypoints of queries; the one named in the index if not given.
     """
 
     engine: AsmkFolder
 
     def __init__(
-        self,
-        engine: AsmkFolder,
-        model: PatchNet | str | None = None,
-        kernel: Kernel | None = None,
+        self, engine: AsmkFolder, model: PatchNet | str | None = None, kernel: Kernel | None = None
     ) -> None:
         super().__init__(engine)
         self.kernel = kernel or Kernel()
         self._chosen = model
-        self._local_model: LocalModel | None = None
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in _OF_VECTORS:
-            raise no_vectors()
+            raise NoVectorsError
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
-    @property
+    @cached_property
     def local(self) -> LocalModel:
         """What describes keypoints, loaded when it is first needed.
 
-        Raises:
-            SolarError: It cannot be loaded, or is not the one that described the photos.
+        A SolarError if it cannot be loaded, or is not the one that described the photos.
         """
-        if self._local_model is None:
-            model = local_model(self._chosen or self.spec.model)
-            if local_fingerprint(model) != self.spec.fingerprint:
-                raise SolarError(
-                    f"The index was made with other local features ({self.spec.model}): search "
-                    "with those, or build the index again."
-                )
-            self._local_model = model
-        return self._local_model
+        model = local_model(self._chosen or self.spec.model)
+        if local_fingerprint(model) != self.spec.fingerprint:
+            raise SolarError(
+                f"The index was made with other local features ({self.spec.model}): search with "
+                "those, or build the index again."
+            )
+        return model
 
     def signatures(self, query: Any, *, box: Box | None = None) -> Signatures:
         """The visual words that `search` looks for; its arguments and errors are the same."""
-        settings = self.spec.settings
-        described = [
-            local_features(
-                self._source(part),
-                self.local,
-                keypoints=settings["keypoints"],
-                size=settings["size"],
-                box=box,
-            ).descriptors
-            for part in self._parts(query, box)
-        ]
-        descriptors = np.concatenate(described)
+        sources = [self._source(part) for part in self._parts(query, box)]
+        known = {name: self.spec.settings[name] for name in ("keypoints", "size")}
+        descriptors = np.concatenate(
+            [local_features(source, self.local, box=box, **known).descriptors for source in sources]
+        )
         if not len(descriptors):
             raise SolarError("The query has no keypoints to look for: choose a photo with detail.")
         return aggregate(descriptors, self.engine.codebook, self.kernel.assign)
@@ -110,7 +94,7 @@ class AsmkIndex(PhotoIndex):
     def _source(self, part: Any) -> Source:
         """What to look at: the query itself, or an indexed photo from where it was indexed."""
         if not self._is_photo(part) and not isinstance(part, str):
-            raise no_vectors()
+            raise NoVectorsError
         photo = self._photo_of(part)
         if not isinstance(photo, Photo):
             return photo

@@ -29,15 +29,11 @@ _LISTED = 16384
 
 @dataclass(frozen=True, eq=False)
 class Codebook:
-    """Visual words, and whose descriptors they divide.
+    """Visual words, and whose descriptors they divide."""
 
-    Attributes:
-        words: (k, d), the centres.
-        facts: What made the descriptors and the words: `local`, `fingerprint`, `seed`, ….
-    """
-
-    words: Floats
+    words: Floats  # (k, d), the centres
     facts: dict[str, Any] = field(default_factory=dict)
+    """What made the descriptors and the words: `local`, `fingerprint`, `seed`, …."""
 
     @property
     def dim(self) -> int:
@@ -50,11 +46,7 @@ class Codebook:
         return -(-self.dim // 64)
 
     def nearest(self, descriptors: Floats, count: int = 1) -> NDArray[np.int64]:
-        """The nearest words of descriptors (n, d): (n, count), the nearest first.
-
-        Raises:
-            SolarError: The descriptors are of another kind.
-        """
+        """The nearest words of descriptors (n, d): (n, count), the nearest first."""
         if descriptors.shape[1:] != (self.dim,):
             raise SolarError(
                 f"The codebook is of descriptors of length {self.dim}, not of shape "
@@ -84,11 +76,7 @@ class Codebook:
 
     @classmethod
     def read(cls, path: str | Path) -> Codebook:
-        """Read a codebook.
-
-        Raises:
-            SolarError: There is no such file, or it is none of ours.
-        """
+        """Read a codebook; a SolarError if there is no such file, or it is none of ours."""
         from safetensors import SafetensorError, safe_open
 
         try:
@@ -112,16 +100,10 @@ def train_codebook(
     seed: int = 0,
     facts: dict[str, Any] | None = None,
 ) -> Codebook:
-    """Find visual words by k-means.
+    """Find visual words of descriptors (n, d) by k-means, the same ones with the same seed.
 
-    Args:
-        descriptors: (n, d).
-        words: How many; as many as n allows if not given, at most 65,536.
-        seed: The same seed and descriptors give the same words.
-        facts: To remember, such as what made the descriptors.
-
-    Raises:
-        SolarError: There are too few descriptors.
+    They are as many as n allows if not given, at most 65,536; a SolarError if n is too few. `facts`
+    are remembered, such as what made the descriptors.
     """
     n, dim = descriptors.shape
     if words is None:

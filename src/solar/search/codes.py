@@ -52,18 +52,12 @@ class CompressedCodes:
         shares = [slice(i, None, workers) for i in range(workers)]
         found: list[Any] = [None] * len(self._parts)
         each = self._threads.map if workers > 1 else map
-        for share, pairs in zip(
-            shares, each(partial(self._search, queries, count), shares), strict=True
-        ):
+        answers = each(partial(self._search, queries, count), shares)
+        for share, pairs in zip(shares, answers, strict=True):
             found[share] = pairs
         scores = np.concatenate([scores for scores, _ in found], axis=1)
-        rows = np.concatenate(
-            [
-                np.where(ids < 0, -1, ids + first)
-                for (_, ids), first in zip(found, self._firsts, strict=True)
-            ],
-            axis=1,
-        )
+        numbers = zip((ids for _, ids in found), self._firsts, strict=True)
+        rows = np.concatenate([np.where(ids < 0, -1, ids + at) for ids, at in numbers], axis=1)
         if rows.shape[1] > count:
             best = np.argpartition(-scores, count - 1, axis=1)[:, :count]
             rows = np.take_along_axis(rows, best, axis=1)
@@ -84,7 +78,7 @@ def stretches(kind: str, first: int, last: int) -> list[tuple[int, int]]:
 
 def train(kind: str, vectors: Stored) -> Codes:
     """Make empty codes for vectors (n, dim), n ≥ `LEAST`, from a sample of them."""
-    faiss = _faiss()
+    faiss = import_module("faiss")
     rows, dim = vectors.shape
     lists = min(isqrt(rows), rows // 48)
     sample = min(rows, max(_TRAINING, 48 * lists) if kind == "ivf" else _TRAINING)
@@ -98,16 +92,12 @@ def train(kind: str, vectors: Stored) -> Codes:
 
 
 def write_part(codes: Codes, vectors: Stored, path: Path) -> None:
-    """Encode vectors with trained codes, in place of what those held, into a new file.
-
-    Raises:
-        SolarError: The file cannot be written.
-    """
+    """Encode vectors with trained codes, in place of what those held, into a new file."""
     codes.reset()
     for first in range(0, len(vectors), _PIECE):
         codes.add(np.ascontiguousarray(vectors[first : first + _PIECE], np.float32))
     try:
-        _faiss().write_index(codes, str(path))
+        import_module("faiss").write_index(codes, str(path))
     except RuntimeError as error:
         raise SolarError(f"{path} cannot be written: is the disk full?") from error
     with path.open("rb") as file:
@@ -119,7 +109,7 @@ def read_part(path: Path) -> Codes:
     if not path.exists():
         raise FileNotFoundError(2, "no such file", str(path))
     try:
-        codes = _faiss().read_index(str(path))
+        codes = import_module("faiss").read_index(str(path))
     except RuntimeError as error:
         raise SolarError(
             f"{path} is damaged: run `solar index compact` to make it anew."
@@ -136,7 +126,3 @@ def _recipe(kind: str, dim: int, lists: int) -> str:
     share = next(share for share in range(min(4, dim), dim + 1) if dim % share == 0)
     codes = f"PQ{dim // share}x4fs"
     return {"sq8": "SQ8", "pq": codes, "ivf": f"IVF{lists},{codes}", "hnsw": "HNSW32,SQ8"}[kind]
-
-
-def _faiss() -> Any:
-    return import_module("faiss")

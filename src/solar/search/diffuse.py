@@ -37,16 +37,11 @@ class Graph:
     """The normalised graph S of a collection: sparse, symmetric, nothing on the diagonal.
 
     The edges of row i are ``columns[starts[i] : starts[i + 1]]``, in ascending order.
-
-    Attributes:
-        starts: (n + 1,).
-        columns: (edges,).
-        weights: (edges,), in 0..1.
     """
 
-    starts: NDArray[np.int64]
-    columns: NDArray[np.int32]
-    weights: NDArray[np.float32]
+    starts: NDArray[np.int64]  # (n + 1,)
+    columns: NDArray[np.int32]  # (edges,)
+    weights: NDArray[np.float32]  # (edges,), in 0..1
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -81,9 +76,6 @@ def build_graph(
         k: Neighbours of a row, not counting itself.
         gamma: Power of the similarity.
         chunk: Rows searched for at a time.
-
-    Raises:
-        SolarError: k is less than 1.
     """
     if k < 1:
         raise SolarError(f"A graph cannot be built from {k} neighbours: take at least 1.")

@@ -28,25 +28,11 @@ class NoIndexError(SolarError):
     """There is no index at an address, so that one can be made there."""
 
 
-class NoVectorsError(SolarError, AttributeError):
-    """An index of local features was asked for what takes one vector a photo."""
-
-
-def no_vectors() -> NoVectorsError:
-    """The complaint about what such an index cannot do."""
-    return NoVectorsError(
-        "This index compares local features (ASMK) and has no vectors for that: build an index "
-        "with --model instead."
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A photo found, and its cosine similarity to the query.
+    """A photo found, by its path in the index, and its cosine similarity to the query.
 
     Attributes:
-        path: Its path in the index.
-        score: The similarity.
         inliers: How many of its keypoints match the query's; None where nobody looked.
     """
 
@@ -122,11 +108,7 @@ Where: TypeAlias = tuple[Condition, ...]
 
 
 def parse_where(conditions: str | Iterable[str | Condition] | None) -> Where:
-    """Read conditions such as `tag=night`, `path=rome/`, `width>=1024` or `taken<2019-07`.
-
-    Raises:
-        SolarError: A condition has no field, relation or value that makes sense.
-    """
+    """Read conditions such as `tag=night`, `path=rome/`, `width>=1024` or `taken<2019-07`."""
     if isinstance(conditions, str):
         conditions = [conditions]
     return tuple(c if isinstance(c, Condition) else _parse(c) for c in conditions or ())
@@ -198,13 +180,9 @@ class Engine(Storage, Protocol):
         """Everything, in the order of `photos`, from one committed state."""
 
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
-        """Add photos or replace those of the same path: all of them at once, or none.
+        """Add photos or replace those of the same path, all at once or none, and say how many.
 
-        Returns:
-            How many photos were given.
-
-        Raises:
-            SolarError: Another writer is at work, the disk is full, or vectors do not fit.
+        A SolarError if another writer is at work, the disk is full, or vectors do not fit.
         """
 
 
@@ -222,8 +200,7 @@ def fitting(
 ) -> tuple[Sequence[Photo], Vectors]:
     """Photos and vectors that an engine can take: of two photos with one path, the later.
 
-    Raises:
-        SolarError: They do not go together or into `where`, or a vector is not finite.
+    A SolarError if they do not go together or into `where`, or a vector is not finite.
     """
     if vectors.shape != (len(photos), dim):
         raise SolarError(
@@ -235,7 +212,7 @@ def fitting(
         path = photos[int(sound.argmin())].path
         raise SolarError(f"The vector of {path} is not finite: describe the photo again.")
     last = {photo.path: number for number, photo in enumerate(photos)}
-    if len(last) == len(photos):
+    if len(last) == len(photos):  # and no copy is needed
         return photos, vectors
     kept = sorted(last.values())
     return [photos[number] for number in kept], vectors[kept]

@@ -41,12 +41,10 @@ def scan(
     Args:
         queries: (n, dim).
         vectors: (rows, dim), in float32 or float16; memory-mapped is fine.
-        k: How many rows are wanted: give the answer to `rank` to get exactly these.
+        k: How many rows are wanted of each query: `rank` makes exactly these of the answer, which
+            is in no useful order.
         selection: The rows that may be found.
         start: The first row that may be found.
-
-    Returns:
-        For every query its rows, in no useful order.
     """
     found: list[RowNumbers] = []
     for at in range(0, len(queries), _QUERIES):
@@ -69,12 +67,9 @@ def scan(
 
 
 def rank(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
-    """Order candidates by their inner product with a query (dim,), equal ones by row.
+    """The k best rows and scores by their inner product with a query (dim,), equal ones by row.
 
     The products are summed in double precision, so a row has the same score however it was found.
-
-    Returns:
-        Row and score of the k best.
     """
     rows = np.unique(rows)
     candidates = _single(vectors[rows])

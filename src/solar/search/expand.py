@@ -53,11 +53,7 @@ def alpha(results: SearchResults) -> SearchResults:
 
 
 def dba(results: SearchResults) -> SearchResults:
-    """Compare the best results again, each augmented with its nearest among them.
-
-    Augmenting the whole collection takes a second set of vectors (`augment_database`); here the
-    neighbours of a result are looked for among the results alone.
-    """
+    """Compare the best results again, each augmented with its nearest among them alone."""
     found = results.candidates(_AUGMENTED)
     rows = np.arange(len(found.paths))
     augmented = augment(rows, exact_neighbours(found.vectors), found.vectors.__getitem__)
@@ -75,17 +71,11 @@ def _expanded(results: SearchResults, method: Method) -> SearchResults:
 
 @dataclass(frozen=True)
 class Weighting:
-    """How neighbours are weighted; see the top of this module.
-
-    Attributes:
-        method: Which way.
-        alpha: The power of ``"alpha"``; the larger, the closer the result to the vector itself.
-        n: How many neighbours to use, all if there are fewer; None for as many as usual.
-    """
+    """How neighbours are weighted; see the top of this module."""
 
     method: Method = "alpha"
-    alpha: float = ALPHA
-    n: int | None = None
+    alpha: float = ALPHA  # the larger, the closer the result to the vector itself
+    n: int | None = None  # how many to use, all if there are fewer; None for as many as usual
 
     def __post_init__(self) -> None:
         if self.method not in NEIGHBOURS:
@@ -119,19 +109,13 @@ class Weighting:
 def expand_query(
     query: Vectors, neighbour_vectors: Vectors, scores: Scores, **weighting: Any
 ) -> Vectors:
-    """Expand one query with neighbours that are already at hand.
+    """Expand one query (d,) with neighbours that are already at hand: (d,), unit norm.
 
     Args:
         query: (d,), unit norm.
         neighbour_vectors: (m, d), best first, without the query itself.
         scores: (m,), their inner products with the query.
         **weighting: Of `Weighting`, as in the functions below.
-
-    Returns:
-        (d,), unit norm.
-
-    Raises:
-        SolarError: The method is unknown, or n or alpha is negative.
     """
     how = Weighting(**weighting)
     weights = how.weights(scores[None, : how.count])
@@ -162,16 +146,10 @@ def expand_queries(
 def augment(
     rows: RowNumbers, neighbours: Neighbours, vectors_of: VectorsOf, **weighting: Any
 ) -> Vectors:
-    """Expand some vectors of an index with their neighbours in the same index.
+    """Expand the vectors of rows (m,) with their neighbours in the same index: (m, d), unit norm.
 
-    Args:
-        rows: (m,), which.
-        neighbours: Searches the index, which finds a vector itself too: that is left out.
-        vectors_of: Fetches from it.
-        **weighting: As for `expand_query`; ``"rank"`` if not given.
-
-    Returns:
-        (m, d), unit norm; the index is not changed.
+    The index, which finds a vector itself too (that is left out), is not changed. Neighbours are
+    weighted as for `expand_query`, by ``"rank"`` if not said otherwise.
     """
     how = Weighting(**{"method": "rank", **weighting})
     own, n = vectors_of(rows), how.count
@@ -197,12 +175,9 @@ def augment_database(
 ) -> Iterator[Vectors]:
     """Augment every vector of an index of `count` rows, to be written to a new index.
 
-    Neighbours are always those of the unchanged index. An augmented index cannot be kept up to date
-    photo by photo: what is added changes the vectors of its neighbours. Arguments are those of
-    `augment`.
-
-    Yields:
-        (chunk, d) unit rows in the order of the index; the last chunk may be shorter.
+    Yields (chunk, d) unit rows in order; the last chunk may be shorter. Neighbours are always those
+    of the unchanged index. An augmented index cannot be kept up to date photo by photo: what is
+    added changes the vectors of its neighbours. Arguments are those of `augment`.
     """
     for start in range(0, count, chunk):
         rows = np.arange(start, min(start + chunk, count), dtype=np.int64)

@@ -16,7 +16,6 @@ whatever their number.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,17 +47,10 @@ def create(
 ) -> FolderEngine:
     """Make an index in a new or empty folder and fill it: whole, or not at all.
 
-    Args:
-        address: The folder.
-        spec: How the vectors were made.
-        batches: Photos and their vectors (n, dim).
-        compress: `none` and `fp16` (half the bytes) are searched exactly. The others keep small
-            codes beside the vectors that find candidates, which are then ranked exactly: `sq8` (a
-            quarter of the bytes), `pq` (a 32nd; the fastest), `ivf` (as `pq`, in lists of which an
-            eighth is searched) and `hnsw` (a graph; slow to build).
-
-    Raises:
-        SolarError: The folder holds something, cannot be written, or the vectors are not sound.
+    With `compress` `none` and `fp16` (half the bytes) it is searched exactly. The others keep small
+    codes beside the vectors that find candidates, which are then ranked exactly: `sq8` (a quarter
+    of the bytes), `pq` (a 32nd; the fastest), `ivf` (as `pq`, in lists of which an eighth is
+    searched) and `hnsw` (a graph; slow to build).
     """
     if compress not in COMPRESSIONS:
         choices = ", ".join(COMPRESSIONS)
@@ -72,11 +64,7 @@ def create(
 
 
 def open_index(address: str | os.PathLike[str], metadata: Metadata | None = None) -> FolderEngine:
-    """Open an index of vectors in a folder.
-
-    Raises:
-        SolarError: There is none, or it is unfinished, damaged or too new.
-    """
+    """Open an index of vectors in a folder; a SolarError as `Metadata.facts` has it."""
     folder = Path(address)
     metadata = metadata or Metadata(folder)
     return FolderEngine(folder, *metadata.facts, metadata)
@@ -100,7 +88,7 @@ class _State(FolderState):
         return present
 
 
-class FolderEngine(FolderStorage[Writer, _State]):
+class FolderEngine(FolderStorage[_State]):
     """An index in a folder; see `solar.search.engine.Engine`."""
 
     engine = "embedded"
@@ -117,7 +105,8 @@ class FolderEngine(FolderStorage[Writer, _State]):
 
         With conditions every photo that satisfies them is compared, also in a compressed index.
         """
-        with self._snapshot(codes=not where) as (view, state):
+        load = self._state if where else self._state_with_codes
+        with self._metadata.snapshot(load) as (view, state):
             if where:
                 allowed = view.matching(where)
                 candidates = exact.scan(
@@ -134,7 +123,7 @@ class FolderEngine(FolderStorage[Writer, _State]):
 
     def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
         """What is known of photos and their vectors (dim,), by path; unknown paths are left out."""
-        with self._snapshot() as (view, state):
+        with self._metadata.snapshot(self._state) as (view, state):
             return {
                 photo.path: (photo, np.array(state.vectors[row], np.float32))
                 for row, photo in view.find(paths)
@@ -142,15 +131,15 @@ class FolderEngine(FolderStorage[Writer, _State]):
 
     def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
         """Everything, ascending by row, in pieces of at most `rows`, from one committed state."""
-        with self._snapshot() as (view, state):
+        with self._metadata.snapshot(self._state) as (view, state):
             for batch in view.batches(rows):
                 wanted = [row for row, _ in batch]
                 yield [photo for _, photo in batch], np.asarray(state.vectors[wanted], np.float32)
 
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
         """Add photos or replace those of the same path: all of them at once, or none."""
-        with self._writing() as writer:
-            return writer.add(batches)
+        with self._metadata.writing() as view:
+            return self._writer(view).add(batches)
 
     def close(self) -> None:
         """Let go of files and connections."""
@@ -160,18 +149,11 @@ class FolderEngine(FolderStorage[Writer, _State]):
     def _writer(self, view: View) -> Writer:
         return Writer(self.folder, view, self.spec.dim, self.compress)
 
-    def _snapshot(
-        self, *, codes: bool = False
-    ) -> contextlib.AbstractContextManager[tuple[View, _State]]:
-        """The latest version, which stays the same until the end of the block."""
-
-        def load(view: View, version: Version) -> _State:
-            state = self._state(view, version)
-            if codes:
-                self._codes_of(version)
-            return state
-
-        return self._metadata.snapshot(load)
+    def _state_with_codes(self, view: View, version: Version) -> _State:
+        """The state, with its codes read while a newer version can take the place of this one."""
+        state = self._state(view, version)
+        self._codes_of(version)
+        return state
 
     def _load(self, view: View, version: Version) -> _State:
         vectors = mapped(self.folder / version.vectors, version.rows, self.spec.dim)
@@ -189,11 +171,11 @@ class FolderEngine(FolderStorage[Writer, _State]):
     def _problems(self, view: View, state: _State) -> list[str]:
         """The vectors are not those that were written, or the codes."""
         file, problems, end = self.folder / state.version.vectors, [], 0
-        for block in view.blocks():
-            last = block.first + block.rows
-            if block.first != end:
+        for first, rows, digest in view.blocks():
+            last = first + rows
+            if first != end:
                 return [f"The record of what was written to {file} has gaps."]
-            if hashlib.sha256(state.vectors[end:last].data).hexdigest() != block.sha256:
+            if hashlib.sha256(state.vectors[end:last].data).hexdigest() != digest:
                 problems.append(f"{file} is damaged in rows {end} to {last - 1}.")
             end = last
         if end != state.version.rows:
@@ -231,10 +213,8 @@ def _from_codes(
     while True:
         found = codes.candidates(queries, count)
         present = [state.without_removed(rows) for rows in found]
-        crowded = any(
-            len(rows) < min(wanted, len(all_rows))
-            for rows, all_rows in zip(present, found, strict=True)
-        )
+        pairs = zip(present, found, strict=True)
+        crowded = any(len(rows) < min(wanted, len(all_rows)) for rows, all_rows in pairs)
         if not crowded or count >= state.version.coded_rows:
             return present
         count *= 4  # removed photos took the places of others

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -16,7 +16,7 @@ import numpy as np
 
 from solar.errors import SolarError
 from solar.files import file_digest, make_folder
-from solar.search.engine import DescriptorSpec, Photo, RowNumbers, is_text
+from solar.search.engine import DescriptorSpec, Photo, RowNumbers
 from solar.search.metadata import FILE, Metadata, Version, View
 
 
@@ -68,11 +68,10 @@ class FolderState:
     removed: RowNumbers
 
 
-W = TypeVar("W", bound=FolderWriter)
 S = TypeVar("S", bound=FolderState)
 
 
-class FolderStorage(ABC, Generic[W, S]):
+class FolderStorage(ABC, Generic[S]):
     """Photos in a folder, as far as their metadata go; see `solar.search.engine.Storage`."""
 
     engine: ClassVar[str]
@@ -102,13 +101,13 @@ class FolderStorage(ABC, Generic[W, S]):
 
     def remove(self, paths: Sequence[str]) -> int:
         """Remove photos, all at once; a SolarError names the first that is not indexed."""
-        with self._writing() as writer:
-            return writer.remove(paths)
+        with self._metadata.writing() as view:
+            return self._writer(view).remove(paths)
 
     def compact(self) -> None:
         """Write anew what holds removed photos, and what speeds searches up."""
-        with self._writing() as writer:
-            writer.compact()
+        with self._metadata.writing() as view:
+            self._writer(view).compact()
 
     def info(self) -> dict[str, Any]:
         """Facts to print."""
@@ -130,7 +129,7 @@ class FolderStorage(ABC, Generic[W, S]):
             with self._metadata.snapshot(self._state) as (view, state):
                 return [
                     *(f"The metadata of {self.folder} is damaged: {t}." for t in view.problems()),
-                    *_row_problems(self.folder, view, state.version),
+                    *self._row_problems(view, state.version),
                     *self._problems(view, state),
                 ]
         except SolarError as error:
@@ -142,7 +141,7 @@ class FolderStorage(ABC, Generic[W, S]):
         self._metadata.close()
 
     @abstractmethod
-    def _writer(self, view: View) -> W:
+    def _writer(self, view: View) -> FolderWriter:
         """What makes one change."""
 
     @abstractmethod
@@ -171,39 +170,25 @@ class FolderStorage(ABC, Generic[W, S]):
             if not (self.folder / name).exists() or file_digest(self.folder / name) != digest
         ]
 
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[W]:
-        with self._metadata.writing() as view:
-            yield self._writer(view)
+    def _row_problems(self, view: View, version: Version) -> list[str]:
+        """Every row belongs to one photo, or was removed."""
+        photos = view.rows()
+        rows = np.sort(np.concatenate([photos, view.removed()]))
+        if len(photos) != version.photos:
+            return [f"{self.folder} has {len(photos)} photos and should have {version.photos}."]
+        if not np.array_equal(rows, np.arange(version.rows)):
+            return [f"The photos of {self.folder} do not match its {version.rows} rows."]
+        return []
 
 
 @contextlib.contextmanager
 def creating(folder: Path) -> Iterator[View]:
     """Fill a new or empty folder with an index: whole, or not at all.
 
-    Raises:
-        SolarError: It is an index, holds other files, or cannot be written.
+    A SolarError if it is an index, holds other files, or cannot be written.
     """
     make_folder(folder, FILE)
     with Metadata(folder).writing(create=True) as view:
         if view.facts() is not None:
             raise SolarError(f"{folder} is an index already: add to it, or choose another folder.")
         yield view
-
-
-def _row_problems(folder: Path, view: View, version: Version) -> list[str]:
-    """Every row belongs to one photo, or was removed."""
-    photos = view.rows()
-    rows = np.sort(np.concatenate([photos, view.removed()]))
-    if len(photos) != version.photos:
-        return [f"{folder} has {len(photos)} photos and should have {version.photos}."]
-    if not np.array_equal(rows, np.arange(version.rows)):
-        return [f"The photos of {folder} do not match its {version.rows} rows."]
-    return []
-
-
-def check_names(photos: Iterable[Photo]) -> None:
-    """Refuse a photo whose name the metadata cannot keep."""
-    for photo in photos:
-        if not is_text(photo.path):
-            raise SolarError(f"The name {photo.path!r} is not text: rename the photo.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,23 +13,14 @@ import numpy.typing as npt
 
 from solar.errors import SolarError
 from solar.search.addresses import FORMATS, Address, engine_module, is_folder
-from solar.search.engine import (
-    DescriptorSpec,
-    Engine,
-    Hit,
-    Photo,
-    Vectors,
-    Where,
-    no_vectors,
-    parse_where,
-)
+from solar.search.engine import DescriptorSpec, Engine, Hit, Photo, Vectors, Where, parse_where
 from solar.search.ingest import BATCH, batches, spec_of
-from solar.search.photo_index import Conditions, PhotoIndex, check_count
+from solar.search.photo_index import Conditions, NoVectorsError, PhotoIndex, check_count
 
 if TYPE_CHECKING:
     from solar.describe.query_encoder import QueryEncoder
     from solar.describe.store import Store
-    from solar.images import Box, Source
+    from solar.images import Box
     from solar.models import RetrievalNet
 
 # A GPU's bfloat16 moves vectors too little to matter, and boxes belong to single photos.
@@ -54,8 +46,6 @@ class Index(PhotoIndex):
     def __init__(self, engine: Engine, model: RetrievalNet | str | None = None) -> None:
         super().__init__(engine)
         self._given = model
-        self._model: RetrievalNet | None = None
-        self._encoder: QueryEncoder | None = None
 
     @classmethod
     def create(
@@ -109,30 +99,33 @@ class Index(PhotoIndex):
                 return opened
         return cls(engine_module(address).open_index(address, **options), model)
 
-    @property
-    def made(self) -> DescriptorSpec:
-        """The older name of `spec`."""
-        return self.spec
-
-    @property
+    @cached_property
     def model(self) -> RetrievalNet:
         """What describes queries, loaded when it is first needed.
 
         Raises:
             SolarError: It cannot be loaded, or is not the one that made the vectors.
         """
-        if self._model is None:
-            self._model = self._load_model()
-        return self._model
+        from solar.models import fingerprint, retrieval_model
 
-    @property
+        model = self._given if self._given is not None else self.spec.model
+        if not model:
+            raise SolarError("The index does not name its model: pass the one that describes.")
+        network = retrieval_model(model)
+        if self.spec.fingerprint and fingerprint(network) != self.spec.fingerprint:
+            raise SolarError(
+                f"The index was made with another model ({self.spec.model or 'unnamed'}): "
+                "search with that one, or build the index again."
+            )
+        self._given = network  # for copies of the index
+        return network
+
+    @cached_property
     def encoder(self) -> QueryEncoder:
         """Describes queries as the photos were described; made when first needed, as `model` is."""
-        if self._encoder is None:
-            from solar.describe.query_encoder import QueryEncoder
+        from solar.describe.query_encoder import QueryEncoder
 
-            self._encoder = QueryEncoder(self.model, self.spec.settings)
-        return self._encoder
+        return QueryEncoder(self.model, self.spec.settings)
 
     def search_vectors(
         self, queries: npt.ArrayLike, k: int = 10, *, where: Conditions = None
@@ -172,7 +165,7 @@ class Index(PhotoIndex):
         """Make the same index elsewhere, on another engine or compressed otherwise."""
         everything = self.engine.batches(BATCH)
         engine = engine_module(address).create(address, self.spec, everything, **options)
-        return Index(engine, self._model or self._given)
+        return Index(engine, self._given)
 
     # Queries
 
@@ -185,14 +178,11 @@ class Index(PhotoIndex):
 
     def _describe_one(self, query: Any, box: Box | None) -> Vectors:
         if self._is_photo(query):
-            return self._describe_photo(query, box)
+            return self.encoder(query, box)
         if isinstance(query, str):
             return self._named(query, self.engine.lookup)[1]
         vector: Vectors = self._checked(query[None])[0]
         return vector
-
-    def _describe_photo(self, photo: Source, box: Box | None) -> Vectors:
-        return self.encoder(photo, box)
 
     def _checked(self, vectors: npt.ArrayLike) -> Vectors:
         queries = np.ascontiguousarray(vectors, np.float32)
@@ -204,20 +194,6 @@ class Index(PhotoIndex):
         if not np.isfinite(queries).all():
             raise SolarError("The query holds numbers that are not finite: describe it again.")
         return queries
-
-    def _load_model(self) -> RetrievalNet:
-        from solar.models import fingerprint, retrieval_model
-
-        model = self._given if self._given is not None else self.spec.model
-        if not model:
-            raise SolarError("The index does not name its model: pass the one that describes.")
-        network = retrieval_model(model)
-        if self.spec.fingerprint and fingerprint(network) != self.spec.fingerprint:
-            raise SolarError(
-                f"The index was made with another model ({self.spec.model or 'unnamed'}): "
-                "search with that one, or build the index again."
-            )
-        return network
 
     def _refuse_other(self, spec: DescriptorSpec | None) -> None:
         ours = self.spec
@@ -239,7 +215,7 @@ class Index(PhotoIndex):
 def need_vectors(index: PhotoIndex) -> Index:
     """The index, for something that takes vectors; a SolarError if it has none."""
     if not isinstance(index, Index):
-        raise no_vectors()
+        raise NoVectorsError
     return index
 
 

@@ -34,17 +34,11 @@ _SMALL_SHARD, _FEW = 64, 16_384
 
 @dataclass(frozen=True)
 class BuiltIndex:
-    """What became of the photos.
-
-    Attributes:
-        index: Open.
-        photos: How many were added or replaced.
-        failures: Those that could not be described, and why.
-    """
+    """The open index, and what became of the photos."""
 
     index: PhotoIndex
-    photos: int
-    failures: Mapping[str, str]
+    photos: int  # that were added or replaced
+    failures: Mapping[str, str]  # those that could not be described, and why
 
 
 def build(
@@ -102,11 +96,7 @@ def taken_at(photo: str | Path | bytes) -> str | None:
 
 
 def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
-    """Read what else is known of photos: a JSON object a line, with `path`, `tags` and `taken`.
-
-    Raises:
-        SolarError: The file cannot be read, or a line is something else.
-    """
+    """Read what else is known of photos: a JSON object a line, with `path`, `tags` and `taken`."""
     known = {}
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
@@ -150,9 +140,6 @@ def described_photos(
         keep: A folder for the store, which is otherwise gone after the block.
         progress: Called while photos are described.
         **settings: How to describe, for `solar.extract`.
-
-    Raises:
-        SolarError: There are no photos, or no model to describe them with.
     """
     if is_store(source):
         yield Store.open(source), None

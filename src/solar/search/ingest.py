@@ -32,11 +32,7 @@ def spec_of(source: object) -> DescriptorSpec | None:
 def batches(
     source: Store | npt.ArrayLike, photos: Sequence[str | Photo] | None
 ) -> Iterator[tuple[list[Photo], Vectors]]:
-    """Photos and their vectors in pieces; a store is never read into memory whole.
-
-    Raises:
-        SolarError: There are not as many photos as vectors.
-    """
+    """Photos and their vectors in pieces; a store is never read into memory whole."""
     if knows_its_photos(source):
         pairs = zip(source.names, source.sizes.tolist(), strict=True)
         known: Sequence[str | Photo] = photos or [Photo(name, *size) for name, size in pairs]

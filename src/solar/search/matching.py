@@ -10,14 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.defaults import KEYPOINTS, SIZE
-from solar.describe.local import (
-    Floats,
-    Frames,
-    LocalFeatures,
-    local_features,
-    local_model,
-    local_name,
-)
+from solar.describe.local import Frames, LocalFeatures, local_features, local_model, local_name
 from solar.errors import SolarError
 from solar.images.opencv import opencv
 
@@ -26,6 +19,7 @@ if TYPE_CHECKING:
     from solar.models import PatchNet
 
 Geometry = Literal["homography", "fundamental"]
+Floats = NDArray[np.float32]
 Pairs = NDArray[np.int64]
 
 RATIO = 0.9
@@ -113,18 +107,12 @@ def match(
     """
     _check(geometry, ratio, threshold)
     describer = local_model(model)
-    first, second = (
+    features = (
         local_features(photo, describer, keypoints=keypoints, size=size, frames=frames)
         for photo in (a, b)
     )
-    return match_features(
-        first,
-        second,
-        geometry=geometry,
-        ratio=ratio,
-        threshold=threshold,
-        descriptor=local_name(describer),
-    )
+    wanted: dict[str, Any] = {"geometry": geometry, "ratio": ratio, "threshold": threshold}
+    return match_features(*features, **wanted, descriptor=local_name(describer))
 
 
 def match_features(
@@ -160,16 +148,11 @@ def match_features(
 
 
 def mutual_matches(a: Floats, b: Floats, *, ratio: float = RATIO) -> Pairs:
-    """Pairs of rows that are each other's nearest, and clearly nearer than the second nearest.
+    """Pairs of unit rows of a (n, d) and b (m, d) that are each other's nearest, and clearly so.
 
-    Args:
-        a: (n, d), unit rows.
-        b: (m, d), unit rows.
-        ratio: The distance of a pair must be below this, times the distance from either of the two
-            to its second nearest; with 1 or more only the nearest count.
-
-    Returns:
-        (k, 2) int64, ascending; no row occurs twice.
+    The distance of a pair must be below `ratio` times the distance from either of the two to its
+    second nearest; with 1 or more only the nearest count. Pairs are (k, 2), ascending; no row
+    occurs twice.
     """
     if len(a) == 0 or len(b) == 0:
         return np.empty((0, 2), np.int64)
@@ -207,21 +190,11 @@ def mutual_matches(a: Floats, b: Floats, *, ratio: float = RATIO) -> Pairs:
 
 
 def estimate(
-    a: Floats,
-    b: Floats,
-    geometry: Geometry,
-    threshold: float,
-    *,
-    iterations: int = 10_000,
+    a: Floats, b: Floats, geometry: Geometry, threshold: float, *, iterations: int = 10_000
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.bool_]]:
-    """The geometry that most pairs of points agree on, by MAGSAC with a fixed seed.
+    """The geometry that most pairs of points (k, 2) agree on, by MAGSAC with a fixed seed.
 
-    Args:
-        a: (k, 2) points.
-        b: (k, 2) the points they match.
-        geometry: What to look for.
-        threshold: Largest error of an inlier, in pixels.
-        iterations: At most so many guesses.
+    Inliers are at most `threshold` pixels off; `iterations` is the most guesses made.
 
     Returns:
         The matrix from a to b, or None where there are fewer than 4 (homography) or 8

@@ -21,15 +21,7 @@ import numpy as np
 
 from solar.errors import SolarError
 from solar.files import LOCK, locked, unwritable
-from solar.search.engine import (
-    Condition,
-    DescriptorSpec,
-    NoIndexError,
-    Photo,
-    RowNumbers,
-    Where,
-    is_text,
-)
+from solar.search.engine import DescriptorSpec, NoIndexError, Photo, RowNumbers, Where, is_text
 
 T = TypeVar("T")
 
@@ -61,12 +53,7 @@ CREATE TABLE blocks (
 _CONDITIONS = {
     ("tag", "="): "row IN (SELECT row FROM tags WHERE tag = ?)",
     ("path", "="): "path GLOB ?",
-    ("width", ">="): "width >= ?",
-    ("width", "<"): "width < ?",
-    ("height", ">="): "height >= ?",
-    ("height", "<"): "height < ?",
-    ("taken", ">="): "taken >= ?",
-    ("taken", "<"): "taken < ?",
+    **{(name, r): f"{name} {r} ?" for name in ("width", "height", "taken") for r in (">=", "<")},
 }
 
 
@@ -81,35 +68,18 @@ class CodesFile:
 
 @dataclass(frozen=True)
 class Version:
-    """What one committed version consists of, besides its photos.
+    """What one committed version consists of, besides its photos."""
 
-    Attributes:
-        number: Counts commits.
-        rows: Length of the vectors file in rows, those of removed photos included.
-        photos: How many photos can be found.
-        vectors: Name of the vectors file.
-        codes: Files of codes, which cover the first rows, one after the other.
-    """
-
-    number: int = 0
-    rows: int = 0
-    photos: int = 0
-    vectors: str = ""
-    codes: tuple[CodesFile, ...] = ()
+    number: int = 0  # counts commits
+    rows: int = 0  # of the vectors file, those of removed photos included
+    photos: int = 0  # that can be found
+    vectors: str = ""  # name of the vectors file
+    codes: tuple[CodesFile, ...] = ()  # which cover the first rows, one after the other
 
     @property
     def coded_rows(self) -> int:
         """How many rows, from the first, have codes."""
         return sum(part.rows for part in self.codes)
-
-
-@dataclass(frozen=True)
-class Block:
-    """A stretch of the vectors file that was written at once."""
-
-    first: int
-    rows: int
-    sha256: str
 
 
 class View:
@@ -151,7 +121,7 @@ class View:
     def matching(self, where: Where) -> RowNumbers:
         """The rows of the photos that satisfy every condition, ascending."""
         conditions = " AND ".join(_CONDITIONS[c.field, c.relation] for c in where)
-        values = [_operand(condition) for condition in where]
+        values = [_starting(c.value) if c.field == "path" else c.value for c in where]
         return self._numbers(f"SELECT row FROM photos WHERE {conditions} ORDER BY row", *values)
 
     def paths(self, rows: Iterable[int]) -> dict[int, str]:
@@ -163,7 +133,7 @@ class View:
         return dict(found)
 
     def find(self, paths: Sequence[str]) -> list[tuple[int, Photo]]:
-        """RowNumbers and photos of those paths that are indexed."""
+        """Rows and photos of those paths that are indexed."""
         known = json.dumps([path for path in paths if is_text(path)], ensure_ascii=False)
         return self._photos("path IN (SELECT value FROM json_each(?))", known)
 
@@ -174,10 +144,9 @@ class View:
             yield batch
             last = batch[-1][0]
 
-    def blocks(self) -> list[Block]:
-        """The stretches of the vectors file, ascending."""
-        found = self.execute("SELECT first, rows, sha256 FROM blocks ORDER BY first")
-        return [Block(*columns) for columns in found]
+    def blocks(self) -> list[tuple[int, int, str]]:
+        """First row, rows and SHA-256 of what was written to the vectors file, ascending."""
+        return self.execute("SELECT first, rows, sha256 FROM blocks ORDER BY first").fetchall()
 
     def problems(self) -> list[str]:
         """What SQLite itself finds wrong with its file."""
@@ -201,6 +170,9 @@ class View:
 
         A path may occur once in `photos`; a photo that had it before is removed.
         """
+        for photo in photos:
+            if not is_text(photo.path):
+                raise SolarError(f"The name {photo.path!r} is not text: rename the photo.")
         replaced = self.drop([photo.path for photo in photos])
         rows = list(enumerate(photos, first))
         self.executemany(
@@ -220,9 +192,9 @@ class View:
         self.executemany("DELETE FROM photos WHERE row = ?", rows)
         return len(rows)
 
-    def add_block(self, block: Block) -> None:
-        """Record a stretch that was written to the vectors file."""
-        self.execute("INSERT INTO blocks VALUES (?, ?, ?)", [block.first, block.rows, block.sha256])
+    def add_block(self, first: int, rows: int, sha256: str) -> None:
+        """Record a stretch that was written to the vectors file at once."""
+        self.execute("INSERT INTO blocks VALUES (?, ?, ?)", [first, rows, sha256])
 
     def renumber(self) -> None:
         """Close the gaps of removed photos: rows count from 0, in the same order."""
@@ -284,8 +256,7 @@ class Metadata:
     def snapshot(self, load: Callable[[View, Version], T]) -> Iterator[tuple[View, T]]:
         """The latest version, and what `load` makes of the files that it names.
 
-        Raises:
-            SolarError: A file is missing, for which `load` raises FileNotFoundError.
+        Where one is missing, `load` raises FileNotFoundError, and this a SolarError.
         """
         missing = None
         while True:
@@ -308,8 +279,7 @@ class Metadata:
     def writing(self, *, create: bool = False) -> Iterator[View]:
         """Change the metadata: everything in the block becomes true at its end, or nothing.
 
-        Raises:
-            SolarError: Another writer is at work, or the disk is full or read-only.
+        A SolarError if another writer is at work, or the disk is full or read-only.
         """
         busy = f"Another process is writing to {self._folder}: try again when it is done."
         with _explained(self._folder), locked(self._folder / LOCK, busy):
@@ -319,9 +289,11 @@ class Metadata:
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("PRAGMA foreign_keys = ON")
                 connection.execute("BEGIN IMMEDIATE")
-                if create:
-                    _lay_out(connection)
                 view = View(connection)
+                if create and not view.format():
+                    for statement in _SCHEMA.split(";")[:-1]:
+                        view.execute(statement)
+                    view.execute(f"PRAGMA user_version = {FORMAT}")
                 yield view
                 connection.commit()
                 for action in view.afterwards:
@@ -336,8 +308,7 @@ class Metadata:
     def facts(self) -> tuple[DescriptorSpec, str]:
         """How photos were described, and the kind of index, which never change.
 
-        Raises:
-            SolarError: There is no index, or it is unfinished, damaged or too new.
+        A SolarError if there is no index, or it is unfinished, damaged or too new.
         """
         place = self._folder
         if not (place / FILE).is_file():
@@ -366,14 +337,6 @@ class Metadata:
         )
 
 
-def _lay_out(connection: sqlite3.Connection) -> None:
-    if View(connection).format():
-        return
-    for statement in _SCHEMA.split(";")[:-1]:
-        connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {FORMAT}")
-
-
 def _readable(folder: Path) -> str:
     """How to open the file for reading, also in a folder where nothing can be written."""
     if os.access(folder, os.W_OK):
@@ -392,7 +355,5 @@ def _explained(folder: Path) -> Iterator[None]:
         raise SolarError(f"{folder / FILE} is damaged ({error}): build the index again.") from error
 
 
-def _operand(condition: Condition) -> str | int:
-    if condition.field != "path":
-        return condition.value
-    return re.sub(r"([*?[])", r"[\1]", str(condition.value)) + "*"
+def _starting(path: str | int) -> str:
+    return re.sub(r"([*?[])", r"[\1]", str(path)) + "*"

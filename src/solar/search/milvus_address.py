@@ -37,23 +37,14 @@ _NAME = re.compile(r"[A-Za-z_]\w{0,199}", re.ASCII)
 
 @dataclass(frozen=True)
 class Place:
-    """Where a collection is.
+    """Where a collection is."""
 
-    Attributes:
-        uri: What `pymilvus` connects to.
-        collection: Its name there.
-        database: Of the server; empty for its default.
-        token: `user:password` or an API key; empty for neither.
-        options: What the address says after its question mark, not yet understood.
-        file: Of Milvus Lite; empty for a server.
-    """
-
-    uri: str
+    uri: str  # what `pymilvus` connects to
     collection: str
-    database: str = ""
-    token: str = field(default="", repr=False)
-    options: Mapping[str, str] = field(default_factory=dict)
-    file: str = ""
+    database: str = ""  # of the server; empty for its default
+    token: str = field(default="", repr=False)  # `user:password` or an API key
+    options: Mapping[str, str] = field(default_factory=dict)  # as written, not yet understood
+    file: str = ""  # of Milvus Lite; empty for a server
 
     @property
     def server(self) -> str:
@@ -132,11 +123,7 @@ class Options:
 
 
 def parse_address(address: str) -> Place:
-    """Read an address.
-
-    Raises:
-        SolarError: It names no server and collection, or no file.
-    """
+    """Read an address; a SolarError if it names no server and collection, or no file."""
     parts = urlsplit(address, allow_fragments=False)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     database = options.pop("database", "")
@@ -164,29 +151,18 @@ def parse_address(address: str) -> Place:
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
-    """Read options from an address or from keyword arguments.
-
-    Raises:
-        SolarError: There is no such option, or its value makes no sense.
-    """
+    """Read options from an address or from keyword arguments."""
     kinds = {each.name: type(each.default) for each in fields(Options) if each.default != MISSING}
-    known: dict[str, Any] = {}
-    build: dict[str, str | int | float] = {}
-    search: dict[str, str | int | float] = {}
-    for name, value in given.items():
-        if name in kinds:
-            known[name] = _typed(name, value, kinds[name])
-        elif name in _BUILD:
-            build[name] = _plain(value)
-        elif name in _SEARCH:
-            search[name] = _plain(value)
-        else:
-            choices = ", ".join([*kinds, *_BUILD, *_SEARCH])
-            raise SolarError(f"Milvus has no option {name!r}: choose from {choices}.")
-    return _checked(Options(**known, build=build, search=search))
-
-
-def _checked(options: Options) -> Options:
+    names = [*kinds, *_BUILD, *_SEARCH]
+    for name in given:
+        if name not in names:
+            raise SolarError(f"Milvus has no option {name!r}: choose from {', '.join(names)}.")
+    known = {name: _typed(name, given[name], kind) for name, kind in kinds.items() if name in given}
+    build, search = (
+        {name: _plain(value) for name, value in given.items() if name in group}
+        for group in (_BUILD, _SEARCH)
+    )
+    options = Options(**known, build=build, search=search)
     consistency = options.consistency.capitalize()
     if consistency not in CONSISTENCIES:
         choices = ", ".join(CONSISTENCIES)

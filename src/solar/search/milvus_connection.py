@@ -31,11 +31,7 @@ _users_lock = threading.Lock()
 
 
 class Connection:
-    """A client of one server; `pymilvus` is the library itself.
-
-    Raises:
-        SolarError: `pymilvus` is not installed, or no server answers.
-    """
+    """A client of one server; `pymilvus` is the library itself."""
 
     def __init__(self, place: Place, options: Options) -> None:
         self.place, self.options = place, options
@@ -45,8 +41,7 @@ class Connection:
     def call(self, name: str, *arguments: Any, timeout: float | None = None, **named: Any) -> Any:
         """Call a method of `pymilvus.MilvusClient`, which must bear to be called twice.
 
-        Raises:
-            SolarError: It failed for good, or took longer than `timeout` seconds.
+        A SolarError if it failed for good, or took longer than `timeout` seconds.
         """
         limit = timeout or self.options.timeout
         return self.repeat(
@@ -143,10 +138,9 @@ def _code(error: Exception) -> Any:
 def _passes(error: Exception) -> bool:
     """Whether the same call may well succeed later."""
     code = _code(error)
-    name = getattr(code, "name", "")
     return (
         code in _PASSING
-        or name in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+        or getattr(code, "name", "") in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
         or bool(getattr(error, "retriable", False))
         or type(error).__name__ == "MilvusUnavailableException"
     )

@@ -21,31 +21,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from solar.errors import SolarError
+from solar.search import milvus_schema as stored
 from solar.search.engine import DescriptorSpec, Hit, Photo, Vectors, Where, fitting, is_text
-from solar.search.milvus_address import BY_TAG, Options, parse_address, read_options
+from solar.search.milvus_address import BY_TAG, parse_address, read_options
 from solar.search.milvus_connection import Connection
 from solar.search.milvus_filter import among, expression
-from solar.search.milvus_schema import (
-    FACTS,
-    FIELDS,
-    KNOWN,
-    PLACES,
-    check_photo,
-    checksum,
-    photo_of,
-    place_of,
-    read_facts,
-    rows_of,
-    schema,
-    stored_facts,
-    vector_of,
-)
 
 _UNFINISHED = "_unfinished_"
 _MOST = 16384  # rows in one answer, a limit of Milvus
 _MOST_BYTES = 32 << 20  # in one call or answer; a server's own limit is 64 MiB
 _PATHS = 500  # named in one expression
-
 
 _Item = TypeVar("_Item")
 
@@ -58,20 +43,12 @@ def create(
 ) -> MilvusEngine:
     """Make a collection and fill it: whole, or not at all.
 
-    Args:
-        address: `milvus://host:port/collection` or `milvus:///folder/file.db`, with options or not.
-        spec: How the vectors were made.
-        batches: Photos and their vectors (n, dim).
-        **options: Those of `solar.search.milvus_address.Options`; they win over the address.
-
-    Raises:
-        SolarError: No server answers, the collection exists, or the vectors are not sound.
+    Options are those of `solar.search.milvus_address.Options`; they win over the address.
     """
     place = parse_address(address)
-    chosen = read_options({**place.options, **options})
-    connection = Connection(place, chosen)
+    connection = Connection(place, read_options({**place.options, **options}))
     name = f"{place.collection}{_UNFINISHED}{secrets.token_hex(4)}"
-    engine = MilvusEngine(connection, name, spec, chosen)
+    engine = MilvusEngine(connection, name, spec)
     try:
         if connection.call("has_collection", place.collection):
             raise SolarError(f"{place} exists already: add to it, or choose another name.")
@@ -87,18 +64,14 @@ def create(
 
 
 def open_index(address: str, **options: Any) -> MilvusEngine:
-    """Open a collection, and have it loaded into memory if it is not.
-
-    Raises:
-        SolarError: No server answers, or there is no such collection, or solar did not make it.
-    """
+    """Open a collection, and have it loaded into memory if it is not."""
     place = parse_address(address)
     given = {**place.options, **options}
     connection = Connection(place, read_options(given))
     try:
-        spec, stored = read_facts(connection)
-        connection.options = stored.reading(given)
-        engine = MilvusEngine(connection, place.collection, spec, connection.options)
+        spec, remembered = stored.read_facts(connection)
+        connection.options = remembered.reading(given)
+        engine = MilvusEngine(connection, place.collection, spec)
         engine.load()
     except BaseException:
         connection.close()
@@ -118,24 +91,18 @@ class MilvusEngine:
     and `batches` shows changes made meanwhile or not.
     """
 
-    def __init__(
-        self, connection: Connection, name: str, spec: DescriptorSpec, options: Options
-    ) -> None:
-        self.spec = spec
-        self.options = options
-        self._connection = connection
-        self._name = name
+    def __init__(self, connection: Connection, name: str, spec: DescriptorSpec) -> None:
+        self.spec, self.options = spec, connection.options
+        self._connection, self._name = connection, name
+        self._place = str(connection.place)
+        self._rows_per_call = max(1, min(4096, _MOST_BYTES // (4 * spec.dim + 1024)))
 
     def __len__(self) -> int:
         [row] = self._query("", ["count(*)"], consistency="Strong")
         return int(row["count(*)"])
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
-        """The k best photos that satisfy `where`, for each of the queries (n, dim).
-
-        Raises:
-            SolarError: Milvus cannot find so many at a time, or no server answers.
-        """
+        """The k best photos that satisfy `where`, for each of the queries (n, dim)."""
         if k > _MOST:
             raise SolarError(f"Milvus finds at most {_MOST} photos at a time, not {k}.")
         found: list[list[Hit]] = []
@@ -155,30 +122,27 @@ class MilvusEngine:
 
     def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
         """What is known of photos and their vectors (dim,), by path; unknown paths are left out."""
-        rows = self._find(paths, FIELDS, self.options.consistency)
-        return {row["path"]: (photo_of(row), vector_of(row)) for row in rows}
+        rows = self._find(paths, stored.FIELDS, self.options.consistency)
+        return {row["path"]: (stored.photo_of(row), stored.vector_of(row)) for row in rows}
 
     def find(self, paths: Sequence[str]) -> dict[str, Photo]:
         """What is known of photos, by path; unknown paths are left out."""
-        rows = self._find(paths, KNOWN, self.options.consistency)
-        return {row["path"]: photo_of(row) for row in rows}
+        rows = self._find(paths, stored.KNOWN, self.options.consistency)
+        return {row["path"]: stored.photo_of(row) for row in rows}
 
     def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
         """Everything, in the order of a hash of the paths, in pieces of at most `rows`."""
         for batch in self._walk(rows):
-            yield [photo_of(row) for row in batch], np.stack([vector_of(row) for row in batch])
+            vectors = np.stack([stored.vector_of(row) for row in batch])
+            yield [stored.photo_of(row) for row in batch], vectors
 
     def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
         """What is known of every photo, in the order of `batches`, without its vector."""
-        for batch in self._walk(rows, KNOWN):
-            yield [photo_of(row) for row in batch]
+        for batch in self._walk(rows, stored.KNOWN):
+            yield [stored.photo_of(row) for row in batch]
 
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
-        """Add photos or replace those of the same path, piece by piece; repeating it is safe.
-
-        Raises:
-            SolarError: No server answers, or vectors do not fit; some may have been written before.
-        """
+        """Add photos or replace those of the same path, piece by piece; repeating it is safe."""
         given = 0
         try:
             for count in self._put(batches):
@@ -205,21 +169,16 @@ class MilvusEngine:
 
     def info(self) -> dict[str, Any]:
         """Facts to print; `bytes` are those of the vectors alone, in one replica."""
-        options, photos = self.options, len(self)
-        index = self._call("describe_index", "vector")
+        photos, index = len(self), self._call("describe_index", "vector")
+        told = ("build", "search", "partition", "shards", "replicas", "consistency")
         return {
             "engine": "milvus",
             "server": str(self._connection.call("get_server_version")),
             "photos": photos,
             "bytes": photos * self.spec.dim * 4,
-            "index": options.index,
+            "index": self.options.index,
             "rows_not_yet_indexed": int(index.get("pending_index_rows", 0)),
-            "build": dict(options.build),
-            "search": dict(options.search),
-            "partition": options.partition,
-            "shards": options.shards,
-            "replicas": options.replicas,
-            "consistency": options.consistency,
+            **{name: getattr(self.options, name) for name in told},
         }
 
     def check(self) -> list[str]:
@@ -242,7 +201,7 @@ class MilvusEngine:
     def fill(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> None:
         """Make the collection and put everything in."""
         options, connection = self.options, self._connection
-        facts = stored_facts(self.spec, options)
+        facts = stored.stored_facts(self.spec, options)
         params = options.build_params(self.spec.dim)
         index = connection.pymilvus.MilvusClient.prepare_index_params()
         index.add_index("vector", index_type=options.index, metric_type="IP", params=params)
@@ -250,8 +209,8 @@ class MilvusEngine:
         self._call(
             "create_collection",
             # Servers keep both; Milvus Lite forgets the description.
-            schema=schema(connection, self.spec.dim, options.partition, facts),
-            properties={FACTS: facts},
+            schema=stored.schema(connection, self.spec.dim, options.partition, facts),
+            properties={stored.FACTS: facts},
             num_shards=options.shards,
             consistency_level=options.consistency,
             **partitions,
@@ -290,9 +249,12 @@ class MilvusEngine:
     def _put(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> Iterator[int]:
         """Write batch by batch, and say after each how many photos it held."""
         for photos, vectors in batches:
-            kept, sound = self._checked(photos, vectors)
-            for rows in _chunks(rows_of(kept, sound, self._partition_tag), self._rows_per_call):
-                self._write(list(rows))
+            for photo in photos:
+                stored.check_photo(photo)
+            kept, sound = fitting(photos, vectors, self.spec.dim, self._place)
+            rows = stored.rows_of(kept, sound, self._partition_tag)
+            for some in _chunks(rows, self._rows_per_call):
+                self._write(list(some))
             yield len(photos)
 
     def _write(self, rows: list[dict[str, Any]]) -> None:
@@ -311,28 +273,12 @@ class MilvusEngine:
 
         self._connection.repeat("insert", replace)
 
-    def _checked(
-        self, photos: Sequence[Photo], vectors: Vectors
-    ) -> tuple[Sequence[Photo], Vectors]:
-        """Photos and vectors that Milvus will take, the later of two photos with one path."""
-        for photo in photos:
-            check_photo(photo)
-        return fitting(photos, vectors, self.spec.dim, self._place)
-
-    @property
-    def _rows_per_call(self) -> int:
-        return max(1, min(4096, _MOST_BYTES // (4 * self.spec.dim + 1024)))
-
     @property
     def _partition_tag(self) -> str | None:
         by = self.options.partition
         return by.removeprefix(BY_TAG) if by.startswith(BY_TAG) else None
 
     # Reading
-
-    @property
-    def _place(self) -> str:
-        return str(self._connection.place)
 
     def _call(self, method: str, *arguments: Any, **named: Any) -> Any:
         return self._connection.call(method, self._name, *arguments, **named)
@@ -353,7 +299,7 @@ class MilvusEngine:
         for some in _chunks(known, _PATHS):
             chosen = among("path", some)
             if self.options.partition == "hash":  # no other partition has to be looked at
-                chosen += f" and {among('place', map(place_of, some))}"
+                chosen += f" and {among('place', map(stored.place_of, some))}"
             yield from self._query(chosen, fields, consistency)
 
     def _walk(self, most: int, fields: list[str] | None = None) -> Iterator[list[dict[str, Any]]]:
@@ -365,12 +311,12 @@ class MilvusEngine:
         """
         most = min(most, _MOST - 1, self._rows_per_call)
         ranges = max(1, math.ceil(2 * len(self) / most))
-        edges = [PLACES * number // ranges for number in range(ranges + 1)]
+        edges = [stored.PLACES * number // ranges for number in range(ranges + 1)]
         todo = list(pairwise(edges))[::-1]
         while todo:
             first, last = todo.pop()
             inside = f"place >= {first} and place < {last}"
-            rows = self._query(inside, fields or FIELDS, "Strong", limit=most + 1)
+            rows = self._query(inside, fields or stored.FIELDS, "Strong", limit=most + 1)
             if len(rows) > most:
                 middle = (first + last) // 2
                 todo += [(middle, last), (first, middle)]
@@ -378,12 +324,11 @@ class MilvusEngine:
                 yield sorted(rows, key=lambda row: (row["place"], row["path"]))
 
     def _leftovers(self) -> list[str]:
-        begin = f"{self._name}{_UNFINISHED}"
-        names = [n for n in self._connection.call("list_collections") if n.startswith(begin)]
         return [
             f"The collection {name} is being made, or was left by a process that was killed: drop "
             "it if nobody is making it."
-            for name in names
+            for name in self._connection.call("list_collections")
+            if name.startswith(f"{self._name}{_UNFINISHED}")
         ]
 
     def _audit(self) -> list[str]:
@@ -391,9 +336,9 @@ class MilvusEngine:
         for batch in self._walk(1024):
             seen += len(batch)
             for row in batch:
-                if checksum(vector_of(row)) != row["checksum"]:
+                if stored.checksum(stored.vector_of(row)) != row["checksum"]:
                     problems.append(f"The vector of {row['path']} in {self._place} is damaged.")
-                if row["place"] != place_of(row["path"]):
+                if row["place"] != stored.place_of(row["path"]):
                     problems.append(f"The row of {row['path']} in {self._place} is damaged.")
         count = len(self)
         if count != seen:

@@ -23,10 +23,8 @@ def among(name: str, values: Iterable[str | int]) -> str:
 def expression(where: Where, partition_tag: str | None = None) -> str:
     """All conditions together; empty for none.
 
-    Args:
-        where: The conditions.
-        partition_tag: Where the collection is partitioned by a tag, how those tags begin: a
-            condition on one is then also a condition on the partition, and no other is read.
+    `partition_tag` is how the tags begin that the collection is partitioned by: a condition on one
+    is then also a condition on the partition, and no other is read.
     """
     parts = [_one(condition) for condition in where]
     if partition_tag is not None:

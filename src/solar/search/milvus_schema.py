@@ -35,11 +35,7 @@ def stored_facts(spec: DescriptorSpec, options: Options) -> str:
 
 
 def read_facts(connection: Connection) -> tuple[DescriptorSpec, Options]:
-    """What `stored_facts` kept.
-
-    Raises:
-        SolarError: Solar did not make the collection, or a newer version did.
-    """
+    """What `stored_facts` kept; a SolarError if nobody did, or a newer version of solar."""
     place = connection.place
     described = connection.call("describe_collection", place.collection)
     text = described.get("properties", {}).get(FACTS) or described.get("description", "")
@@ -68,11 +64,7 @@ def schema(connection: Connection, dim: int, partition: str, description: str) -
     schema.add_field("width", kind.INT64)
     schema.add_field("height", kind.INT64)
     schema.add_field(
-        "tags",
-        kind.ARRAY,
-        element_type=kind.VARCHAR,
-        max_capacity=_TAGS,
-        max_length=_TAG_BYTES,
+        "tags", kind.ARRAY, element_type=kind.VARCHAR, max_capacity=_TAGS, max_length=_TAG_BYTES
     )
     schema.add_field("taken", kind.VARCHAR, max_length=_TAKEN_BYTES)
     schema.add_field("place", kind.INT64, is_partition_key=partition == "hash")

@@ -14,7 +14,6 @@ from solar.search.engine import RowNumbers, Vectors
 Scores: TypeAlias = NDArray[np.float32]
 """Inner products that belong to rows."""
 
-
 Neighbours: TypeAlias = Callable[[Vectors, int], tuple[RowNumbers, Scores]]
 """Search: rows (m, k) and scores (m, k) of the k most similar to each of the vectors (m, d), best
 first; an index with fewer rows may give fewer, or fill up with -1."""
@@ -24,11 +23,7 @@ VectorsOf: TypeAlias = Callable[[RowNumbers], Vectors]
 
 
 def exact_neighbours(database: Vectors) -> Neighbours:
-    """Search a small array by comparing with every row; ties go to the lower row.
-
-    Args:
-        database: (n, d).
-    """
+    """Search a small array (n, d) by comparing with every row; ties go to the lower row."""
 
     def search(vectors: Vectors, k: int, /) -> tuple[RowNumbers, Scores]:
         similar = np.asarray(vectors) @ database.T
@@ -39,10 +34,7 @@ def exact_neighbours(database: Vectors) -> Neighbours:
 
 
 def distinct_places(rows: RowNumbers) -> RowNumbers:
-    """Where a list (k,) of rows names a row, and for the first time, in ascending order.
-
-    What fills up a short answer, and repeats, are left out.
-    """
+    """Where rows (k,) are named for the first time, ascending; -1 and repeats are left out."""
     _, first = np.unique(rows, return_index=True)
     places = np.sort(first)
     return places[rows[places] >= 0]

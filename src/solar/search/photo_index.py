@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
@@ -28,12 +29,18 @@ BY_NAME = "name:"
 """Before a text that names an indexed photo, even if a file is called the same."""
 
 
-class PhotoIndex(ABC):
-    """Photos that can be searched: `Index` compares vectors, `AsmkIndex` local features.
+class NoVectorsError(SolarError, AttributeError):
+    """An index of local features was asked for what takes one vector a photo."""
 
-    Args:
-        engine: Where the photos are.
-    """
+    def __init__(self) -> None:
+        super().__init__(
+            "This index compares local features (ASMK) and has no vectors for that: build an index "
+            "with --model instead."
+        )
+
+
+class PhotoIndex(ABC):
+    """Photos that can be searched: `Index` compares vectors, `AsmkIndex` local features."""
 
     offers: ClassVar[frozenset[str]] = frozenset({"photos"})
     """What re-ranking methods find here, of what they may need."""
@@ -132,16 +139,9 @@ class PhotoIndex(ABC):
         """Facts about the index: model, engine, photos, bytes and what the engine adds."""
         from solar.search.verify import kept_features
 
-        spec = self.spec
-        return {
-            "model": spec.model,
-            "fingerprint": spec.fingerprint,
-            "settings": dict(spec.settings),
-            "dim": spec.dim,
-            "root": spec.root,
-            **self.engine.info(),
-            **kept_features(self.engine),
-        }
+        known = asdict(self.spec)
+        facts = {name: known[name] for name in ("model", "fingerprint", "settings", "dim", "root")}
+        return {**facts, **self.engine.info(), **kept_features(self.engine)}
 
     def check(self) -> list[str]:
         """Read everything, recompute every checksum, and return one sentence a problem."""

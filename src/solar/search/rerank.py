@@ -19,23 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reranker:
-    """A way to rank results again.
+    """A way to rank results again."""
 
-    Attributes:
-        label: What people call it.
-        summary: What it does, in one sentence.
-        needs: What it looks at: vectors, which an ASMK index has not, or the photos themselves.
-        module: Where it is; imported when it is first used.
-        function: Its name there.
-        stage: What the web app calls its step, if not as the method is called.
-    """
-
-    label: str
-    summary: str
-    needs: Literal["vectors", "photos"]
-    module: str
+    label: str  # what people call it
+    summary: str  # what it does, in one sentence
+    needs: Literal["vectors", "photos"]  # what it looks at; an ASMK index has no vectors
+    module: str  # imported when it is first used
     function: str = "rerank"
-    stage: str = ""
+    stage: str = ""  # what the web app calls its step, if not as the method is called
 
     def rerank(self, results: SearchResults) -> SearchResults:
         """Rank results again."""
@@ -97,19 +88,13 @@ def chosen(
 ) -> list[str]:
     """The names of methods in the order in which they follow each other, each once.
 
-    Args:
-        rerank: Their names, or a text with commas between them.
-        expand: The older spelling of `"average"` or `"alpha"`, which comes first.
-        diffuse: That of `"diffusion"`, which comes before those in `rerank`.
-        verify: That of `"verify"`, which comes last.
-
-    Raises:
-        SolarError: A method does not exist.
+    `expand` (`"average"` or `"alpha"`) and `diffuse` are older spellings that come before what is
+    in `rerank`, a list or a text with commas; `verify` is one that comes last.
     """
     names = rerank.split(",") if isinstance(rerank, str) else list(rerank or ())
-    older = [expand] if expand is not None else []
-    older += ["diffusion"] if diffuse else []
-    given = [name.strip() for name in (*older, *names, *(["verify"] if verify else []))]
+    older = [expand, "diffusion" if diffuse else None]
+    all_names = [*older, *names, "verify" if verify else None]
+    given = [name.strip() for name in all_names if name is not None]
     for name in given:
         if name not in METHODS:
             raise SolarError(f"No re-ranking is called {name!r}: choose from {', '.join(METHODS)}.")

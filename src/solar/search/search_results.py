@@ -17,17 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The best photos with their vectors, best first.
-
-    Attributes:
-        paths: n of them.
-        vectors: (n, dim).
-        scores: (n,) inner products with the query.
-    """
+    """The best photos with their vectors, best first."""
 
     paths: Sequence[str]
-    vectors: Vectors
-    scores: Scores
+    vectors: Vectors  # (n, dim)
+    scores: Scores  # (n,) inner products with the query
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,26 +30,16 @@ class SearchResults:
 
     Nothing is computed before somebody asks: a method that fails for want of a library does so
     before the query is described.
-
-    Attributes:
-        engine: Where the photos are; methods that take vectors get an `Engine`.
-        describe: What is searched for: a vector (dim,), or what an index without vectors takes.
-        find: A plain search for that: the best so many photos that may be found at all.
-        photos: The query's photos: files, or those in the index; complains of mere vectors.
-        box: The part of the one photo that is meant.
-        k: How many photos are wanted in the end.
-        head: Photos that a method ranked; those of a plain search follow them.
-        settings: What the caller asked of methods, by their names.
-        kept: What methods keep from one search of this index to the next, by their names.
     """
 
-    engine: Storage
-    describe: Callable[[], Any]
-    find: Callable[[Any, int], list[Hit]]
-    photos: Callable[[], Sequence[Source | Photo]]
-    box: Box | None = None
-    k: int = 10
-    head: Sequence[Hit] = ()
+    engine: Storage  # where the photos are; methods that take vectors get an `Engine`
+    describe: Callable[[], Any]  # a vector (dim,), or what an index without vectors searches for
+    find: Callable[[Any, int], list[Hit]]  # a plain search: the best so many that may be found
+    photos: Callable[[], Sequence[Source | Photo]]  # the query's; complains of mere vectors
+    box: Box | None = None  # the part of the one photo that is meant
+    k: int = 10  # how many photos are wanted in the end
+    head: Sequence[Hit] = ()  # ranked by a method; those of a plain search follow them
+    # By the names of methods: what the caller asks of them, and what they keep between searches.
     settings: Mapping[str, Any] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
 

@@ -50,9 +50,6 @@ def superglobal(
     Returns:
         The first ``top`` rows (-1 and repeats dropped), best first, with new scores. These cannot
         be compared with plain scores: rows beyond ``top`` are to follow in their old order.
-
-    Raises:
-        SolarError: A setting is negative.
     """
     if min(top, neighbours, beta) < 0:
         raise SolarError("Re-ranking takes no negative numbers: top, neighbours and beta are 0 up.")

@@ -79,16 +79,7 @@ class VerifySettings:
 
 
 class Verifier:
-    """Matches queries with photos whose features it keeps.
-
-    Args:
-        find: Where the photos are.
-        cache: The folder to keep their features in; None keeps none.
-        settings: How to verify.
-
-    Raises:
-        SolarError: There is no such model, or OpenCV is not installed.
-    """
+    """Matches queries with photos whose features it keeps in a folder, or nowhere."""
 
     def __init__(
         self, find: Find, cache: str | Path | None, settings: VerifySettings | None = None
@@ -97,27 +88,16 @@ class Verifier:
         self.settings = settings or VerifySettings()
         self._find = find
         self._model = local_model(self.settings.model)
-        self._finding: dict[str, Any] = {
-            "keypoints": self.settings.keypoints,
-            "size": self.settings.size,
-            "frames": self.settings.frames,
-        }
+        names = ("keypoints", "size", "frames")
+        self._finding: dict[str, Any] = {name: getattr(self.settings, name) for name in names}
         self.cache = None if cache is None else LocalCache(cache, self._model, **self._finding)
 
     def query(self, photo: Source, *, box: Box | None = None) -> LocalFeatures:
-        """The features of a query, or of its box.
-
-        Raises:
-            SolarError: The photo cannot be read, or the box misses it.
-        """
+        """The features of a query, or of its box; a SolarError if the box misses the photo."""
         return local_features(photo, self._model, box=box, **self._finding)
 
     def features(self, path: str) -> LocalFeatures:
-        """The features of an indexed photo, from the cache where it has them.
-
-        Raises:
-            SolarError: The photo is not there any more, or cannot be read.
-        """
+        """The features of an indexed photo, from the cache where it has them."""
         photo = self._find(path)
         if photo is None:
             raise SolarError(f"There is no photo {path}.")
@@ -130,47 +110,34 @@ class Verifier:
 
     def inliers(self, query: LocalFeatures, photo: LocalFeatures) -> int:
         """How many matches of a query with a photo fit one geometry."""
-        wanted = self.settings
-        matches = match_features(
-            query,
-            photo,
-            geometry=wanted.geometry,
-            ratio=wanted.ratio,
-            threshold=wanted.threshold,
-            iterations=_ITERATIONS,
-        )
+        names = ("geometry", "ratio", "threshold")
+        wanted: dict[str, Any] = {name: getattr(self.settings, name) for name in names}
+        matches = match_features(query, photo, **wanted, iterations=_ITERATIONS)
         return int(matches.inliers.sum())
 
     def verify(self, queries: Sequence[LocalFeatures], hits: Sequence[Hit]) -> list[Hit]:
         """Put the verified ones of the first hits ahead; see the top of this module.
 
-        Args:
-            queries: Features of the query's photos; of several the one that matches best counts.
-            hits: What a search found, best first.
-
-        Returns:
-            The same photos with their scores; those that were matched know their inliers. Photos
-            that are gone or cannot be read do not, which a warning says.
+        Of several queries the one that matches best counts. Photos that were matched know their
+        inliers; those that are gone or cannot be read do not, which a warning says.
         """
         matched, others = hits[: self.settings.top], hits[self.settings.top :]
+        errors: list[SolarError | None] = [None] * len(matched)
 
-        def counted(hit: Hit) -> Hit | SolarError:
+        def counted(number: int) -> Hit:
+            hit = matched[number]
             try:
                 photo = self.features(hit.path)
             except SolarError as error:
-                return error
+                errors[number] = error
+                return hit
             return replace(hit, inliers=max(self.inliers(query, photo) for query in queries))
 
         with ThreadPoolExecutor(min(os.cpu_count() or 1, max(len(matched), 1))) as threads:
-            results = list(threads.map(counted, matched))
-        errors = [result for result in results if isinstance(result, SolarError)]
-        if errors:
-            more = f" And {len(errors) - 1} more." if len(errors) > 1 else ""
-            warnings.warn(f"Not verified: {errors[0]}{more}", stacklevel=2)
-        checked = [
-            hit if isinstance(result, SolarError) else result
-            for hit, result in zip(matched, results, strict=True)
-        ]
+            checked = list(threads.map(counted, range(len(matched))))
+        if failed := list(filter(None, errors)):
+            more = f" And {len(failed) - 1} more." if len(failed) > 1 else ""
+            warnings.warn(f"Not verified: {failed[0]}{more}", stacklevel=2)
         return [*reordered(checked, self.settings.inliers), *others]
 
 
@@ -197,12 +164,9 @@ def rerank(results: SearchResults) -> SearchResults:
 
 
 def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
-    """What verifies the photos of an index.
+    """What verifies the photos of an index, and keeps features in its folder.
 
-    Features are kept in the index's folder; those of an index on a server in the user's cache.
-
-    Raises:
-        SolarError: Nobody knows where the photos are, or there is no such model.
+    Those of an index on a server are kept in the user's cache.
     """
     root = settings.photos or engine.spec.root
     if root is None:

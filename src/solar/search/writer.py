@@ -16,8 +16,8 @@ from solar.files import file_digest, sync_folder
 from solar.search import codes as compressed
 from solar.search.engine import Photo, Vectors, fitting
 from solar.search.exact import Stored
-from solar.search.folder_storage import FolderWriter, check_names
-from solar.search.metadata import Block, CodesFile, Version, View
+from solar.search.folder_storage import FolderWriter
+from solar.search.metadata import CodesFile, Version, View
 
 COMPRESSIONS = ("none", "fp16", *compressed.KINDS)
 
@@ -35,9 +35,7 @@ def first_version(compress: str) -> Version:
 def mapped(path: Path, rows: int, dim: int) -> Stored:
     """The first rows of a vectors file, (rows, dim), read when they are used.
 
-    Raises:
-        FileNotFoundError: There is no such file.
-        SolarError: It is shorter than it must be.
+    FileNotFoundError if there is none, a SolarError if it is shorter than it must be.
     """
     dtype = _DTYPES[path.suffix]
     if rows == 0:
@@ -67,7 +65,7 @@ class Writer(FolderWriter):
         rows = version.rows
         with self._appending(version.vectors, rows) as file:
             for batch in batches:
-                photos, vectors = self._checked(*batch)
+                photos, vectors = fitting(*batch, self._dim, self._folder)
                 self._append(file, vectors, rows)
                 replaced += self._view.put(photos, rows)
                 rows += len(photos)
@@ -111,13 +109,7 @@ class Writer(FolderWriter):
     def _append(self, file: BinaryIO, vectors: Stored, first: int) -> None:
         data = np.ascontiguousarray(vectors, _DTYPES[Path(file.name).suffix])
         file.write(data.data)
-        self._view.add_block(Block(first, len(data), hashlib.sha256(data.data).hexdigest()))
-
-    def _checked(
-        self, photos: Sequence[Photo], vectors: Vectors
-    ) -> tuple[Sequence[Photo], Vectors]:
-        check_names(photos)
-        return fitting(photos, vectors, self._dim, self._folder)
+        self._view.add_block(first, len(data), hashlib.sha256(data.data).hexdigest())
 
     # Codes
 

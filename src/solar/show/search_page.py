@@ -32,6 +32,8 @@ def ranking_page(
 ) -> str:
     """Write a page of one file: the query with its box, and the photos found with their scores.
 
+    The HTML loads nothing from elsewhere. A photo that is not there any more is left blank.
+
     Args:
         index: What was searched.
         queries: What `Index.search` was asked for: files, bytes, images or indexed paths.
@@ -40,9 +42,6 @@ def ranking_page(
         photos: Where the indexed photos are; the place that the index remembers if not given.
         marks: By path, which of the photos found are right, where somebody knows.
         attention: Attention maps of the query, for a part of their own.
-
-    Returns:
-        HTML that loads nothing from elsewhere. A photo that is not there any more is left blank.
     """
     find = photo_finder(photos or index.spec.root)
     shown = "".join(_query(query, find, box) for query in queries)
@@ -139,9 +138,7 @@ def _frame(box: Box, width: int, height: int) -> str:
 def photo_finder(root: str | Path | None) -> Callable[[str], Path | bytes | None]:
     """How to get indexed photos from where they lie: a folder, a list or a tar shard.
 
-    Returns:
-        A function from a path in the index to what `solar.images.load` takes, or None where the
-        place of the photos is not known or does not hold this one.
+    By their paths in the index; None where the place is not known or does not hold the photo.
     """
     with suppress(SolarError):
         if root is not None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 from solar.images import Box
-from solar.search import Condition, Hit, Where
+from solar.search import Condition, Hit
 from solar.search.engine import Vectors
 from solar.search.rerank import METHODS
 from solar.search.search_results import SearchResults
@@ -38,19 +38,13 @@ class Wanted:
 
 @dataclass(frozen=True)
 class StageResult:
-    """What a stage found, best first.
-
-    Attributes:
-        seconds: What the stages took so far.
-        plain: Ranks in the plain search, by path.
-        awaited: The stages that follow.
-    """
+    """What a stage found, best first."""
 
     stage: str
     hits: Sequence[Hit]
-    seconds: dict[str, float]
-    plain: dict[str, int]
-    awaited: Sequence[str]
+    seconds: dict[str, float]  # what the stages took so far
+    plain: dict[str, int]  # ranks in the plain search, by path
+    awaited: Sequence[str]  # the stages that follow
 
 
 @dataclass(frozen=True)
@@ -105,9 +99,7 @@ class Searcher:
     async def search(self, wanted: Wanted) -> AsyncIterator[StageResult]:
         """Rank, a stage after the other: plain, then as each method does.
 
-        Raises:
-            WebError: Too much is asked for at once.
-            SolarError: The photo cannot be described.
+        A WebError if too much is asked for at once, a SolarError if the photo cannot be described.
         """
         vector, seconds_describe = await self.vector(wanted)
         names = [name for name in wanted.rerank if name in self._methods]
@@ -128,8 +120,10 @@ class Searcher:
         kept = self._vectors.get(key)
         if kept is not None:
             return kept
-        started = perf_counter()
-        vector = await self._indexed(photo, model) if photo.indexed and box is None else None
+        started, vector = perf_counter(), None
+        if photo.indexed and box is None:
+            found = await self._threads.run(model.index.engine.lookup, [photo.name])
+            vector = found[photo.name][1] if photo.name in found else None
         if vector is None:
             encoder = await model.encoder()
             started = perf_counter()  # a search is not to blame for a network still loading
@@ -139,10 +133,6 @@ class Searcher:
         described = vector, perf_counter() - started
         self._vectors.put(key, described)
         return described
-
-    async def _indexed(self, photo: VisiblePhoto, model: ServedModel) -> Vectors | None:
-        found = await self._threads.run(model.index.engine.lookup, [photo.name])
-        return found[photo.name][1] if photo.name in found else None
 
     async def _kept(
         self, wanted: Wanted, names: Sequence[str], vector: Vectors, before: _Ranked | None
@@ -179,41 +169,32 @@ class Searcher:
         """A plain search, which finds only photos that pass the visitor's filters."""
         from solar.search.verify import VerifySettings
 
-        index, where, keeps = wanted.model.index, self._where(wanted.label), self._keeps(wanted)
+        index, collection = wanted.model.index, self._collection
+        name, label = (wanted.name or "").casefold(), wanted.label
+        # The index itself only knows how paths start.
+        starts = label is not None and collection.flat
+        where = (Condition("path", "=", f"{label}/"),) if starts else ()
+
+        def keeps(path: str) -> bool:
+            return name in path.casefold() and (label is None or collection.label(path) == label)
+
+        def find(asked: Vectors, count: int) -> list[Hit]:
+            """Search deeper and deeper until enough hits pass, or all were looked at."""
+            depth = count
+            while True:
+                hits = index.search(asked, depth, where=where)
+                kept = [hit for hit in hits if keeps(hit.path)]
+                if len(kept) >= count or len(hits) < depth or depth >= _DEPTHS[-1]:
+                    return kept[:count]
+                depth = min(4 * depth, _DEPTHS[-1])
+
         return SearchResults(
             index.engine,
             lambda: vector,
-            lambda asked, count: _filtered(
-                lambda depth: index.search(asked, depth, where=where), count, keeps
-            ),
+            find,
             lambda: [wanted.photo.source],
             wanted.box,
             wanted.depth,
             settings={"verify": VerifySettings(photos=self._collection.root)},
             kept=self._methods_keep.setdefault(wanted.model.name, {}),
         )
-
-    def _where(self, label: str | None) -> Where:
-        """What lets the index itself leave out photos: it only knows how paths start."""
-        if label is None or not self._collection.flat:
-            return ()
-        return (Condition("path", "=", f"{label}/"),)
-
-    def _keeps(self, wanted: Wanted) -> Callable[[str], bool]:
-        name, label = (wanted.name or "").casefold(), wanted.label
-        return lambda path: (
-            name in path.casefold() and (label is None or self._collection.label(path) == label)
-        )
-
-
-def _filtered(
-    search: Callable[[int], list[Hit]], wanted: int, keeps: Callable[[str], bool]
-) -> list[Hit]:
-    """Search deeper and deeper until enough hits pass, or all were looked at."""
-    depth = wanted
-    while True:
-        hits = search(depth)
-        kept = [hit for hit in hits if keeps(hit.path)]
-        if len(kept) >= wanted or len(hits) < depth or depth >= _DEPTHS[-1]:
-            return kept[:wanted]
-        depth = min(4 * depth, _DEPTHS[-1])

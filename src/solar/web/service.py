@@ -41,11 +41,7 @@ _POINTS = 20_000
 
 
 class Service:
-    """What the routes of the app ask; arguments as for `solar.web.create_app`.
-
-    Raises:
-        SolarError: An index has no vectors, or photos are to be added and there is no folder.
-    """
+    """What the routes of the app ask; arguments as for `solar.web.create_app`."""
 
     def __init__(
         self, index: Index, models: Mapping[str, Index] | None, settings: WebSettings
@@ -70,8 +66,7 @@ class Service:
         self.slow = Threads(settings.threads, settings.queue)
         self.picturing = Threads(settings.threads, _PICTURES_WAITING)
         self.searcher = Searcher(
-            *(self.collection, self.network, self.threads, self.slow),
-            _methods(),
+            *(self.collection, self.network, self.threads, self.slow), _methods()
         )
         self.attention = Attention(self.network, settings.attention_bytes, settings.attention_size)
         self.matching = Matching(self.slow)

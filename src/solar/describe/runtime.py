@@ -27,13 +27,7 @@ def start(runtime: str, file: Path, threads: int, *, cap: bool = False) -> Run:
     """Load an ONNX file; what comes back takes (b, 3, h, w) float32 and gives (b, dim).
 
     It must be called by one thread at a time. May raise anything at all, and may end the process:
-    try it in a child first.
-
-    Args:
-        runtime: "onnxruntime" or "openvino".
-        file: From `solar.models.graph_export`.
-        threads: Processor cores to use.
-        cap: Keep oneDNN from instructions beyond AVX-512 VNNI.
+    try it in a child first. `cap` keeps oneDNN from instructions beyond AVX-512 VNNI.
     """
     with _capped(cap):
         run = _RUNTIMES[runtime](file, threads)

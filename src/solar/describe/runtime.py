@@ -42,12 +42,7 @@ def _onnxruntime(file: Path, threads: int) -> Run:
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-
-    def run(images: Array) -> Array:
-        descriptors: Array = session.run(None, {"images": images})[0]
-        return descriptors
-
-    return run
+    return lambda images: session.run(None, {"images": images})[0]
 
 
 def _openvino(file: Path, threads: int) -> Run:
@@ -61,12 +56,7 @@ def _openvino(file: Path, threads: int) -> Run:
     }
     # Sizes stay open: compiled once for each size it was measured no faster.
     request = openvino.Core().compile_model(file, "CPU", settings).create_infer_request()
-
-    def run(images: Array) -> Array:
-        descriptors: Array = request.infer([images], share_inputs=True)[0]
-        return descriptors
-
-    return run
+    return lambda images: request.infer([images], share_inputs=True)[0]
 
 
 _RUNTIMES: dict[str, Callable[[Path, int], Run]] = {

@@ -78,12 +78,10 @@ def read_manifest(path: Path) -> Manifest:
 
 def write_whole(target: Path, content: bytes) -> None:
     """Write a file whole or not at all, and on the disk before returning."""
-
-    def complaint(path: Path, error: OSError) -> SolarError:
-        return unwritable(path.parent, error)
-
-    with files.replacing(target, complaint=complaint) as temporary:
-        temporary.write_bytes(content)
+    with files.replacing(
+        target, complaint=lambda _, error: unwritable(target.parent, error)
+    ) as new:
+        new.write_bytes(content)
 
 
 def source_bytes(names: list[str]) -> bytes:

@@ -47,9 +47,8 @@ def replacing(
 ) -> Iterator[Path]:
     """Yield a temporary path in the same folder; put what was written there in place at the end.
 
-    An exception inside the block leaves the old file as it was.
-
     Args:
+        path: The file; an exception inside the block leaves the old one as it was.
         durable: Have bytes and name on the disk at the end, whatever happens to the power. That
             takes milliseconds: not for thousands of files that can be made again.
         complaint: The error to raise where it cannot be written; None leaves the OSError as it is.
@@ -82,9 +81,10 @@ def make_folder(
     beside: frozenset[str] = frozenset(),
     complaint: Complaint = unwritable,
 ) -> None:
-    """Make a folder, and those above it; it may be there already.
+    """Make a folder, and those above it.
 
     Args:
+        folder: It may be there already.
         marker: A file without which a folder that holds others is somebody else's: a SolarError.
         beside: Files that may be there before the marker, like the lock.
         complaint: The error to raise where it cannot be made.

@@ -76,10 +76,11 @@ def open_backend(
     The first time, a runtime needs the network exported (15 s for a ResNet-101) and tried out.
     Files and verdicts are kept in the cache directory.
 
-    The model is left as it was. A SolarError if there is no such backend, its package is missing,
-    the model is not on the CPU, or int8 was asked for without photos.
+    A SolarError if there is no such backend, its package is missing, the model is not on the CPU,
+    or int8 was asked for without photos.
 
     Args:
+        model: The network; it is left as it was.
         name: "torch" is `FusedNet`'s network in float32.
         calibration: Photos like those that will be described, at least two; the first
             `CALIBRATION_PHOTOS` are read. int8 takes its ranges from every other one and must

@@ -83,12 +83,14 @@ def local_features(
     box: Box | None = None,
     frames: Frames = "wide",
 ) -> LocalFeatures:
-    """Find and describe the keypoints of a photo, which is turned upright.
+    """Find and describe the keypoints of a photo.
 
     A SolarError if it cannot be read, the box misses it, an argument makes no sense, or OpenCV is
     not installed.
 
     Args:
+        photo: As for `solar.images.load`; it is turned upright.
+        model: A patch network, `"sift"` or `"rootsift"`.
         keypoints: Keep this many, those of the highest contrast. A photo of the sky has none.
         size: Limit for the longer side: larger photos are shrunk first.
         box: x1, y1, x2, y2 in pixels: only keypoints inside. Their patches may reach beyond it.

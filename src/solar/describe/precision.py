@@ -78,7 +78,7 @@ class FusedNet:
         self._graphs = _Graphs(self._describe) if on_gpu else None
 
     def __call__(self, pixels: Tensor) -> Tensor:
-        """Photos of one size, (b, h, w, 3) bytes, to (b, dim) float32 of unit norm on the device."""
+        """Photos of one size, (b, h, w, 3) bytes, to (b, dim) float32, unit norm, on the device."""
         pixels = pixels.to(self.device, non_blocking=True)
         with torch.inference_mode():
             return self._describe(pixels) if self._graphs is None else self._graphs(pixels)

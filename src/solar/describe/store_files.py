@@ -79,9 +79,9 @@ def read_manifest(path: Path) -> Manifest:
 def write_whole(target: Path, content: bytes) -> None:
     """Write a file whole or not at all, and on the disk before returning."""
     with files.replacing(
-        target, complaint=lambda _, error: unwritable(target.parent, error)
-    ) as new:
-        new.write_bytes(content)
+        target, complaint=lambda path, error: unwritable(path.parent, error)
+    ) as temporary:
+        temporary.write_bytes(content)
 
 
 def source_bytes(names: list[str]) -> bytes:

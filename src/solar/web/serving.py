@@ -42,15 +42,18 @@ def serve(
 ) -> None:
     """Open an index and answer visitors until SIGINT or SIGTERM.
 
-    A SolarError if there is no index, the port is taken, or the settings (of `WebSettings`) would
-    let strangers add photos.
+    A SolarError if there is no index, the port is taken, or these settings would let strangers add
+    photos.
 
     Args:
         address: The index.
         model: What describes queries, where the index names none at hand.
         compare: Further models, or indexes of the same photos made with them.
+        host: The address to listen on.
         port: 0 takes a free one.
+        open_browser: Show the page.
         say: Told the address of the page, once visitors can come.
+        **settings: For `WebSettings`.
     """
     if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "python_multipart")):
         raise SolarError('The web app needs more: pip install "solar-retrieval[web]".')

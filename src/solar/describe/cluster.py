@@ -28,8 +28,8 @@ def run_on_cluster(
 
     Every worker must see the photos and the store under the same paths, and have this package
     installed. It gets the network once. A worker that is lost costs only the shards it was at.
-    Without a scheduler's address so many workers are started here. A SolarError if Dask is not
-    installed, or the scheduler cannot be reached.
+    Without the address of a scheduler, so many workers are started here. `progress` is called after
+    every shard. A SolarError if Dask is not installed, or the scheduler cannot be reached.
     """
     try:
         from distributed import as_completed

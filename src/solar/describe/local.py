@@ -125,9 +125,9 @@ def local_features(
 
 
 def local_model(model: PatchNet | str | Path | None) -> LocalModel:
-    """What describes keypoints, from what a user may write: also what `solar.load` takes.
+    """What describes keypoints, from what a user may write, such as the name of a patch network.
 
-    A SolarError if there is no such model, or it describes whole photos.
+    None is the default. A SolarError if there is no such model, or it describes whole photos.
     """
     if model is None:
         return DEFAULT

@@ -54,7 +54,10 @@ class Settings:
 
     @classmethod
     def of(cls, net: RetrievalNet, **options: Unpack["SettingsOptions"]) -> "Settings":
-        """Settings for a network, with its own size, scales and device where none are given."""
+        """Settings for a network, with its own size, scales and device where none are given.
+
+        A TypeError if an option is not one of `SettingsOptions`.
+        """
         if unknown := sorted(options.keys() - SettingsOptions.__annotations__.keys()):
             known = ", ".join(SettingsOptions.__annotations__)
             raise TypeError(f"no setting is called {unknown[0]!r}: choose from {known}")
@@ -115,9 +118,10 @@ class Describer(Protocol):
 
 
 def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = None) -> Describer:
-    """The fastest faithful way to run a network as the settings say; int8 learns from the photos.
+    """The fastest faithful way to run a network as the settings say.
 
-    A SolarError if there is no CUDA device, or the backend cannot be had.
+    An int8 backend takes its ranges from the photos. A SolarError if there is no CUDA device, or
+    the backend cannot be had.
     """
     from solar.describe.precision import FusedNet
 

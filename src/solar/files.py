@@ -24,15 +24,12 @@ def unwritable(path: Path, error: OSError) -> SolarError:
 
 @contextmanager
 def reading(path: str | Path, wrong: str = "", *signs: type[Exception]) -> Iterator[None]:
-    """Turn what fails in the block, in which a file is read, into a sentence about that file.
+    """Turn what fails in the block, in which a file is read, into a SolarError about that file.
 
     Args:
         path: The file, or folder.
         wrong: What to say if its content is not what it should be, "is not JSON" for example.
         *signs: The exceptions that show this.
-
-    Raises:
-        SolarError: It cannot be read, or holds something else.
     """
     try:
         yield
@@ -50,16 +47,11 @@ def replacing(
 ) -> Iterator[Path]:
     """Yield a temporary path in the same folder; put what was written there in place at the end.
 
-    An exception inside the block leaves the old file as it was.
-
     Args:
-        path: The file.
+        path: The file; an exception inside the block leaves the old one as it was.
         durable: Have bytes and name on the disk at the end, whatever happens to the power. That
             takes milliseconds: not for thousands of files that can be made again.
-        complaint: The error to raise; None leaves the OSError as it is.
-
-    Raises:
-        SolarError: The folder does not exist, is not writable, or the disk is full.
+        complaint: The error to raise where it cannot be written; None leaves the OSError as it is.
     """
     path = Path(path)
     try:
@@ -93,12 +85,9 @@ def make_folder(
 
     Args:
         folder: It may be there already.
-        marker: A file without which a folder that holds others is somebody else's, and refused.
+        marker: A file without which a folder that holds others is somebody else's: a SolarError.
         beside: Files that may be there before the marker, like the lock.
         complaint: The error to raise where it cannot be made.
-
-    Raises:
-        SolarError: It holds other files, or cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -119,11 +108,8 @@ def locked(
 
     Args:
         file: An empty file, made if it is not there.
-        busy: What to say where another process is inside; None waits until it is done.
+        busy: The SolarError where another process is inside; None waits until it is done.
         complaint: The error to raise where the file cannot be written.
-
-    Raises:
-        SolarError: Another process is inside, or the folder cannot be written.
     """
     from filelock import FileLock, Timeout
 

@@ -70,6 +70,14 @@ def test_the_network_it_was_made_from_is_left_alone() -> None:
     assert all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
 
 
+@pytest.mark.parametrize("backbone", ["resnet18", "alexnet"])
+def test_no_tensor_is_shared_with_the_network_it_was_made_from(backbone: str) -> None:
+    net = RetrievalNet(RetrievalConfig(backbone))
+    theirs = {tensor.data_ptr() for tensor in (*net.parameters(), *net.buffers())}
+    fast = FusedNet(net).net
+    assert theirs.isdisjoint(t.data_ptr() for t in (*fast.parameters(), *fast.buffers()))
+
+
 def test_a_fused_backbone_has_no_batch_norm_left() -> None:
     fused = drawn_network().backbone.fuse()
     assert not any(isinstance(module, torch.nn.BatchNorm2d) for module in fused.modules())

@@ -52,8 +52,7 @@ _TRIAL_SECONDS = 600
 class Backend:
     """A network's forward at one scale, to be passed to `RetrievalNet.multiscale`.
 
-    Attributes:
-        name: What really runs, which is not what was asked for if that did not work here.
+    Its name is that of what really runs, which may not be what was asked for.
     """
 
     name: str
@@ -77,19 +76,17 @@ def open_backend(
     The first time, a runtime needs the network exported (15 s for a ResNet-101) and tried out.
     Files and verdicts are kept in the cache directory.
 
+    A SolarError if there is no such backend, its package is missing, the model is not on the CPU,
+    or int8 was asked for without photos.
+
     Args:
         model: The network; it is left as it was.
-        name: "torch" (`FusedNet`'s network in float32), "onnxruntime", "openvino" or one of
-            these with "-int8".
+        name: "torch" is `FusedNet`'s network in float32.
         calibration: Photos like those that will be described, at least two; the first
             `CALIBRATION_PHOTOS` are read. int8 takes its ranges from every other one and must
             reach `INT8_COSINE` on the rest, or float32 is used. The same photos give the same
             descriptors again.
         threads: Processor cores for a runtime; torch's number by default.
-
-    Raises:
-        SolarError: No such backend, its package is missing, the model is not on the CPU, or int8
-            was asked for without photos.
     """
     if name not in BACKENDS:
         raise SolarError(f"No backend is called {name!r}: choose from {', '.join(BACKENDS)}.")
@@ -249,13 +246,12 @@ def _verdict(
     attempts = (True,) if amx else (False, True)
     for cap in attempts:
         try:
-            outputs = _try(runtime, file, inputs, threads, cap)
+            cosine = _cosine(model, inputs, _try(runtime, file, inputs, threads, cap))
         except _DiedError as death:
             verdict = _Verdict(works=False, cap=cap, reason=str(death))
             if not death.lasting:
                 return verdict
             continue
-        cosine = _cosine(model, inputs, outputs)
         reason = f"its descriptors reach a cosine of only {cosine:.4f} to torch's, of {least}"
         works = cosine >= least
         verdict = _Verdict(works, cap, "" if works else reason)

@@ -28,17 +28,8 @@ def run_on_cluster(
 
     Every worker must see the photos and the store under the same paths, and have this package
     installed. It gets the network once. A worker that is lost costs only the shards it was at.
-
-    Args:
-        job: What to describe.
-        store: Where to; its folder is shared by all workers.
-        net: The network; sent to the workers from memory.
-        scheduler: Address of a scheduler that is running, or None to start workers here.
-        workers: How many to start here.
-        progress: Called after every shard.
-
-    Raises:
-        SolarError: Dask is not installed, or the scheduler cannot be reached.
+    Without the address of a scheduler, so many workers are started here. `progress` is called after
+    every shard. A SolarError if Dask is not installed, or the scheduler cannot be reached.
     """
     try:
         from distributed import as_completed

@@ -85,20 +85,16 @@ def local_features(
 ) -> LocalFeatures:
     """Find and describe the keypoints of a photo.
 
+    A SolarError if it cannot be read, the box misses it, an argument makes no sense, or OpenCV is
+    not installed.
+
     Args:
         photo: As for `solar.images.load`; it is turned upright.
         model: A patch network, `"sift"` or `"rootsift"`.
-        keypoints: Keep this many, those of the highest contrast.
+        keypoints: Keep this many, those of the highest contrast. A photo of the sky has none.
         size: Limit for the longer side: larger photos are shrunk first.
         box: x1, y1, x2, y2 in pixels: only keypoints inside. Their patches may reach beyond it.
         frames: How patches are cut for a network, see the top of this module.
-
-    Returns:
-        As many features as were found: none in a photo of the sky.
-
-    Raises:
-        SolarError: The photo cannot be read, the box misses it, an argument makes no sense, or
-            OpenCV is not installed.
     """
     if min(keypoints, size) < 1:
         raise SolarError("Local features need at least one keypoint and one pixel.")
@@ -129,14 +125,9 @@ def local_features(
 
 
 def local_model(model: PatchNet | str | Path | None) -> LocalModel:
-    """What describes keypoints, from what a user may write.
+    """What describes keypoints, from what a user may write, such as the name of a patch network.
 
-    Args:
-        model: A patch network or what `solar.load` takes for one, `"sift"`, `"rootsift"`, or None
-            for the default.
-
-    Raises:
-        SolarError: There is no such model, or it describes whole photos.
+    None is the default. A SolarError if there is no such model, or it describes whole photos.
     """
     if model is None:
         return DEFAULT
@@ -167,18 +158,10 @@ def patches_of(
     *,
     device: Any = "cpu",
 ) -> Tensor:
-    """Cut the patches of keypoints, all at once.
+    """Cut the patches of keypoints, all at once: (n, 1, 32, 32) float32, 0 to 255, on the device.
 
-    Args:
-        grey: (h, w), the photo.
-        points: (n, 2) in its pixels.
-        sizes: (n,) diameters in pixels.
-        angles: (n,) degrees.
-        frames: See the top of this module.
-        device: Where to cut.
-
-    Returns:
-        (n, 1, 32, 32) float32, 0 to 255.
+    `grey` is the photo, (h, w); points (n, 2) and diameters (n,) are in its pixels, angles (n,) in
+    degrees.
     """
     import torch
 

@@ -41,14 +41,9 @@ def pack(features: LocalFeatures, identity: bytes = b"") -> bytes:
     steps = (features.descriptors - low) * (255 / (high - low))
     side = max(features.shape)
     places = np.clip(features.points * (65535 / side) + 0.5, 0, 65535)
-    body = b"".join(
-        (
-            places.astype("<u2").tobytes(),
-            features.sizes.astype("<f2").tobytes(),
-            features.angles.astype("<f2").tobytes(),
-            np.round(steps).astype(np.uint8).tobytes(),
-        )
-    )
+    sizes_angles = np.stack([features.sizes, features.angles])
+    columns = (places.astype("<u2"), sizes_angles.astype("<f2"), np.round(steps).astype(np.uint8))
+    body = b"".join(column.tobytes() for column in columns)
     numbers = (*features.descriptors.shape, *features.shape, features.scale, low, high)
     header = _HEADER.pack(_MAGIC, 0, identity, *numbers)
     checksum = zlib.crc32(body, zlib.crc32(header))
@@ -87,12 +82,8 @@ class LocalCache:
     """Features of photos in a folder, for one model and its settings.
 
     Several threads and processes may use one folder: files are put in place whole. Where it cannot
-    be written, nothing is kept, and nothing else changes.
-
-    Args:
-        folder: Made when the first features are kept.
-        model: What describes the photos.
-        **settings: Whatever else changes the features: `keypoints`, `size`, ….
+    be written, nothing is kept, and nothing else changes. The settings are whatever else than the
+    model changes the features: `keypoints`, `size`, ….
     """
 
     def __init__(self, folder: str | Path, model: LocalModel, **settings: Any) -> None:

@@ -19,11 +19,7 @@ from solar.nn.l2net import unit
 
 
 class FusedPatchNet(nn.Module):
-    """A frozen copy of a patch network, for the CPU.
-
-    Args:
-        net: The network; it is left as it is.
-    """
+    """A frozen copy of a patch network, for the CPU; the network is left as it is."""
 
     weight: Tensor
     bias: Tensor
@@ -46,14 +42,9 @@ class FusedPatchNet(nn.Module):
 
 
 def patch_descriptors(model: PatchNet, patches: Tensor) -> NDArray[np.float32]:
-    """Describe patches of any brightness range, by batches.
+    """Describe patches (n, 1, 32, 32) of any brightness range, by batches, where the network is.
 
-    Args:
-        model: The network; patches go where it is.
-        patches: (n, 1, 32, 32).
-
-    Returns:
-        (n, 128), unit rows; on a CPU within rounding of what the network itself returns.
+    Returns (n, 128), unit rows; on a CPU within rounding of what the network itself returns.
     """
     on_cpu = model.device.type == "cpu"
     return model.describe(patches, forward=FusedPatchNet(model) if on_cpu else None)

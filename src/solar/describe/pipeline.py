@@ -42,13 +42,7 @@ Progress = Callable[[int, int], None]
 class Settings:
     """What decides a descriptor besides the photo and the network; kept in the store.
 
-    Attributes:
-        size: Longest side that a photo is reduced to.
-        scales: Descriptors of these scales are averaged.
-        orient: Obey EXIF orientation (the published code does not).
-        mode: "exact" decodes as published; "fast" lets large JPEGs be decoded at a fraction.
-        device: "cpu" computes in float32, "cuda" in bfloat16.
-        backend: What computes: one of `solar.describe.backends.BACKENDS`.
+    `solar.extract` says what each setting means. "cpu" computes in float32, "cuda" in bfloat16.
     """
 
     size: int
@@ -62,8 +56,7 @@ class Settings:
     def of(cls, net: RetrievalNet, **options: Unpack["SettingsOptions"]) -> "Settings":
         """Settings for a network, with its own size, scales and device where none are given.
 
-        Raises:
-            TypeError: No setting has a name that is given.
+        A TypeError if an option is not one of `SettingsOptions`.
         """
         if unknown := sorted(options.keys() - SettingsOptions.__annotations__.keys()):
             known = ", ".join(SettingsOptions.__annotations__)
@@ -76,8 +69,7 @@ class Settings:
     def decode(self, photo: Source, box: Box | None = None) -> DecodedImage:
         """A photo as the network takes it: upright, cut to the box, reduced.
 
-        Raises:
-            SolarError: It cannot be read, the box misses it, or a scale leaves no pixel of it.
+        A SolarError if it cannot be read, the box misses it, or a scale leaves no pixel of it.
         """
         image = load(photo, self.size, box=box, orient=self.orient, mode=self.mode)
         height, width = image.pixels.shape[:2]
@@ -103,17 +95,11 @@ class SettingsOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Throughput:
-    """How to work; none of it changes which photos are described.
+    """How to work; none of it changes which photos are described."""
 
-    Attributes:
-        decoders: Threads that decode; 0 decodes in between. Default: by the machine.
-        batch: Photos of one size a forward pass, at most.
-        pixels: Pixels a forward pass, at most, which bounds the memory.
-    """
-
-    decoders: int | None = None
-    batch: int = BATCH
-    pixels: int = BATCH_PIXELS
+    decoders: int | None = None  # threads; 0 decodes in between; None: by the machine
+    batch: int = BATCH  # photos of one size per forward pass, at most
+    pixels: int = BATCH_PIXELS  # per forward pass, at most, which bounds the memory
 
 
 class Describer(Protocol):
@@ -134,10 +120,8 @@ class Describer(Protocol):
 def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = None) -> Describer:
     """The fastest faithful way to run a network as the settings say.
 
-    An int8 backend takes its ranges from the photos.
-
-    Raises:
-        SolarError: There is no CUDA device, or the backend cannot be had.
+    An int8 backend takes its ranges from the photos. A SolarError if there is no CUDA device, or
+    the backend cannot be had.
     """
     from solar.describe.precision import FusedNet
 

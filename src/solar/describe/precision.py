@@ -49,7 +49,12 @@ class FusedNet:
         scales: Sequence[float] | None = None,
     ) -> None:
         self.device = torch.device(device or net.device)
-        self.net = copy.deepcopy(net).to(self.device).eval()
+        # Fusing makes new tensors, so the copy of a backbone that is going to be fused shares those
+        # of the original until then: a copy of them would be as large as the network.
+        shared = net.backbone.fusable and self.device == net.device
+        tensors = (*net.backbone.parameters(), *net.backbone.buffers()) if shared else ()
+        self.net = copy.deepcopy(net, {id(tensor): tensor for tensor in tensors})
+        self.net.to(self.device).eval()
         self.scales = net.config.scales if scales is None else tuple(scales)
         on_gpu = self.device.type == "cuda"
         plain = self.net.backbone
@@ -73,11 +78,7 @@ class FusedNet:
         self._graphs = _Graphs(self._describe) if on_gpu else None
 
     def __call__(self, pixels: Tensor) -> Tensor:
-        """Photos of one size to descriptors.
-
-        Shape:
-            (b, h, w, 3) bytes to (b, dim) float32, unit norm, on the device.
-        """
+        """Photos of one size, (b, h, w, 3) bytes, to (b, dim) float32, unit norm, on the device."""
         pixels = pixels.to(self.device, non_blocking=True)
         with torch.inference_mode():
             return self._describe(pixels) if self._graphs is None else self._graphs(pixels)

@@ -21,11 +21,10 @@ _SHARED = ("size", "scales", "orient", "mode")
 class QueryEncoder:
     """Describes queries as the photos that they are compared with were described.
 
-    Decoding, the fused network and the averaging of scales are those of `solar.extract`. Several
-    threads may use one encoder.
+    Decoding, the fused network and the averaging of scales are those of `solar.extract`. The
+    network is left as it is. Several threads may use one encoder.
 
     Args:
-        net: The network; it is left as it is, and a fused copy of it runs.
         recorded: The settings that a store or an index keeps; the network's own where it has none.
     """
 
@@ -44,8 +43,7 @@ class QueryEncoder:
     def decode(self, photo: Source, box: Box | None = None) -> Pixels:
         """A photo as the network takes it, (h, w, 3).
 
-        Raises:
-            SolarError: It cannot be read, the box misses it, or too little is left of it.
+        A SolarError if it cannot be read, the box misses it, or too little is left of it.
         """
         pixels = self.settings.decode(photo, box).pixels
         if min(pixels.shape[:2]) < _LEAST:

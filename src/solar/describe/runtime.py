@@ -27,13 +27,7 @@ def start(runtime: str, file: Path, threads: int, *, cap: bool = False) -> Run:
     """Load an ONNX file; what comes back takes (b, 3, h, w) float32 and gives (b, dim).
 
     It must be called by one thread at a time. May raise anything at all, and may end the process:
-    try it in a child first.
-
-    Args:
-        runtime: "onnxruntime" or "openvino".
-        file: From `solar.models.graph_export`.
-        threads: Processor cores to use.
-        cap: Keep oneDNN from instructions beyond AVX-512 VNNI.
+    try it in a child first. `cap` keeps oneDNN from instructions beyond AVX-512 VNNI.
     """
     with _capped(cap):
         run = _RUNTIMES[runtime](file, threads)
@@ -48,12 +42,7 @@ def _onnxruntime(file: Path, threads: int) -> Run:
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-
-    def run(images: Array) -> Array:
-        descriptors: Array = session.run(None, {"images": images})[0]
-        return descriptors
-
-    return run
+    return lambda images: session.run(None, {"images": images})[0]
 
 
 def _openvino(file: Path, threads: int) -> Run:
@@ -67,12 +56,7 @@ def _openvino(file: Path, threads: int) -> Run:
     }
     # Sizes stay open: compiled once for each size it was measured no faster.
     request = openvino.Core().compile_model(file, "CPU", settings).create_infer_request()
-
-    def run(images: Array) -> Array:
-        descriptors: Array = request.infer([images], share_inputs=True)[0]
-        return descriptors
-
-    return run
+    return lambda images: request.infer([images], share_inputs=True)[0]
 
 
 _RUNTIMES: dict[str, Callable[[Path, int], Run]] = {

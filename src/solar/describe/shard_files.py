@@ -35,12 +35,7 @@ class Header:
 
 @dataclass(frozen=True)
 class ShardFiles:
-    """Where the files of a shard are.
-
-    Attributes:
-        folder: The store's.
-        number: The shard's.
-    """
+    """Where the files of a shard are: the store's folder, and the shard's number."""
 
     folder: Path
     number: int

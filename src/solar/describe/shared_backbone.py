@@ -45,19 +45,9 @@ def extract_together(
 ) -> list[Store]:
     """Make for each network the store that `extract` would, in one pass over the photos.
 
-    A descriptor that is not finite, which `extract` refuses, is stored as zeros.
-
-    Args:
-        photos: What to describe.
-        destinations: A folder a network; stores that are there already are finished or kept.
-        nets: Networks that share the backbone of the first, on its device.
-        size: Longest side; default: the model's.
-        scales: Default: the model's.
-        boxes: For some photos by name, the part to describe.
-        progress: Called after every batch.
-
-    Raises:
-        SolarError: A store does not fit, or the disk is full.
+    The networks share the backbone of the first, on its device. Each has a destination; stores that
+    are there already are finished or kept. A descriptor that is not finite, which `extract`
+    refuses, is stored as zeros. A SolarError if a store does not fit, or the disk is full.
     """
     settings = Settings.of(nets[0], size=size, scales=scales)
     job = ExtractionJob(photos, settings, dict(boxes or {}), Throughput())

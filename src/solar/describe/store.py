@@ -384,10 +384,8 @@ class Store:
 def lock(path: str | os.PathLike[str]) -> Iterator[None]:
     """Let one run at a time write the store at `path`, and sweep what a killed run left there.
 
-    Only whoever starts a run takes it; the workers that write its shards do not.
-
-    Raises:
-        SolarError: Another run holds it, or the folder is no place for a store.
+    Only whoever starts a run takes it; the workers that write its shards do not. A SolarError if
+    another run holds it, or the folder is no place for a store.
     """
     path = Path(path)
     make_folder(path)

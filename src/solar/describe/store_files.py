@@ -78,11 +78,9 @@ def read_manifest(path: Path) -> Manifest:
 
 def write_whole(target: Path, content: bytes) -> None:
     """Write a file whole or not at all, and on the disk before returning."""
-
-    def complaint(path: Path, error: OSError) -> SolarError:
-        return unwritable(path.parent, error)
-
-    with files.replacing(target, complaint=complaint) as temporary:
+    with files.replacing(
+        target, complaint=lambda path, error: unwritable(path.parent, error)
+    ) as temporary:
         temporary.write_bytes(content)
 
 

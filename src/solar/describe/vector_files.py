@@ -25,7 +25,8 @@ def read_vectors(
 
     A store is copied into memory (walk a large one with `Store.chunks`); `.npy` and newer `.pt`
     files are mapped, so an array of any size opens at once. The array may be a transposed or
-    read-only view.
+    read-only view. A SolarError if the file is missing, damaged, of another kind, or does not say
+    which array.
 
     Args:
         path: A store, `.npy`, `.pt` (one tensor, or a dict of them) or `.mat`. `file.mat:X` means
@@ -34,9 +35,6 @@ def read_vectors(
         columns: Whether the file holds an image a column, (dim, n). When None, `.pt` and `.mat` do,
             as published, and `.npy` does not; but if that way the vectors are not of unit length
             and the other way they are, it is the other way.
-
-    Raises:
-        SolarError: The file is missing, damaged, of another kind, or does not say which array.
     """
     path, key = _split_key(path, key)
     if path.is_dir():

@@ -22,18 +22,13 @@ class Batcher(Generic[Key]):
     """Collects photos by size and hands out batches.
 
     Nothing is padded or resized, so a photo's descriptor does not depend on its neighbours. Which
-    photos share a batch depends only on the order in which they come.
-
-    Attributes:
-        most: Photos a batch.
-        budget: Pixels a batch (a photo larger than that goes alone).
-
-    At most four times the budget and eight batches' number of photos wait at any moment; beyond
-    that the size with the most pixels goes early.
+    photos share a batch depends only on the order in which they come. At most four times the budget
+    and eight batches' number of photos wait at any moment; beyond that the size with the most
+    pixels goes early.
     """
 
-    most: int = BATCH
-    budget: int = BATCH_PIXELS
+    most: int = BATCH  # photos per batch
+    budget: int = BATCH_PIXELS  # pixels per batch (a photo larger than that goes alone)
     _waiting: dict[tuple[int, ...], Batch[Key]] = field(default_factory=dict)
     _pixels: int = 0
     _photos: int = 0

@@ -13,10 +13,8 @@ Box = tuple[float, float, float, float]
 def parse_box(text: str) -> Box:
     """Read a box written as ``x1,y1,x2,y2``, the form that commands take.
 
-    Whether it lies inside a photo is for ``crop`` to tell.
-
-    Raises:
-        SolarError: If these are not four finite numbers, or they enclose nothing.
+    A SolarError if these are not four finite numbers, or they enclose nothing; whether they lie
+    inside a photo is for ``crop`` to tell.
     """
     try:
         box = tuple(float(part) for part in text.split(","))
@@ -37,11 +35,8 @@ def parse_box(text: str) -> Box:
 def pixel_box(box: Box, width: int, height: int) -> tuple[int, int, int, int]:
     """Round a box to whole pixels the way Pillow does and clip it to a photo of this size.
 
-    Returns:
-        The part of the box inside the photo, at least one pixel wide and high.
-
-    Raises:
-        SolarError: If the box is not finite, is empty, or lies outside the photo.
+    What is left is at least one pixel wide and high; a SolarError if the box is not finite, is
+    empty, or lies outside the photo.
     """
     if len(box) != 4 or not all(map(math.isfinite, box)):
         raise SolarError(f"Box {_written(box)} is not four finite numbers x1,y1,x2,y2.")
@@ -58,17 +53,11 @@ def pixel_box(box: Box, width: int, height: int) -> tuple[int, int, int, int]:
 
 
 def crop(image: Image.Image, box: Box) -> Image.Image:
-    """Cut a box out of a photo.
+    """Cut a box out of a photo; a SolarError as for ``pixel_box``.
 
     For a box inside the photo this is the published crop, bit for bit. Where a box reaches over
     the border the published code pads with black; here the box is clipped instead, because a black
     rim would be described as if it were part of the object.
-
-    Returns:
-        A new image.
-
-    Raises:
-        SolarError: If the box is not finite, is empty, or lies outside the photo.
     """
     return image.crop(pixel_box(box, *image.size))
 

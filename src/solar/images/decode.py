@@ -54,16 +54,10 @@ class ImageError(SolarError):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DecodedImage:
-    """A photo ready to be described.
+    """A photo ready to be described; its pixels are writable and owned by nobody else."""
 
-    Attributes:
-        pixels: (h, w, 3) RGB after box and thumbnail; writable and owned by nobody else.
-        width: Width of the whole (oriented) photo.
-        height: Height of the whole (oriented) photo.
-    """
-
-    pixels: NDArray[np.uint8]
-    width: int
+    pixels: NDArray[np.uint8]  # (h, w, 3) RGB after box and thumbnail
+    width: int  # of the whole (oriented) photo, like its height
     height: int
 
 
@@ -92,12 +86,9 @@ def read_image(source: Source, *, orient: bool = True, max_pixels: int = MAX_PIX
 
 
 def image_size(source: Source, *, orient: bool = True) -> tuple[int, int]:
-    """Read the width and height of a photo from its header, without decoding it.
+    """Width and height of ``read_image(source, orient=orient)``, from the header alone.
 
-    They are those of ``read_image(source, orient=orient)``.
-
-    Raises:
-        ImageError: If there is no such file, or it is no photo.
+    An ImageError if there is no such file, or it is no photo.
     """
     with _opened(source) as image:
         return upright_size(image, orientation_of(image) if orient else 1)
@@ -126,9 +117,6 @@ def load(
             and nearly the same pixels; every other photo is read exactly.
         max_pixels: Refuse larger photos before their pixels are decoded.
 
-    Returns:
-        The pixels, and the size of the whole upright photo.
-
     Raises:
         ImageError: As for ``read_image``.
         SolarError: If the box misses the photo, or ``mode`` or ``size`` makes no sense.
@@ -137,7 +125,9 @@ def load(
         raise SolarError(f"Decoding mode {mode!r} is unknown: choose 'exact' or 'fast'.")
     with _opened(source) as image:
         _check_pixels(image, source, max_pixels)
-        if mode == "fast" and size is not None and _scalable(image, source):
+        # Scaling reconfigures the opened file, so never one that belongs to the caller.
+        scalable = image.format in ("JPEG", "MPO") and not isinstance(source, Image.Image)
+        if mode == "fast" and size is not None and scalable:
             photo = _load_scaled(image, source, size, box, orient)
             if photo is not None:
                 return photo
@@ -153,11 +143,6 @@ def load(
 
 
 # Fast mode
-
-
-def _scalable(image: Image.Image, source: Source) -> bool:
-    # Scaling reconfigures the opened file, so never one that belongs to the caller.
-    return image.format in ("JPEG", "MPO") and not isinstance(source, Image.Image)
 
 
 def _load_scaled(
@@ -281,7 +266,12 @@ def _identified(stream: BinaryIO, source: Source) -> Image.Image:
         raise ImageError(f"{_name(source)} is empty: get a complete copy of it.")
     image = _pillow_open(stream)
     if image is None and head[4:8] == b"ftyp" and head[8:12] in _HEIF_BRANDS:
-        _register_heif(source)
+        try:
+            importlib.import_module("pillow_heif").register_heif_opener()
+        except ImportError as error:
+            raise ImageError(
+                f'{_name(source)} is HEIC: pip install "solar-retrieval[heic]" to read it.'
+            ) from error
         image = _pillow_open(stream)
     # EPS is refused because Pillow would hand it to an interpreter, Ghostscript.
     drawing = "SVG" if image is None and b"<svg" in head.lower() else image and image.format
@@ -297,16 +287,6 @@ def _identified(stream: BinaryIO, source: Source) -> Image.Image:
             "TIFF, GIF, AVIF or HEIC, or is damaged from the start."
         )
     return image
-
-
-def _register_heif(source: Source) -> None:
-    try:
-        heif = importlib.import_module("pillow_heif")
-    except ImportError as error:
-        raise ImageError(
-            f'{_name(source)} is HEIC: pip install "solar-retrieval[heic]" to read it.'
-        ) from error
-    heif.register_heif_opener()
 
 
 def _pillow_open(stream: BinaryIO) -> Image.Image | None:

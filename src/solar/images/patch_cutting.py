@@ -24,26 +24,18 @@ LEVELS = 5
 
 @dataclass(frozen=True, eq=False)
 class GreyPhotos:
-    """Grey photos and their pyramids, laid end to end.
+    """Grey photos and their pyramids, laid end to end."""
 
-    Attributes:
-        pixels: (bytes,) uint8.
-        starts: (photos, levels) int64, where each picture's first pixel lies.
-        widths: (photos, levels) int64.
-        heights: (photos, levels) int64.
-    """
-
-    pixels: Tensor
-    starts: Tensor
-    widths: Tensor
-    heights: Tensor
+    pixels: Tensor  # (bytes,) uint8
+    starts: Tensor  # (photos, levels) int64, where each picture's first pixel lies
+    widths: Tensor  # (photos, levels) int64
+    heights: Tensor  # (photos, levels) int64
 
     @classmethod
     def lay(cls, photos: Iterable[Grey], *, levels: int = LEVELS) -> "GreyPhotos":
         """Lay photos (h, w) of any sizes end to end, each followed by its halvings.
 
-        Raises:
-            SolarError: There is no photo, or one is not a grey 8-bit picture.
+        A SolarError if there is no photo, or one is not a grey 8-bit picture.
         """
         parts: list[Grey] = []
         shapes: list[list[tuple[int, int]]] = []
@@ -100,13 +92,10 @@ def halvings(photo: Grey, levels: int) -> list[Grey]:
 def square_frames(
     points: NDArray[Any] | Tensor, sides: NDArray[Any] | Tensor, angles: NDArray[Any] | Tensor
 ) -> Tensor:
-    """Frames of square patches: centres (n, 2) in pixels, sides (n,) in pixels, angles in radians.
+    """Frames (n, 2, 3) of square patches, as `cut` takes them.
 
-    A positive angle turns the patch's x axis towards its y axis (clockwise on a screen), as
-    OpenCV's keypoint angles do.
-
-    Returns:
-        (n, 2, 3) float32, as `cut` takes them.
+    Centres (n, 2) and sides (n,) are in pixels, angles in radians. A positive angle turns the
+    patch's x axis towards its y axis (clockwise on a screen), as OpenCV's keypoint angles do.
     """
     points, sides, angles = (torch.as_tensor(x).float() for x in (points, sides, angles))
     cosine, sine = (sides / 2 * f for f in (torch.cos(angles), torch.sin(angles)))

@@ -15,17 +15,9 @@ def thumbnail(image: Image.Image, size: float) -> Image.Image:
     """Shrink a photo until its longer side is at most ``size``; never enlarge it.
 
     Equal, bit for bit, to ``image.thumbnail((size, size), LANCZOS)`` on a decoded photo, which is
-    the published rule, but without changing the image it is given.
-
-    Args:
-        image: The photo; it is not changed.
-        size: The limit in pixels; a fraction is rounded down.
-
-    Returns:
-        A new image, or ``image`` itself where it is small enough already.
-
-    Raises:
-        SolarError: If ``size`` is below one pixel or not finite.
+    the published rule, but without changing the image it is given, which is returned itself where
+    it is small enough already. A fraction of a pixel is rounded down; a SolarError if ``size`` is
+    below one pixel or not finite.
     """
     target = thumbnail_size(*image.size, size)
     if target == image.size:
@@ -34,12 +26,10 @@ def thumbnail(image: Image.Image, size: float) -> Image.Image:
 
 
 def thumbnail_size(width: int, height: int, size: float) -> tuple[int, int]:
-    """Tell what ``thumbnail`` will give, from the size of the photo alone; errors are the same.
+    """Width and height of what ``thumbnail`` will give, each at least 1; errors are the same.
 
-    Returns:
-        Width and height of the thumbnail, each at least 1. The shorter side takes whichever
-        neighbouring whole number keeps the aspect best, so swapping width and height does not
-        always swap the result.
+    The shorter side takes whichever neighbouring whole number keeps the aspect best, so swapping
+    width and height does not always swap the result.
     """
     if not math.isfinite(size) or size < 1:
         raise SolarError(

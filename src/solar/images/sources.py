@@ -49,8 +49,7 @@ class Photos:
     def read(self, number: int) -> Path | bytes:
         """What `solar.images.load` takes for photo `number`: its file, or its bytes in a shard.
 
-        Raises:
-            SolarError: The shard cannot be read any more.
+        A SolarError if the shard cannot be read any more.
         """
         place = self.places[number]
         if isinstance(place, Path):
@@ -76,32 +75,22 @@ def find_photos(source: str | Path | Sequence[str | Path]) -> Photos:
         SolarError: There is no such thing, it holds no photo, or two photos share a name.
     """
     parts = [source] if isinstance(source, str | Path) else list(source)
-    names: list[str] = []
-    places: list[Path | tuple[Path, int, int]] = []
-    for part in parts:
-        found = _find(Path(part))
-        names += [name for name, _ in found]
-        places += [place for _, place in found]
+    found = [pair for part in parts for pair in _find(Path(part))]
+    names = [name for name, _ in found]
     shown = ", ".join(str(part) for part in parts)
     if not names:
         raise SolarError(f"There is no photo in {shown or 'an empty list'}.")
     if len(set(names)) < len(names):
         [(twice, _)] = Counter(names).most_common(1)
         raise SolarError(f"Two photos in {shown} are called {twice}: names must be unique.")
-    return Photos(tuple(names), tuple(places))
+    return Photos(tuple(names), tuple(place for _, place in found))
 
 
 def named_photos(root: str | Path) -> Callable[[str], Path | bytes | None]:
-    """How to get single photos by their names, from where `find_photos` found them.
+    """How to get single photos by their names from a folder, a list or a tar shard.
 
-    Args:
-        root: A folder, a list or a tar shard.
-
-    Returns:
-        From a name to what `solar.images.load` takes; None for a name that is not there.
-
-    Raises:
-        SolarError: There is no such folder or file, or it holds no photo.
+    The function takes a name to what `solar.images.load` takes, or to None if it is not there. A
+    SolarError if there is no such folder or file, or it holds no photo.
     """
     if Path(root).is_dir():  # which is not searched: it may hold millions
 

@@ -24,7 +24,7 @@ def check_host(host: str, settings: WebSettings) -> None:
     that name answers. An address in numbers cannot be made to point elsewhere.
     """
     name = urlsplit(f"//{host}").hostname or ""
-    if name in ("localhost", *settings.hosts) or _is_address(name):
+    if name in ("localhost", *settings.hosts) or address_of(name):
         return
     raise WebError(421, f"This server is not called {name!r}: start it with --allow-host {name}.")
 
@@ -122,20 +122,17 @@ def cost_of(method: str, path: str) -> float:
     return 1.0 if method == "POST" else 0.1
 
 
-def _is_address(name: str) -> bool:
+def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a host is given by; None if it is given by a name."""
     try:
-        ipaddress.ip_address(name)
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _neighbourhood(visitor: str) -> str:
     """An address, or for IPv6 the network that one household has."""
-    try:
-        address = ipaddress.ip_address(visitor)
-    except ValueError:
-        return visitor
-    if address.version == 4:
+    address = address_of(visitor)
+    if address is None or address.version == 4:
         return visitor
     return str(ipaddress.ip_network(f"{visitor}/64", strict=False))

@@ -40,8 +40,7 @@ _ATTEMPTS = 5
 class Adder:
     """Takes photos in; `changed` is called when the index has changed.
 
-    Raises:
-        SolarError: Photos may be added, and there is no folder to put them in.
+    A SolarError if photos may be added, and there is no folder to put them in.
     """
 
     def __init__(
@@ -67,11 +66,7 @@ class Adder:
     async def start(self, uploads: Sequence[tuple[str, BinaryIO]]) -> str:
         """Take photos, by name, from files that are closed afterwards; describe them behind it.
 
-        Returns:
-            The job's id.
-
-        Raises:
-            WebError: Nothing may be added here, or too many are being added.
+        Returns the job's id; a WebError if nothing may be added, or too many are being added.
         """
         self.check()
         if len(self._running) >= _JOBS_RUNNING:

@@ -10,12 +10,10 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """The latest used values, up to a budget; may be used from several threads.
+    """The latest used values, up to a budget of bytes; may be used from several threads.
 
-    Args:
-        budget: Bytes, as `size` counts them. A value larger than that is not kept.
-        size: The bytes of a value.
-        most: How many values at most.
+    `size` tells the bytes of a value; one larger than the budget is not kept. `most` limits their
+    number.
     """
 
     def __init__(self, budget: int, size: Callable[[V], int], most: int | None = None) -> None:

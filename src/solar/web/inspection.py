@@ -65,9 +65,8 @@ class Attention(MadeOnce["AttentionSource"]):
     async def source(self, photo: VisiblePhoto, model: ServedModel) -> tuple[AttentionSource, bool]:
         """What the attention maps of a photo are made of, and whether it was there already.
 
-        Raises:
-            WebError: Too much is waiting.
-            SolarError: The photo cannot be read, or the model has no attention.
+        A WebError if too much is waiting, a SolarError if the photo cannot be read, or the model
+        has no attention.
         """
         from solar.show.attention_source import AttentionSource
 
@@ -92,8 +91,7 @@ class Matching(MadeOnce["tuple[Matches, float]"]):
     ) -> tuple[tuple[Matches, float], bool]:
         """Matches, and whether they were there already.
 
-        Raises:
-            SolarError: A photo cannot be read, the box misses it, or OpenCV is not installed.
+        A SolarError if a photo cannot be read, the box misses it, or OpenCV is not installed.
         """
 
         def compare() -> tuple[Matches, float]:

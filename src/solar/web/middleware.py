@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
+from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse
 
 from solar.web.access import Keys, Rates, check_host, check_origin, cost_of
@@ -165,11 +166,9 @@ class _Answer:
                 return
             if message["type"] == "http.response.start":
                 self.status = message["status"]
-                present = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [
-                    *message["headers"],
-                    *(pair for pair in _encoded(HEADERS) if pair[0] not in present),
-                ]
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
             await self._send(message)
 
         return send
@@ -189,9 +188,3 @@ class _Answer:
         if rest:
             await body.drain()
             await self._send({"type": "http.response.body", "body": b""})
-
-
-def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
-    return [
-        (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
-    ]

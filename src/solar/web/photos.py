@@ -45,11 +45,9 @@ class VisiblePhoto:
 
 
 class Collection:
-    """The photos of an index, by number.
+    """The photos of an index, by number, in `root` or where the index remembers them.
 
-    Args:
-        root: Where its photos are; the place that it remembers if not given.
-        labels: Whether folders say what photos show; None to look.
+    `labels` tells whether folders say what photos show; None to look.
     """
 
     def __init__(

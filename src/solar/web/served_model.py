@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 
 class ServedModel:
-    """An index under the name that visitors know its model by.
-
-    Args:
-        name: What visitors call it.
-        index: Its vectors; the network is loaded by `load`.
-    """
+    """An index under the name that visitors know its model by; `load` loads the network."""
 
     def __init__(self, name: str, index: Index) -> None:
         self.name, self.index = name, index
@@ -40,11 +35,7 @@ class ServedModel:
         self._tried.set()
 
     async def encoder(self) -> QueryEncoder:
-        """What describes queries, waited for while it is being loaded.
-
-        Raises:
-            SolarError: It could not be loaded.
-        """
+        """What describes queries, waited for while it is loaded; a SolarError if it cannot be."""
         await self._tried.wait()
         if self._problem is not None:
             raise self._problem

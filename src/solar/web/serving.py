@@ -1,6 +1,5 @@
 """Runs the web app until somebody stops it."""
 
-import ipaddress
 import re
 import signal
 import socket
@@ -16,6 +15,7 @@ from solar.errors import SolarError
 from solar.search import Index, need_vectors
 from solar.search.addresses import engine_module, is_folder
 from solar.search.engine import NoIndexError
+from solar.web.access import address_of
 from solar.web.settings import WebSettings
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ def serve(
 ) -> None:
     """Open an index and answer visitors until SIGINT or SIGTERM.
 
+    A SolarError if there is no index, the port is taken, or these settings would let strangers add
+    photos.
+
     Args:
         address: The index.
         model: What describes queries, where the index names none at hand.
@@ -51,10 +54,6 @@ def serve(
         open_browser: Show the page.
         say: Told the address of the page, once visitors can come.
         **settings: For `WebSettings`.
-
-    Raises:
-        SolarError: There is no index, the port is taken, or these settings would let strangers add
-            photos.
     """
     if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "python_multipart")):
         raise SolarError('The web app needs more: pip install "solar-retrieval[web]".')
@@ -119,7 +118,9 @@ def check_exposure(host: str, settings: WebSettings) -> None:
     """Refuse to let everybody on a network write to the collection."""
     if settings.token is not None and len(settings.token) < 8:
         raise SolarError("The token is too short to keep anybody out: take at least 8 letters.")
-    if settings.writable and settings.token is None and not _is_local(host):
+    address = address_of(host)
+    local = host == "localhost" if address is None else address.is_loopback
+    if settings.writable and settings.token is None and not local:
         raise SolarError(
             f"With --writable on {host} anybody could add photos: set a --token as well."
         )
@@ -180,10 +181,3 @@ def _shown(listening: socket.socket, host: str) -> str:
     port = listening.getsockname()[1]
     name = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

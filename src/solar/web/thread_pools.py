@@ -67,8 +67,7 @@ class NetworkThread:
     ) -> Any:
         """Have `run` work on an item together with others of the same key; it takes them all.
 
-        Raises:
-            BusyError: Too many tasks wait.
+        A BusyError if too many tasks wait.
         """
         task = _Task(key, item, run)
         with self._changed:

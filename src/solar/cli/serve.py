@@ -53,8 +53,8 @@ def serve(
 ) -> None:
     """Open an index in the browser.
 
-    Search with a photo or a box in it, see attention maps and which points match, compare
-    rankings, browse a 2-D map of the collection.
+    Search with a photo or a box in it, see attention maps and matching points,
+    compare rankings, browse a 2-D map of the collection.
     """
     from solar.web.serving import serve as run
 

@@ -155,7 +155,7 @@ class TrainingSet:
         return self._of_photos(~mine, "what is left"), self._of_photos(mine, "what is held out")
 
     def held_out(self, fraction: float, *, seed: int = 0) -> list[str]:
-        """Names of the landmarks that `split` holds out."""
+        """Names of the landmarks that `split` holds out; it raises what `split` raises."""
         asking = np.unique(self.landmarks[self.queries])
         names = sorted(self.labels[landmark] for landmark in asking.tolist())
         if not 0 < fraction < 1:

@@ -163,7 +163,7 @@ class Bench:
         caches = [landmarks] if others is None else [landmarks, others]
         for part in caches:
             for first in range(0, len(part), 128):
-                squares = part.take(torch.arange(first, min(first + 128, len(part))))
+                squares = part.select(torch.arange(first, min(first + 128, len(part))))
                 seen = [
                     self.front(
                         augment(

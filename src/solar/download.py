@@ -8,7 +8,6 @@ Three environment variables steer it:
 * ``SOLAR_CACHE``: read by :mod:`solar.models.zoo`, the folder that weights go to.
 """
 
-import http.client
 import json
 import os
 import re
@@ -17,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import IO
 from urllib import error, parse, request
@@ -115,11 +115,8 @@ def fetch(
         elsewhere: what to do where the folder is full or cannot be written to.
 
     Returns:
-        ``destination``, which holds the whole file with the right hash.
-
-    Raises:
-        SolarError: no mirror has the file, there is no room for it, or the file that is already
-            there has another hash.
+        ``destination``, which holds the whole file with the right hash. A SolarError if no mirror
+        has the file, there is no room for it, or the file already there has another hash.
     """
     destination = Path(destination)
     if destination.is_file():
@@ -235,24 +232,19 @@ def _opener() -> request.OpenerDirector:
     """
     opener = request.OpenerDirector()
     for handler in (
-        request.ProxyHandler,
-        request.HTTPHandler,
-        request.HTTPSHandler,
-        request.HTTPRedirectHandler,
-        request.HTTPDefaultErrorHandler,
-        request.HTTPErrorProcessor,
-        request.UnknownHandler,
-    ):
+        request.ProxyHandler, request.HTTPHandler, request.HTTPSHandler,
+        request.HTTPRedirectHandler, request.HTTPDefaultErrorHandler,
+        request.HTTPErrorProcessor, request.UnknownHandler,
+    ):  # fmt: skip
         opener.add_handler(handler())
     return opener
 
 
-def _open(url: str, headers: dict[str, str], job: _Job) -> http.client.HTTPResponse:
+def _open(url: str, headers: dict[str, str], job: _Job) -> HTTPResponse:
     """Ask for the file, telling failures that may pass from those that will not."""
     try:
-        response: http.client.HTTPResponse = _opener().open(
-            request.Request(url, headers=headers), timeout=_TIMEOUT
-        )
+        asked = request.Request(url, headers=headers)
+        response: HTTPResponse = _opener().open(asked, timeout=_TIMEOUT)
     except error.HTTPError as problem:
         with problem:
             if problem.code == 416:  # the part is not a beginning of the file
@@ -262,12 +254,12 @@ def _open(url: str, headers: dict[str, str], job: _Job) -> http.client.HTTPRespo
         raise (_DroppedError if problem.code in _PASSING else _MirrorError)(reason) from problem
     except error.URLError as problem:
         raise _MirrorError(_plain(problem.reason)) from problem
-    except (OSError, http.client.HTTPException) as problem:
+    except (OSError, HTTPException) as problem:
         raise _DroppedError(_plain(problem)) from problem
     return response
 
 
-def _continues(response: http.client.HTTPResponse, start: int, job: _Job) -> bool:
+def _continues(response: HTTPResponse, start: int, job: _Job) -> bool:
     """Whether the answer holds exactly the bytes that are missing."""
     if response.status != 206:
         return False
@@ -281,11 +273,7 @@ def _continues(response: http.client.HTTPResponse, start: int, job: _Job) -> boo
 
 
 def _copy(
-    response: http.client.HTTPResponse,
-    part: IO[bytes],
-    done: int,
-    total: int | None,
-    report: Report,
+    response: HTTPResponse, part: IO[bytes], done: int, total: int | None, report: Report
 ) -> None:
     """Write the body to the part file; `total` is the size of the whole file."""
     while total is None or done < total:
@@ -293,7 +281,7 @@ def _copy(
         try:
             # read1 hands over what is there, so that a later drop loses nothing.
             piece = response.read1(_PIECE if total is None else min(_PIECE, total - done))
-        except (OSError, http.client.HTTPException) as problem:
+        except (OSError, HTTPException) as problem:
             raise _DroppedError(_plain(problem)) from problem
         if not piece:
             break
@@ -315,9 +303,7 @@ def _check_room(job: _Job, needed: int) -> None:
         )
 
 
-def _write_origin(
-    url: str, response: http.client.HTTPResponse, total: int | None, job: _Job
-) -> None:
+def _write_origin(url: str, response: HTTPResponse, total: int | None, job: _Job) -> None:
     tag = response.headers.get("ETag", "")
     # A weak tag promises the same meaning, not the same bytes.
     version = tag if tag.startswith('"') else response.headers.get("Last-Modified", "")

@@ -24,7 +24,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("cache", ["device", "host", "none"])
 def test_photos_are_looked_up_squashed_with_their_aspect(photos: Path, cache: Cache) -> None:
     [one] = cache_images([photos], 32, cache=cache)
-    found = one.take(torch.tensor([4, 1]))
+    found = one.select(torch.tensor([4, 1]))
     assert found.pixels.shape == (2, 3, 32, 32)
     assert found.pixels.dtype == torch.uint8
     assert found.pixels[:, 0, 5, 5].tolist() == [160, 40]
@@ -43,7 +43,7 @@ def test_photos_that_cannot_be_read_are_left_out_and_named(photos: Path, tmp_pat
     assert len(one) == 6
     assert one.photos.names[0] == "0.png"
     assert [name for name, _ in one.failures] == ["a.jpg"]
-    assert one.take(torch.tensor([2])).pixels[0, 0, 0, 0] == 80
+    assert one.select(torch.tensor([2])).pixels[0, 0, 0, 0] == 80
 
 
 def test_a_source_without_a_readable_photo_is_refused(tmp_path: Path) -> None:
@@ -65,8 +65,8 @@ def test_processes_give_what_threads_give(
     [processes] = cache_images(
         [tmp_path / "shard.tar"], 24, workers=2, progress=lambda *done: seen.append(done)
     )
-    assert torch.equal(threads.take(everything).pixels, processes.take(everything).pixels)
-    assert torch.equal(threads.take(everything).aspects, processes.take(everything).aspects)
+    assert torch.equal(threads.select(everything).pixels, processes.select(everything).pixels)
+    assert torch.equal(threads.select(everything).aspects, processes.select(everything).aspects)
     assert seen == [(4, 6), (6, 6)]
 
 

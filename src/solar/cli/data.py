@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from solar.cli.completion import keypoint_models
 from solar.cli.help import Commands
+from solar.cli.options import Json, KeypointModel
 from solar.cli.printing import errors, print_json, progress, steps
 from solar.cli.printing import output as results
 
@@ -22,11 +22,10 @@ _SHOWN = 10
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help='As "solar data list" names it.')]
 _Root = Annotated[Path, typer.Option(help="The folder of all datasets; this one is NAME in it.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list", epilog="Example: solar data list")
-def list_datasets(json: _Json = False) -> None:
+def list_datasets(json: Json = False) -> None:
     """List the datasets with their size and terms."""
     from solar.datasets.registry import datasets
 
@@ -95,7 +94,7 @@ def get(
 
 
 @app.command("check", epilog="Example: solar data check roxford5k --root data/ --json")
-def check(name: _Name, root: _Root = Path("data"), json: _Json = False) -> None:
+def check(name: _Name, root: _Root = Path("data"), json: Json = False) -> None:
     """Report which dataset files are present or missing; exit code 1 if incomplete."""
     from solar.datasets import check as checking
 
@@ -143,14 +142,7 @@ def build(
     least: Annotated[
         int | None, typer.Option(min=1, help="Points that must agree; 12 if not given.")
     ] = None,
-    local: Annotated[
-        str,
-        typer.Option(
-            metavar="MODEL",
-            help="What describes keypoints: rootsift, sift, or a patch model.",
-            autocompletion=keypoint_models,
-        ),
-    ] = "rootsift",
+    local: KeypointModel = "rootsift",
     val_fraction: Annotated[
         float, typer.Option(help="Hold out this part of the landmarks to validate on.")
     ] = 0.0,
@@ -158,7 +150,7 @@ def build(
     processes: Annotated[
         int, typer.Option(min=1, help="With --verify: processes that compare photos.")
     ] = 1,
-    json: _Json = False,
+    json: Json = False,
 ) -> None:
     """Build a training set: group matching photos and list unreadable files."""
     if output.suffix.lower() == ".pkl":

@@ -116,7 +116,6 @@ def _show(sample: "Sample", model: "RetrievalNet", count: int) -> "SampleAnswer"
 
 
 def _say(text: str) -> None:
-
     output().print(text, soft_wrap=True, markup=False)
 
 

@@ -5,29 +5,10 @@ from typing import Annotated
 
 import typer
 
-from solar.cli.completion import photo_models
+from solar.cli.options import Box, Device, IgnoreOrientation, Model, Scales, Size
 from solar.weights import DEFAULT
 
 EXAMPLE = "Example: solar describe a.jpg b.jpg -o ab.npy"
-
-# What `solar extract` takes as well.
-Model = Annotated[
-    str,
-    typer.Option(
-        help="A name from `solar models`, a .safetensors or a published .pth.",
-        autocompletion=photo_models,
-    ),
-]
-Size = Annotated[
-    int | None, typer.Option(min=1, help="Longest side in pixels; the model's own if not given.")
-]
-Scales = Annotated[
-    str | None, typer.Option(help="Comma-separated scales to average; the model's if not given.")
-]
-IgnoreOrientation = Annotated[
-    bool, typer.Option(help="Leave photos as stored, as the published code does.")
-]
-Device = Annotated[str | None, typer.Option(help="cpu or cuda; auto-detected by default.")]
 
 
 def describe(
@@ -38,9 +19,7 @@ def describe(
     model: Model = DEFAULT,
     size: Size = None,
     scales: Scales = None,
-    box: Annotated[
-        str | None, typer.Option(help="x1,y1,x2,y2 of what to look for, in pixels of the photo.")
-    ] = None,
+    box: Box = None,
     ignore_orientation: IgnoreOrientation = False,
     device: Device = None,
 ) -> None:

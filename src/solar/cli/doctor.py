@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from solar.cli.options import Json
 from solar.cli.printing import errors, print_json
 from solar.errors import SolarError
 
@@ -15,7 +16,7 @@ def doctor(
     quick: Annotated[
         bool, typer.Option("--quick", help="Only look what is installed, without trying it out.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Tell what works here, what is missing and how to add it.
 

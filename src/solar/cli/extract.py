@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from solar.cli.describe import Device, IgnoreOrientation, Model, Scales, Size
+from solar.cli.options import Device, IgnoreOrientation, Json, Model, Scales, Size
 from solar.defaults import BATCH, SHARD_SIZE
 from solar.weights import DEFAULT
 
@@ -44,7 +44,7 @@ def extract(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 if a photo could not be read.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print a summary for a program.")] = False,
+    json: Json = False,
 ) -> None:
     """Describe a whole collection; run it again to go on after a stop."""
     from time import perf_counter

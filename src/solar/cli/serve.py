@@ -1,24 +1,19 @@
 """`solar serve`: an index in the browser."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from solar.cli.completion import photo_models
+from solar.cli.options import IndexAddress, IndexModel, MovedPhotos
 from solar.web.settings import WebSettings
 
 EXAMPLE = "Example: solar serve photos.solar --port 8000"
 
 
 def serve(
-    index: Annotated[str, typer.Argument(metavar="INDEX", help="A folder, or milvus://…")],
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="The model, where the index names none at hand.", autocompletion=photo_models
-        ),
-    ] = None,
+    index: IndexAddress,
+    model: IndexModel = None,
     compare_model: Annotated[
         list[str] | None,
         typer.Option(
@@ -30,9 +25,7 @@ def serve(
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
-    photos: Annotated[
-        Path | None, typer.Option(help="Where the photos are, if they have moved.")
-    ] = None,
+    photos: MovedPhotos = None,
     labels: Annotated[
         bool | None,
         typer.Option(
@@ -43,7 +36,9 @@ def serve(
     writable: Annotated[bool, typer.Option(help="Let visitors add photos.")] = False,
     token: Annotated[
         str | None,
-        typer.Option(envvar="SOLAR_TOKEN", help="What visitors must know.", show_default=False),
+        typer.Option(
+            envvar="SOLAR_TOKEN", help="Access token required from visitors.", show_default=False
+        ),
     ] = None,
     allow_host: Annotated[
         list[str] | None, typer.Option(help="A name that visitors may reach this server by.")
@@ -58,8 +53,8 @@ def serve(
 ) -> None:
     """Open an index in the browser.
 
-    Search with a photo or a box in it, see where the network looks and which points match, compare
-    rankings, wander over a map of all photos.
+    Search with a photo or a box in it, see attention maps and matching points,
+    compare rankings, browse a 2-D map of the collection.
     """
     from solar.web.serving import serve as run
 

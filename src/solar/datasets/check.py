@@ -24,21 +24,13 @@ _LONG_BEFORE_BLURRING = datetime(2015, 1, 1, tzinfo=UTC).timestamp()
 
 @dataclass(frozen=True)
 class Item:
-    """One thing a dataset consists of.
-
-    Attributes:
-        what: What it is.
-        found: How many are here, empty files not counted.
-        expected: How many there should be.
-        missing: The first few that are missing, where their names are known.
-        note: What else is wrong, if anything.
-    """
+    """One thing a dataset consists of, and how many of it are here."""
 
     what: str
-    found: int
+    found: int  # empty files not counted
     expected: int
-    missing: tuple[str, ...] = ()
-    note: str = ""
+    missing: tuple[str, ...] = ()  # the first few, where their names are known
+    note: str = ""  # what else is wrong
 
     @property
     def complete(self) -> bool:
@@ -48,24 +40,14 @@ class Item:
 
 @dataclass(frozen=True)
 class DatasetReport:
-    """What `check` found.
-
-    Attributes:
-        dataset: Its name.
-        folder: Where it was looked for.
-        items: What it consists of.
-        release: "blurred", "original", "mixed" or "unknown"; "" where there is only one.
-        known_from: What tells the release.
-        unpacked: Whether every archive was unpacked here, so that nothing can be missing unless
-            somebody deleted it.
-    """
+    """What `check` found."""
 
     dataset: str
     folder: Path
     items: tuple[Item, ...]
-    release: str
-    known_from: str
-    unpacked: bool
+    release: str  # "blurred", "original", "mixed" or "unknown"; "" where there is only one
+    known_from: str  # what tells the release
+    unpacked: bool  # every archive was unpacked here: what is missing was deleted since
 
     @property
     def complete(self) -> bool:
@@ -76,17 +58,10 @@ class DatasetReport:
 def check(
     name: str, root: str | Path, *, watch: Watch = lambda names, total: names
 ) -> DatasetReport:
-    """Look what of a dataset is in ``root/name``.
+    """Look what of a dataset is in ``root/name``; a SolarError if there is no such dataset.
 
-    The dataset need not have been put there by :func:`solar.datasets.fetch.get`.
-
-    Args:
-        name: One of :func:`solar.datasets.registry.datasets`.
-        root: The folder of all datasets.
-        watch: Wrapped around long loops, to show how far they are.
-
-    Raises:
-        SolarError: The name is unknown, or the folder cannot be read.
+    The dataset need not have been put there by :func:`solar.datasets.fetch.get`. `watch` is wrapped
+    around long loops, to show how far they are.
     """
     dataset = registry.find(name)
     folder = Path(root).expanduser() / dataset.name
@@ -238,11 +213,7 @@ def _rows(path: Path) -> int:
 
 
 def _names(path: Path) -> list[str]:
-    """The photos that a ground truth or a training database names.
-
-    Raises:
-        SolarError: It is damaged, holds more than plain data, or names no photos.
-    """
+    """The photos that a ground truth or a training database names; a SolarError if none."""
     content = read_plain_pickle(path)
     try:
         halves = [content[half] for half in ("train", "val") if half in content] or [content]

@@ -71,18 +71,12 @@ def compare_photos(
     seed: int = 0,
     watch: Watch | None = None,
 ) -> list[Match]:
-    """Compare the photos of each landmark with each other.
-
-    Args:
-        found: Photos that can be read, and what they are said to show.
-        geometry: How to compare.
-        processes: Work in so many processes; the result does not depend on it.
-        seed: Decides who is in a group with whom in landmarks too large to compare whole.
-        watch: Told the pairs that are done, and of how many.
+    """Compare the photos of each landmark with each other, in so many processes.
 
     Returns:
         Pairs of photos, the lower number first, with the points that agree, in order; those below
-        the floor are left out.
+        the floor are left out. The seed decides who is in a group with whom in landmarks too large
+        to compare whole; the number of processes changes nothing.
 
     Raises:
         SolarError: OpenCV is not installed, or a photo cannot be read.
@@ -156,11 +150,7 @@ def _single_threads() -> Iterator[None]:
 
 
 def compare_group(photos: Photos, geometry: Geometry) -> list[Match]:
-    """Compare photos with each other, all of them or the likeliest.
-
-    Returns:
-        Pairs of photos, and the points that agree; those below the floor are left out.
-    """
+    """Compare photos, all or the likeliest; pairs below the floor are left out."""
     opencv().setNumThreads(1)
     model = local_model(geometry.model)
     features = [
@@ -169,8 +159,7 @@ def compare_group(photos: Photos, geometry: Geometry) -> list[Match]:
     ]
     matches = []
     for a, b in _worth_comparing(features, geometry):
-        count = agreeing(features[a], features[b], geometry)
-        if count >= geometry.floor:
+        if (count := agreeing(features[a], features[b], geometry)) >= geometry.floor:
             matches.append((a, b, count))
     return matches
 
@@ -199,7 +188,8 @@ def agreeing(a: LocalFeatures, b: LocalFeatures, geometry: Geometry) -> int:
         one.points[numbers] / np.float32(max(one.shape))
         for one, numbers in zip((a, b), pairs.T, strict=True)
     )
-    own = ~_stamped(of_a, of_b, (_extent(a), _extent(b)), geometry)
+    extents = [np.divide(one.shape[::-1], max(one.shape)) for one in (a, b)]
+    own = ~_stamped(of_a, of_b, extents, geometry)
     if own.sum() < geometry.floor:
         return 0
     matrix, inliers = estimate(
@@ -209,16 +199,8 @@ def agreeing(a: LocalFeatures, b: LocalFeatures, geometry: Geometry) -> int:
     return int(inliers.sum()) if matrix is not None and np.linalg.det(matrix) > 0 else 0
 
 
-def _extent(one: LocalFeatures) -> tuple[float, float]:
-    height, width = one.shape
-    return width / max(one.shape), height / max(one.shape)
-
-
 def _stamped(
-    a: Floats,
-    b: Floats,
-    extents: tuple[tuple[float, float], tuple[float, float]],
-    geometry: Geometry,
+    a: Floats, b: Floats, extents: Sequence[npt.NDArray[np.float64]], geometry: Geometry
 ) -> npt.NDArray[np.bool_]:
     """Which matches may be a date or an agency's name: as far from the same corner in both photos.
 

@@ -32,18 +32,12 @@ def get(
     progress: bool = True,
     say: Callable[[str], None] = lambda sentence: None,
 ) -> Path:
-    """Download and unpack a dataset, or what of it is not here yet.
+    """Download and unpack a dataset into ``root/name``, or what of it is not here yet.
 
-    Args:
-        name: One of :func:`solar.datasets.registry.datasets`.
-        root: The folder of all datasets; this one goes to ``root/name``.
-        release: For the Oxford and Paris photos ``"blurred"`` (the default, and the only one that
-            is still published) or ``"original"``.
-        keep_archives: Leave the archives in ``root/name/archives``.
-        again: Also unpack what was unpacked before.
-        check_space: Refuse to start where the disk looks too small; the sizes are estimates.
-        progress: Draw bars on standard error, if that is a terminal.
-        say: Told what is being done, a sentence at a time.
+    For the Oxford and Paris photos the release is "blurred" (the default, and the only one that is
+    still published) or "original". `keep_archives` leaves the archives in ``root/name/archives``;
+    `again` also unpacks what was unpacked before; `check_space` refuses to start where the disk
+    looks too small, the sizes being estimates. `say` is told what is being done.
 
     Returns:
         The dataset's folder.
@@ -145,9 +139,7 @@ def _fetch(file: File, path: Path, progress: bool) -> None:
 
     fetch(file.urls, path, file.sha256, progress=progress, elsewhere=_ELSEWHERE)
     beside(path, ".lock").unlink(missing_ok=True)  # the folder has its own
-    if file.md5 is None:
-        return
-    if (found := file_digest(path, "md5")) != file.md5:
+    if file.md5 is not None and (found := file_digest(path, "md5")) != file.md5:
         raise SolarError(
             f"{path} has md5 {found} instead of {file.md5}; delete it, and set SOLAR_MIRRORS to a "
             "mirror that has the right one."
@@ -157,26 +149,14 @@ def _fetch(file: File, path: Path, progress: bool) -> None:
 def _unpack(archive: Archive, parts: Sequence[Path], folder: Path, progress: bool) -> int:
     from solar.datasets.unpack import unpack
 
-    count = unpack(
-        parts,
-        folder / archive.into,
-        keep=archive.keep,
-        suffixes=archive.suffixes,
-        progress=progress,
-    )
-    noted = {
-        "archive": archive.name,
-        "release": archive.release,
-        "files": count,
-        "parts": [
-            {
-                "name": path.name,
-                "bytes": path.stat().st_size,
-                "sha256": noted_digest(path) or file_digest(path),
-            }
-            for path in parts
-        ],
-    }
+    into, suffixes = folder / archive.into, archive.suffixes
+    count = unpack(parts, into, keep=archive.keep, suffixes=suffixes, progress=progress)
+    digests = {path: noted_digest(path) or file_digest(path) for path in parts}
+    pieces = [
+        {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
+        for path, digest in digests.items()
+    ]
+    noted = {"archive": archive.name, "release": archive.release, "files": count, "parts": pieces}
     if hasattr(os, "sync"):
         os.sync()  # the photos must be on the disk before the note that says so
     with replacing(_marker(folder, archive)) as temporary:

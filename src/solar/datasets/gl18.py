@@ -22,22 +22,15 @@ Boxes = Mapping[str, tuple[float, float, float, float] | None]
 
 
 def build_gl18(folder: str | Path, *, seed: int = 42) -> dict[str, dict[str, list[Any]]]:
-    """Make the database of the photos that are here.
+    """Make the database of the photos that are here, as `write_gl18` takes it.
 
     A query has one positive, drawn from all other photos of its landmark, as published; readers
     may draw another from `cluster` in each epoch. The result depends on the names of the photos
     and on the seed, and on nothing else.
 
-    Args:
-        folder: With `train.csv`, `boxes_split2.csv` (whose photos are for validation),
-            `boxes_split1.csv` if it is there, and photos in `jpg/`.
-        seed: For the positives.
-
-    Returns:
-        Plain data, as `write_gl18` takes it.
-
-    Raises:
-        SolarError: A CSV is missing or damaged, or none of its photos is here.
+    The folder has `train.csv`, `boxes_split2.csv` (whose photos are for validation),
+    `boxes_split1.csv` if need be, and photos in `jpg/`. A SolarError if a CSV is missing or
+    damaged, or if none of its photos is here.
     """
     folder = Path(folder)
     held, boxes = _read_boxes(folder / "boxes_split2.csv"), {}

@@ -39,15 +39,11 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class HPatches:
-    """Strips of patches in memory, or on a disk until they are asked for.
+    """Strips of patches in memory, or on a disk until they are asked for."""
 
-    Attributes:
-        strips: Sequence to strip (`ref`, `e1`, …) to (n, 65, 65) uint8, or to its file.
-        counts: Patches of each strip of a sequence.
-    """
-
+    # Sequence to strip (`ref`, `e1`, …) to (n, 65, 65) uint8, or to its file.
     strips: Mapping[str, Mapping[str, Patches | Path]]
-    counts: Mapping[str, int]
+    counts: Mapping[str, int]  # patches of each strip of a sequence
 
     @classmethod
     def of(cls, strips: Mapping[str, Mapping[str, Patches]]) -> "HPatches":
@@ -60,20 +56,12 @@ class HPatches:
         return tuple(self.strips)
 
     def strip(self, name: str, kind: str) -> Patches:
-        """The patches of a strip, (n, 65, 65) uint8.
-
-        Raises:
-            SolarError: Its file is damaged.
-        """
+        """The patches of a strip, (n, 65, 65) uint8; a SolarError if its file is damaged."""
         found = self.strips[name][kind]
         return _read_strip(found, self.counts[name]) if isinstance(found, Path) else found
 
     def only(self, names: Sequence[str]) -> "HPatches":
-        """The same set with some of its sequences.
-
-        Raises:
-            SolarError: One of them is missing.
-        """
+        """The same set with some of its sequences; a SolarError if one is missing."""
         if missing := sorted(set(names) - set(self.strips)):
             raise SolarError(
                 f"{len(missing)} sequences of the split are missing, {missing[0]} first."
@@ -103,27 +91,19 @@ class Items:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Pairs of patches: each column is (n, 2), for the left and the right patch.
-
-    Attributes:
-        names: The sequences that `sequence` numbers.
-        sequence: Places in `names`.
-        image: 0 for the reference, 1 to 5 for the others.
-        row: Rows of the strips.
-    """
+    """Pairs of patches: each array is (n, 2), for the left and the right patch."""
 
     names: tuple[str, ...]
-    sequence: Numbers
-    image: Numbers
-    row: Numbers
+    sequence: Numbers  # places in `names`
+    image: Numbers  # 0 for the reference, 1 to 5 for the others
+    row: Numbers  # of the strips
 
 
 def read_hpatches(root: str | Path, names: Iterable[str] | None = None) -> HPatches:
-    """Find the strips of all sequences of a folder; their pixels are read when they are used.
+    """Find the strips of all sequences of a folder, or of those named.
 
-    Args:
-        root: Holds a folder a sequence, as the published archive unpacks.
-        names: Only these sequences; default: all there are.
+    The folder holds one per sequence, as the published archive unpacks. Pixels are read when they
+    are used.
 
     Raises:
         SolarError: There is none, one lacks a strip, or a strip has another size than `ref`.
@@ -149,11 +129,7 @@ def read_hpatches(root: str | Path, names: Iterable[str] | None = None) -> HPatc
 
 
 def write_hpatches(data: HPatches, folder: str | Path) -> None:
-    """Write the strips of every sequence, in the published layout.
-
-    Raises:
-        SolarError: The folder cannot be written.
-    """
+    """Write every sequence in the published layout; a SolarError if that fails."""
     for name in data.names:
         place = Path(folder) / name
         make_folder(place)
@@ -163,11 +139,7 @@ def write_hpatches(data: HPatches, folder: str | Path) -> None:
 
 
 def read_splits(path: str | Path) -> dict[str, Split]:
-    """The published splits a, b, c, illum, view and full.
-
-    Raises:
-        SolarError: The file is something else.
-    """
+    """The published splits a, b, c, illum, view and full; a SolarError if it is something else."""
     wrong = "is not a splits.json: it needs test sequences a split"
     with reading(path, wrong, ValueError, KeyError, TypeError, AttributeError):
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -178,22 +150,14 @@ def read_splits(path: str | Path) -> dict[str, Split]:
 
 
 def read_items(path: str | Path) -> Items:
-    """A published list of retrieval queries or distractors: `s,idx`.
-
-    Raises:
-        SolarError: The file is something else.
-    """
+    """A published list of queries or distractors, `s,idx`; a SolarError if it is none."""
     lines = _table(path, ("s", "idx"))
     names, sequence = _numbered([line[0] for line in lines])
     return Items(names, sequence, _whole(path, [line[1] for line in lines]))
 
 
 def read_pairs(path: str | Path) -> Pairs:
-    """A published list of pairs to verify: `s1,t1,idx1,s2,t2,idx2`.
-
-    Raises:
-        SolarError: The file is something else.
-    """
+    """A published list of pairs, `s1,t1,idx1,s2,t2,idx2`; a SolarError if it is none."""
     lines = _table(path, ("s1", "t1", "idx1", "s2", "t2", "idx2"))
     names, sequence = _numbered([name for line in lines for name in (line[0], line[3])])
     image = _whole(path, [number for line in lines for number in (line[1], line[4])])
@@ -208,12 +172,8 @@ def read_descriptors(
 ) -> dict[str, dict[str, Vectors]]:
     """Descriptors in the published layout: `<sequence>/<strip>.csv`, split by commas or semicolons.
 
-    Args:
-        root: Their folder.
-        names: Only these sequences; default: all there are.
-
     Returns:
-        Sequence to strip to (n, d) float32.
+        Of all sequences there are, or those named: sequence to strip to (n, d) float32.
 
     Raises:
         SolarError: A file is missing or damaged, or two do not fit together.

@@ -32,19 +32,12 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Jitter:
-    """How far a detector misses: each number is the end of a uniform range around none.
+    """How far a detector misses: each number is the end of a uniform range around none."""
 
-    Attributes:
-        rotation: Degrees.
-        translation: Of each coordinate, as a part of half the side of the patch.
-        scale: Powers of two.
-        anisotropy: Powers of two between the two axes.
-    """
-
-    rotation: float
-    translation: float
-    scale: float
-    anisotropy: float
+    rotation: float  # degrees
+    translation: float  # of each coordinate, as a part of half the side of the patch
+    scale: float  # powers of two
+    anisotropy: float  # powers of two between the two axes
 
 
 JITTERS: Mapping[str, Jitter] = {
@@ -62,9 +55,9 @@ def make_hpatches(
     seed: int = 0,
     keypoints: int = 500,
 ) -> HPatches:
-    """Cut `ref` and the strips of easy, hard and tough noise from every sequence.
+    """Cut `ref` and the strips of easy, hard and tough noise from every sequence, into memory.
 
-    The same photos, names and seed give the same patches.
+    The same photos, names and seed give the same patches; a point takes 69 kB.
 
     Args:
         sequences: A folder of them, or what `read_sequences` returns; each needs six photos.
@@ -72,17 +65,13 @@ def make_hpatches(
         seed: Another one gives other jitter.
         keypoints: At most so many points a reference; those that not all photos show are dropped.
 
-    Returns:
-        The set, in memory: 69 kB a point.
-
     Raises:
         SolarError: A sequence or photo cannot be read, has too few photos or no point that all its
             photos show, or OpenCV is not installed.
     """
     if isinstance(sequences, str | Path):
         sequences = read_sequences(sequences)
-    strips = {one.name: _cut_sequence(one, seed, keypoints) for one in sequences}
-    data = HPatches.of(strips)
+    data = HPatches.of({one.name: _cut_sequence(one, seed, keypoints) for one in sequences})
     if out is not None:
         write_hpatches(data, out)
     return data
@@ -91,12 +80,8 @@ def make_hpatches(
 def carried(frames: Floats, homography: Floats) -> Floats:
     """Frames in another photo: the homography's affine map around the middle of each.
 
-    Args:
-        frames: (n, 2, 3), from patch coordinates (-1 to 1, and 1) to pixels.
-        homography: (3, 3).
-
-    Returns:
-        (n, 2, 3); not finite for a point on the horizon.
+    Frames are (n, 2, 3), from patch coordinates (-1 to 1, and 1) to pixels; what comes out is not
+    finite for a point on the horizon.
     """
     if not len(frames):
         return frames
@@ -114,13 +99,7 @@ def carried(frames: Floats, homography: Floats) -> Floats:
 
 
 def jittered(frames: Floats, jitter: Jitter, rng: np.random.Generator) -> Floats:
-    """Frames as a detector with this noise would find them.
-
-    Args:
-        frames: (n, 2, 3).
-        jitter: How much.
-        rng: Six draws a frame.
-    """
+    """Frames (n, 2, 3) as a detector with this noise would find them; six draws per frame."""
     draws = rng.uniform(-1, 1, (len(frames), 6))
     turn = np.radians(jitter.rotation) * draws[:, 0]
     size = 2 ** (jitter.scale * draws[:, 1])
@@ -150,13 +129,8 @@ def compose(outer: Floats, inner: Floats) -> Floats:
 def cut_patches(picture: Patches, frames: Floats, side: int = SIDE) -> Patches:
     """Cut patches with OpenCV, from a picture blurred as much as each one shrinks it.
 
-    Args:
-        picture: (h, w) grey.
-        frames: (n, 2, 3), from patch coordinates (-1 to 1) to pixels.
-        side: Pixels of a side of the patches.
-
-    Returns:
-        (n, side, side). Beyond its edges the picture is continued by its last pixels.
+    The picture is (h, w) grey; beyond its edges it is continued by its last pixels. Frames
+    (n, 2, 3) lead from patch coordinates (-1 to 1) to its pixels. Patches are (n, side, side).
     """
     cv2 = opencv()
     scales = np.sqrt(np.abs(np.linalg.det(frames[:, :, :2]))) * 2 / side

@@ -36,31 +36,20 @@ _AHEAD = 3  # steps looked up before they are asked for
 
 @dataclass(frozen=True)
 class Squares:
-    """Photos squashed into squares.
+    """Photos squashed into squares."""
 
-    Attributes:
-        pixels: (b, 3, side, side) bytes.
-        aspects: (b,) width over height of the photos as they were; on the CPU.
-    """
-
-    pixels: Tensor
-    aspects: Tensor
+    pixels: Tensor  # (b, 3, side, side) bytes
+    aspects: Tensor  # (b,) width over height of the photos as they were; on the CPU
 
 
 class ImageCache:
-    """Photos of one stored size, ready to be looked up; made by `cache_images`.
-
-    Attributes:
-        photos: Those that could be read; with cache "none", all.
-        side: Of the stored squares.
-        failures: Name and reason of photos that could not be read.
-    """
+    """Photos of one stored size, ready to be looked up; made by `cache_images`."""
 
     def __init__(
         self, photos: Photos, side: int, *, cache: Cache, device: torch.device, workers: int
     ) -> None:
-        self.photos, self.side = photos, side
-        self.failures: list[tuple[str, str]] = []
+        self.photos, self.side = photos, side  # after `fill`, those that could be read
+        self.failures: list[tuple[str, str]] = []  # name and reason of the others
         self._cache, self._device, self._workers = cache, device, workers
         self._pixels: Tensor | None = None
         self._aspects = torch.ones(len(photos))
@@ -68,14 +57,10 @@ class ImageCache:
     def __len__(self) -> int:
         return len(self.photos)
 
-    def take(self, numbers: Tensor) -> Squares:
-        """Look up photos, on the device.
+    def select(self, numbers: Tensor) -> Squares:
+        """Look up photos by their numbers, (b,) on the CPU; the pixels are on the device.
 
-        Args:
-            numbers: (b,) on the CPU.
-
-        Raises:
-            SolarError: With cache "none", a photo cannot be read.
+        With cache "none", a SolarError if a photo cannot be read.
         """
         if self._pixels is None:
             pixels, aspects = self._decode(numbers.tolist())
@@ -89,8 +74,7 @@ class ImageCache:
     def fill(self, progress: Progress) -> None:
         """Decode everything, unless nothing is to be kept; what cannot be read is left out.
 
-        Raises:
-            SolarError: No photo can be read, or a process that decodes them was killed.
+        A SolarError if no photo can be read, or if a process that decodes them was killed.
         """
         if self._cache == "none":
             return
@@ -105,10 +89,8 @@ class ImageCache:
             if not len(good):
                 name, why = self.failures[0]
                 raise SolarError(f"No photo could be read; the first was {name}: {why}")
-            self.photos, self._aspects = (
-                self.photos.select(good.tolist()),
-                torch.tensor(aspects)[good],
-            )
+            self.photos = self.photos.select(good.tolist())
+            self._aspects = torch.tensor(aspects)[good]
             # A copy of the file's pages: read once, in order, by whatever device it is.
             at = self._device if self._cache == "device" else torch.device("cpu")
             self._pixels = torch.empty((len(good), *shape[1:]), dtype=torch.uint8, device=at)
@@ -163,28 +145,21 @@ def cache_images(
         sources: Folders, `.txt` lists, `.tar` shards or photos.
         size: Largest side of a stored square. 118,000 photos take 9 GB at 160 and 18 GB at 224.
         cache: Keep the pixels on the "device", on the "host", or decode at each look-up ("none").
-        device: Where `ImageCache.take` gives them.
+        device: Where `ImageCache.select` gives them.
         workers: Processes (threads for few photos) that decode; default: one a core.
         progress: Told how many are read, and of how many.
 
     Returns:
-        One for each stored size that occurs, in the order of the sources.
-
-    Raises:
-        SolarError: There is no such source, or nothing in it can be read.
+        One for each stored size that occurs, in the order of the sources. A SolarError if there is
+        no such source, or nothing in it can be read.
     """
     by_side: dict[int, list[Photos]] = {}
     for source in sources:
         photos = find_photos(source)
         by_side.setdefault(min(size, _largest(photos, size)), []).append(photos)
+    place, workers = torch.device(device), workers or os.cpu_count() or 1
     caches = [
-        ImageCache(
-            _joined(parts),
-            side,
-            cache=cache,
-            device=torch.device(device),
-            workers=workers or os.cpu_count() or 1,
-        )
+        ImageCache(_joined(parts), side, cache=cache, device=place, workers=workers)
         for side, parts in by_side.items()
     ]
     total, before = sum(map(len, caches)), 0
@@ -203,11 +178,8 @@ def cache_images(
 class Order:
     """Which photos a step sees: all of them, shuffled, then all of them in another order.
 
-    Args:
-        caches: The photos, numbered through.
-        repeat: How often an epoch has photos whose names start so.
-        batch: Photos a step.
-        seed: Decides the order.
+    The caches' photos are numbered through; an epoch has those whose names start with a key of
+    `repeat` so many times.
     """
 
     def __init__(
@@ -233,9 +205,8 @@ class Order:
         return torch.cat(found)
 
     def _shuffle(self, epoch: int) -> Tensor:
-        return self._numbers[
-            torch.randperm(self.epoch, generator=generator(self._seed, -1 - epoch))
-        ]
+        chance = generator(self._seed, -1 - epoch)
+        return self._numbers[torch.randperm(self.epoch, generator=chance)]
 
 
 def batches(
@@ -243,14 +214,9 @@ def batches(
 ) -> Iterator[list[Squares]]:
     """Look up the photos of steps `first` to `last` − 1, a few steps ahead of the one that asks.
 
-    Args:
-        caches: The photos, numbered through in this order.
-        numbers: The photos of a step.
-        first: The first step.
-        last: The step before which to stop.
-
     Yields:
-        For each step the photos of each cache that has some in it.
+        For each step the photos of each cache that has some in it. `numbers` gives those of a step,
+        numbered through in the order of the caches.
     """
     starts = np.cumsum([0, *map(len, caches)])
 
@@ -258,7 +224,7 @@ def batches(
         wanted = numbers(step)
         which = torch.from_numpy(np.searchsorted(starts[1:], wanted.numpy(), side="right"))
         parts = [wanted[which == n] - int(starts[n]) for n in range(len(caches))]
-        return [one.take(part) for one, part in zip(caches, parts, strict=True) if len(part)]
+        return [one.select(part) for one, part in zip(caches, parts, strict=True) if len(part)]
 
     # One thread: steps come in order, and each look-up may use several threads of its own.
     with ThreadPoolExecutor(1) as pool:

@@ -34,15 +34,8 @@ def labelled_photos(
 def folder_labels(names: Sequence[str], source: object) -> list[str]:
     """Take each photo's label from the folder it is in: `landmark/photo.jpg`, at any depth.
 
-    Args:
-        names: Names of photos as `solar.images.find_photos` gives them.
-        source: Where they are from, for the complaint.
-
-    Returns:
-        A label a name: the name of the folder it is in.
-
-    Raises:
-        SolarError: A photo is in no folder.
+    Names are as `solar.images.find_photos` gives them. A SolarError if a photo is in no folder,
+    which says that it is of `source`.
     """
     labels = [PurePosixPath(name).parent.name for name in names]
     if "" in labels:
@@ -55,7 +48,7 @@ def folder_labels(names: Sequence[str], source: object) -> list[str]:
 
 
 def read_csv(path: str | Path, root: str | Path | None = None) -> tuple[Photos, list[str]]:
-    """Read a CSV of photos and what each shows.
+    """Read photos and their labels from a CSV, in its order, whether the photos exist or not.
 
     Args:
         path: UTF-8, a photo a line: `name,label`. With a heading there may be other columns, the
@@ -63,10 +56,6 @@ def read_csv(path: str | Path, root: str | Path | None = None) -> tuple[Photos, 
             `landmark` or `landmark_id`. In a column `id`, as Google Landmarks has it, photos are
             named without their folder and ending.
         root: The folder that names are relative to; the CSV's own if not given.
-
-    Returns:
-        The photos in the order of the file (whether they exist shows when they are read), and
-        their labels.
 
     Raises:
         SolarError: The file cannot be read, a line is not a name and a label, or a name is
@@ -96,11 +85,7 @@ def read_csv(path: str | Path, root: str | Path | None = None) -> tuple[Photos, 
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The lines of a CSV that are not empty, with their numbers, as cells without outer spaces.
-
-    Raises:
-        SolarError: The file cannot be read, or is no CSV in UTF-8.
-    """
+    """The lines of a CSV in UTF-8 that are not empty: number, and cells without outer spaces."""
     with (
         reading(path, "is not a CSV file in UTF-8", UnicodeDecodeError, csv.Error),
         path.open(encoding="utf-8-sig", newline="") as file,
@@ -113,22 +98,17 @@ def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 def _columns(cells: Sequence[str]) -> tuple[int, int] | None:
     """Which columns name and label a photo, if this is a heading."""
     heading = [cell.lower() for cell in cells]
-    found = [
-        next((heading.index(name) for name in names if name in heading), None)
-        for names in (_NAMES, _LABELS)
-    ]
-    return None if found[0] is None or found[1] is None else (found[0], found[1])
+    names, labels = (
+        [heading.index(name) for name in known if name in heading] for known in (_NAMES, _LABELS)
+    )
+    return (names[0], labels[0]) if names and labels else None
 
 
 def photo_paths(ids: Sequence[str], folder: Path) -> list[str]:
     """Where photos known by their number are: `id.jpg`, `jpg/id.jpg`, or `0/1/2/012….jpg`.
 
-    Args:
-        ids: Numbers without an ending.
-        folder: Where to look for the first thousand, to see how the photos are kept.
-
-    Returns:
-        Paths relative to the folder; `id.jpg` if none is there.
+    Paths are relative to the folder, in which the first thousand are looked for to see how the
+    photos are kept; `id.jpg` if none is there.
     """
     ways: list[Callable[[str], str]] = [
         lambda name: f"{name}.jpg",

@@ -52,17 +52,11 @@ class PointSettings:
 
 @dataclass(frozen=True, eq=False)
 class PhotoPoints:
-    """Grey photos and their keypoints.
-
-    Attributes:
-        names: Of the photos.
-        photos: (h, w) uint8 each.
-        points: (n, 4) float32 each: x, y, side of the patch in pixels, angle in radians.
-    """
+    """Grey photos and their keypoints."""
 
     names: tuple[str, ...]
-    photos: tuple[Grey, ...]
-    points: tuple[Points, ...]
+    photos: tuple[Grey, ...]  # (h, w) uint8 each
+    points: tuple[Points, ...]  # (n, 4) float32 each: x, y, side in pixels, angle in radians
 
 
 def find_points(photo: Grey, settings: PointSettings | None = None) -> Points:
@@ -70,9 +64,6 @@ def find_points(photo: Grey, settings: PointSettings | None = None) -> Points:
 
     Returns:
         (n, 4) float32: x, y, side of the patch in pixels, angle in radians.
-
-    Raises:
-        SolarError: OpenCV is not installed.
     """
     settings = settings or PointSettings()
     found = sorted(opencv().SIFT_create().detect(photo, None), key=lambda k: -k.response)

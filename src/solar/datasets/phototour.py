@@ -31,13 +31,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class PatchPairs:
-    """Pairs of patches.
-
-    Attributes:
-        left: (n,) numbers of patches.
-        right: (n,) numbers of patches.
-        same: (n,) whether both show the same point.
-    """
+    """Pairs of patches by their numbers, (n,) each, and whether both show the same point."""
 
     left: Numbers
     right: Numbers
@@ -46,13 +40,7 @@ class PatchPairs:
 
 @dataclass(frozen=True, eq=False)
 class PhotoTour:
-    """A subset: the point of each patch, and the files of the patches.
-
-    Attributes:
-        folder: Where it is.
-        points: (n,) number of the point that a patch shows.
-        mosaics: The files, in order.
-    """
+    """A subset: the point that each patch shows, (n,), and the files of the patches, in order."""
 
     folder: Path
     points: Numbers
@@ -61,8 +49,7 @@ class PhotoTour:
     def chunks(self) -> Iterator[Patches]:
         """The patches of one mosaic after the other, each (up to 256, 64, 64) uint8.
 
-        Raises:
-            SolarError: A mosaic is damaged or has another size.
+        A SolarError if a mosaic is damaged or has another size.
         """
         left = len(self.points)
         for path in self.mosaics:
@@ -73,11 +60,8 @@ class PhotoTour:
     def patches(self, side: int = SIDE) -> Patches:
         """All patches in memory, (n, side, side) uint8: 2 GB for a whole subset of 64×64 ones.
 
-        Args:
-            side: 64, or 32 for the means of 2×2 pixels, which is what a bilinear resize gives.
-
-        Raises:
-            SolarError: A mosaic is damaged, or the side is another one.
+        The side is 64, or 32 for the means of 2×2 pixels, which is what a bilinear resize gives. A
+        SolarError for another one, or if a mosaic is damaged.
         """
         if side not in (SIDE, SIDE // 2):
             raise SolarError(f"PhotoTour patches are read at 64 or 32 pixels, not {side}.")
@@ -91,8 +75,7 @@ class PhotoTour:
     def pairs(self, count: int = PAIRS) -> PatchPairs:
         """The published list of as many pairs, half of them of the same point.
 
-        Raises:
-            SolarError: There is no such list, or it does not fit the patches.
+        A SolarError if there is no such list, or if it does not fit the patches.
         """
         path = self.folder / f"m50_{count}_{count}_0.txt"
         table = _table(path, 5)
@@ -111,14 +94,10 @@ def halved(patches: Patches) -> Patches:
 
 
 def read_phototour(root: str | Path, subset: str | None = None) -> PhotoTour:
-    """Find a subset; its pixels are read when they are used.
+    """Find a subset, `liberty`, `notredame` or `yosemite`; its pixels are read when they are used.
 
-    Args:
-        root: The folder of the subsets, or of one if `subset` is None.
-        subset: `liberty`, `notredame` or `yosemite`.
-
-    Raises:
-        SolarError: `info.txt` is missing or damaged, or there are fewer mosaics than it needs.
+    Without a subset, `root` is the folder of one. A SolarError if `info.txt` is missing or
+    damaged, or if there are fewer mosaics than it needs.
     """
     folder = Path(root) if subset is None else Path(root) / subset
     if not folder.is_dir():

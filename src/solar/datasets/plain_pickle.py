@@ -22,8 +22,7 @@ class _PlainUnpickler(pickle.Unpickler):
 def read_plain_pickle(path: str | Path) -> Any:
     """The content of a pickle of plain data; nothing in it is ever executed.
 
-    Raises:
-        SolarError: The file cannot be read, is damaged, or holds more than plain data.
+    A SolarError if the file cannot be read, is damaged, or holds more than plain data.
     """
     with reading(path):
         data = Path(path).read_bytes()

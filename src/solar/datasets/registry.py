@@ -18,71 +18,41 @@ _GB = 10**9
 
 @dataclass(frozen=True)
 class File:
-    """One published file.
+    """One published file."""
 
-    Attributes:
-        name: What it is called here, and on a mirror of the user's.
-        urls: Where it is published, the preferred address first.
-        sha256: Its digest or the first digits of it, where known.
-        md5: Where a publisher gives only that.
-    """
-
-    name: str
-    urls: tuple[str, ...]
-    sha256: str | None = None
-    md5: str | None = None
+    name: str  # what it is called here, and on a mirror of the user's
+    urls: tuple[str, ...]  # where it is published, the preferred address first
+    sha256: str | None = None  # its digest or the first digits of it, where known
+    md5: str | None = None  # where a publisher gives only that
 
 
 @dataclass(frozen=True)
 class Archive:
-    """A tar or zip file, perhaps cut into parts, and what becomes of its members.
+    """A tar or zip file, perhaps cut into parts, and what becomes of its members."""
 
-    Attributes:
-        name: What the archive is called in messages, and what its marker is called.
-        parts: The files that, one after the other, are the archive. Mostly one.
-        into: The folder inside the dataset's that its members go to.
-        keep: How many components of a member's path are kept, from the end; 0 keeps all.
-        suffixes: Members with other endings are left in the archive; none given takes everything.
-        download: About how many bytes are fetched.
-        unpacked: About how many bytes it becomes.
-        release: Which of the dataset's releases it is part of, where there are several.
-    """
-
-    name: str
-    parts: tuple[File, ...]
-    into: str
-    keep: int
-    suffixes: tuple[str, ...]
-    download: int
-    unpacked: int
-    release: str = ""
+    name: str  # in messages, and of its marker
+    parts: tuple[File, ...]  # which, one after the other, are the archive; mostly one
+    into: str  # the folder inside the dataset's that its members go to
+    keep: int  # how many components of a member's path are kept, from the end; 0 keeps all
+    suffixes: tuple[str, ...]  # of the members that are taken; none given takes everything
+    download: int  # about how many bytes are fetched
+    unpacked: int  # about how many bytes it becomes
+    release: str = ""  # which of the dataset's releases it is part of, where there are several
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Everything `solar data` knows of one dataset.
+    """Everything `solar data` knows of one dataset."""
 
-    Attributes:
-        name: What it is called on the command line, and its folder.
-        about: One line on what it is for.
-        terms: What its publishers say on its use, in short.
-        page: Where they say it.
-        files: Fetched as they are.
-        archives: Fetched and unpacked.
-        photos: How many photos (or patches, for patch sets) a complete copy holds.
-        layout: How its folder is laid out: one of `solar.datasets.check.LAYOUTS`.
-        ground_truths: What `solar evaluate NAME` measures on its photos, each with the number of
-            photos in its database.
-    """
-
-    name: str
-    about: str
-    terms: str
-    page: str
-    files: tuple[File, ...]
-    archives: tuple[Archive, ...]
-    photos: int
-    layout: str
+    name: str  # on the command line, and of its folder
+    about: str  # one line on what it is for
+    terms: str  # what its publishers say on its use, in short
+    page: str  # where they say it
+    files: tuple[File, ...]  # fetched as they are
+    archives: tuple[Archive, ...]  # fetched and unpacked
+    photos: int  # (or patches, for patch sets) of a complete copy
+    layout: str  # of its folder: one of `solar.datasets.check.LAYOUTS`
+    # What `solar evaluate NAME` measures on its photos, and how many its database has.
     ground_truths: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -114,11 +84,7 @@ def datasets() -> tuple[Dataset, ...]:
 
 
 def find(name: str) -> Dataset:
-    """The dataset with this name.
-
-    Raises:
-        SolarError: There is none; the sentence names those there are.
-    """
+    """The dataset with this name; a SolarError that names those there are, if there is none."""
     named = {dataset.name: dataset for dataset in _DATASETS}
     if (found := named.get(name.casefold())) is not None:
         return found
@@ -232,30 +198,18 @@ _REVISITOP1M = Dataset(
 
 _BOX = "https://imperialcollegelondon.box.com/shared/static"
 _GL18_PARTS = (
-    "lbk9qwtn438a0edm5g52fv0az4o8s6ml",
-    "arnssx7f80vq6lhsufxrwl7xhxixpasj",
-    "p2zlm5gobfsk85qu2evyv0q2wnu4vr4v",
-    "38uo0hgxl7dmnxizzfm0t828sba1dznv",
-    "s1ig9xfs95vvix1zvf2t9f76cydlhntq",
-    "0x3idlrbbkl3j15g16tm9tt8qjybl2r2",
-    "1barrmdjeh9552zhqh1zm2kvoike9a7f",
-    "dt9v439bmb2ckl12zulgjznqaeboujdb",
-    "358t3dcewmosuw7qz4oal59xjifzzq40",
-    "jgqm8mxjjcjx68fpjgdafzdybdt56m52",
-    "0uatr2u794xz513o2uofrpl24rh7gml8",
-    "0j7bfq8f8ijalptl0dwt0nsozbslfmqf",
-    "mt04r82bl42du5sl03qkn0ms27w59qn4",
-    "dyg8txwd2recydersmpyu8y7n6fqszi3",
-    "mopb621p8lnud9m1foq98xkuqwg3a6z5",
-    "tpyuaj26un74nv5xl3qhljrjyph73af5",
-    "8qjbotgdzj1jrt7i79yv9ubag91wn6aj",
-    "et02ppjjm41eebutpnv2gzdaz7iadatq",
-    "zu44mz608syhb9uy9thnkibeof72dg3p",
-    "myq5vlpyqu927ffpikn1vqw059oy38k8",
-    "z7cz70tj8akf2pn8otbtcggq6k75oktr",
-    "qwsairfpb25fg4vtmecykfq5qahb9j3v",
-)
-_LETTERS = [f"a{letter}" for letter in "abcdefghijklmnopqrstuv"]
+    "lbk9qwtn438a0edm5g52fv0az4o8s6ml", "arnssx7f80vq6lhsufxrwl7xhxixpasj",
+    "p2zlm5gobfsk85qu2evyv0q2wnu4vr4v", "38uo0hgxl7dmnxizzfm0t828sba1dznv",
+    "s1ig9xfs95vvix1zvf2t9f76cydlhntq", "0x3idlrbbkl3j15g16tm9tt8qjybl2r2",
+    "1barrmdjeh9552zhqh1zm2kvoike9a7f", "dt9v439bmb2ckl12zulgjznqaeboujdb",
+    "358t3dcewmosuw7qz4oal59xjifzzq40", "jgqm8mxjjcjx68fpjgdafzdybdt56m52",
+    "0uatr2u794xz513o2uofrpl24rh7gml8", "0j7bfq8f8ijalptl0dwt0nsozbslfmqf",
+    "mt04r82bl42du5sl03qkn0ms27w59qn4", "dyg8txwd2recydersmpyu8y7n6fqszi3",
+    "mopb621p8lnud9m1foq98xkuqwg3a6z5", "tpyuaj26un74nv5xl3qhljrjyph73af5",
+    "8qjbotgdzj1jrt7i79yv9ubag91wn6aj", "et02ppjjm41eebutpnv2gzdaz7iadatq",
+    "zu44mz608syhb9uy9thnkibeof72dg3p", "myq5vlpyqu927ffpikn1vqw059oy38k8",
+    "z7cz70tj8akf2pn8otbtcggq6k75oktr", "qwsairfpb25fg4vtmecykfq5qahb9j3v",
+)  # fmt: skip
 _GL18 = Dataset(
     name="gl18",
     about="Google Landmarks 2018: what the paper's model was trained on",
@@ -270,8 +224,8 @@ _GL18 = Dataset(
         Archive(
             name="GL18_TRAIN.tar.gz",
             parts=tuple(
-                File(f"GL18_TRAIN.part{part}", (f"{_BOX}/{code}.part{part}",))
-                for part, code in zip(_LETTERS, _GL18_PARTS, strict=True)
+                File(f"GL18_TRAIN.parta{letter}", (f"{_BOX}/{code}.parta{letter}",))
+                for letter, code in zip("abcdefghijklmnopqrstuv", _GL18_PARTS, strict=True)
             ),
             into="jpg",
             keep=1,

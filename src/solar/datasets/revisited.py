@@ -15,6 +15,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -51,27 +52,17 @@ class Query:
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """A database by the names of its photos, and queries with their answers.
+    """A database by the names of its photos, and queries with their answers."""
 
-    Attributes:
-        path: The file it was read from.
-        database: Names, in the order of the descriptors.
-        queries: In the order of their descriptors.
-        protocols: Name to the difficulties that are right and those that are ignored.
-    """
-
-    path: Path
-    database: tuple[str, ...]
+    path: Path  # the file it was read from
+    database: tuple[str, ...]  # names, in the order of the descriptors
     queries: tuple[Query, ...]
+    # Name to the difficulties that are right and those that are ignored.
     protocols: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
 
 
 def read_ground_truth(path: str | Path, dataset: str | None = None) -> GroundTruth:
-    """Read a published `.pkl` or one's own `.json`.
-
-    Args:
-        path: The file.
-        dataset: The name of the set it should be for.
+    """Read a published `.pkl` or one's own `.json`, which should be for a dataset if that is named.
 
     Raises:
         SolarError: The file cannot be read, holds more than plain data, contradicts itself, or is
@@ -165,8 +156,7 @@ def _box(values: Any, where: str) -> Box | None:
 def find_ground_truth(dataset: str, root: str | Path) -> Path:
     """The published file of a named set: in `root`, `root/NAME` or `root/test/NAME`.
 
-    Raises:
-        SolarError: It is in none of them.
+    A SolarError if it is in none of them.
     """
     name = f"gnd_{dataset}.pkl"
     for folder in _homes(dataset, root):
@@ -179,25 +169,18 @@ def find_ground_truth(dataset: str, root: str | Path) -> Path:
 
 
 def locate_photos(names: Sequence[str], folders: Sequence[Path]) -> Photos:
-    """The files of photos named with or without their ending.
+    """The files of photos with unique names, given with or without their ending.
 
-    Args:
-        names: Unique names.
-        folders: Where to look; the first that has the first photo is where all must be.
-
-    Raises:
-        SolarError: A photo is missing.
+    The first folder that has the first photo is where all must be: a SolarError if one is not.
     """
-    for folder in folders:
-        for suffix in _SUFFIXES:
-            if (folder / f"{names[0]}{suffix}").is_file():
-                places = tuple(folder / f"{name}{suffix}" for name in names)
-                missing = [place for place in places if not place.is_file()]
-                if missing:
-                    raise SolarError(
-                        f"{len(missing)} of {len(places)} photos are missing, {missing[0]} first."
-                    )
-                return Photos(tuple(names), places)
+    for folder, suffix in product(folders, _SUFFIXES):
+        if (folder / f"{names[0]}{suffix}").is_file():
+            places = tuple(folder / f"{name}{suffix}" for name in names)
+            if missing := [place for place in places if not place.is_file()]:
+                raise SolarError(
+                    f"{len(missing)} of {len(places)} photos are missing, {missing[0]} first."
+                )
+            return Photos(tuple(names), places)
     looked = ", ".join(str(folder) for folder in folders)
     raise SolarError(f"The photo {names[0]} is in none of {looked}: say where with --root.")
 

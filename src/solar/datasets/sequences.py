@@ -18,25 +18,18 @@ _SUFFIXES = (".jpg", ".ppm", ".png", ".jpeg", ".pgm")
 
 @dataclass(frozen=True, eq=False)
 class PhotoSequence:
-    """One scene.
-
-    Attributes:
-        name: Of its folder.
-        photos: Two or more; the first is the reference.
-        homographies: (photos, 3, 3) float64, from the reference's pixels (x, y, 1) to each photo's;
-            the first is the identity.
-    """
+    """One scene, named as its folder; the first of its two or more photos is the reference."""
 
     name: str
     photos: tuple[Path, ...]
+    # (photos, 3, 3), from the reference's pixels (x, y, 1) to each photo's; the first: identity
     homographies: npt.NDArray[np.float64]
 
 
 def read_sequences(root: str | Path) -> tuple[PhotoSequence, ...]:
     """All sequences in the folders of a folder, by name, or the one that the folder is itself.
 
-    Raises:
-        SolarError: There is none, or one has a photo without its homography or a damaged one.
+    A SolarError if there is none, or one has a photo without its homography or a damaged one.
     """
     root = Path(root)
     if not root.is_dir():

@@ -11,29 +11,20 @@ from solar.images import Photos, load
 
 
 def square(photos: Photos, number: int, side: int) -> tuple[npt.NDArray[np.uint8], float]:
-    """Decode a photo, upright, squashed into a square of (side, side, 3) bytes.
+    """Decode a photo, upright, squashed into (side, side, 3) bytes, and its width over its height.
 
-    Returns:
-        The pixels, and the photo's width over its height.
-
-    Raises:
-        SolarError: The photo cannot be read.
+    A SolarError if the photo cannot be read.
     """
     photo = load(photos.read(number), 2 * side, mode="fast")
     pixels = photo.pixels
     if pixels.shape[:2] != (side, side):
-        image = Image.fromarray(pixels).resize((side, side), Image.Resampling.BICUBIC)
-        pixels = np.asarray(image)
+        image = Image.fromarray(pixels)
+        pixels = np.asarray(image.resize((side, side), Image.Resampling.BICUBIC))
     return pixels, photo.width / photo.height
 
 
 def fill(file: Path, start: int, photos: Photos) -> tuple[list[float], list[str | None]]:
-    """Decode photos into the rows of a `.npy` file from `start` on.
-
-    Args:
-        file: (n, side, side, 3) bytes.
-        start: The first row.
-        photos: One a row.
+    """Decode photos into the rows of a `.npy` file, (n, side, side, 3) bytes, from `start` on.
 
     Returns:
         For each photo its aspect ratio, and why it could not be read, if so.

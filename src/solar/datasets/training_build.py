@@ -26,25 +26,15 @@ Watch = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class BuiltTrainingSet:
-    """What was written.
+    """What was written."""
 
-    Attributes:
-        photos: That can be read.
-        landmarks: In all.
-        queries: Photos that have a positive.
-        positives: Pairs of photos that show the same, each counted once.
-        singletons: Landmarks with a single photo.
-        held_out: Landmarks to validate on.
-        unreadable: Names of photos that cannot be read, and why; they were left out.
-    """
-
-    photos: int
+    photos: int  # that can be read
     landmarks: int
-    queries: int
-    positives: int
-    singletons: int
-    held_out: int
-    unreadable: dict[str, str]
+    queries: int  # photos that have a positive
+    positives: int  # pairs of photos that show the same, each counted once
+    singletons: int  # landmarks with a single photo
+    held_out: int  # landmarks to validate on
+    unreadable: dict[str, str]  # names of photos that were left out, and why they cannot be read
 
 
 def build_training_set(

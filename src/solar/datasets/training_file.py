@@ -30,35 +30,22 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Landmark:
-    """Photos that are said to show the same.
-
-    Attributes:
-        name: Of the landmark.
-        photos: Their names in the sources, sorted.
-        part: `train` or `val`.
-        matches: Two of them, by their place in `photos`, and how many points agree; None where
-            they were not compared.
-    """
+    """Photos that are said to show the same; `part` is `train` or `val`."""
 
     name: str
-    photos: tuple[str, ...]
+    photos: tuple[str, ...]  # their names in the sources, sorted
     part: str = "train"
+    # Two of them, by their place in `photos`, and how many points agree; None: not compared.
     matches: tuple[tuple[int, int, int], ...] | None = None
 
 
 @dataclass(frozen=True)
 class TrainingFile:
-    """The content of a file.
+    """The content of a file."""
 
-    Attributes:
-        sources: Folders and shards that the photos are in.
-        landmarks: By name.
-        least: Points that must agree for a pair to be positives.
-    """
-
-    sources: tuple[Path, ...]
-    landmarks: tuple[Landmark, ...]
-    least: int | None = None
+    sources: tuple[Path, ...]  # folders and shards that the photos are in
+    landmarks: tuple[Landmark, ...]  # by name
+    least: int | None = None  # points that must agree for a pair to be positives
 
     @property
     def holds_out(self) -> bool:
@@ -68,12 +55,9 @@ class TrainingFile:
     def training_set(self, source: object, part: Part = "all") -> TrainingSet:
         """The photos of a part, with the positives that enough points agree on.
 
-        Args:
-            source: Where this is from, for the complaint.
-            part: `train`, `val` or `all`.
-
         Raises:
-            SolarError: A source or a photo in a shard is gone, or nothing is to be learnt.
+            SolarError: A source or a photo in a shard is gone, or nothing is to be learnt; it names
+                `source`, where this is from.
         """
         landmarks = [one for one in self.landmarks if part in ("all", one.part)]
         if not landmarks and part == "val":
@@ -97,16 +81,14 @@ class TrainingFile:
             )
         sizes = [len(one.photos) for one in landmarks]
         queries = sorted(partners)
-        return checked(
-            TrainingSet(
-                photos,
-                np.repeat(np.arange(len(landmarks)), sizes).astype(np.int64),
-                tuple(one.name for one in landmarks),
-                np.array(queries, np.int64),
-                Positives.of(sorted(partners[query]) for query in queries),
-            ),
-            source,
+        found = TrainingSet(
+            photos,
+            np.repeat(np.arange(len(landmarks)), sizes).astype(np.int64),
+            tuple(one.name for one in landmarks),
+            np.array(queries, np.int64),
+            Positives.of(sorted(partners[query]) for query in queries),
         )
+        return checked(found, source)
 
     def _places(self, names: list[str], source: object) -> tuple[Path | tuple[Path, int, int], ...]:
         if len(self.sources) == 1 and self.sources[0].suffix != ".tar":
@@ -123,11 +105,7 @@ class TrainingFile:
 
 
 def write_training_file(path: str | Path, content: TrainingFile) -> None:
-    """Write a file; a reader sees the old one or the new one, never a part.
-
-    Raises:
-        SolarError: It cannot be written.
-    """
+    """Write a file; a reader sees the old one or the new one, never a part."""
     folder = Path(path).absolute().parent
     head = {
         "format": FORMAT,
@@ -154,14 +132,9 @@ def _as_json(one: Landmark) -> dict[str, Any]:
 
 
 def read_training_file(path: str | Path, *, root: str | Path | None = None) -> TrainingFile:
-    """Read what `write_training_file` wrote.
+    """Read what `write_training_file` wrote; `root` stands in for the sources that it names.
 
-    Args:
-        path: The file.
-        root: A folder with the photos, in place of the sources that the file names.
-
-    Raises:
-        SolarError: It cannot be read, is something else, of a later version, or damaged.
+    A SolarError if it cannot be read, is something else, of a later version, or damaged.
     """
     path = Path(path)
     with reading(path, "is not JSON, or is damaged", ValueError):

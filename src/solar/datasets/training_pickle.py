@@ -21,11 +21,8 @@ def read_training_pickle(
 ) -> TrainingSet:
     """Read one part of a published database, or of `gl18.write_gl18`, with its own positives.
 
-    Args:
-        path: The pickle; nothing in it is executed.
-        root: The folder with `jpg/` (Google Landmarks) or `ims/` (retrieval-SfM); the pickle's own
-            if not given.
-        part: `train` or `val`.
+    The folder with `jpg/` (Google Landmarks) or `ims/` (retrieval-SfM) is the pickle's own if no
+    root is given. Nothing in a pickle is executed.
 
     Raises:
         SolarError: The file cannot be read, is no such database, contradicts itself, or there is

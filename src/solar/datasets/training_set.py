@@ -109,13 +109,8 @@ class TrainingSet:
     def verified(self, source: object) -> TrainingSet:
         """Without photos that have no positive although their landmark has other photos.
 
-        Where photos were compared, nothing says that these show what their label says.
-
-        Args:
-            source: Where this is from, for the complaint.
-
-        Raises:
-            SolarError: One landmark is left.
+        Where photos were compared, nothing says that these show what their label says. A SolarError
+        if one landmark is left.
         """
         keep = np.bincount(self.landmarks)[self.landmarks] == 1
         keep[self.queries] = True
@@ -131,16 +126,14 @@ class TrainingSet:
         shown, landmarks = np.unique(self.landmarks[numbers], return_inverse=True)
         positives = self._positives().kept(keep)
         asking = keep[self.queries] & (positives.stops > positives.starts)
-        return checked(
-            TrainingSet(
-                self.photos.select(numbers.tolist()),
-                landmarks.astype(np.int64),
-                tuple(self.labels[landmark] for landmark in shown.tolist()),
-                (np.cumsum(keep) - 1)[self.queries[asking]],
-                positives[np.flatnonzero(asking)],
-            ),
-            source,
+        found = TrainingSet(
+            self.photos.select(numbers.tolist()),
+            landmarks.astype(np.int64),
+            tuple(self.labels[landmark] for landmark in shown.tolist()),
+            (np.cumsum(keep) - 1)[self.queries[asking]],
+            positives[np.flatnonzero(asking)],
         )
+        return checked(found, source)
 
     def split(self, fraction: float, *, seed: int = 0) -> tuple[TrainingSet, TrainingSet]:
         """Hold out some landmarks, with all of their photos, to validate on.
@@ -162,11 +155,7 @@ class TrainingSet:
         return self._of_photos(~mine, "what is left"), self._of_photos(mine, "what is held out")
 
     def held_out(self, fraction: float, *, seed: int = 0) -> list[str]:
-        """Names of the landmarks that `split` holds out.
-
-        Raises:
-            SolarError: As for `split`.
-        """
+        """Names of the landmarks that `split` holds out; it raises what `split` raises."""
         asking = np.unique(self.landmarks[self.queries])
         names = sorted(self.labels[landmark] for landmark in asking.tolist())
         if not 0 < fraction < 1:
@@ -183,15 +172,9 @@ class TrainingSet:
 
 
 def label_photos(photos: Photos, labels: Sequence[str], source: object) -> TrainingSet:
-    """A set in which everybody asks for all others of the landmark.
+    """A set in which everybody asks for all others of the landmark, in the order of the photos.
 
-    Args:
-        photos: In any order, which is kept.
-        labels: What each shows.
-        source: Where they are from, for the complaint.
-
-    Raises:
-        SolarError: They show fewer than two landmarks, or no two show the same.
+    A SolarError about `source` if they show fewer than two landmarks, or no two show the same.
     """
     shown, landmarks = np.unique(np.array(labels, dtype=np.str_), return_inverse=True)
     landmarks = landmarks.astype(np.int64)
@@ -200,23 +183,15 @@ def label_photos(photos: Photos, labels: Sequence[str], source: object) -> Train
     groups = [group for group in groups if len(group) > 1]
     queries = np.concatenate([np.zeros(0, np.int64), *groups])
     ascending = np.argsort(queries, kind="stable")
-    return checked(
-        TrainingSet(
-            photos,
-            landmarks,
-            tuple(shown.tolist()),
-            queries[ascending],
-            Positives.all_others(groups)[ascending],
-        ),
-        source,
-    )
+    positives = Positives.all_others(groups)[ascending]
+    names = tuple(shown.tolist())
+    return checked(TrainingSet(photos, landmarks, names, queries[ascending], positives), source)
 
 
 def checked(found: TrainingSet, source: object) -> TrainingSet:
-    """A set that can be trained on, as it is.
+    """The set as it is, if it can be trained on.
 
-    Raises:
-        SolarError: It shows fewer than two landmarks, or nobody has a positive.
+    A SolarError if it shows fewer than two landmarks, or nobody has a positive.
     """
     if len(found.labels) < 2:
         raise SolarError(
@@ -234,13 +209,7 @@ def checked(found: TrainingSet, source: object) -> TrainingSet:
 def present(found: TrainingSet, source: object, missing: str) -> TrainingSet:
     """The set without photos that are not there.
 
-    Args:
-        found: As it was read.
-        source: Where it is from, for the complaint.
-        missing: `drop`, or `refuse` to go on without them.
-
-    Raises:
-        SolarError: Photos are missing and not to be dropped, or nothing to learn from is left.
+    A SolarError if some are missing and `missing` is not "drop", or nothing to learn from is left.
     """
     here = np.array(
         [not isinstance(place, Path) or place.is_file() for place in found.photos.places]

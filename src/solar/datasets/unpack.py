@@ -45,16 +45,11 @@ def unpack(
     suffixes: tuple[str, ...] = (),
     progress: bool = True,
 ) -> int:
-    """Unpack a zip file, or a tar file (gzipped or not, in one piece or several).
+    """Unpack a zip file, or a tar file (gzipped or not, in one piece or several), into a folder.
 
-    Files appear under their names only when they are whole. Hidden files are left out.
-
-    Args:
-        parts: The pieces of the archive, in order.
-        into: The folder that the files go to; it is made if need be.
-        keep: How many components of a member's path are kept, from the end; 0 keeps all.
-        suffixes: Take only members with these endings (any case); none given takes everything.
-        progress: Draw a bar on standard error, if that is a terminal.
+    Files appear under their names only when they are whole. Hidden files are left out. `keep` tells
+    how many components of a member's path are kept, from the end (0: all); `suffixes` which endings
+    are taken, in any case (none given: everything).
 
     Returns:
         The number of files written.
@@ -95,11 +90,7 @@ def unpack(
 
 
 def _place(member: _Member, archive: str, keep: int) -> PurePosixPath:
-    """Where a member goes below the folder.
-
-    Raises:
-        SolarError: Nowhere below it.
-    """
+    """Where a member goes below the folder; a SolarError if nowhere below it."""
     # Windows' rules know both slashes, drives and shares, so they are strict enough for all.
     path = PureWindowsPath(member.name)
     if path.drive or path.root or ".." in path.parts or not path.parts:

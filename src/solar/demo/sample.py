@@ -32,21 +32,13 @@ _SAME = 0.98  # from here on two photos are copies, which finding proves nothing
 
 @dataclass(frozen=True)
 class Sample:
-    """A small index, and something to ask it.
-
-    Attributes:
-        index: Its folder.
-        query: What `Index.search` takes: a file, or an indexed photo by its name.
-        label: What right answers have before the slash of their path; empty where nobody knows.
-        photos: How many are indexed.
-        found: How many there were to index.
-    """
+    """A small index, and something to ask it."""
 
     index: Path
-    query: str
-    label: str
-    photos: int
-    found: int
+    query: str  # what `Index.search` takes: a file, or an indexed photo by its name
+    label: str  # what right answers have before the slash of their path; empty where nobody knows
+    photos: int  # how many are indexed
+    found: int  # how many there were to index
 
     def is_right(self, path: str) -> bool:
         """Whether a photo shows what the query shows."""
@@ -55,15 +47,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class SampleAnswer:
-    """What came of asking.
+    """What came of asking."""
 
-    Attributes:
-        hits: Best first, without the query itself.
-        page: The HTML file that shows them, and attention maps of the query.
-    """
-
-    hits: list[Hit]
-    page: Path
+    hits: list[Hit]  # best first, without the query itself
+    page: Path  # an HTML file that shows them, and attention maps of the query
 
 
 def toy_sample(
@@ -76,15 +63,8 @@ def toy_sample(
 ) -> Sample:
     """Index generated photos, unless that was done before; the query is one more view.
 
-    Args:
-        folder: Where photos and index go, below a name of their own.
-        model: What describes them.
-        landmarks: Buildings to generate.
-        views: Photos of each.
-        progress: Called while photos are described.
-
-    Raises:
-        SolarError: The folder cannot be written.
+    Photos and index go below a name of their own in the folder; a SolarError if it cannot be
+    written.
     """
     place = (folder / f"{landmarks}x{views}-{fingerprint(model)[:8]}").resolve()
     photos = place / "photos"
@@ -99,18 +79,11 @@ def toy_sample(
 def folder_sample(
     photos: Path, folder: Path, model: RetrievalNet, *, progress: Progress | None = None
 ) -> Sample:
-    """Index the first photos of a folder, unless that was done before.
+    """Index the first photos of a folder (or list, or tar shard), unless that was done before.
 
-    The query is the one of them that looks most like another, without being a copy of it.
-
-    Args:
-        photos: The folder; a list or a tar shard will do as well.
-        folder: Where the index goes, below a name of its own.
-        model: What describes them.
-        progress: Called while photos are described.
-
-    Raises:
-        SolarError: There are fewer than two photos, or the folder cannot be written.
+    The query is the one of them that looks most like another, without being a copy of it. The
+    index goes below a name of its own in `folder`. A SolarError if there are fewer than two
+    photos, or the folder cannot be written.
     """
     every = find_photos(photos)
     some = every.select(range(min(MOST, len(every))))
@@ -123,16 +96,7 @@ def folder_sample(
 
 
 def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
-    """Search a sample, and write a page of what was found, with attention maps.
-
-    Args:
-        sample: Of this model.
-        model: What describes the query.
-        k: How many photos to find.
-
-    Raises:
-        SolarError: The page cannot be written.
-    """
+    """Search a sample of this model, and write a page of what was found, with attention maps."""
     name = sample.query.removeprefix("name:")
     page = sample.index.parent / "ranking.html"
     with Index.open(sample.index, model=model) as index:

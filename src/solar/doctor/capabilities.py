@@ -79,11 +79,7 @@ def photo_formats() -> dict[str, str]:
 def self_test() -> str:
     """Describe two generated photos, index them, and find one of them again.
 
-    Returns:
-        What was done, with which model and where.
-
-    Raises:
-        SolarError: Something else was found.
+    Returns what was done, with which model and where; a SolarError if something else was found.
     """
     import tempfile
     from time import perf_counter

@@ -26,66 +26,50 @@ EXTRAS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Package:
-    """A package.
-
-    Attributes:
-        name: What pip calls it.
-        module: What Python calls it.
-        extra: The extra of solar that brings it; empty where solar cannot do without it.
-    """
+    """A package, as pip and as Python call it, and the extra that brings it; none if needed."""
 
     name: str
     module: str
     extra: str = ""
 
 
-PACKAGES: tuple[Package, ...] = (
-    Package("torch", "torch"),
-    Package("numpy", "numpy"),
-    Package("pillow", "PIL.Image"),
-    Package("safetensors", "safetensors.torch"),
-    Package("faiss-cpu", "faiss"),
-    Package("typer", "typer"),
-    Package("rich", "rich"),
-    Package("platformdirs", "platformdirs"),
-    Package("filelock", "filelock"),
-    Package("opencv-python-headless", "cv2", "local"),
-    Package("fastapi", "fastapi", "web"),
-    Package("uvicorn", "uvicorn", "web"),
-    Package("python-multipart", "python_multipart", "web"),
-    Package("pyyaml", "yaml", "train"),
-    Package("tensorboard", "tensorboard", "train"),
-    Package("pillow-heif", "pillow_heif", "heic"),
-    Package("matplotlib", "matplotlib", "show"),
-    Package("scikit-learn", "sklearn", "show"),
-    Package("onnx", "onnx", "export"),
-    Package("onnxscript", "onnxscript", "export"),
-    Package("onnxruntime", "onnxruntime", "export"),
-    Package("openvino", "openvino", "export"),
-    Package("dask", "dask", "dask"),
-    Package("distributed", "distributed", "dask"),
-    Package("pymilvus", "pymilvus", "milvus"),
-    *([Package("milvus-lite", "milvus_lite", "milvus")] if sys.platform != "win32" else []),
+# What Python calls what pip calls so, by the extra that brings it.
+_MODULES: Mapping[str, Mapping[str, str]] = {
+    "": {
+        "torch": "torch", "numpy": "numpy", "pillow": "PIL.Image",
+        "safetensors": "safetensors.torch", "faiss-cpu": "faiss", "typer": "typer", "rich": "rich",
+        "platformdirs": "platformdirs", "filelock": "filelock",
+    },
+    "local": {"opencv-python-headless": "cv2"},
+    "web": {"fastapi": "fastapi", "uvicorn": "uvicorn", "python-multipart": "python_multipart"},
+    "train": {"pyyaml": "yaml", "tensorboard": "tensorboard"},
+    "heic": {"pillow-heif": "pillow_heif"},
+    "show": {"matplotlib": "matplotlib", "scikit-learn": "sklearn"},
+    "export": {
+        "onnx": "onnx", "onnxscript": "onnxscript", "onnxruntime": "onnxruntime",
+        "openvino": "openvino",
+    },
+    "dask": {"dask": "dask", "distributed": "distributed"},
+    "milvus": {"pymilvus": "pymilvus"}
+    | ({"milvus-lite": "milvus_lite"} if sys.platform != "win32" else {}),
+}  # fmt: skip
+
+PACKAGES = tuple(
+    Package(name, module, extra)
+    for extra, modules in _MODULES.items()
+    for name, module in modules.items()
 )
 
 
 @dataclass(frozen=True)
 class FoundPackage:
-    """What became of a package.
-
-    Attributes:
-        name: What pip calls it.
-        extra: As of the package.
-        version: Empty where it is missing, or does not tell.
-        state: "installed" where nobody tried to import it.
-        why: What it said when it was imported, where it is broken.
-    """
+    """What became of a package."""
 
     name: str
     extra: str
-    version: str
-    state: State
-    why: str = ""
+    version: str  # empty where it is missing, or does not tell
+    state: State  # "installed" where nobody tried to import it
+    why: str = ""  # what it said when it was imported, where it is broken
 
 
 def is_installed(package: Package) -> bool:
@@ -97,12 +81,7 @@ def is_installed(package: Package) -> bool:
 
 
 def found(package: Package, answer: Attempt | None) -> FoundPackage:
-    """What became of a package.
-
-    Args:
-        package: The package.
-        answer: What came of importing it; None if nobody tried.
-    """
+    """What became of a package; the answer is what came of importing it, if anybody tried."""
     if not is_installed(package):
         return FoundPackage(package.name, package.extra, "", "missing")
     if answer is None or answer.works:

@@ -24,13 +24,7 @@ _LONGEST = 300  # letters of an error
 
 @dataclass(frozen=True)
 class Attempt:
-    """What came of a try.
-
-    Attributes:
-        works: Whether nothing was raised.
-        text: Why it does not work.
-        value: What it returned.
-    """
+    """What came of a try: whether nothing was raised, why it does not work, what it returned."""
 
     works: bool
     text: str = ""
@@ -38,14 +32,10 @@ class Attempt:
 
 
 def attempt(tasks: Sequence[str], seconds: float = SECONDS) -> dict[str, Attempt]:
-    """Do tasks one after the other in another process.
+    """Do tasks one after the other in another process, which may take so many seconds.
 
-    Args:
-        tasks: Modules to import; or `module:function` to call, whose result is sent as JSON.
-        seconds: What a process may take.
-
-    Returns:
-        An answer for each. Where a task ends or hangs the process, the next ones get a new one.
+    A task is a module to import, or `module:function` to call, whose result is sent as JSON. Where
+    one ends or hangs the process, the next ones get a new one.
     """
     answers: dict[str, Attempt] = {}
     waiting = list(tasks)

@@ -15,12 +15,8 @@ from solar.doctor.stored_models import CacheFolder, StoredModel, cache_folder, m
 
 # What changes how solar works, where it is set. None of them is a secret.
 _SETTINGS = (
-    "SOLAR_CACHE",
-    "SOLAR_OFFLINE",
-    "CUDA_VISIBLE_DEVICES",
-    "OMP_NUM_THREADS",
-    "TORCH_NUM_THREADS",
-)
+    "SOLAR_CACHE", "SOLAR_OFFLINE", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "TORCH_NUM_THREADS",
+)  # fmt: skip
 _DEVICES, _FORMATS, _SELF_TEST = (
     f"solar.doctor.capabilities:{task}" for task in ("devices", "photo_formats", "self_test")
 )
@@ -30,25 +26,14 @@ Row = tuple[str, str]
 
 @dataclass(frozen=True)
 class Report:
-    """What was found.
+    """What was found."""
 
-    Attributes:
-        machine: System, processor, cores, memory, and the cards that NVIDIA's tool lists.
-        settings: Environment variables that matter and are set.
-        packages: The packages, needed ones first.
-        cache: The folder for downloads; None where it could not be looked at.
-        models: Everything that can be loaded by name.
-        devices: What torch computes on, as `capabilities.devices` tells; None in haste.
-        formats: What reads which photos; None in haste.
-        self_test: What became of a photo that was described, indexed and searched for; None in
-            haste.
-    """
-
-    machine: dict[str, Any]
-    settings: dict[str, str]
-    packages: tuple[FoundPackage, ...]
-    cache: CacheFolder | None
-    models: tuple[StoredModel, ...]
+    machine: dict[str, Any]  # with the cards that NVIDIA's tool lists
+    settings: dict[str, str]  # environment variables that matter and are set
+    packages: tuple[FoundPackage, ...]  # needed ones first
+    cache: CacheFolder | None  # None where it could not be looked at
+    models: tuple[StoredModel, ...]  # everything that can be loaded by name
+    # What `capabilities` tells; None if nothing was tried out.
     devices: Attempt | None = None
     formats: Attempt | None = None
     self_test: Attempt | None = None
@@ -97,14 +82,12 @@ class Report:
 
     def to_text(self) -> str:
         """All of it for a person, to be pasted where help is asked for."""
+        here = [package for package in self.packages if package.state != "missing"]
         sections: list[tuple[str, Sequence[Row]]] = [
             (f"solar {__version__}", self._machine_rows()),
             ("Computes on", self._device_rows()),
             ("Needs", [_package_row(p) for p in self.packages if not p.extra]),
-            (
-                "Can use",
-                [_package_row(p) for p in self.packages if p.extra and p.state != "missing"],
-            ),
+            ("Can use", [_package_row(p) for p in here if p.extra]),
             ("Keeps", self._kept_rows()),
             ("Could do more with", [_extra_row(e, lacks) for e, lacks in self.missing.items()]),
             ("Self-test", self._test_rows()),
@@ -123,7 +106,7 @@ class Report:
         if whole is not None:
             left = f", {_size(free)} free" if free is not None else ""
             rows.append(("memory", f"{_size(whole)}{left}"))
-        return rows + [(name, value) for name, value in self.settings.items()]
+        return rows + list(self.settings.items())
 
     def _device_rows(self) -> list[Row]:
         cards = [("card", card) for card in self.machine["nvidia"]]
@@ -173,8 +156,7 @@ class Report:
 def examine(*, quick: bool = False) -> Report:
     """Look at everything that matters when something does not work. It never raises.
 
-    Args:
-        quick: Only look what is installed; import nothing, and describe no photo.
+    With `quick` it only looks at what is installed: it imports nothing, and describes no photo.
     """
     usable, every = machine.cores()
     whole, free = machine.memory()

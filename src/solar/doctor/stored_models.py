@@ -23,21 +23,13 @@ class StoredModel:
 
 @dataclass(frozen=True)
 class CacheFolder:
-    """The folder for downloads.
+    """The folder for downloads, which is made when it is first needed."""
 
-    Attributes:
-        path: Where, as it may be shown; it is made when it is first needed.
-        files: How many it holds.
-        size: Their bytes.
-        free: Bytes that are left on its disk.
-        problem: Why nothing can be written there; empty if it can.
-    """
-
-    path: str
+    path: str  # as it may be shown
     files: int
-    size: int
-    free: int
-    problem: str = ""
+    size: int  # bytes of them all
+    free: int  # bytes that are left on its disk
+    problem: str = ""  # why nothing can be written there
 
 
 def models() -> list[StoredModel]:

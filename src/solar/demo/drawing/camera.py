@@ -104,15 +104,10 @@ def aim_camera(b: Building, s: Scene, size: tuple[int, int]) -> Camera:
 def paste_plane(
     photo: Image.Image, flat: Image.Image, cam: Camera, corner: Vector, across: Vector, scale: float
 ) -> None:
-    """Put a flat vertical picture into the world.
+    """Put a flat vertical picture into the world of a photo, as a camera sees it.
 
-    Args:
-        photo: What is painted on.
-        flat: An RGBA picture, `scale` pixels a metre.
-        cam: Who looks.
-        corner: Where the upper left corner of `flat` stands.
-        across: The unit vector from its left to its right.
-        scale: Pixels a metre.
+    The upper left corner of `flat`, an RGBA picture with `scale` pixels a metre, stands at
+    `corner`; `across` is the unit vector from its left to its right.
     """
     wide, high = flat.width / scale, flat.height / scale
     reach = [(x, y) for x in (0.0, wide) for y in (0.0, high)]

@@ -60,14 +60,8 @@ def _dome(pen: Pen, b: Building, x0: float, x1: float, y: float, h: float) -> No
 def _onion(pen: Pen, b: Building, x0: float, x1: float, y: float, h: float) -> None:
     x, r = (x0 + x1) / 2, min((x1 - x0) / 2, h * 0.6)
     bulge = [
-        (0.8, 0),
-        (1.04, 0.14),
-        (1.08, 0.28),
-        (0.92, 0.44),
-        (0.6, 0.6),
-        (0.25, 0.74),
-        (0.06, 1),
-    ]
+        (0.8, 0), (1.04, 0.14), (1.08, 0.28), (0.92, 0.44), (0.6, 0.6), (0.25, 0.74), (0.06, 1),
+    ]  # fmt: skip
     for k, tone in ((1.0, 0.78), (0.62, 1.0), (0.25, 1.15)):
         right = [(x + r * k * px, y + h * py) for px, py in bulge]
         left = [(2 * x - px, py) for px, py in reversed(right)]

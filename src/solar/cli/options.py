@@ -1,0 +1,50 @@
+"""Options that several commands take, each with one help text."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from solar.cli.completion import keypoint_models, photo_models
+
+Model = Annotated[
+    str,
+    typer.Option(
+        help="A name from `solar models`, a .safetensors or a published .pth.",
+        autocompletion=photo_models,
+    ),
+]
+IndexModel = Annotated[
+    str | None,
+    typer.Option(
+        help="Model to use if the index's own model is unavailable.", autocompletion=photo_models
+    ),
+]
+KeypointModel = Annotated[
+    str,
+    typer.Option(
+        metavar="MODEL",
+        help="What describes keypoints: rootsift, sift, or a patch model.",
+        autocompletion=keypoint_models,
+    ),
+]
+Size = Annotated[
+    int | None, typer.Option(min=1, help="Longest side in pixels; the model's own if not given.")
+]
+Scales = Annotated[
+    str | None, typer.Option(help="Comma-separated scales to average; the model's if not given.")
+]
+Box = Annotated[
+    str | None, typer.Option(help="x1,y1,x2,y2 of what to look for, in pixels of the photo.")
+]
+IgnoreOrientation = Annotated[
+    bool, typer.Option(help="Leave photos as stored, as the published code does.")
+]
+Device = Annotated[str | None, typer.Option(help="cpu or cuda; auto-detected by default.")]
+IndexAddress = Annotated[
+    str, typer.Argument(metavar="INDEX", help="A folder, or milvus://host:port/collection.")
+]
+MovedPhotos = Annotated[
+    Path | None, typer.Option(help="Where the indexed photos are, if they have moved.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -57,7 +57,7 @@ class Walk:
             yield self
         finally:
             sys.setprofile(None)
-            threading.setprofile(None)  # type: ignore[arg-type]
+            threading.setprofile(None)
 
     def functions(self) -> dict[str, list[str]]:
         """The functions of each file, without modules, class bodies and comprehensions."""
@@ -82,8 +82,7 @@ def photos(folder: Path) -> Path:
 
 def query(folder: Path) -> Callable[[], object]:
     """Open an index of photos and search it with one of them."""
-    model = solar.load("solar-r18", device="cpu")
-    store = solar.extract(photos(folder / "photos"), folder / "store", model=model)
+    store = solar.extract(photos(folder / "photos"), folder / "store", device="cpu")
     solar.Index.create(folder / "index", store).close()
     asked = str(folder / "photos" / "a" / "0.png")
     return lambda: solar.Index.open(folder / "index").search(asked, k=3)
@@ -92,7 +91,7 @@ def query(folder: Path) -> Callable[[], object]:
 def photo(folder: Path) -> Callable[[], object]:
     """Describe a folder of photos into a store."""
     taken = photos(folder / "photos")
-    return lambda: solar.extract(taken, folder / "store", model="solar-r18", device="cpu")
+    return lambda: solar.extract(taken, folder / "store", device="cpu")
 
 
 def gradient(folder: Path) -> Callable[[], object]:

@@ -232,10 +232,14 @@ def _opener() -> request.OpenerDirector:
     """
     opener = request.OpenerDirector()
     for handler in (
-        request.ProxyHandler, request.HTTPHandler, request.HTTPSHandler,
-        request.HTTPRedirectHandler, request.HTTPDefaultErrorHandler,
-        request.HTTPErrorProcessor, request.UnknownHandler,
-    ):  # fmt: skip
+        request.ProxyHandler,
+        request.HTTPHandler,
+        request.HTTPSHandler,
+        request.HTTPRedirectHandler,
+        request.HTTPDefaultErrorHandler,
+        request.HTTPErrorProcessor,
+        request.UnknownHandler,
+    ):
         opener.add_handler(handler())
     return opener
 

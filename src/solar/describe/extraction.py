@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import Literal, Unpack, cast
 
 from solar.defaults import SHARD_SIZE
 from solar.describe.pipeline import (
@@ -21,19 +21,24 @@ from solar.models import RetrievalNet, fingerprint, retrieval_model
 from solar.weights import DEFAULT
 
 
+class ExtractionOptions(SettingsOptions, total=False):
+    """How to describe, and how to store."""
+
+    dtype: Literal["float32", "float16"]
+    shard_size: int
+
+
 def extract(
     source: str | Path | Sequence[str | Path] | Photos,
     destination: str | Path,
     *,
     model: RetrievalNet | str | Path = DEFAULT,
     boxes: Mapping[str, Box] | None = None,
-    dtype: Literal["float32", "float16"] = "float32",
-    shard_size: int = SHARD_SIZE,
     throughput: Throughput | None = None,
     scheduler: str | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
-    **settings: Unpack[SettingsOptions],
+    **options: Unpack[ExtractionOptions],
 ) -> Store:
     """Describe every photo of a source; go on where an earlier run stopped.
 
@@ -43,19 +48,18 @@ def extract(
             with another model, other settings or other photos.
         model: A retrieval network, or what `solar.load` takes; default: solar-r18.
         boxes: For some photos by name, the part to describe, in pixels of the upright photo.
-        dtype: Of the stored vectors.
-        shard_size: Photos a shard: what a kill can cost.
         throughput: How to work.
         scheduler: Address of a Dask scheduler whose workers do it, `tcp://host:8786`.
         workers: Without a scheduler: start this many local Dask workers. Default: none, describe
             in this process.
         progress: Called after every shard or batch.
-        **settings: How to describe: `size` (longest side) and `scales`, by default the model's;
+        **options: How to describe: `size` (longest side) and `scales`, by default the model's;
             `orient` (obey EXIF orientation, True); `mode` ("exact", or "fast", which decodes large
             JPEGs at a fraction of their size); `device` ("cpu" or "cuda", by default where the
             network is); `backend` (another runtime for a CPU, "openvino" for example: used only
             where it is seen to work, and recorded in the store as what it came to be; int8 takes
-            its ranges from the source's first photos).
+            its ranges from the source's first photos). How to store: `dtype` ("float32" or
+            "float16") and `shard_size` (photos per shard, which is what a kill can cost).
 
     Returns:
         The finished store. Photos that could not be read are in its `failures`.
@@ -65,7 +69,8 @@ def extract(
     """
     photos = source if isinstance(source, Photos) else find_photos(source)
     net = retrieval_model(model)
-    chosen = Settings.of(net, **settings)
+    dtype, shard_size = options.pop("dtype", "float32"), options.pop("shard_size", SHARD_SIZE)
+    chosen = Settings.of(net, **cast("SettingsOptions", options))
     here = scheduler is None and workers is None
     if not here and chosen.backend != "torch":
         raise SolarError("A cluster describes with torch: leave --backend out.")

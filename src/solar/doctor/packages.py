@@ -36,9 +36,15 @@ class Package:
 # What Python calls what pip calls so, by the extra that brings it.
 _MODULES: Mapping[str, Mapping[str, str]] = {
     "": {
-        "torch": "torch", "numpy": "numpy", "pillow": "PIL.Image",
-        "safetensors": "safetensors.torch", "faiss-cpu": "faiss", "typer": "typer", "rich": "rich",
-        "platformdirs": "platformdirs", "filelock": "filelock",
+        "torch": "torch",
+        "numpy": "numpy",
+        "pillow": "PIL.Image",
+        "safetensors": "safetensors.torch",
+        "faiss-cpu": "faiss",
+        "typer": "typer",
+        "rich": "rich",
+        "platformdirs": "platformdirs",
+        "filelock": "filelock",
     },
     "local": {"opencv-python-headless": "cv2"},
     "web": {"fastapi": "fastapi", "uvicorn": "uvicorn", "python-multipart": "python_multipart"},
@@ -46,13 +52,15 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
     "heic": {"pillow-heif": "pillow_heif"},
     "show": {"matplotlib": "matplotlib", "scikit-learn": "sklearn"},
     "export": {
-        "onnx": "onnx", "onnxscript": "onnxscript", "onnxruntime": "onnxruntime",
+        "onnx": "onnx",
+        "onnxscript": "onnxscript",
+        "onnxruntime": "onnxruntime",
         "openvino": "openvino",
     },
     "dask": {"dask": "dask", "distributed": "distributed"},
     "milvus": {"pymilvus": "pymilvus"}
     | ({"milvus-lite": "milvus_lite"} if sys.platform != "win32" else {}),
-}  # fmt: skip
+}
 
 PACKAGES = tuple(
     Package(name, module, extra)

@@ -15,8 +15,12 @@ from solar.doctor.stored_models import CacheFolder, StoredModel, cache_folder, m
 
 # What changes how solar works, where it is set. None of them is a secret.
 _SETTINGS = (
-    "SOLAR_CACHE", "SOLAR_OFFLINE", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "TORCH_NUM_THREADS",
-)  # fmt: skip
+    "SOLAR_CACHE",
+    "SOLAR_OFFLINE",
+    "CUDA_VISIBLE_DEVICES",
+    "OMP_NUM_THREADS",
+    "TORCH_NUM_THREADS",
+)
 _DEVICES, _FORMATS, _SELF_TEST = (
     f"solar.doctor.capabilities:{task}" for task in ("devices", "photo_formats", "self_test")
 )

@@ -113,6 +113,13 @@ def _sawtooth(pen: Pen, b: Building, x0: float, x1: float, y: float, h: float) -
 
 
 ROOFS: dict[str, Callable[[Pen, Building, float, float, float, float], None]] = {
-    "flat": _flat, "gable": _gable, "mansard": _mansard, "dome": _dome, "onion": _onion,
-    "spire": _spire, "stepped": _stepped, "battlements": _battlements, "sawtooth": _sawtooth,
-}  # fmt: skip
+    "flat": _flat,
+    "gable": _gable,
+    "mansard": _mansard,
+    "dome": _dome,
+    "onion": _onion,
+    "spire": _spire,
+    "stepped": _stepped,
+    "battlements": _battlements,
+    "sawtooth": _sawtooth,
+}

@@ -82,11 +82,6 @@ class Augmentation:
             if value >= 1 and name in below_one:
                 raise SolarError(f"The augmentation {name} is {value:g}: give less than 1.")
 
-    @property
-    def moves(self) -> bool:
-        """Whether anything changes its place."""
-        return any((self.crop, self.stretch, self.flip, self.rotate, self.homography))
-
 
 @torch.no_grad()
 def augment(
@@ -116,7 +111,8 @@ def augment(
     x = images.float() / 255 if images.dtype == torch.uint8 else images.float()
     squashed = torch.full((len(x),), x.shape[-1] / x.shape[-2]) if aspects is None else aspects
     matrices = _views(chance, settings, squashed.to(drawn), shape)
-    if settings.moves or aspects is not None or shape != x.shape[-2:]:
+    moving = (settings.crop, settings.stretch, settings.flip, settings.rotate, settings.homography)
+    if any(moving) or aspects is not None or shape != x.shape[-2:]:
         x = warp(_reduced(x, settings, shape), matrices.to(x.device), shape)
     x = _light(x, chance, settings)
     x = _blurred(x, chance, settings)

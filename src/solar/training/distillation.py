@@ -115,11 +115,8 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
             chance = generator(recipe.seed, self.step)
             images = views(parts, recipe.augment, recipe.sizes, chance, times)
             self.shape = images.shape
-            if times > 1:
-                shown = self.draw.shown(self.step).repeat(2)
-                yield images, shown.to(self.device, non_blocking=True)
-            else:
-                yield images, None
+            shown = self.draw.shown(self.step).repeat(2) if times > 1 else None
+            yield images, None if shown is None else shown.to(self.device, non_blocking=True)
 
     def terms(self, batch: Batch) -> Terms:
         """How far the student is from its teacher."""

@@ -41,16 +41,9 @@ def draw_epoch(
     """Draw an epoch's queries, one positive for each, and the pool for the negatives.
 
     The pool is drawn among all photos: it may hold photos of the queries' own landmarks, which
-    `mine` passes over. Where fewer queries or photos exist than asked for, all are taken. A
-    SolarError if there is no query or a query has no positive.
-
-    Args:
-        queries: Photos that may be a query.
-        positives: For each of them its positives, at least one.
-        photos: How many photos there are.
-        query_count: How many queries to draw.
-        pool_size: How many photos to draw for the pool.
-        generator: Decides everything; it must be on the CPU.
+    `mine` passes over. Where fewer queries or photos exist than asked for, all are taken. `queries`
+    are photos that may be one, each with its `positives`, at least one, else a SolarError; `photos`
+    is how many there are. The generator decides everything and must be on the CPU.
     """
     if not len(queries) or len(queries) != len(positives):
         raise SolarError(

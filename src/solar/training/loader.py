@@ -1,7 +1,8 @@
 """Photos to squares, cut at random: the same cut for the same key, whatever thread makes it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -141,13 +142,10 @@ class Loader:
         if images is None:
             names = ", ".join(self.photos.names[number] for number in numbers)
             raise SolarError(f"None of the photos {names} can be read any more.")
-        size, ratios = self.settings.size, self.settings.ratios
-        square = self.settings.shape == "square"
-        keyed = [(image, (*key, place)) for place, image in enumerate(images)]
-        return [
-            random_square(image, size, at) if square else random_bucket(image, size, ratios, at)
-            for image, at in keyed
-        ]
+        cut: Callable[..., Pixels] = random_square
+        if self.settings.shape == "buckets":
+            cut = partial(random_bucket, ratios=self.settings.ratios)
+        return [cut(image, self.settings.size, key=(*key, n)) for n, image in enumerate(images)]
 
     def _open(self, number: int) -> Image.Image | None:
         try:

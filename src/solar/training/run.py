@@ -45,13 +45,7 @@ class Run:
     repeated until it is done. A SolarError if the folder holds a run and `resume` is off, or if
     the recipe has changed in more than the dotted settings of `may_change`.
 
-    Args:
-        folder: Made if it does not exist.
-        recipe: A tree of dataclasses, saved as `recipe.yaml`.
-        resume: Go on instead of refusing a folder that holds a run.
-        keep: Checkpoints to keep, beside the best.
-        writes: False for all but one process of a distributed run: nothing is written then.
-        may_change: Settings in which a resumed recipe may differ.
+    So many checkpoints are kept beside the best. Of a distributed run one process `writes`.
 
     Attributes:
         step: Steps taken when the newest checkpoint was written; 0 for a new run.
@@ -121,9 +115,8 @@ class Run:
         if not self.writes:
             return
         os.fsync(self._metrics.fileno())  # its length goes into the checkpoint
+        content = {"format": 1, "step": step, "metrics_bytes": self._metrics.tell(), "state": state}
         checkpoints = self.folder / "checkpoints"
-        known = self._metrics.tell()
-        content = {"format": 1, "step": step, "metrics_bytes": known, "state": state}
         path = checkpoints / f"step-{step:08d}.pt"
         with replacing(path) as temporary:
             torch.save(content, temporary)

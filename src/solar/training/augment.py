@@ -82,11 +82,6 @@ class Augmentation:
             if value >= 1 and name in below_one:
                 raise SolarError(f"The augmentation {name} is {value:g}: give less than 1.")
 
-    @property
-    def moves(self) -> bool:
-        """Whether anything changes its place."""
-        return any((self.crop, self.stretch, self.flip, self.rotate, self.homography))
-
 
 @torch.no_grad()
 def augment(
@@ -97,32 +92,27 @@ def augment(
     size: int | tuple[int, int] | None = None,
     aspects: Tensor | None = None,
 ) -> Tensor:
-    """Change every photo of a batch in its own way.
+    """Change every photo of a batch in its own way: (b, 3, *size) float32 in 0..1.
 
     Args:
-        images: RGB in 0..1, or bytes.
+        images: (b, 3, h, w) RGB in 0..1, or bytes.
         settings: How strongly.
-        generator: Where chance comes from. One on the CPU serves photos on any device, without
-            making a GPU wait.
+        generator: One on the CPU serves photos on any device, without making a GPU wait.
         size: Side, or height and width, of what comes out. Default: as it went in. Nothing is
             squashed: another aspect ratio takes the largest part of the photo that has it.
         aspects: (b,) width over height that the photos had before they were squashed into these
             images; what comes out is no longer squashed.
-
-    Returns:
-        float32 in 0..1.
-
-    Shape:
-        (b, 3, h, w) to (b, 3, *size).
     """
-    shape = _shape(images, size)
+    size = (images.shape[-2], images.shape[-1]) if size is None else size
+    shape = (size, size) if isinstance(size, int) else size
     drawn = torch.rand(len(images), _DRAWS, generator=generator, device=generator.device)
     seed = torch.randint(2**62, (1,), generator=generator, device=generator.device)
     chance = iter(drawn.unbind(1))
     x = images.float() / 255 if images.dtype == torch.uint8 else images.float()
     squashed = torch.full((len(x),), x.shape[-1] / x.shape[-2]) if aspects is None else aspects
     matrices = _views(chance, settings, squashed.to(drawn), shape)
-    if settings.moves or aspects is not None or shape != x.shape[-2:]:
+    moving = (settings.crop, settings.stretch, settings.flip, settings.rotate, settings.homography)
+    if any(moving) or aspects is not None or shape != x.shape[-2:]:
         x = warp(_reduced(x, settings, shape), matrices.to(x.device), shape)
     x = _light(x, chance, settings)
     x = _blurred(x, chance, settings)
@@ -132,16 +122,10 @@ def augment(
 
 
 def warp(images: Tensor, matrices: Tensor, size: tuple[int, int]) -> Tensor:
-    """Resample photos through homographies; what lies beyond a border is mirrored.
+    """Resample photos (b, 3, h, w) to (b, 3, *size); what lies beyond a border is mirrored.
 
-    Args:
-        images: (b, 3, h, w) floats.
-        matrices: (b, 3, 3): where in the photo each place of the result is found, both in
-            coordinates (x, y) that run from −1 to 1 between the outer edges.
-        size: Height and width of the result.
-
-    Returns:
-        (b, 3, *size).
+    Matrices (b, 3, 3) tell where in the photo each place of the result is found, both in
+    coordinates (x, y) that run from −1 to 1 between the outer edges.
     """
     height, width = size
     x = (torch.arange(width, device=images.device) * 2 + 1) / width - 1
@@ -152,12 +136,6 @@ def warp(images: Tensor, matrices: Tensor, size: tuple[int, int]) -> Tensor:
     found = places.reshape(1, -1, 3) @ matrices.float().transpose(1, 2)
     grid = (found[..., :2] / found[..., 2:]).view(len(images), height, width, 2)
     return F.grid_sample(images, grid, padding_mode="reflection", align_corners=False)
-
-
-def _shape(images: Tensor, size: int | tuple[int, int] | None) -> tuple[int, int]:
-    if size is None:
-        return images.shape[-2], images.shape[-1]
-    return (size, size) if isinstance(size, int) else size
 
 
 def _between(chance: Iterator[Tensor], low: float, high: float) -> Tensor:
@@ -174,15 +152,13 @@ def _column(values: Tensor, x: Tensor) -> Tensor:
 
 
 def _views(
-    chance: Iterator[Tensor],
-    settings: Augmentation,
-    aspects: Tensor,
-    result: tuple[int, int],
+    chance: Iterator[Tensor], settings: Augmentation, aspects: Tensor, result: tuple[int, int]
 ) -> Tensor:
     """A homography a photo, for `warp`."""
     area = _between(chance, 1 - settings.crop, 1)
     stretch = _factor(chance, settings.stretch)
-    wanted = (result[1] / result[0]) / aspects
+    wide = result[1] / result[0]
+    wanted = wide / aspects
     half_x = ((area * stretch).sqrt() * wanted.clamp(max=1)).clamp(max=1)
     half_y = ((area / stretch).sqrt() * (1 / wanted).clamp(max=1)).clamp(max=1)
     wander = float(settings.crop > 0)
@@ -197,7 +173,6 @@ def _views(
     # The two tilts together stay below one, so no place is ever behind the camera.
     tilt = _matrix(one, shear_x, zero, shear_y, one, zero, tilt_x, tilt_y, one)
     # A rotation is one only in a frame whose two axes have equal units.
-    wide = result[1] / result[0]
     sine, cosine = angle.sin(), angle.cos()
     turn = _matrix(cosine, -sine / wide, zero, sine * wide, cosine, zero, zero, zero, one)
     cut = _matrix(half_x * mirror, zero, x, zero, half_y, y, zero, zero, one)
@@ -289,12 +264,8 @@ def _blocky(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Tens
 def jpeg_like(images: Tensor, coarseness: Tensor) -> Tensor:
     """What JPEG loses: cosine transform of 8×8 blocks, rounded, and back.
 
-    Args:
-        images: (b, 3, h, w) in 0..1.
-        coarseness: (b,): 1 is JPEG's quality 50; larger is worse.
-
-    Returns:
-        The same shape; may leave 0..1 by a little.
+    Images are (b, 3, h, w) in 0..1, which they may leave by a little; of the coarseness (b,), 1 is
+    JPEG's quality 50 and larger is worse.
     """
     device = images.device
     height, width = images.shape[-2:]

@@ -121,12 +121,8 @@ class DistillRecipe(Recipe):
     Weight decay is not of biases and norms; a batch counts photos, without those of `landmarks`.
 
     Attributes:
-        data: Photos.
         teacher: As `solar.training.teacher.load_teacher` takes it.
-        student: What learns.
         augment: How photos are changed; teacher and student see the same.
-        loss: What is minimised.
-        landmarks: What is known of the photos, if anything.
         sizes: Sides of the squares shown, one drawn for each step.
         warmup_projections: Steps at the beginning in which nothing but projections learns: for a
             student that starts from another.
@@ -178,14 +174,11 @@ class DistillRecipe(Recipe):
 def command_recipe(
     arguments: Sequence[str], options: Mapping[str, str | None] | None = None
 ) -> DistillRecipe:
-    """The recipe of a command line.
+    """The recipe of a command line; a SolarError if it lacks photos or a teacher.
 
     Args:
         arguments: In any order: at most one recipe (.yaml), photos, and key=value settings.
         options: Settings by dotted name, on top of those; None where one is not given.
-
-    Raises:
-        SolarError: There are two recipes, no photos or no teacher, or a setting is wrong.
     """
     files = [one for one in arguments if one.endswith((".yaml", ".yml"))]
     if len(files) > 1:

@@ -41,21 +41,11 @@ def distill(
     """Teach a student, from its beginning or from where the run's last checkpoint left it.
 
     Each step draws its photos, their size and their changes from the seed and its own number, so
-    that an interrupted run goes on as if it had not been.
-
-    Args:
-        recipe: What to do.
-        run: Folder for checkpoints, figures and the student.
-        resume: Go on instead of refusing a folder that holds a run.
-        output: Write the student here, too.
-        progress: Draw a bar with the time left on standard error, if that is a terminal.
+    that an interrupted run goes on as if it had not been. The student is copied to `output`.
 
     Returns:
         `run`, `steps` taken, `finished`, `model` (the student's file), `photos`, `unreadable`,
         `places` and `pooled` (the last cosine distances), and `mAP` if there was a validation.
-
-    Raises:
-        SolarError: Recipe, photos or teacher are wrong, or the loss is no number any more.
     """
     summary = launch(DistillTrainer, recipe, run, resume=resume, progress=progress)
     if output is not None:
@@ -124,11 +114,9 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         for parts in batches(self.caches, self.draw, self.step, self.steps):
             chance = generator(recipe.seed, self.step)
             images = views(parts, recipe.augment, recipe.sizes, chance, times)
-            shown = None
-            if times > 1:
-                shown = self.draw.shown(self.step).repeat(2).to(self.device, non_blocking=True)
             self.shape = images.shape
-            yield images, shown
+            shown = self.draw.shown(self.step).repeat(2) if times > 1 else None
+            yield images, None if shown is None else shown.to(self.device, non_blocking=True)
 
     def terms(self, batch: Batch) -> Terms:
         """How far the student is from its teacher."""
@@ -188,8 +176,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         else:
             layer = pca_whitening(self._described(_WHITENED), wanted.power).linear(wanted.dim)
         dim = None if layer is None else layer.out_features
-        config = replace(plain.config, whitening=layer is not None, dim=dim)
-        student = RetrievalNet(config)
+        student = RetrievalNet(replace(plain.config, whitening=layer is not None, dim=dim))
         state = plain.state_dict()
         if layer is not None:
             state |= {f"whiten.{name}": value for name, value in layer.state_dict().items()}
@@ -228,16 +215,7 @@ def views(
 
 
 class OrderWithLandmarks:
-    """Which photos a step sees, and what they show.
-
-    Args:
-        order: Of the photos whose turn it is.
-        caches: All photos.
-        recipe: Says which of them are known, and how many of those come with every step.
-
-    Raises:
-        SolarError: Landmarks are asked for, but no photo's name starts as they do.
-    """
+    """Which photos a step sees: those whose turn it is in the order, and known landmarks."""
 
     def __init__(self, order: Order, caches: Sequence[ImageCache], recipe: DistillRecipe) -> None:
         self.order, self.wanted, self.seed = order, recipe.landmarks, recipe.seed

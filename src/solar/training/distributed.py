@@ -15,20 +15,17 @@ from torch import Tensor
 from solar.errors import SolarError
 from solar.models.inference import best_device
 
+_PATIENCE = timedelta(hours=1)  # of a process that waits for the others
+
 
 @dataclass(frozen=True)
 class World:
-    """Where this process stands among those that train together.
-
-    Attributes:
-        rank: Number of this process, from 0.
-        size: How many processes there are, on all machines.
-        local_rank: Number of this process on its own machine, and of the GPU it uses.
-    """
+    """Where this process stands among those that train together, on all machines."""
 
     rank: int = 0
     size: int = 1
     local_rank: int = 0
+    """Number of this process on its own machine, and of the GPU it uses."""
 
     @property
     def leads(self) -> bool:
@@ -44,19 +41,13 @@ def world() -> World:
     return World(dist.get_rank(), dist.get_world_size(), local_rank)
 
 
-def start(device: str | None = None, *, minutes: float = 60) -> World:
+def start(device: str | None = None) -> World:
     """Join the group that `torchrun` describes in the environment; alone without it.
 
     Call it first, once, in every process, and `stop` at the end. With a GPU it also makes this
-    process's own one the current device.
-
-    Args:
-        device: `cuda` talks through NCCL, `cpu` through gloo; by default a GPU if there is one.
-        minutes: How long the others may take before a process gives up waiting for them.
-
-    Raises:
-        SolarError: The environment names more than one process but not all that is needed to find
-            them, or there are more processes on this machine than GPUs.
+    process's own one the current device. A SolarError if the environment names several processes
+    but not all that is needed to find them, or there are more of them here than GPUs. `cuda` talks
+    through NCCL, `cpu` through gloo; by default a GPU if there is one.
     """
     size = started_processes()
     if size == 1 or _together():
@@ -71,18 +62,14 @@ def start(device: str | None = None, *, minutes: float = 60) -> World:
     if device.startswith("cuda"):
         gpu = _own_gpu()
         torch.cuda.set_device(gpu)
-        dist.init_process_group("nccl", timeout=timedelta(minutes=minutes), device_id=gpu)
+        dist.init_process_group("nccl", timeout=_PATIENCE, device_id=gpu)
     else:
-        dist.init_process_group("gloo", timeout=timedelta(minutes=minutes))
+        dist.init_process_group("gloo", timeout=_PATIENCE)
     return world()
 
 
 def started_processes() -> int:
-    """How many processes `torchrun` has started, whether or not they have joined yet.
-
-    Raises:
-        SolarError: The environment names something else than a number.
-    """
+    """How many processes `torchrun` has started, whether or not they have joined yet."""
     return _number("WORLD_SIZE", 1)
 
 
@@ -93,17 +80,12 @@ def stop() -> None:
 
 
 def gather(x: Tensor) -> Tensor:
-    """Rows of every process, in the order of the ranks, with gradients.
+    """Rows of every process, in the order of the ranks, with gradients: (b × processes, …).
 
     For a loss that needs the whole batch at once: when every process computes the same loss from
     the gathered rows, the mean of the parameters' gradients over the processes, which
     `DistributedDataParallel` forms, is the gradient that one process would find with all rows.
-
-    Args:
-        x: This process's rows; as many in every process.
-
-    Shape:
-        (b, …) to (b × processes, …).
+    Every process must have as many rows (b, …).
     """
     here = world()
     if here.size == 1:
@@ -115,13 +97,9 @@ def gather(x: Tensor) -> Tensor:
 
 
 def share(x: Tensor) -> Tensor:
-    """Rank 0's tensor, in every process: rank 0 decides, everybody learns.
+    """Rank 0's tensor, in every process, new and without gradient: rank 0 decides, others learn.
 
-    Args:
-        x: What rank 0 found; elsewhere any tensor of the same shape, type and kind of device.
-
-    Returns:
-        A new tensor, without gradient.
+    Elsewhere `x` is any tensor of the same shape, type and kind of device.
     """
     x = x.detach().clone(memory_format=torch.contiguous_format)
     if _together():
@@ -136,12 +114,9 @@ def part(count: int) -> slice:
 
 
 def collect(x: Tensor) -> Tensor:
-    """Rows of every process, in the order of the ranks, without gradients.
+    """Rows of every process, in the order of the ranks, without gradients: (sum of all b, …).
 
     The counterpart of `part`: unlike in `gather`, processes may have different numbers of rows.
-
-    Shape:
-        (b, …) to (sum of all b, …).
     """
     if world().size == 1:
         return x.detach()

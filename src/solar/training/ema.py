@@ -12,11 +12,7 @@ class EMA:
     """Exponential moving average of a network's trainable parameters and moving buffers.
 
     Early on the decay is smaller, (1 + n) / (10 + n) after n updates, so that the first, untrained
-    state is soon forgotten.
-
-    Args:
-        model: The network being trained.
-        decay: How much of the average stays at each update.
+    state is soon forgotten; `decay` is how much of the average then stays at each update.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:

@@ -14,12 +14,9 @@ STYLES = ("hardest", "semi-hard", "random")
 
 
 class Draw(NamedTuple):
-    """What one epoch looks at, all int64 indices of photos.
+    """An epoch's queries (q,), a positive for each (q,) and the pool for negatives (m,).
 
-    Attributes:
-        queries: (q,), no photo twice.
-        positives: (q,), one for each query.
-        pool: (m,), where negatives are looked for, no photo twice.
+    All are int64 indices of photos; no query and no photo of the pool comes twice.
     """
 
     queries: Tensor
@@ -27,11 +24,7 @@ class Draw(NamedTuple):
     pool: Tensor
 
     def tuples(self, mined: Tensor) -> Tensor:
-        """Photos of all tuples, (q, 2 + n): query, positive, negatives.
-
-        Args:
-            mined: (q, n) indices into the pool, as `mine` gives them.
-        """
+        """Photos of all tuples, (q, 2 + n): query, positive, negatives (q, n) as mined."""
         pairs = torch.stack((self.queries, self.positives), 1)
         return torch.cat((pairs, self.pool[mined.to(self.pool.device)]), 1)
 
@@ -48,18 +41,9 @@ def draw_epoch(
     """Draw an epoch's queries, one positive for each, and the pool for the negatives.
 
     The pool is drawn among all photos: it may hold photos of the queries' own landmarks, which
-    `mine` passes over. Where fewer queries or photos exist than asked for, all are taken.
-
-    Args:
-        queries: Photos that may be a query.
-        positives: For each of them its positives, at least one.
-        photos: How many photos there are.
-        query_count: How many queries to draw.
-        pool_size: How many photos to draw for the pool.
-        generator: Decides everything; it must be on the CPU.
-
-    Raises:
-        SolarError: There is no query or a query has no positive.
+    `mine` passes over. Where fewer queries or photos exist than asked for, all are taken. `queries`
+    are photos that may be one, each with its `positives`, at least one, else a SolarError; `photos`
+    is how many there are. The generator decides everything and must be on the CPU.
     """
     if not len(queries) or len(queries) != len(positives):
         raise SolarError(
@@ -104,31 +88,24 @@ def mine(
     - `random` walks through one shuffled pool, every query from another place of it.
 
     Where a query finds too few landmarks because the others are too near, it takes of those the
-    farthest photos first.
+    farthest photos first. A SolarError if the shapes do not fit, the descriptors are no numbers, an
+    option makes no sense, or the pool holds too few other landmarks.
 
     Args:
-        queries: Unit descriptors of the queries.
-        query_landmarks: Their landmarks, as integers.
-        pool: Unit descriptors of the photos to choose from.
-        pool_landmarks: Their landmarks.
+        queries: (q, d) unit descriptors of the queries.
+        query_landmarks: (q,) their landmarks, as integers.
+        pool: (m, d) unit descriptors of the photos to choose from.
+        pool_landmarks: (m,) their landmarks.
         negatives: How many to choose for each query.
         style: `hardest`, `semi-hard` or `random`.
-        positives: Unit descriptors of the queries' positives, which `semi-hard` needs.
+        positives: (q, d) unit descriptors of the queries' positives, which `semi-hard` needs.
         min_distance: Photos nearer than this Euclidean distance are too near in any style: likely
             the same place under another name.
         generator: Shuffles for `random`; by default torch's own.
         chunk: How many queries to compare with the pool at once: memory is a few chunk × m.
 
     Returns:
-        Indices into the pool, int64, in the order they were taken.
-
-    Shape:
-        queries and positives (q, d), pool (m, d), landmarks (q,) and (m,), the result
-        (q, negatives).
-
-    Raises:
-        SolarError: The shapes do not fit, the descriptors are not numbers, an option has a value
-            that makes no sense, or the pool holds too few other landmarks.
+        (q, negatives) indices into the pool, int64, in the order they were taken.
     """
     _check_shapes(queries, query_landmarks, pool, pool_landmarks, positives)
     _check_options(style, positives, min_distance, negatives, chunk)
@@ -147,25 +124,17 @@ def mine(
         if style == "semi-hard" and positives is not None:
             near |= similarity >= (queries[some] * positives[some]).sum(1, keepdim=True)
         order = similarity if shuffled is None else shuffled(some).to(similarity)
-        chosen.append(
-            _walk(
-                order.masked_fill(near | ~other, -torch.inf),
-                (-similarity).masked_fill(~near | ~other, -torch.inf),
-                pool_landmarks,
-                negatives,
-            )
-        )
+        wanted = order.masked_fill(near | ~other, -torch.inf)
+        spare = (-similarity).masked_fill(~near | ~other, -torch.inf)
+        chosen.append(_walk(wanted, spare, pool_landmarks, negatives))
     return torch.cat(chosen)
 
 
 def _walk(wanted: Tensor, spare: Tensor, landmarks: Tensor, count: int) -> Tensor:
-    """Take `count` columns of each row, the largest first, no two of one landmark.
+    """Take `count` columns of each row, the largest first, no two of one of the landmarks (m,).
 
-    Args:
-        wanted: (q, m), −∞ where a column is not wanted. Overwritten.
-        spare: (q, m), for rows where nothing wanted is left. Overwritten.
-        landmarks: (m,), of the columns.
-        count: How many; the caller has made sure that there are enough.
+    Wanted (q, m) is −∞ where a column is not; spare (q, m) is for rows where nothing wanted is
+    left. Both are overwritten. The caller has made sure that there are enough.
     """
     taken = []
     for _ in range(count):
@@ -184,8 +153,7 @@ def _shuffled(
 ) -> Callable[[slice], Tensor]:
     """Shuffle the pool once and draw where each query starts, so that chunks change nothing.
 
-    Returns:
-        For some queries the order of all photos (some, m), the first to take with the largest.
+    Gives for some queries the order of all photos (some, m), the first to take with the largest.
     """
     device = generator.device if generator else None
     places = torch.randperm(photos, generator=generator, device=device)
@@ -208,9 +176,8 @@ def _check_shapes(
         and (positives is None or positives.shape == queries.shape)
     )
     if not fits or not len(queries):
-        shapes = ", ".join(
-            str(tuple(x.shape)) for x in (queries, query_landmarks, pool, pool_landmarks)
-        )
+        given = (queries, query_landmarks, pool, pool_landmarks)
+        shapes = ", ".join(str(tuple(x.shape)) for x in given)
         raise SolarError(
             "Mining needs queries (q, d), their landmarks (q,), a pool (m, d), its landmarks (m,)"
             f" and, if any, positives like the queries, but got {shapes}"

@@ -8,13 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from solar.losses import info_nce, second_order
-from solar.models import (
-    REDUCTIONS,
-    RetrievalConfig,
-    RetrievalNet,
-    attention_at,
-    retrieval_model,
-)
+from solar.models import REDUCTIONS, RetrievalConfig, RetrievalNet, attention_at, retrieval_model
 from solar.nn import GeM, l2_normalize
 from solar.training.distill_recipe import DistillLoss, Student
 from solar.training.network import take_backbone
@@ -25,12 +19,7 @@ _NEGATIVES = 5  # a photo, for the second-order loss; as many as the paper mines
 
 
 class Imitator(nn.Module):
-    """A student and the layers that take what it sees to what its teacher sees.
-
-    Args:
-        student: What to build; it has no whitening while it learns.
-        teacher: Who is imitated.
-    """
+    """A student, without whitening, and layers that take what it sees to what its teacher sees."""
 
     def __init__(self, student: Student, teacher: Teacher) -> None:
         super().__init__()
@@ -48,11 +37,7 @@ class Imitator(nn.Module):
         nn.init.eye_(self.contrast.weight)
 
     def forward(self, images: Tensor, grid: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """Look at photos in 0..1.
-
-        Returns:
-            What should be the teacher's map, what should be its descriptor, and the student's own.
-        """
+        """Photos in 0..1 to what should be the teacher's map, its descriptor, and the own one."""
         features = self._features(images)
         descriptors = self.student.head(features)
         return (*self.projection(features, descriptors, grid), descriptors)
@@ -76,19 +61,14 @@ def distances(
 ) -> Terms:
     """Show both the same photos: how far is the student from its teacher, and from what is?
 
-    Args:
-        imitator: The student.
-        teacher: Who is imitated.
-        images: (b, 3, h, w) in 0..1.
-        weights: What is not weighted at all is not computed, but 0.
-        shown: (b,) what each image shows: images that show the same should be alike. In the order
-            of the images, the second half being other views of the first.
+    Images are (b, 3, h, w) in 0..1, and `shown` (b,) what each shows: images that show the same
+    should be alike. The second half are other views of the first.
 
     Returns:
         `loss`, the weighted sum of the others; `places` and `pooled`, one minus the cosine over all
         locations and of the descriptors; `relation`, the squared difference of the similarities of
         pairs; `alike`, the contrast of what shows the same with what does not; `second_order`, the
-        second-order similarity loss of the same.
+        second-order similarity loss of the same. The last two are 0 where they have no weight.
     """
     features, descriptors = teacher(images)
     seen, pooled, own = imitator(images, features.shape[-2:])

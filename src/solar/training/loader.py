@@ -1,7 +1,8 @@
 """Photos to squares, cut at random: the same cut for the same key, whatever thread makes it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -26,19 +27,12 @@ TRAINING, MINING = 0, 1
 def random_square(image: Image.Image, size: int, key: Key) -> Pixels:
     """Cut a random square as large as the photo allows, then resize it, enlarging small photos.
 
-    Args:
-        image: RGB.
-        size: Side of the result.
-        key: Decides where; the same for the same key.
-
-    Returns:
-        (size, size, 3).
+    The key decides where. Gives (size, size, 3).
     """
     side = min(image.size)
-    left, top = _places((image.width - side, image.height - side), key)
-    box = (left, top, left + side, top + side)
     # Cut first, then resize: a resize with a box would let pixels beyond it in.
-    return np.array(image.crop(box).resize((size, size), Image.Resampling.BILINEAR))
+    part = _cut(image, side, side, key)
+    return np.array(part.resize((size, size), Image.Resampling.BILINEAR))
 
 
 def random_part(image: Image.Image, size: int, key: Key) -> Pixels:
@@ -49,49 +43,39 @@ def random_part(image: Image.Image, size: int, key: Key) -> Pixels:
     short = min(image.size)
     width, height = (size * side // short for side in image.size)
     small = image.resize((width, height), Image.Resampling.BILINEAR)
-    left, top = _places((width - size, height - size), key)
-    return np.array(small.crop((left, top, left + size, top + size)))
+    return np.array(_cut(small, size, size, key))
 
 
 def random_bucket(image: Image.Image, size: int, ratios: Sequence[float], key: Key) -> Pixels:
-    """Cut as much as possible in the nearest of some ratios, then resize.
+    """Cut as much as possible in the nearest of some ratios (widths by heights), then resize.
 
-    Args:
-        image: RGB.
-        size: Side of the square that has the result's area.
-        ratios: Widths by heights.
-        key: Decides where; the same for the same key.
-
-    Returns:
-        (h, w, 3), h and w multiples of 32.
+    The key decides where. Gives (h, w, 3), multiples of 32, of about the area of a square of this
+    size.
     """
     own = image.width / image.height
     ratio = min(ratios, key=lambda one: abs(np.log(one / own)))
     width, height = (max(32, 32 * round(size * f / 32)) for f in (ratio**0.5, ratio**-0.5))
     scale = min(image.width / width, image.height / height)
     wide, high = min(image.width, round(width * scale)), min(image.height, round(height * scale))
-    left, top = _places((image.width - wide, image.height - high), key)
-    part = image.crop((left, top, left + wide, top + high))
+    part = _cut(image, wide, high, key)
     return np.array(part.resize((width, height), Image.Resampling.BILINEAR))
 
 
-def _places(room: Sequence[int], key: Key) -> list[int]:
+def _cut(image: Image.Image, width: int, height: int, key: Key) -> Image.Image:
     # `random` alone: NumPy may change what its other distributions draw.
-    chance = np.random.default_rng(key).random(len(room))
-    return [int(one * (space + 1)) for one, space in zip(chance.tolist(), room, strict=True)]
+    x, y = np.random.default_rng(key).random(2).tolist()
+    left, top = int(x * (image.width - width + 1)), int(y * (image.height - height + 1))
+    return image.crop((left, top, left + width, top + height))
 
 
 @dataclass(frozen=True)
 class TupleBatch:
-    """Pixels of a batch, those of one shape together.
-
-    Attributes:
-        groups: (n, h, w, 3) bytes each.
-        order: Where each photo of the batch is in the groups, laid end to end.
-    """
+    """Pixels of a batch, those of one shape together."""
 
     groups: list[Tensor]
+    """(n, h, w, 3) bytes each."""
     order: Tensor
+    """Where each photo of the batch is in the groups, laid end to end."""
 
     @classmethod
     def of(cls, pixels: Sequence[Pixels], *, pin: bool = False) -> "TupleBatch":
@@ -109,14 +93,10 @@ class TupleBatch:
 
 
 class Loader:
-    """Reads photos for training, ahead of their use.
+    """Reads photos, which tuples name by number, for training, ahead of their use.
 
-    Args:
-        photos: All photos; tuples name them by number.
-        settings: How they are cut.
-        seed: Of all cuts.
-        device: Decides how many threads decode, and whether batches go to memory that a GPU can
-            fetch by itself.
+    The device decides how many threads decode, and whether batches go to memory that a GPU can
+    fetch by itself.
     """
 
     def __init__(self, photos: Photos, settings: Images, seed: int, device: torch.device) -> None:
@@ -128,10 +108,7 @@ class Loader:
     def squares(self, numbers: Sequence[int], size: int, key: Key) -> Iterator[Pixels | None]:
         """Random squares of photos, in order; None for a photo that cannot be read.
 
-        Args:
-            numbers: Of the photos.
-            size: Side of a square.
-            key: Decides the cuts, together with a photo's number.
+        The key decides the cuts, together with a photo's number.
         """
         key = (self.seed, MINING, *key)
 
@@ -144,39 +121,31 @@ class Loader:
     def batches(
         self, tuples: Tensor, numbers: Sequence[int], size: int, epoch: int
     ) -> Iterator[TupleBatch]:
-        """Batches of whole tuples, in order.
+        """Batches of `size` whole tuples of (q, s) photos, those of the numbers, in order.
 
-        Args:
-            tuples: (q, s) photos; query, positive, negatives.
-            numbers: Of the tuples to read.
-            size: Tuples a batch.
-            epoch: Decides the cuts, together with a tuple's number and a photo's place in it.
+        The epoch decides the cuts, together with a tuple's number and a photo's place in it.
         """
 
         def read(number: int) -> list[Pixels]:
             return self._tuple(tuples[number].tolist(), (self.seed, TRAINING, epoch, number))
 
-        # Two batches wait while one is computed.
-        rows = ahead(read, numbers, self.threads, 2 * size + self.threads)
-        batches = self._stacked(rows, size)
-        return prefetched(batches, 2) if self.pin else batches
+        def stack() -> Iterator[TupleBatch]:
+            # Two batches wait while one is computed.
+            rows = ahead(read, numbers, self.threads, 2 * size + self.threads)
+            while some := list(islice(rows, size)):
+                yield TupleBatch.of([pixels for row in some for pixels in row], pin=self.pin)
 
-    def _stacked(self, rows: Iterator[list[Pixels]], size: int) -> Iterator[TupleBatch]:
-        while some := list(islice(rows, size)):
-            yield TupleBatch.of([pixels for row in some for pixels in row], pin=self.pin)
+        return prefetched(stack(), 2) if self.pin else stack()
 
     def _tuple(self, numbers: list[int], key: Key) -> list[Pixels]:
-        opened = [self._open(number) for number in numbers]
-        images = _mended(opened)
+        images = _mended([self._open(number) for number in numbers])
         if images is None:
             names = ", ".join(self.photos.names[number] for number in numbers)
             raise SolarError(f"None of the photos {names} can be read any more.")
-        return [self._cut(image, (*key, place)) for place, image in enumerate(images)]
-
-    def _cut(self, image: Image.Image, key: Key) -> Pixels:
-        if self.settings.shape == "square":
-            return random_square(image, self.settings.size, key)
-        return random_bucket(image, self.settings.size, self.settings.ratios, key)
+        cut: Callable[..., Pixels] = random_square
+        if self.settings.shape == "buckets":
+            cut = partial(random_bucket, ratios=self.settings.ratios)
+        return [cut(image, self.settings.size, key=(*key, n)) for n, image in enumerate(images)]
 
     def _open(self, number: int) -> Image.Image | None:
         try:

@@ -37,11 +37,9 @@ _OLD_KEYS = {"imitator": "network", "average": "ema", "health": "monitor", "last
 class Trainer(ABC, Generic[R, B]):
     """A run: what is trained, how far it is, and where it writes.
 
-    Args:
-        recipe: What to do.
-        folder: For checkpoints, figures and the trained network.
-        resume: Go on from the folder's newest checkpoint, if it has one.
-        progress: Draw a bar with the time left on standard error, if that is a terminal.
+    Its folder is for checkpoints, figures and the trained network; `resume` goes on from its newest
+    checkpoint, if it has one. A SolarError if the recipe or its data is wrong, or the folder holds
+    another run.
 
     Attributes:
         net: What learns; set by `prepare`, like all up to `monitor`.
@@ -54,9 +52,6 @@ class Trainer(ABC, Generic[R, B]):
         step: Steps taken.
         figures: What was last read of the losses.
         best: The best score of a validation so far, and `best_figures` what else it found.
-
-    Raises:
-        SolarError: The recipe or its data is wrong, or the folder holds another run.
     """
 
     recipe_class: ClassVar[type[Recipe]]
@@ -176,13 +171,9 @@ class Trainer(ABC, Generic[R, B]):
     # What every task does.
 
     def fit(self) -> dict[str, Any]:
-        """Train to the end, or for as long as there is time.
+        """Train to the end, or for as long as there is time; `run`, `steps`, `finished` and more.
 
-        Returns:
-            `run`, `steps`, `finished` and what `finish` gives.
-
-        Raises:
-            SolarError: The training went wrong.
+        What else it returns is up to `finish`; a SolarError if the training went wrong.
         """
         with self.run, self.bar:
             self._start()
@@ -229,11 +220,7 @@ class Trainer(ABC, Generic[R, B]):
         self.bar.warn(sentence)
 
     def save(self, *, best: bool = False) -> None:
-        """Write a checkpoint.
-
-        Raises:
-            SolarError: Weights are no numbers any more.
-        """
+        """Write a checkpoint; a SolarError if weights are no numbers any more."""
         # A finite loss may have been the last one: its step can still have ruined the weights.
         if not all(bool(p.isfinite().all()) for p in self.learning):
             raise _diverged("Weights became infinite", self.step)
@@ -349,14 +336,7 @@ def launch(
 ) -> dict[str, Any]:
     """Train in this process, or with the others that `torchrun` has started.
 
-    Args:
-        trainer: The task.
-        recipe: Of its `recipe_class`.
-        folder: The run's.
-        options: As the trainer takes them.
-
-    Raises:
-        SolarError: As for `Trainer`, or there are several processes and the task takes one.
+    Options are the trainer's; a SolarError if there are several processes and the task takes one.
     """
     if distributed.started_processes() > 1 and not trainer.several:
         raise SolarError(f"A run of {recipe.task} is one process: start it without torchrun.")

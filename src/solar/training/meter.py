@@ -8,16 +8,12 @@ from solar.training.objective import Terms
 
 
 class Meter:
-    """Mean figures since it was last read, without waiting for a GPU before that.
-
-    Attributes:
-        speed: Steps a second between the last two readings.
-    """
+    """Mean figures since it was last read, without waiting for a GPU before that."""
 
     def __init__(self) -> None:
         self._seen: list[Terms] = []
         self._since = monotonic()
-        self.speed = 0.0
+        self.speed = 0.0  # steps a second between the last two readings
 
     def add(self, terms: Terms) -> None:
         """Take in the figures of a step."""

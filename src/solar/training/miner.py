@@ -1,6 +1,7 @@
 """The tuples of an epoch: queries, a positive for each, and negatives mined with the network."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,7 @@ from solar.training.trainable import TrainableNet
 
 
 class Miner:
-    """Looks at training photos with the network as it is.
-
-    Args:
-        data: Photos, and which of them may be queries and positives.
-        loader: Reads and cuts them.
-        trainable: The network.
-        recipe: How many, how large, and in which style.
-    """
+    """Looks at training photos with the network as it is."""
 
     def __init__(
         self, data: TrainingSet, loader: Loader, trainable: TrainableNet, recipe: RetrievalRecipe
@@ -52,16 +46,13 @@ class Miner:
         return drawn, generator
 
     def mine(self, epoch: int) -> tuple[Tensor, dict[str, float]]:
-        """Make the tuples of an epoch, the same in every process.
+        """Make the tuples of an epoch, the same in every process, each describing some photos.
 
-        The network must be in evaluation mode. Every process describes a part of the photos.
+        The network must be in evaluation mode. A SolarError as from `hard_negatives.mine`.
 
         Returns:
             (q, s) photos (query, positive, negatives); and the mean distance of the negatives and
             mean similarity within the pool, unless negatives are drawn without looking at them.
-
-        Raises:
-            SolarError: The pool holds too few landmarks, or descriptors are no numbers.
         """
         settings = self.recipe.mining
         drawn, generator = self.draw(epoch)
@@ -130,10 +121,10 @@ class Miner:
             net.whiten = layer
         pairs = torch.arange(len(both[0]))
         rows = torch.cat(both).cpu()
-        by_pairs = self.recipe.network.whitening_from == "learn"
-        found = (
-            learned_whitening(rows, pairs, pairs + len(pairs)) if by_pairs else pca_whitening(rows)
-        )
+        if self.recipe.network.whitening_from == "learn":
+            found = learned_whitening(rows, pairs, pairs + len(pairs))
+        else:
+            found = pca_whitening(rows)
         learnt = found.linear(net.dim)
         with torch.no_grad():
             layer.weight.copy_(share(learnt.weight.to(layer.weight)))
@@ -153,10 +144,8 @@ class Miner:
         for norm in norms:
             norm.reset_running_stats()
             norm.momentum = None  # torch's way to ask for a plain mean over all batches
-        size = self.recipe.mining.batch
-        squares = self.loader.squares(
-            self.draw(0)[0].queries.tolist(), self.recipe.mining_size, (0,)
-        )
+        size, queries = self.recipe.mining.batch, self.draw(0)[0].queries.tolist()
+        squares = self.loader.squares(queries, self.recipe.mining_size, (0,))
         for n, (_, pixels) in enumerate(_batched(squares, size)):
             if n == 0 or len(pixels) == size:
                 self.trainable([torch.from_numpy(np.stack(pixels))])
@@ -173,32 +162,18 @@ def similarity(rows: Tensor) -> float:
 def _batched(
     squares: Iterator[Pixels | None], size: int
 ) -> Iterator[tuple[list[int], list[Pixels]]]:
-    places: list[int] = []
-    pixels: list[Pixels] = []
-    for place, square in enumerate(squares):
-        if square is not None:
-            places.append(place)
-            pixels.append(square)
-        if len(pixels) == size:
-            yield places, pixels
-            places, pixels = [], []
-    if pixels:
-        yield places, pixels
+    """Squares that could be read, `size` at a time, and their places."""
+    readable = ((place, square) for place, square in enumerate(squares) if square is not None)
+    while some := list(islice(readable, size)):
+        yield [place for place, _ in some], [square for _, square in some]
 
 
 def contact_sheet(
     photos: Photos, tuples: Tensor, *, most: int = 8, cell: int = 96
 ) -> NDArray[np.uint8]:
-    """Draw tuples one below the other: query, positive (framed green), negatives (red).
+    """Draw (q, s) tuples one below the other: query, positive (framed green), negatives (red).
 
-    Args:
-        photos: Where the numbers in the tuples point to.
-        tuples: (q, s) photos.
-        most: Tuples to draw.
-        cell: Side of a photo.
-
-    Returns:
-        (h, w, 3) bytes.
+    At most so many of them, every photo in a cell of this side: (h, w, 3) bytes.
     """
     rows: Sequence[Sequence[int]] = tuples[:most].tolist()
     gap = max(2, cell // 24)

@@ -17,16 +17,11 @@ COMPUTED = "computed from training photos"
 
 
 def build_network(settings: NetworkStart) -> tuple[RetrievalNet, dict[str, str]]:
-    """Build a network and give it its first weights.
+    """Build a network on the CPU, and tell where its parts' first weights are from.
 
     The published run takes the backbone of one network, the whitening layer of another, a fresh
-    exponent, and attention that starts as the identity.
-
-    Returns:
-        The network on the CPU, and where backbone, attention, pooling and whitening are from.
-
-    Raises:
-        SolarError: A file is missing or does not fit.
+    exponent, and attention that starts as the identity. A SolarError if a file is missing or does
+    not fit.
     """
     if settings.start is not None:
         return _gone_on_with(settings.start, settings.attention)
@@ -41,12 +36,11 @@ def build_network(settings: NetworkStart) -> tuple[RetrievalNet, dict[str, str]]
     )
     origin = dict.fromkeys(("backbone", "pooling", "whitening"), "random")
     origin["attention"] = "identity" if settings.attention else "none"
-    features = (
-        None if settings.features is None else retrieval_model(settings.features, device="cpu")
-    )
-    if features is not None:
-        attention = take_backbone(net, features, str(settings.features))
-        origin |= {"backbone": str(settings.features), "attention": attention}
+    features = None
+    if settings.features is not None:
+        features = retrieval_model(settings.features, device="cpu")
+        origin["attention"] = take_backbone(net, features, settings.features)
+        origin["backbone"] = settings.features
     origin["pooling"] = _start_pooling(net, settings, features)
     origin["whitening"] = _start_whitening(net, settings, features)
     return net, origin
@@ -66,18 +60,9 @@ def _gone_on_with(start: str, attention: str) -> tuple[RetrievalNet, dict[str, s
 
 
 def take_backbone(net: RetrievalNet, features: RetrievalNet, name: str) -> str:
-    """Copy a backbone, with the attention that both have.
+    """Copy the backbone of `features`, with the attention that both have; tells where that is from.
 
-    Args:
-        net: What gets it.
-        features: What has it.
-        name: Of the latter, for complaints.
-
-    Returns:
-        Where attention is from.
-
-    Raises:
-        SolarError: The backbones are of different kinds.
+    A SolarError, with the name, if the backbones are of different kinds.
     """
     own = net.backbone.state_dict()
     shared = {key: value for key, value in features.backbone.state_dict().items() if key in own}
@@ -146,15 +131,10 @@ def _whitening(source: str) -> nn.Linear | None:
 
 
 def parameter_groups(net: RetrievalNet, settings: RetrievalOptimiser) -> list[dict[str, Any]]:
-    """Freeze all that does not learn, and group the rest with its rates.
+    """Freeze all that does not learn, and group the rest for a torch optimiser, each by `name`.
 
-    The published groups are soa4, soa5, pool (a hundred times the rate, no decay) and whiten.
-
-    Returns:
-        For a torch optimiser; each group also has a `name`.
-
-    Raises:
-        SolarError: `backbone` names a stage that is not there, or nothing learns.
+    The published groups are soa4, soa5, pool (a hundred times the rate, no decay) and whiten. A
+    SolarError if `backbone` names a stage that is not there, or nothing learns.
     """
     net.requires_grad_(False)
     net.freeze_batch_norm = settings.batch_norm == "frozen"  # from the next `net.train()` on
@@ -163,17 +143,18 @@ def parameter_groups(net: RetrievalNet, settings: RetrievalOptimiser) -> list[di
     plain = [name for name in parts if not name.startswith("soa")]
     if "all" in factors:
         factors = {**dict.fromkeys(plain, factors.pop("all")), **factors}
-    unknown = [name for name in factors if name not in plain]
-    if unknown:
+    if unknown := [name for name in factors if name not in plain]:
         there = ", ".join(plain)
         raise SolarError(f"optimiser.backbone: there is no {unknown[0]!r}; there are all, {there}.")
     wanted: list[tuple[str, nn.Module | None, float]] = [
         (name, part, factors.get(name, 0.0) if name in plain else settings.attention)
         for name, part in parts.items()
     ]
-    wanted.append(("local_whiten", net.local_whiten, settings.whitening))
-    wanted.append(("pool", net.pool, settings.pooling))
-    wanted.append(("whiten", net.whiten, settings.whitening))
+    wanted += [
+        ("local_whiten", net.local_whiten, settings.whitening),
+        ("pool", net.pool, settings.pooling),
+        ("whiten", net.whiten, settings.whitening),
+    ]
     groups = []
     for name, part, factor in wanted:
         parameters = [] if part is None or factor == 0 else list(part.parameters())

@@ -25,15 +25,10 @@ def _parameters(loss: Callable[..., Any]) -> Mapping[str, Parameter]:
 
 
 def call_with(loss: Callable[..., T], settings: Any, *tensors: Tensor) -> T:
-    """Call a loss with the settings that it has parameters for; None leaves its own default.
+    """Call a loss on tensors with the settings that it has parameters for.
 
-    Args:
-        loss: Takes tensors, and settings by keyword.
-        settings: A dataclass whose `options` hold what has no field of its own.
-        tensors: What is compared.
-
-    Raises:
-        SolarError: The loss has no such option, or refuses a setting.
+    Settings are a dataclass whose `options` hold what has no field of its own; None leaves the
+    loss's default. A SolarError if the loss has no such option, or refuses a setting.
     """
     if unknown := settings.options.keys() - _parameters(loss).keys():
         raise SolarError(f"loss.options: {settings.kind} has no setting {min(unknown)!r}.")
@@ -43,11 +38,7 @@ def call_with(loss: Callable[..., T], settings: Any, *tensors: Tensor) -> T:
 
 
 def check_kind(kind: str, known: Iterable[str]) -> None:
-    """Make sure that there is a loss of this name.
-
-    Raises:
-        SolarError: There is none.
-    """
+    """Make sure that there is a loss of this name; a SolarError if there is none."""
     if kind not in known:
         raise SolarError(f"loss.kind must be one of {', '.join(known)}, not {kind!r}.")
 
@@ -88,18 +79,12 @@ class RetrievalLoss:
 def objective(descriptors: Tensor, landmarks: Tensor, settings: RetrievalLoss) -> Terms:
     """The loss of a batch of tuples, and how far apart it sees photos.
 
-    Args:
-        descriptors: Of every photo of every tuple, tuple by tuple.
-        landmarks: What each photo shows.
-        settings: Which loss.
+    Descriptors are (q·s, d), landmarks (q, s), with s photos a tuple: query, positive, negatives.
 
     Returns:
         `loss`; its `first_order` and, not yet weighted, `second_order` part; `near` and `far`, the
         mean squared distances of queries to positives and to negatives; `spread`, the variance of
         the descriptors: 0 if they are all alike, 1 if they point everywhere.
-
-    Shape:
-        descriptors (q·s, d), landmarks (q, s), s photos a tuple: query, positive, negatives.
     """
     tuples = descriptors.view(*landmarks.shape, -1)
     query, positive, negatives = tuples[:, 0], tuples[:, 1], tuples[:, 2:]
@@ -113,36 +98,27 @@ def objective(descriptors: Tensor, landmarks: Tensor, settings: RetrievalLoss) -
     second = second_order(query, positive, negatives, reduction=how)
     total = first + settings.second_order * second if settings.second_order else first
     with torch.no_grad():
-        flat = descriptors.detach().float()
-        near = (query - positive).square().sum(-1).mean()
-        far = (query[:, None] - negatives).square().sum(-1).mean()
-        spread = 1 - flat.mean(0).square().sum()
-    return {
-        "loss": total,
-        "first_order": first,
-        "second_order": second,
-        "near": near,
-        "far": far,
-        "spread": spread,
-    }
+        return {
+            "loss": total,
+            "first_order": first,
+            "second_order": second,
+            "near": (query - positive).square().sum(-1).mean(),
+            "far": (query[:, None] - negatives).square().sum(-1).mean(),
+            "spread": 1 - descriptors.float().mean(0).square().sum(),
+        }
 
 
 class CollapseMonitor:
     """Notices when all descriptors become alike, or the loss no longer says anything.
 
     Hard negatives make it easy to collapse: if every photo has the same descriptor, every triplet
-    costs exactly the margin, which is less than what a hard triplet costs.
-
-    Args:
-        settings: Of the loss.
-        stop: Whether to end a run that has collapsed.
-        window: Steps that are looked at together.
+    costs exactly the margin, which is less than what a hard triplet costs. `stop` asks to end such
+    a run; `window` steps are looked at together.
     """
 
     def __init__(self, settings: RetrievalLoss, *, stop: bool = False, window: int = 20) -> None:
-        self.stop = stop
+        self.stop, self.window = stop, window
         self.margin = settings.distance if settings.kind == "triplet" else None
-        self.window = window
         self.spreads: deque[float] = deque(maxlen=window)
         self.gaps: deque[float] = deque(maxlen=window)
         self.start: float | None = None
@@ -159,8 +135,7 @@ class CollapseMonitor:
         half = self.window // 2
         before = sum(islice(self.spreads, half)) / half
         after = sum(islice(self.spreads, self.window - half, None)) / half
-        alike = spread < max(0.02, 0.2 * self.start) and after <= 1.1 * before
-        if alike:
+        if spread < max(0.02, 0.2 * self.start) and after <= 1.1 * before:
             return (
                 f"Descriptors have collapsed: their variance is {spread:.4f}, where the run began "
                 f"with {self.start:.4f}. Lower optimiser.lr, or mine with mining.style=semi-hard."

@@ -28,15 +28,9 @@ LabelledPatches = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 def open_source(
     recipe: PatchRecipe, device: torch.device, *, cache: Path | None = None
 ) -> PatchSource:
-    """Open the pairs that a recipe names.
+    """Open the pairs that a recipe names; a SolarError if they are damaged or too few for a batch.
 
-    Args:
-        recipe: Its data, views, batch and seed count.
-        device: Where the pairs are needed.
-        cache: A `.npz` for the keypoints of photos.
-
-    Raises:
-        SolarError: The data is missing, damaged or too little for a batch.
+    The cache is a `.npz` for the keypoints of photos.
     """
     data = recipe.data
     if data.kind == "photos":
@@ -73,11 +67,7 @@ def point_source(
 
 
 def open_validation(settings: PatchValidation) -> Validate | None:
-    """What judges a network, or None where nothing is named.
-
-    Raises:
-        SolarError: The data is missing or damaged.
-    """
+    """What judges a network, or None where nothing is named."""
     if not settings.source:
         return None
     if len(settings.source) > 1:
@@ -94,18 +84,15 @@ def _sets(folder: str, data: PatchData) -> list[LabelledPatches]:
     if data.kind == "phototour":
         tours = [read_phototour(folder, part) for part in data.parts or (None,)]
         return [(tour.patches(SIDE), tour.points) for tour in tours]
-    strips = read_hpatches(folder, data.parts or None)
     from solar.evaluation.patch_describers import shrunk
 
-    return [
-        (
-            np.concatenate(
-                [shrunk(strips.strip(name, kind), SIDE).round().astype(np.uint8) for kind in STRIPS]
-            ),
-            np.tile(np.arange(strips.counts[name]), len(STRIPS)),
-        )
-        for name in strips.names
-    ]
+    strips = read_hpatches(folder, data.parts or None)
+    found = []
+    for name in strips.names:
+        patches = [shrunk(strips.strip(name, kind), SIDE).round() for kind in STRIPS]
+        points = np.tile(np.arange(strips.counts[name]), len(STRIPS))
+        found.append((np.concatenate(patches).astype(np.uint8), points))
+    return found
 
 
 def _collect_sequences(

@@ -37,8 +37,7 @@ class PatchNetwork:
 
     def config(self) -> PatchConfig:
         """What `PatchNet` takes."""
-        layers = (int(layer) for layer in self.attention)
-        attention = {layer: PATCH_REDUCTIONS[layer] for layer in layers}
+        attention = {layer: PATCH_REDUCTIONS[layer] for layer in map(int, self.attention)}
         return PatchConfig(attention, self.dropout, self.dropout_place)
 
 
@@ -110,10 +109,7 @@ class PatchRecipe(Recipe):
     """Everything that decides what a training run gives; a batch counts points of two patches each.
 
     Attributes:
-        data: Where the pairs come from.
-        network: What is trained.
         views: How the two patches of a pair differ, where they are cut on the fly.
-        loss: What is minimised.
         epochs: How long, unless `steps` says it; an epoch uses each patch, or each photo, once.
     """
 

@@ -35,21 +35,11 @@ class PatchSource(Protocol):
 class PointPatches:
     """Patches cut around the keypoints of photos, anew for every batch.
 
-    A batch takes `per_photo` keypoints of each of its photos: patches of one photo are the hardest
-    negatives, and those that match photos meet. Photos with fewer keypoints are left out.
-
-    Args:
-        found: Photos and their keypoints.
-        views: How the two patches of a pair differ.
-        points: Pairs a batch.
-        per_photo: Keypoints a photo.
-        seed: Of everything that is drawn.
-        device: Where the photos are kept and the patches cut.
-        others: (photos, m) numbers of photos that show the same scene, itself among them.
-        homographies: (photos, m, 3, 3) from each photo to those, in pixels.
-
-    Raises:
-        SolarError: There are too few photos with that many keypoints for one batch.
+    A batch has `points` pairs, of `per_photo` keypoints of each of its photos: patches of one photo
+    are the hardest negatives, and those that match photos meet. Photos with fewer keypoints are
+    left out. `others` (photos, m) are numbers of photos that show the same scene, itself among
+    them, and `homographies` (photos, m, 3, 3) lead from each photo to those, in pixels. A
+    SolarError if there are too few photos for one batch.
     """
 
     def __init__(
@@ -80,15 +70,15 @@ class PointPatches:
         self._counts = torch.from_numpy(counts).to(device)
         self._starts = torch.from_numpy(np.cumsum(counts) - counts).to(device)
         table = torch.from_numpy(np.concatenate(found.points))
-        self._frames = _projective(square_frames(table[:, :2], table[:, 2], table[:, 3]))
-        self._frames = self._frames.to(device)
+        frames = square_frames(table[:, :2], table[:, 2], table[:, 3])
+        last = torch.tensor([0.0, 0.0, 1.0]).expand(len(frames), 1, 3)
+        self._frames = torch.cat([frames, last], 1).to(device)
         self._most = int(counts.max())
         self._shuffled = (seed, -1), self._usable  # the photos in the order of an epoch
-        if others is None or homographies is None:
-            self._others, self._homographies = None, None
-        else:
-            self._others = torch.from_numpy(others).to(device)
-            self._homographies = torch.from_numpy(homographies).float().to(device)
+        self._neighbours: tuple[Tensor, Tensor] | None = None
+        if others is not None and homographies is not None:
+            there, maps = torch.from_numpy(others), torch.from_numpy(homographies).float()
+            self._neighbours = there.to(device), maps.to(device)
 
     def batch(self, step: int) -> Tensor:
         """Cut the pairs of a step: (2, points, 1, 32, 32)."""
@@ -131,16 +121,15 @@ class PointPatches:
         self, numbers: Tensor, frames: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         """Frames of the same points in another photo that shows them whole, or in the same one."""
-        if self._others is None or self._homographies is None:
+        if self._neighbours is None:
             return numbers, frames
-        others = self._others[numbers]
-        carried = self._homographies[numbers] @ frames[:, None]  # (n, m, 3, 3)
-        inside = self._inside(others, carried)
-        inside |= others == numbers[:, None]
+        others, maps = (values[numbers] for values in self._neighbours)
+        carried = maps @ frames[:, None]  # (n, m, 3, 3)
+        itself = others == numbers[:, None]
         lots = torch.rand(others.shape, generator=generator, device=frames.device)
         # Itself only where nothing else shows the point.
-        lots = torch.where(others == numbers[:, None], lots - 1, lots)
-        choice = torch.where(inside, lots, -2.0).argmax(1)
+        lots = torch.where(itself, lots - 1, lots)
+        choice = torch.where(itself | self._inside(others, carried), lots, -2.0).argmax(1)
         rows = torch.arange(len(choice), device=choice.device)
         return others[rows, choice], carried[rows, choice]
 
@@ -160,16 +149,9 @@ class PatchSet:
     An epoch uses each patch about once. Points come in shuffled order; a point's patches are used
     up two by two before any comes again, as the published training has it.
 
-    Args:
-        patches: (n, 32, 32) uint8.
-        labels: (n,) the point that each shows. Points with one patch are left out.
-        points: Pairs a batch.
-        seed: Of everything that is drawn.
-        device: Where the patches are kept.
-        turn: Turn by quarters and mirror the pairs, both patches alike, each half of the time.
-
-    Raises:
-        SolarError: There are too few points with two patches for one batch.
+    Labels (n,) tell the point that each of the patches (n, 32, 32) shows; points with one patch
+    are left out. A batch has `points` pairs. `turn` turns them by quarters and mirrors them, both
+    patches alike, each half of the time. A SolarError if there are too few points for one batch.
     """
 
     def __init__(
@@ -240,12 +222,6 @@ def joined(
         labels.append(own + first)
         first += int(own.max()) + 1
     return np.concatenate([patches for patches, _ in parts]), np.concatenate(labels)
-
-
-def _projective(frames: Tensor) -> Tensor:
-    """(n, 2, 3) to (n, 3, 3)."""
-    last = torch.tensor([0.0, 0.0, 1.0]).expand(len(frames), 1, 3)
-    return torch.cat([frames, last], 1)
 
 
 def _turned(patches: Tensor, generator: torch.Generator) -> Tensor:

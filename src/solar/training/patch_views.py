@@ -87,10 +87,7 @@ class Views:
 def jitter(count: int, names: tuple[str, ...], generator: torch.Generator) -> Tensor:
     """Draw what a detector does to frames: (count, 3, 3) maps of a patch's [−1, 1]² to itself.
 
-    Args:
-        count: How many.
-        names: Keys of `STRENGTHS`, one drawn for each.
-        generator: Says on which device, too.
+    The names are keys of `STRENGTHS`, one drawn for each; the generator says where, too.
     """
     device = generator.device
     table = _strengths(names, device)
@@ -109,10 +106,9 @@ def jitter(count: int, names: tuple[str, ...], generator: torch.Generator) -> Te
 @cache
 def _strengths(names: tuple[str, ...], device: torch.device) -> Tensor:
     """(names, 5). Sent to a GPU once: sending it for each batch would make everybody wait."""
-    noises = [STRENGTHS[name] for name in names]
     rows = [
         (math.radians(n.rotation), n.scale, n.anisotropy, n.translation, n.perspective)
-        for n in noises
+        for n in (STRENGTHS[name] for name in names)
     ]
     return torch.tensor(rows, device=device)
 
@@ -135,28 +131,19 @@ def _turns(angles: Tensor) -> Tensor:
 
 def coarseness(count: int, views: Views, generator: torch.Generator) -> Tensor:
     """How many pyramid levels up each second patch is read, (count,): none for most."""
-    return _some(
-        views.coarser, torch.full((count,), views.chance, device=generator.device), generator
-    )
+    chance = torch.full((count,), views.chance, device=generator.device)
+    return _some(views.coarser, chance, generator)
 
 
 def change_light(patches: Tensor, views: Views, generator: torch.Generator) -> Tensor:
-    """Change patches as lenses, light, sensors and compression do.
+    """Change patches as lenses, light, sensors and compression do, to whole numbers.
 
-    Args:
-        patches: (2, n, 1, s, s), first and second patches, 0 to 255, s a multiple of eight.
-        views: How much.
-        generator: On the device of the patches.
-
-    Returns:
-        The same shape, whole numbers from 0 to 255.
+    Patches are (2, n, 1, s, s), the first and the second of each pair, from 0 to 255, s a multiple
+    of eight; the generator is on their device.
     """
-    n, device = patches.shape[1], patches.device
-    shape = patches.shape
-    chances = [
-        torch.full((n, 1, 1, 1), c, device=device) for c in (views.first_chance, views.chance)
-    ]
-    chance = torch.cat(chances)
+    n, device, shape = patches.shape[1], patches.device, patches.shape
+    chances = (views.first_chance, views.chance)
+    chance = torch.cat([torch.full((n, 1, 1, 1), one, device=device) for one in chances])
     patches = patches.flatten(0, 1)
     if views.blur:
         patches = _blurred(patches, _some(views.blur, chance, generator))

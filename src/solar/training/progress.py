@@ -14,9 +14,7 @@ def warn(sentence: str) -> None:
 class Bar:
     """Steps done and the time left, on standard error if that is a terminal.
 
-    Args:
-        total: Steps of the whole run.
-        shown: Without it there is only `warn`.
+    Unless it is shown, there is only `warn`.
     """
 
     def __init__(self, total: int, *, shown: bool) -> None:
@@ -31,15 +29,10 @@ class Bar:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
             console = Console(stderr=True, highlight=False)
-            self._bar = Progress(
-                "[progress.description]{task.description}",
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-                console=console,
-                transient=True,
-                disable=not console.is_terminal,
-            )
+            words = "[progress.description]{task.description}"
+            columns = words, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+            hidden = not console.is_terminal
+            self._bar = Progress(*columns, console=console, transient=True, disable=hidden)
             self._bar.start()
             self._task = self._bar.add_task("Starting", total=self.total, completed=self._done)
         return self

@@ -26,20 +26,7 @@ RENAMED = {
 
 
 def read_recipe(cls: type[R], path: str | Path, overrides: Sequence[str] = ()) -> R:
-    """Read a recipe into a tree of dataclasses.
-
-    Args:
-        cls: A dataclass whose fields are plain values, tuples, dicts or further dataclasses.
-        path: A YAML file, or `recipes/…` as they come with solar. Its `extends: other.yaml` names
-            a recipe beside it to start from. Its `task`, which says what kind of recipe it is,
-            needs no field in `cls`.
-        overrides: `loss.margin=0.9` and the like; what follows the sign is read as YAML. A list of
-            texts may be given as its only one.
-
-    Raises:
-        SolarError: There is no such file, it is no YAML, a key is unknown (the sentence names the
-            nearest one) or a value is of the wrong kind.
-    """
+    """Read a recipe into a tree of dataclasses, as `read_settings` and `build` do it."""
     return build(cls, read_settings(path, overrides), str(path))
 
 
@@ -48,12 +35,14 @@ def read_settings(
 ) -> dict[str, Any]:
     """Read a recipe as nested dicts: what it extends, itself, the overrides, then the options.
 
-    Options are values by dotted names; None leaves what is there.
-
     Settings may have the names that they used to have (`RENAMED`); a warning tells the new one.
+    A SolarError if there is no such file, it is no YAML, or an override is no key=value.
 
-    Raises:
-        SolarError: There is no such file, it is no YAML, or an override is no key=value.
+    Args:
+        path: A YAML file, or `recipes/…` as they come with solar. Its `extends: other.yaml` names
+            a recipe beside it to start from.
+        overrides: `loss.margin=0.9` and the like; what follows the sign is read as YAML.
+        options: Values by dotted names; None leaves what is there.
     """
     settings = _read_chain(_found(Path(path)), ())
     for override in overrides:
@@ -68,15 +57,14 @@ def read_settings(
 
 
 def build(cls: type[R], settings: Mapping[str, Any], where: str) -> R:
-    """Build a recipe from nested dicts, every key and value checked.
+    """Build a recipe from nested dicts; a SolarError if a key or value is wrong or missing.
 
     Args:
-        cls: As for `read_recipe`.
+        cls: A dataclass whose fields are plain values, tuples, dicts or further dataclasses. The
+            `task`, which says what kind of recipe it is, needs no field. A list of texts may be
+            given as its only one.
         settings: What `read_settings` or `to_dict` gave.
         where: What to call these settings when something is wrong with them.
-
-    Raises:
-        SolarError: A key is unknown or missing, or a value is of the wrong kind.
     """
     given, known = dict(settings), _allowed(cls)
     if "task" not in known:
@@ -86,12 +74,6 @@ def build(cls: type[R], settings: Mapping[str, Any], where: str) -> R:
             raise SolarError(f"{where}: there is no setting {key!r}{_nearest(key, known)}.")
     built: R = _value(cls, given, where, "")
     return built
-
-
-def to_dict(recipe: Any) -> dict[str, Any]:
-    """Nested dicts with every setting of a recipe, those left at their default too."""
-    plain: dict[str, Any] = _plain(recipe)
-    return plain
 
 
 def write_recipe(recipe: Any, path: str | Path) -> None:
@@ -129,7 +111,8 @@ def _read_chain(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise SolarError(f"{path} cannot be read as a recipe ({error}).") from error
     settings = _parse(text, str(path))
-    settings = {} if settings is None else settings
+    if settings is None:
+        settings = {}
     if not isinstance(settings, dict):
         raise SolarError(f"{path} must hold key: value lines, not a {type(settings).__name__}.")
     settings = _renamed(settings, str(path))
@@ -191,10 +174,6 @@ def _renamed(settings: dict[str, Any], where: str) -> dict[str, Any]:
 # Checking.
 
 
-def _fields(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
-    return tuple(field for field in dataclasses.fields(cls) if field.init)
-
-
 def _section(kind: Any) -> Any:
     """The dataclass in an annotation (itself, or the one beside None), or None."""
     for candidate in (kind, *get_args(kind)):
@@ -206,7 +185,7 @@ def _section(kind: Any) -> Any:
 def _allowed(cls: Any, prefix: str = "") -> list[str]:
     names = []
     hints = get_type_hints(cls)
-    for field in _fields(cls):
+    for field in dataclasses.fields(cls):
         names.append(prefix + field.name)
         if (section := _section(hints[field.name])) is not None:
             names += _allowed(section, f"{prefix}{field.name}.")
@@ -265,11 +244,12 @@ def _dataclass(kind: Any, value: Any, where: str, key: str) -> Any:
         raise _wrong(where, key, value, "key: value pairs")
     hints = get_type_hints(kind)
     prefix = f"{key}." if key else ""
-    for field in _fields(kind):
+    defaults = {}
+    for field in dataclasses.fields(kind):
+        defaults[field.name] = field.default_factory
         needed = field.default is field.default_factory is dataclasses.MISSING
         if needed and field.name not in value:
             raise SolarError(f"{where}: the setting {prefix}{field.name} is missing.")
-    defaults = {field.name: field.default_factory for field in _fields(kind)}
     settings = {
         name: _value(hints[name], _over(defaults[name], item), where, f"{prefix}{name}")
         for name, item in value.items()
@@ -300,22 +280,19 @@ def _over(make_default: Any, value: Any) -> Any:
     default = None if make_default is dataclasses.MISSING else make_default()
     if not dataclasses.is_dataclass(default) or not (value is None or isinstance(value, Mapping)):
         return value
-    return _merged(_plain(default), value or {})
+    return _merged(to_dict(default), value or {})
 
 
 def _one_of(kinds: Sequence[Any], value: Any, where: str, key: str) -> Any:
     if value is None and type(None) in kinds:
         return None
-    wrong: SolarError | None = None
-    for kind in kinds:
-        if kind is type(None):
-            continue
+    wrong = []
+    for kind in (one for one in kinds if one is not type(None)):
         try:
             return _value(kind, value, where, key)
         except SolarError as error:
-            wrong = wrong or error
-    assert wrong is not None
-    raise wrong
+            wrong.append(error)
+    raise wrong[0]
 
 
 def _scalar(kind: Any, value: Any, where: str, key: str) -> Any:
@@ -342,14 +319,14 @@ def _wrong(where: str, key: str, value: Any, expected: str) -> SolarError:
 # Back to plain values.
 
 
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in _fields(value)}
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
+def to_dict(recipe: Any) -> Any:
+    """Nested dicts with every setting of a recipe, those left at their default too."""
+    if dataclasses.is_dataclass(recipe) and not isinstance(recipe, type):
+        names = [field.name for field in dataclasses.fields(recipe)]
+        return {name: to_dict(getattr(recipe, name)) for name in names}
+    if isinstance(recipe, Mapping):
+        return {key: to_dict(item) for key, item in recipe.items()}
+    return [to_dict(item) for item in recipe] if isinstance(recipe, list | tuple) else recipe
 
 
 def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,7 +1,7 @@
 """Training a network that finds photos: tuples with mined negatives, as in the paper."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import nullcontext
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -31,11 +31,7 @@ Batch = tuple[TupleBatch, Tensor]
 
 
 class RetrievalTrainer(Trainer[RetrievalRecipe, Batch]):
-    """A run of `task: retrieval`.
-
-    Attributes:
-        tuples: Of the epoch that is going on, (q, s) photos; None until they are mined.
-    """
+    """A run of `task: retrieval`."""
 
     recipe_class, several, watched, validates_first = RetrievalRecipe, True, True, True
     net: RetrievalNet
@@ -52,7 +48,7 @@ class RetrievalTrainer(Trainer[RetrievalRecipe, Batch]):
         self.net, self.origin = build_network(recipe.network)
         self.loader = Loader(self.data.photos, recipe.images, recipe.seed, self.device)
         self.monitor = CollapseMonitor(recipe.loss, stop=recipe.stop_on_collapse)
-        self.tuples: Tensor | None = None
+        self.tuples: Tensor | None = None  # (q, s) photos of an epoch, once they are mined
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Parts of the network with their own learning rates."""
@@ -126,15 +122,15 @@ class RetrievalTrainer(Trainer[RetrievalRecipe, Batch]):
         photos, landmarks = batch
         parts = [part for group in photos.groups for part in torch.chunk(group, chunks)]
         with torch.no_grad():
-            rows = torch.cat(
-                [self.trainable([part], self._chance(n)) for n, part in enumerate(parts)]
-            )
-        rows.requires_grad_()
+            found = [self.trainable([part], self._chance(n)) for n, part in enumerate(parts)]
+        rows = torch.cat(found).requires_grad_()
         terms = self._loss(rows[photos.order.to(self.device)], landmarks)
         (gradient,) = torch.autograd.grad(terms["loss"], rows)
         of_parts = torch.split(gradient, [len(part) for part in parts])
         for n, (part, mine) in enumerate(zip(parts, of_parts, strict=True)):
-            with self._unless(last=n + 1 == len(parts)):
+            # Processes talk about gradients once a step, after the last chunk.
+            quiet = self.here.size > 1 and n + 1 < len(parts)
+            with self.model.no_sync() if quiet else nullcontext():  # type: ignore[operator]
                 torch.autograd.backward(self.model([part], self._chance(n)), mine)
         return terms
 
@@ -150,11 +146,6 @@ class RetrievalTrainer(Trainer[RetrievalRecipe, Batch]):
     def _loss(self, rows: Tensor, landmarks: Tensor) -> Terms:
         everybody = distributed.collect(landmarks)
         return objective(distributed.gather(rows), everybody, self.recipe.loss)
-
-    def _unless(self, *, last: bool) -> AbstractContextManager[Any]:
-        """Processes talk about gradients once a step, after the last chunk."""
-        together = isinstance(self.model, nn.parallel.DistributedDataParallel)
-        return self.model.no_sync() if together and not last else nullcontext()  # type: ignore[operator]
 
     def validate(self) -> tuple[float, dict[str, float]]:
         """Find held-out photos of the same landmarks."""
@@ -187,7 +178,10 @@ class RetrievalTrainer(Trainer[RetrievalRecipe, Batch]):
 def _open_data(recipe: RetrievalRecipe) -> tuple[TrainingSet, Labelled | None]:
     data = recipe.data
     wanted: list[Part] = [data.part]
-    if data.part == "train" and _holds_out(data.source):
+    file = Path(data.source[0])
+    # A file of `solar data build --val-fraction` holds photos out.
+    one_file = len(data.source) == 1 and file.suffix == ".json"
+    if data.part == "train" and one_file and read_training_file(file).holds_out:
         wanted.append("val")
     found = [
         read_training_set(data.source, root=data.root, part=part, missing=data.missing)
@@ -196,12 +190,6 @@ def _open_data(recipe: RetrievalRecipe) -> tuple[TrainingSet, Labelled | None]:
     if data.drop_unverified:
         found = [one.verified(", ".join(data.source)) for one in found]
     return open_validation(recipe.validation, found[0], recipe.seed, *found[1:])
-
-
-def _holds_out(sources: Sequence[str]) -> bool:
-    """Whether the data is a file of `solar data build --val-fraction`."""
-    file = Path(sources[0])
-    return len(sources) == 1 and file.suffix == ".json" and read_training_file(file).holds_out
 
 
 def _steps_per_epoch(recipe: RetrievalRecipe, data: TrainingSet, processes: int) -> int:

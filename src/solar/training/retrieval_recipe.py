@@ -175,11 +175,6 @@ class RetrievalRecipe(Recipe):
     """Everything that decides what a training run gives; a batch counts tuples.
 
     Attributes:
-        data: On which photos.
-        network: What is trained.
-        images: How photos are cut.
-        loss: What is minimised.
-        mining: Where negatives come from.
         epochs: At most this many (published: 100; the paper: at most 50).
         stop_on_collapse: End the run when all descriptors become alike, instead of warning.
     """
@@ -200,10 +195,8 @@ class RetrievalRecipe(Recipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_positive("epochs", "validation.every", "compute.frozen_batch")
-        self.check_positive("compute.grad_cache_chunks")
-        self.check_positive(
-            *(f"mining.{name}" for name in ("queries", "pool", "negatives", "batch"))
-        )
+        self.check_positive("compute.grad_cache_chunks", "mining.queries", "mining.pool")
+        self.check_positive("mining.negatives", "mining.batch")
         twice = self.compute.grad_cache_chunks > 1 or self.compute.checkpoint
         if twice and self.optimiser.batch_norm == "trained":
             raise SolarError(

@@ -42,22 +42,14 @@ class Run:
 
     Going on cuts `metrics.jsonl` back to what it held when the newest checkpoint was written, so
     that no line is doubled. `resume` on an empty folder starts a run: the same command can be
-    repeated until it is done.
+    repeated until it is done. A SolarError if the folder holds a run and `resume` is off, or if
+    the recipe has changed in more than the dotted settings of `may_change`.
 
-    Args:
-        folder: Made if it does not exist.
-        recipe: A tree of dataclasses, saved as `recipe.yaml`.
-        resume: Go on instead of refusing a folder that holds a run.
-        keep: Checkpoints to keep, beside the best.
-        writes: False for all but one process of a distributed run: nothing is written then.
-        may_change: Dotted settings in which a resumed recipe may differ.
+    So many checkpoints are kept beside the best. Of a distributed run one process `writes`.
 
     Attributes:
         step: Steps taken when the newest checkpoint was written; 0 for a new run.
         state: What that checkpoint holds, or None.
-
-    Raises:
-        SolarError: The folder holds a run and `resume` is off, or the recipe has changed.
     """
 
     def __init__(
@@ -90,13 +82,12 @@ class Run:
     def log(self, step: int, **values: float | int | str | bool | None) -> None:
         """Add a line to `metrics.jsonl`, and its numbers to TensorBoard.
 
-        Args:
-            step: Steps taken so far.
-            values: Numbers or short texts. A number that is not finite is written as null.
+        A number that is not finite is written as null.
         """
         if not self.writes:
             return
-        line = {"step": step, **{name: _json_ready(value) for name, value in values.items()}}
+        infinite = {name for name, n in values.items() if isinstance(n, float) and not isfinite(n)}
+        line = {"step": step, **values, **dict.fromkeys(infinite)}
         self._metrics.write((json.dumps(line) + "\n").encode())
         self._metrics.flush()
         if self._tensorboard is not None:
@@ -105,13 +96,7 @@ class Run:
                     self._tensorboard.add_scalar(name, value, step)
 
     def image(self, step: int, name: str, pixels: "np.ndarray[Any, np.dtype[np.uint8]]") -> None:
-        """Keep a picture as `pictures/NAME.png` (the newest of its name) and for TensorBoard.
-
-        Args:
-            step: Steps taken so far.
-            name: A word; a picture of the same name is replaced.
-            pixels: (h, w, 3) bytes.
-        """
+        """Keep (h, w, 3) pixels as `pictures/NAME.png`, the newest only, and for TensorBoard."""
         if not self.writes:
             return
         from PIL import Image
@@ -123,23 +108,15 @@ class Run:
             self._tensorboard.add_image(name, pixels, step, dataformats="HWC")
 
     def save(self, step: int, state: State, *, best: bool = False) -> None:
-        """Write a checkpoint, all or nothing, and drop those that are too old.
+        """Write a checkpoint, all or nothing, the best as `best.pt` too; drop the oldest.
 
-        Args:
-            step: Steps taken so far.
-            state: Tensors, numbers, texts, and lists, tuples and dicts of them.
-            best: Keep a copy as `best.pt`.
+        A state is tensors, numbers, texts, and lists, tuples and dicts of them.
         """
         if not self.writes:
             return
         os.fsync(self._metrics.fileno())  # its length goes into the checkpoint
+        content = {"format": 1, "step": step, "metrics_bytes": self._metrics.tell(), "state": state}
         checkpoints = self.folder / "checkpoints"
-        content = {
-            "format": 1,
-            "step": step,
-            "metrics_bytes": self._metrics.tell(),
-            "state": state,
-        }
         path = checkpoints / f"step-{step:08d}.pt"
         with replacing(path) as temporary:
             torch.save(content, temporary)
@@ -173,17 +150,14 @@ class Run:
     def __exit__(self, *_: object) -> None:
         """Write out what is still held back, and draw the learning curves."""
         if self._metrics is not None:
+            from solar.show.learning import plot_run
+
             self._metrics.close()
-            self._draw_curves()
+            # A run that could not begin has nothing to draw, and no run is lost for a picture.
+            with suppress(SolarError, OSError):
+                plot_run(self.folder)
         if self._tensorboard is not None:
             self._tensorboard.close()
-
-    def _draw_curves(self) -> None:
-        from solar.show.learning import plot_run
-
-        # A run that could not begin has nothing to draw, and no run is lost for a picture.
-        with suppress(SolarError, OSError):
-            plot_run(self.folder)
 
     def _checkpoints(self) -> list[Path]:
         found = (self.folder / "checkpoints").glob("step-*.pt")
@@ -214,7 +188,7 @@ class Run:
 
 def environment() -> dict[str, Any]:
     """What a run ran on."""
-    cuda = torch.cuda.is_available()
+    gpus = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "solar": __version__,
@@ -223,26 +197,19 @@ def environment() -> dict[str, Any]:
         "numpy": np.__version__,
         "system": platform.platform(),
         "threads": torch.get_num_threads(),
-        "devices": [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
-        if cuda
-        else ["cpu"],
-        "cuda": torch.version.cuda if cuda else None,
+        "devices": [torch.cuda.get_device_name(n) for n in gpus] or ["cpu"],
+        "cuda": torch.version.cuda if gpus else None,
         "processes": started_processes(),
         "command": sys.argv[1:],
     }
 
 
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
-    """Every line of a run's `metrics.jsonl`; a last line that was cut short is left out.
-
-    Raises:
-        SolarError: The folder holds no run.
-    """
+    """Every line of a run's `metrics.jsonl` but a last one cut short; a SolarError without one."""
     path = Path(folder) / "metrics.jsonl"
     if not path.exists():
         raise SolarError(f"{folder} holds no run: there is no metrics.jsonl.")
-    lines = path.read_text().split("\n")[:-1]
-    return [json.loads(line) for line in lines]
+    return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
 
 
 def _read_checkpoint(path: Path) -> dict[str, Any]:
@@ -255,12 +222,6 @@ def _read_checkpoint(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != 1:
         raise SolarError(f"{path} is no checkpoint that this solar can read.")
     return content
-
-
-def _json_ready(value: Any) -> Any:
-    if isinstance(value, float) and not isfinite(value):
-        return None
-    return value
 
 
 def _tensorboard(folder: Path, step: int) -> Any:

@@ -34,16 +34,11 @@ class Schedule:
             )
 
     def factor(self, step: int, *, steps: int, steps_per_epoch: int = 1) -> float:
-        """What the base rates are multiplied with.
+        """What the base rates are multiplied with, for the step (from 0) about to be taken.
 
         Example:
             >>> round(Schedule().factor(50 * 250, steps=25000, steps_per_epoch=250), 4)
             0.6065
-
-        Args:
-            step: Number of the step about to be taken, from 0.
-            steps: Steps of the whole run.
-            steps_per_epoch: For "exponential", which changes between epochs only.
         """
         if step < self.warmup:
             return (step + 1) / (self.warmup + 1)

@@ -14,11 +14,7 @@ from solar.training.schedule import Schedule
 
 @dataclass(frozen=True)
 class Data:
-    """What to train on.
-
-    Attributes:
-        source: Photos, as the task takes them.
-    """
+    """What to train on: photos, as the task takes them."""
 
     source: tuple[str, ...]
 
@@ -35,9 +31,7 @@ class Optimiser:
         kind: adam (its weight decay is L2), adamw or sgd.
         lr: The largest learning rate.
         weight_decay: Of all weights, unless the task says otherwise.
-        momentum: Of sgd.
-        dampening: Of sgd.
-        nesterov: Of sgd.
+        momentum: Of sgd, like `dampening` and `nesterov`.
         clip: Longest gradient.
     """
 
@@ -126,11 +120,6 @@ class Recipe:
     """What every training has; a task adds its data, network and loss.
 
     Attributes:
-        task: Which training this is a recipe for.
-        optimiser: How weights move.
-        schedule: How the learning rate falls.
-        validation: How the best state is chosen.
-        compute: How to compute.
         batch: Examples per step, over all processes.
         steps: Of the whole run, however often it is interrupted.
         seconds: Stop with a checkpoint after so long, for a machine that is lent for minutes.
@@ -162,11 +151,7 @@ class Recipe:
             raise SolarError(f"ema must be from 0 to below 1, not {self.ema:g}.")
 
     def check_positive(self, *names: str) -> None:
-        """Make sure that settings, by their dotted names, are 1 or more, or None.
-
-        Raises:
-            SolarError: One is not.
-        """
+        """Make sure that settings, by their dotted names, are 1 or more, or None."""
         for name in names:
             value = attrgetter(name)(self)
             if value is not None and value < 1:

@@ -23,11 +23,8 @@ from solar.nn import GeM, l2_normalize
 class Teacher(nn.Module):
     """A frozen network: photos in, a feature map and a descriptor out.
 
-    Args:
-        backbone: Normalised images (b, 3, h, w) to a feature map (b, channels, h', w').
-        head: A feature map to descriptors (b, dim); its weights are already on the right device.
-        mean: Subtracted from pixels in 0..1.
-        std: Divides them.
+    The backbone takes normalised images (b, 3, h, w) to a feature map (b, channels, h', w'), and
+    the head, whose weights are already on the right device, that to descriptors (b, dim).
     """
 
     def __init__(
@@ -39,12 +36,9 @@ class Teacher(nn.Module):
     ) -> None:
         super().__init__()
         self.backbone, self.head = backbone, head
-        self.mean: Tensor
-        self.std: Tensor
-        self.register_buffer("mean", torch.tensor(mean).view(3, 1, 1))
-        self.register_buffer("std", torch.tensor(std).view(3, 1, 1))
-        for parameter in self.parameters():
-            parameter.requires_grad_(False)
+        self.mean = nn.Buffer(torch.tensor(mean).view(3, 1, 1))
+        self.std = nn.Buffer(torch.tensor(std).view(3, 1, 1))
+        self.requires_grad_(False)
         self.channels = self.dim = 0
 
     def train(self, mode: bool = True) -> "Teacher":
@@ -53,11 +47,7 @@ class Teacher(nn.Module):
 
     @torch.no_grad()
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Look at photos.
-
-        Shape:
-            (b, 3, h, w) in 0..1 to (b, channels, h', w') and (b, dim), unit rows.
-        """
+        """Look at photos: (b, 3, h, w) in 0..1 to (b, channels, h', w') and (b, dim), unit rows."""
         features = self.look(images)
         return features, self.head(features.float())
 
@@ -71,38 +61,23 @@ class Teacher(nn.Module):
 
 
 def load_teacher(
-    source: str | Path,
-    *,
-    device: str | torch.device = "cpu",
-    sizes: Sequence[int] = (224,),
-    mean: Sequence[float] = IMAGENET_MEAN,
-    std: Sequence[float] = IMAGENET_STD,
+    source: str | Path, *, device: str | torch.device = "cpu", sizes: Sequence[int] = (224,)
 ) -> Teacher:
-    """Load a teacher and try it out.
+    """Load a teacher and try it out on squares of these sides; a SolarError if it fails at one.
 
-    Args:
-        source: What `solar.load` takes for a retrieval network (its backbone gives the map and its
-            head the descriptor); or a TorchScript file or a `torch.export` file ending in .pt2,
-            which takes normalised images and gives a feature map (pooled by GeM with p = 3). Such
-            a file is a program, and trusted like one.
-        device: Where to.
-        sizes: Sides of the squares that it will be shown.
-        mean: How a program wants its images normalised; a retrieval network knows itself.
-        std: The same.
-
-    Raises:
-        SolarError: There is no such file or name, it is no network, or it does not give a feature
-            map for images of these sizes.
+    The source is what `solar.load` takes for a retrieval network (its backbone gives the map and
+    its head the descriptor); or a TorchScript file or a `torch.export` file ending in .pt2, which
+    takes images normalised as for ImageNet and gives a feature map (pooled by GeM with p = 3). Such
+    a file is a program, and trusted like one.
     """
     path = Path(source)
     if path.suffix == ".pt2" or _is_torchscript(path):
         program = _read_program(path, torch.device(device))
         pool = GeM(p=3.0).to(device).requires_grad_(False)
-        teacher = Teacher(program, lambda features: l2_normalize(pool(features)), mean, std)
+        teacher = Teacher(program, lambda x: l2_normalize(pool(x)), IMAGENET_MEAN, IMAGENET_STD)
     else:
-        network = retrieval_model(source, device=device)
+        network = retrieval_model(source, device=device).requires_grad_(False)
         config = network.config
-        network.requires_grad_(False)
         teacher = Teacher(network.backbone, network.head, config.mean, config.std)
     teacher.to(device)
     for size in sizes:
@@ -152,12 +127,7 @@ def _tried(teacher: Teacher, source: str | Path, size: int, device: torch.device
 
 
 class Projection(nn.Module):
-    """From what a student sees to what its teacher sees: needed in training only.
-
-    Args:
-        channels: Of the student's feature map.
-        teacher: Who is imitated.
-    """
+    """From what a student sees to what its teacher sees: needed in training only."""
 
     def __init__(self, channels: int, teacher: Teacher) -> None:
         super().__init__()
@@ -167,15 +137,9 @@ class Projection(nn.Module):
     def forward(
         self, features: Tensor, descriptors: Tensor, grid: Sequence[int]
     ) -> tuple[Tensor, Tensor]:
-        """Project a map and its pooled vectors.
+        """Project a map (b, channels, h, w), resized to the teacher's grid, and pooled vectors.
 
-        Args:
-            features: (b, channels, h, w)
-            descriptors: (b, channels)
-            grid: Height and width of the teacher's map, to which the student's is resized.
-
-        Shape:
-            (b, teacher's channels, *grid) and (b, teacher's dim).
+        Gives (b, teacher's channels, *grid) and (b, teacher's dim).
         """
         if list(features.shape[-2:]) != list(grid):
             features = F.interpolate(features, list(grid), mode="bilinear", align_corners=False)

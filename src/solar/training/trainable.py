@@ -27,12 +27,7 @@ class TrainableNet(nn.Module):
     """A network as the training loop calls it: bytes in, unit descriptors out.
 
     Make it after the network is on its device and in training mode, and after it is known which
-    parameters learn.
-
-    Args:
-        net: The network, in training mode.
-        settings: How to compute.
-        augmentation: Changes to photos that are to be learnt from.
+    parameters learn. The augmentation is for photos that are to be learnt from.
     """
 
     def __init__(
@@ -61,14 +56,9 @@ class TrainableNet(nn.Module):
         self._back = [self._learning(name, part) for name, part in parts[first:]]
 
     def forward(self, groups: Sequence[Tensor], generator: torch.Generator | None = None) -> Tensor:
-        """Describe photos; those of one shape are a group.
+        """Describe groups of photos of one shape, (n, h, w, 3) bytes each: (sum of all n, dim).
 
-        Args:
-            groups: (n, h, w, 3) bytes each.
-            generator: Of the augmentation; without it there is none.
-
-        Returns:
-            (sum of all n, dim), in the order of the groups.
+        The generator is that of the augmentation; without it there is none.
         """
         return torch.cat([self._describe(group, generator) for group in groups])
 
@@ -93,20 +83,20 @@ class TrainableNet(nn.Module):
     def _images(self, pixels: Tensor, generator: torch.Generator | None) -> Tensor:
         """Normalised images, or blocks of them for the fused stem."""
         net = self.net
-        if self.on_blocks and (generator is None or self.augmentation is None):
-            from solar.nn import kernels
-
-            return kernels.to_blocks(pixels, 1.0, net.mean, net.std)
         if generator is not None and self.augmentation is not None:
             changed = augment(pixels.movedim(-1, 1), self.augmentation, generator)
             images = (changed - net.mean) / net.std
+        elif self.on_blocks:
+            from solar.nn import kernels
+
+            return kernels.to_blocks(pixels, 1.0, net.mean, net.std)
         else:
             images = net.normalise(pixels)
         if self.on_blocks:
             images = to_blocks(images)
-        return (
-            images.contiguous(memory_format=torch.channels_last) if self.channels_last else images
-        )
+        if self.channels_last:
+            images = images.contiguous(memory_format=torch.channels_last)
+        return images
 
     def _autocast(self, enabled: bool = True) -> torch.autocast:
         half = self.dtype == torch.bfloat16

@@ -8,14 +8,7 @@ import numpy as np
 
 from solar.datasets.photo_labels import labelled_photos
 from solar.datasets.training import TrainingSet, read_training_set
-from solar.describe.pipeline import (
-    ExtractionJob,
-    Settings,
-    Throughput,
-    ahead,
-    decoders_for,
-    describer,
-)
+from solar.describe import pipeline
 from solar.errors import SolarError
 from solar.evaluation import evaluate_labels
 from solar.images import Photos
@@ -26,23 +19,14 @@ from solar.training.shared_recipe import PhotoValidation
 
 @dataclass(frozen=True)
 class Labelled:
-    """Photos to validate on.
-
-    Attributes:
-        photos: Each asks for the others of its label.
-        labels: What each shows.
-    """
+    """Photos to validate on: each asks for the others of its label."""
 
     photos: Photos
     labels: list[str]
 
 
 def open_labelled(sources: Sequence[str | Path]) -> Labelled:
-    """Labelled photos, or what a .json or published .pkl holds out.
-
-    Raises:
-        SolarError: There is no such thing, or it says not what a photo shows.
-    """
+    """Labelled photos, or what a .json or published .pkl holds out."""
     if Path(sources[0]).suffix.lower() in (".json", ".pkl"):
         return _labelled(read_training_set(sources, part="val"))
     return Labelled(*labelled_photos(sources))
@@ -51,16 +35,10 @@ def open_labelled(sources: Sequence[str | Path]) -> Labelled:
 def open_validation(
     settings: RetrievalValidation, data: TrainingSet, seed: int, held: TrainingSet | None = None
 ) -> tuple[TrainingSet, Labelled | None]:
-    """Find what to validate on.
+    """What is left of the data to train on, and the photos to validate on, if any.
 
-    Args:
-        settings: Their source goes before `held`, and that before their fraction.
-        data: To train on; a fraction is taken from its landmarks.
-        seed: Decides which.
-        held: What the training data itself holds out.
-
-    Returns:
-        What is left to train on, and the photos to validate on, if any.
+    The settings' source goes before `held`, which the training data itself holds out, and that
+    before their fraction of the data's landmarks; the seed decides which.
     """
     if settings.source:
         return data, open_labelled(settings.source)
@@ -76,21 +54,18 @@ def _labelled(held: TrainingSet) -> Labelled:
 def validate(net: RetrievalNet, held: Labelled, settings: PhotoValidation) -> dict[str, float]:
     """Measure mAP and recall@1 in percent, every photo asking for the others like it.
 
-    Photos are described as `solar.extract` describes them, but nothing is written.
-
-    Raises:
-        SolarError: No photo can be read.
+    Photos are described as `solar.extract` describes them, but nothing is written. A SolarError if
+    none can be read.
     """
-    how = Settings.of(net, size=settings.size, scales=settings.scales)
-    job, describe = ExtractionJob(held.photos, how, {}, Throughput()), describer(net, how)
-    numbers = range(len(held.photos))
-    threads = decoders_for(describe.device)
-    found = job.describe(numbers, ahead(job.decode, numbers, threads, 64 + threads), describe)
+    how = pipeline.Settings.of(net, size=settings.size, scales=settings.scales)
+    job = pipeline.ExtractionJob(held.photos, how, {}, pipeline.Throughput())
+    describe = pipeline.describer(net, how)
+    numbers, threads = range(len(held.photos)), pipeline.decoders_for(describe.device)
+    decoded = pipeline.ahead(job.decode, numbers, threads, 64 + threads)
+    found = job.describe(numbers, decoded, describe)
     if not found.names:
         raise SolarError("No photo to validate on could be read.")
     labels = dict(zip(held.photos.names, held.labels, strict=True))
     ranked = evaluate_labels(np.stack(found.vectors), [labels[name] for name in found.names])
-    return {
-        "mAP": 100 * ranked.mean("AP", "all"),
-        "recall@1": 100 * ranked.mean("recall@1", "all"),
-    }
+    score, recall = (100 * ranked.mean(name, "all") for name in ("AP", "recall@1"))
+    return {"mAP": score, "recall@1": recall}

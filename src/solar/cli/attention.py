@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solar.cli.completion import any_models
+from solar.cli.options import Device
 from solar.cli.pictures import IMAGES, check_suffix, save_image
 from solar.cli.printing import errors
 from solar.defaults import SIZE
@@ -73,7 +74,7 @@ def attention(
             "--descriptor", help="The attention of descriptors; that of pictures is flatter."
         ),
     ] = False,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; found out if not given.")] = None,
+    device: Device = None,
 ) -> None:
     """Overlay the attention map of a point in a photo."""
     from solar.show.colours import COLOURS

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import photo_models
+from solar.cli.options import Json
 from solar.cli.printing import errors, print_json
 from solar.errors import SolarError
 
@@ -44,7 +45,7 @@ def distill(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the folder's newest checkpoint, if any.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print a summary for a program.")] = False,
+    json: Json = False,
 ) -> None:
     """Teach a small network what a large one sees, without labels."""
     from solar.training import distillation as work

@@ -8,6 +8,7 @@ import typer
 
 from solar.cli.completion import keypoint_models, photo_models
 from solar.cli.help import Commands
+from solar.cli.options import IndexAddress, Json, Size
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 
 app = Commands(help="Make an index of photos, change it, look at it.")
 
-Address = Annotated[
-    str, typer.Argument(metavar="INDEX", help="A folder, or milvus://host:port/collection.")
-]
 Source = Annotated[
     Path, typer.Argument(help="A folder, list or tar shard of photos, or a store of descriptors.")
 ]
@@ -32,7 +30,7 @@ KeptStore = Annotated[
     Path | None, typer.Option("--store", help="Keep the descriptors in this store.")
 ]
 Metadata = Annotated[
-    Path | None, typer.Option(help='A JSON object a line: {"path": …, "tags": [ … ], "taken": …}.')
+    Path | None, typer.Option(help='JSON Lines file: {"path": …, "tags": [ … ], "taken": …}.')
 ]
 Method = Annotated[
     Literal["global", "asmk"],
@@ -54,7 +52,6 @@ CodebookOf = Annotated[
 TrainOn = Annotated[
     Path | None, typer.Option(help="For asmk: photos to learn visual words from, if not these.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="For a program to read.")]
 
 
 @app.command(epilog="Example: solar index build photos/ -o photos.solar")
@@ -67,12 +64,7 @@ def build(
             help=f"What describes the photos; {DEFAULT} if not given.", autocompletion=photo_models
         ),
     ] = None,
-    size: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Shrink longer sides to this first; the model's own if not given."
-        ),
-    ] = None,
+    size: Size = None,
     compress: Compress = None,
     store: KeptStore = None,
     metadata: Metadata = None,
@@ -109,7 +101,7 @@ def build(
 
 @app.command(epilog="Example: solar index add photos.solar new/")
 def add(
-    index: Address,
+    index: IndexAddress,
     source: Source,
     new: Annotated[
         bool, typer.Option("--new", help="Only photos whose path is not in the index yet.")
@@ -129,7 +121,8 @@ def add(
 
 @app.command(epilog="Example: solar index remove photos.solar rome/12.jpg")
 def remove(
-    index: Address, photos: Annotated[list[str], typer.Argument(help="Their paths in the index.")]
+    index: IndexAddress,
+    photos: Annotated[list[str], typer.Argument(help="Their paths in the index.")],
 ) -> None:
     """Remove photos: all of those named, or none."""
     from solar.cli.printing import errors
@@ -141,7 +134,7 @@ def remove(
 
 
 @app.command(epilog="Example: solar index info photos.solar --json")
-def info(index: Address, json: Json = False) -> None:
+def info(index: IndexAddress, json: Json = False) -> None:
     """Say what an index holds and how it was made."""
     from rich.table import Table
     from rich.text import Text
@@ -177,7 +170,7 @@ def _shown(value: object) -> str:
 
 @app.command("verify", hidden=True)  # as it was called once
 @app.command(epilog="Example: solar index check photos.solar")
-def check(index: Address) -> None:
+def check(index: IndexAddress) -> None:
     """Read everything, recompute every checksum, and exit with 1 if anything is wrong."""
     from solar.cli.printing import errors
     from solar.search import Index
@@ -192,7 +185,7 @@ def check(index: Address) -> None:
 
 
 @app.command(epilog="Example: solar index compact photos.solar")
-def compact(index: Address) -> None:
+def compact(index: IndexAddress) -> None:
     """Give back the room of removed photos, and rebuild what speeds searches up."""
     from solar.search import Index
 
@@ -202,7 +195,7 @@ def compact(index: Address) -> None:
 
 @app.command(epilog="Example: solar index copy photos.solar milvus://localhost:19530/photos")
 def copy(
-    index: Address,
+    index: IndexAddress,
     destination: Annotated[str, typer.Argument(help="A new index.")],
     compress: Annotated[
         str | None, typer.Option(help="As for build; like the index if not given.")
@@ -221,7 +214,7 @@ def copy(
 
 @app.command("map", epilog="Example: solar index map photos.solar -o map.png")
 def draw_map(
-    index: Address,
+    index: IndexAddress,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A .png, .jpg or .webp of thumbnails.")
     ] = None,

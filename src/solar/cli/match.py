@@ -7,6 +7,7 @@ import typer
 
 from solar.cli import printing
 from solar.cli.completion import keypoint_models
+from solar.cli.options import Json
 from solar.cli.pictures import check_suffix, save_image
 from solar.defaults import KEYPOINTS, SIZE
 
@@ -40,7 +41,7 @@ def match(
     frames: Annotated[
         str, typer.Option(help="How patches are cut: wide, or as in the published demo.")
     ] = "wide",
-    json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
+    json: Json = False,
 ) -> None:
     """Show what two photos have in common, point by point."""
     from solar.describe.local import Frames

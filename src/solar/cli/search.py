@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solar.cli.completion import keypoint_models, photo_models, rerank_methods
+from solar.cli.completion import keypoint_models, rerank_methods
 from solar.cli.help import METHODS
+from solar.cli.options import Box, IndexAddress, IndexModel, Json, MovedPhotos
 
 if TYPE_CHECKING:
     from solar.search import Hit
@@ -15,7 +16,7 @@ EXAMPLE = "Example: solar search photos.solar query.jpg --box 41,30,280,201 --ht
 
 
 def search(
-    index: Annotated[str, typer.Argument(metavar="INDEX", help="A folder, or milvus://…")],
+    index: IndexAddress,
     queries: Annotated[
         list[str],
         typer.Argument(
@@ -25,9 +26,7 @@ def search(
         ),
     ],
     k: Annotated[int, typer.Option("-k", min=1, help="How many photos to find.")] = 10,
-    box: Annotated[
-        str | None, typer.Option(help="x1,y1,x2,y2 of what to look for, in pixels of the query.")
-    ] = None,
+    box: Box = None,
     rerank: Annotated[
         str | None,
         typer.Option(
@@ -54,19 +53,12 @@ def search(
     ] = None,
     after: Annotated[str | None, typer.Option(help="Taken then or later: 2019-07-14.")] = None,
     before: Annotated[str | None, typer.Option(help="Taken earlier: 2020.")] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="The model, where the index names none at hand.", autocompletion=photo_models
-        ),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
+    model: IndexModel = None,
+    json: Json = False,
     html: Annotated[
         Path | None, typer.Option(help="Write a page that shows the query and what was found.")
     ] = None,
-    photos: Annotated[
-        Path | None, typer.Option(help="Where the indexed photos are, if they have moved.")
-    ] = None,
+    photos: MovedPhotos = None,
 ) -> None:
     """Find photos of the same place or object."""
     from solar.cli.printing import errors, print_json, warnings_as_sentences

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from solar.cli.options import Json
 from solar.cli.printing import errors, print_json
 
 EXAMPLE = (
@@ -26,7 +27,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the folder's newest checkpoint.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print a summary for a program.")] = False,
+    json: Json = False,
 ) -> None:
     """Train a network as a recipe says; --resume goes on after a stop.
 

@@ -3,7 +3,7 @@
     PYTHONPATH=src python benchmarks/ablation.py --start gem-r18.safetensors --data DATA --out OUT
 
 Six networks (GeM; GeM + SOS; attention after conv4, conv5, both; both + SOS), each from the same
-trunk and three seeds. What lies below conv4's output is frozen, as the paper freezes the trunk, so
+backbone and three seeds. What lies below conv4's output is frozen, as the paper freezes the backbone, so
 it is computed once for a few changed views of every training photo and for every test photo at
 three scales; attention, the last stage and the whitening learn. Results are written after every
 run. DATA is a folder with `landmarks/{train,val,distractors}-*.tar` and
@@ -128,7 +128,7 @@ class Bench:
         self.device = device
         self.start = retrieval_model(start, device=device)
         self.config = replace(self.start.config, attention={}, whitening=True, dim=None)
-        self.trunk = {
+        self.backbone = {
             name: value
             for name, value in self.start.backbone.state_dict().items()
             if not name.startswith("soa")
@@ -136,10 +136,10 @@ class Bench:
         self.below = self.network("").to(device).eval()
 
     def network(self, attention: str) -> RetrievalNet:
-        """A network with the shared trunk; attention starts as the identity."""
+        """A network with the shared backbone; attention starts as the identity."""
         layers = attention_at(attention, REDUCTIONS)
         net = RetrievalNet(replace(self.config, attention=layers))
-        net.backbone.load_state_dict({**net.backbone.state_dict(), **self.trunk})
+        net.backbone.load_state_dict({**net.backbone.state_dict(), **self.backbone})
         return net
 
     @torch.no_grad()
@@ -148,9 +148,9 @@ class Bench:
         net = self.below
         with half(self.device):
             x = (images - net.mean) / net.std
-            trunk = net.backbone
-            x = trunk.maxpool(trunk.relu(trunk.bn1(trunk.conv1(x))))  # type: ignore[operator]
-            for stage in (trunk.layer1, trunk.layer2, trunk.layer3):
+            backbone = net.backbone
+            x = backbone.maxpool(backbone.relu(backbone.bn1(backbone.conv1(x))))  # type: ignore[operator]
+            for stage in (backbone.layer1, backbone.layer2, backbone.layer3):
                 x = stage(x)  # type: ignore[operator]
         found: Tensor = x.half()
         return found
@@ -228,12 +228,12 @@ def above(net: RetrievalNet, maps: Tensor) -> Tensor:
 
 def last_maps(net: RetrievalNet, maps: Tensor) -> Tensor:
     """Maps of conv4 to maps of conv5, through attention where there is some."""
-    trunk, device = net.backbone, maps.device
+    backbone, device = net.backbone, maps.device
     with half(device):
         x = maps if device.type == "cuda" else maps.float()
         for name in ("soa4", "layer4", "soa5"):
-            if name in trunk._modules:
-                x = trunk.get_submodule(name)(x)
+            if name in backbone._modules:
+                x = backbone.get_submodule(name)(x)
     return x
 
 

@@ -28,12 +28,12 @@ def describer(path: str) -> Callable[[Tensor], Tensor]:
     if not path.endswith(".ts"):
         net = retrieval_model(path)
         return lambda pixels: net.multiscale(net.normalise(pixels))
-    trunk = torch.jit.load(path).eval()  # type: ignore[no-untyped-call]
+    backbone = torch.jit.load(path).eval()  # type: ignore[no-untyped-call]
     pool, shell = GeM(), RetrievalNet(RetrievalConfig("resnet18", whitening=False))
 
     def describe(pixels: Tensor) -> Tensor:
         return shell.multiscale(
-            shell.normalise(pixels), forward=lambda x: l2_normalize(pool(trunk(x)))
+            shell.normalise(pixels), forward=lambda x: l2_normalize(pool(backbone(x)))
         )
 
     return describe

@@ -3,10 +3,10 @@
     PYTHONPATH=src python benchmarks/ablation.py --start gem-r18.safetensors --data DATA --out OUT
 
 Six networks (GeM; GeM + SOS; attention after conv4, conv5, both; both + SOS), each from the same
-backbone and three seeds. What lies below conv4's output is frozen, as the paper freezes the backbone, so
-it is computed once for a few changed views of every training photo and for every test photo at
-three scales; attention, the last stage and the whitening learn. Results are written after every
-run. DATA is a folder with `landmarks/{train,val,distractors}-*.tar` and
+backbone and three seeds. What lies below conv4's output is frozen, as the paper freezes the
+backbone, so it is computed once for a few changed views of every training photo and for every test
+photo at three scales; attention, the last stage and the whitening learn. Results are written after
+every run. DATA is a folder with `landmarks/{train,val,distractors}-*.tar` and
 `buildings/val-*.tar`; `--unlabelled` adds shards of other photos, each its own landmark. Test
 photos are drawn into the nearest of five shapes, so that a GPU sees few: `solar evaluate` shows
 them as they are, and its figures differ a little.

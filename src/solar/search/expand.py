@@ -83,8 +83,8 @@ class Weighting:
             raise SolarError(f"No expansion is called {self.method!r}: choose from {choices}.")
         if self.count < 0 or not self.alpha >= 0:
             raise SolarError(
-                f"Expansion cannot use {self.n} neighbours and alpha {self.alpha:g}: neither may "
-                "be negative."
+                f"Expansion cannot use {self.count} neighbours and alpha {self.alpha:g}: neither "
+                "may be negative."
             )
 
     @property

@@ -20,7 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solar.describe import shard_files
-from solar.describe.store import Store, lock
+from solar.describe.store import Store
+from solar.describe.store_lock import lock
 from solar.errors import SolarError
 
 DIM = 8
@@ -179,7 +180,7 @@ def test_an_unfinished_store_opens_only_when_asked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("manifest", "sentence"),
-    [(None, "not a store"), (b"{", "damaged"), (b"[]", "damaged"), (b'{"format": 2}', "newer")],
+    [(None, "not a store"), (b"{", "damaged"), (b"[]", "damaged"), (b'{"format": 3}', "newer")],
 )
 def test_a_bad_manifest_is_one_sentence(
     tmp_path: Path, manifest: bytes | None, sentence: str

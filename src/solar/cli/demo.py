@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from solar.demo.sample import Sample, SampleAnswer
-    from solar.describe.pipeline import Progress
+    from solar.describe.counting import Progress
     from solar.models import RetrievalNet
 
 EXAMPLE = "Example: solar demo ~/Pictures --serve"

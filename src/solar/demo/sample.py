@@ -3,14 +3,14 @@
 import hashlib
 import json
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from solar.demo import toy
 from solar.describe import extract
-from solar.describe.pipeline import Progress
+from solar.describe.counting import Progress
 from solar.errors import SolarError
 from solar.evaluation import evaluate_labels
 from solar.files import replacing
@@ -18,9 +18,8 @@ from solar.images import Photos, find_photos
 from solar.models import RetrievalNet, fingerprint
 from solar.search import Hit, Index, need_vectors
 from solar.search.engine import NoIndexError
-from solar.search.ingest import spec_of
 from solar.show.attention_maps import draw_photos
-from solar.show.search_page import photo_finder, ranking_page
+from solar.show.search_page import ranking_page
 
 MOST = 120
 """Photos of a folder that a sample takes: a minute or two on a laptop."""
@@ -101,7 +100,7 @@ def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
     page = sample.index.parent / "ranking.html"
     with Index.open(sample.index, model=model) as index:
         hits = [hit for hit in index.search(sample.query, k + 1) if hit.path != name][:k]
-        photo = sample.query if name == sample.query else photo_finder(index.spec.root)(name)
+        photo = sample.query if name == sample.query else index.roots.find(name)
         maps = None
         if model.config.attention and photo is not None:
             maps = draw_photos(model, [photo], size=_ATTENTION, cell=240)
@@ -115,7 +114,9 @@ def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
 def score(sample: Sample) -> dict[str, float | None]:
     """Ask for every photo of a labelled sample among the others: mAP and the rest, in percent."""
     with need_vectors(Index.open(sample.index)) as index:
-        found = index.engine.lookup(find_photos(index.spec.root or "").names)
+        found = index.engine.lookup(
+            [photo.path for some in index.engine.photos() for photo in some]
+        )
     labels = [path.partition("/")[0] for path in found]
     rows = np.stack([vector for _, vector in found.values()])
     return evaluate_labels(rows, labels).to_dict()
@@ -135,9 +136,7 @@ def _index(
     if not len(store):
         why = next(iter(store.failures.values()))
         raise SolarError(f"No photo of {root} could be described: {why}")
-    spec = spec_of(store)
-    assert spec is not None  # a store knows
-    Index.create(place, store, spec=replace(spec, root=str(root.resolve()))).close()
+    Index.create(place, store).close()
     shutil.rmtree(described, ignore_errors=True)
     return len(store)
 

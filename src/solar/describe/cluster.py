@@ -3,7 +3,13 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from solar.describe.pipeline import Describer, ExtractionJob, Progress, Settings, describer
+from solar.describe.counting import Progress, expect
+from solar.describe.pipeline import (
+    Describer,
+    ExtractionJob,
+    Settings,
+    describer,
+)
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.models import RetrievalNet, fingerprint
@@ -37,6 +43,7 @@ def run_on_cluster(
         raise SolarError('A cluster needs Dask: pip install "solar-retrieval[dask]".') from None
 
     pending = store.pending()
+    expect(progress, sum(len(store.source(shard)) for shard in pending))
     with _client(scheduler, workers) as client:
         network = client.scatter(net.cpu().eval(), broadcast=True)
         digest = fingerprint(net)

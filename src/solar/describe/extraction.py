@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Literal, Unpack, cast
 
 from solar.defaults import SHARD_SIZE
+from solar.describe.counting import Progress
 from solar.describe.pipeline import (
     ExtractionJob,
-    Progress,
     Settings,
     SettingsOptions,
     Throughput,
     describer,
 )
-from solar.describe.store import Store, lock
+from solar.describe.store import Store
+from solar.describe.store_lock import lock
 from solar.errors import SolarError
-from solar.images import Box, Photos, find_photos
+from solar.images import Box, Photos, find_sources
 from solar.models import RetrievalNet, fingerprint, retrieval_model
 from solar.weights import DEFAULT
 
@@ -43,9 +44,11 @@ def extract(
     """Describe every photo of a source; go on where an earlier run stopped.
 
     Args:
-        source: What `solar.images.find_photos` takes, or what it gave.
-        destination: The store's folder. One that is there is continued, and refused if it was made
-            with another model, other settings or other photos.
+        source: What `solar.images.find_sources` takes, or what it gave.
+        destination: The store's folder. One that is there is brought up to date: photos that are
+            new or have changed are described, those that are gone go, and all others, also where
+            they were moved or renamed, keep their vectors. It is refused if it was made with
+            another model or other settings.
         model: A retrieval network, or what `solar.load` takes; default: solar-r18.
         boxes: For some photos by name, the part to describe, in pixels of the upright photo.
         throughput: How to work.
@@ -67,7 +70,7 @@ def extract(
     Raises:
         SolarError: Nothing to describe, a store that does not fit, a full disk.
     """
-    photos = source if isinstance(source, Photos) else find_photos(source)
+    photos = source if isinstance(source, Photos) else find_sources(source)
     net = retrieval_model(model)
     dtype, shard_size = options.pop("dtype", "float32"), options.pop("shard_size", SHARD_SIZE)
     chosen = Settings.of(net, **cast("SettingsOptions", options))
@@ -81,7 +84,7 @@ def extract(
     with lock(destination):
         store = Store.create(
             destination,
-            photos.names,
+            photos,
             model=net.source or "a network in memory",
             fingerprint=fingerprint(net),
             settings=chosen.recorded(job.boxes),

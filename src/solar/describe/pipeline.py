@@ -11,8 +11,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import islice
-from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
+from typing import (
+    Any,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+)
 
 import numpy as np
 import torch
@@ -20,8 +29,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from solar.defaults import BATCH, BATCH_PIXELS
+from solar.describe.counting import Progress, expect
 from solar.errors import SolarError
-from solar.images import Box, DecodedImage, Photos, Source, load
+from solar.images import Box, DecodedImage, Photos, Source, Stamp, load
 from solar.images.batches import Batch, Batcher
 from solar.models import RetrievalNet
 
@@ -31,11 +41,8 @@ Pixels = NDArray[np.uint8]
 Float32Rows = NDArray[np.float32]
 """Descriptors: (n, dim) float32, or one of them, (dim,)."""
 
-Decoded = tuple[int, DecodedImage | str]
-"""The number of a photo, and its pixels or why there are none."""
-
-Progress = Callable[[int, int], None]
-"""Called with how many photos were just described and how many could not be read."""
+Decoded = tuple[int, DecodedImage | str, Stamp | None]
+"""The number of a photo, its pixels or why there are none, and what its file was."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +161,7 @@ class Shards(Protocol):
         names: list[str],
         sizes: list[tuple[int, int]],
         failures: dict[str, str],
+        stamps: dict[str, Stamp],
     ) -> None:
         """Write one shard."""
 
@@ -170,6 +178,7 @@ class ExtractionJob:
     def run(self, store: Shards, describe: Describer, progress: Progress | None = None) -> None:
         """Describe all shards that a store still lacks."""
         shards = {shard: self.numbers(store, shard) for shard in store.pending()}
+        expect(progress, sum(map(len, shards.values())))
         decoded = self._decoded([n for numbers in shards.values() for n in numbers], describe)
         for shard, numbers in shards.items():
             store.write_shard(shard, *self.describe(numbers, decoded, describe, progress))
@@ -184,10 +193,13 @@ class ExtractionJob:
         """Describe some photos from a stream of decoded ones that has come to the first of them."""
         sizes: dict[int, tuple[int, int]] = {}
         failures: dict[str, str] = {}
+        stamps: dict[str, Stamp] = {}
 
         def batches() -> Iterator[Batch[int]]:
             batcher = Batcher[int](self.throughput.batch, self.throughput.pixels)
-            for number, image in islice(decoded, len(numbers)):
+            for number, image, stamp in islice(decoded, len(numbers)):
+                if stamp is not None:
+                    stamps[self.photos.names[number]] = stamp
                 if isinstance(image, str):
                     failures[self.photos.names[number]] = image
                 else:
@@ -207,20 +219,26 @@ class ExtractionJob:
             [self.photos.names[n] for n in numbers if n in vectors],
             [sizes[n] for n in numbers if n in vectors],
             failures,
+            stamps,
         )
 
     def decode(self, number: int) -> Decoded:
         """Read and reduce one photo."""
         box = self.boxes.get(self.photos.names[number])
+        stamp = None
         try:
-            return number, self.settings.decode(self.photos.read(number), box)
+            stamp = self.photos.stamp(number)
+            return number, self.settings.decode(self.photos.read(number), box), stamp
         except SolarError as error:
-            return number, str(error)
+            return number, str(error), stamp
 
-    def numbers(self, store: Shards, shard: int) -> range:
+    def numbers(self, store: Shards, shard: int) -> list[int]:
         """Which of the photos a shard covers."""
-        start = shard * store.shard_size
-        return range(start, start + len(store.source(shard)))
+        return [self._numbers[name] for name in store.source(shard)]
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.photos.names)}
 
     def _decoded(self, numbers: Sequence[int], describe: Describer) -> Iterator[Decoded]:
         """Decoded photos in the order asked for, ahead of their use when there are decoders."""
@@ -239,6 +257,7 @@ class Described(NamedTuple):
     names: list[str]
     sizes: list[tuple[int, int]]
     failures: dict[str, str]
+    stamps: dict[str, Stamp]
 
 
 def _run(

@@ -15,12 +15,36 @@ import numpy.typing as npt
 
 from solar.describe.store_files import damaged, sha256, write_whole
 from solar.errors import SolarError
+from solar.images import Stamp
 
 Vectors: TypeAlias = npt.NDArray[np.floating[Any]]
-Record: TypeAlias = list[list[Any]]
-"""An entry per photo of the shard: name, width, height; or name and why it failed."""
+Record: TypeAlias = list["ShardEntry"]
+"""The photos of a shard, in order."""
 
-VECTORS = re.compile(r"shard-\d{5,}-[0-9a-f]{16}\.npy")
+SWEPT = re.compile(r"shard-\d{5,}(-[0-9a-f]{16}\.npy|\.jsonl)|source(-[0-9a-f]{16})?\.json")
+"""Files that a manifest or a record must name to be there."""
+
+
+@dataclass(frozen=True)
+class ShardEntry:
+    """A photo of a shard: its size, or why it has no vector; and its stamp, where it is known."""
+
+    name: str
+    size: tuple[int, int] | None
+    reason: str = ""
+    stamp: Stamp | None = None
+
+    @classmethod
+    def read(cls, facts: list[Any]) -> ShardEntry:
+        """From its line: name, width, height; or name and reason; and what the stamp has."""
+        name, failed = facts[0], isinstance(facts[1], str)
+        known, rest = (None, facts[2:]) if failed else ((facts[1], facts[2]), facts[3:])
+        return cls(name, known, facts[1] if failed else "", Stamp(*rest) if rest else None)
+
+    def line(self) -> bytes:
+        """As its line has it."""
+        known = [self.reason] if self.size is None else self.size
+        return json.dumps([self.name, *known, *(self.stamp or ())]).encode() + b"\n"
 
 
 @dataclass(frozen=True)
@@ -54,7 +78,7 @@ class ShardFiles:
         buffer = io.BytesIO()
         np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
         vectors = buffer.getvalue()
-        lines = b"".join(json.dumps(photo).encode() + b"\n" for photo in photos)
+        lines = b"".join(photo.line() for photo in photos)
         header = Header(len(array), len(vectors), sha256(vectors), sha256(lines))
         write_whole(self.vectors(header), vectors)
         write_whole(self.record, json.dumps(asdict(header)).encode() + b"\n" + lines)
@@ -74,10 +98,10 @@ class ShardFiles:
         """The photos of a finished shard; a SolarError if they cannot be read."""
         try:
             lines = self.record.read_bytes().split(b"\n")[1:-1]
-            photos: Record = json.loads(b"[" + b",".join(lines) + b"]")
-        except (OSError, ValueError) as error:
+            photos = [ShardEntry.read(f) for f in json.loads(b"[" + b",".join(lines) + b"]")]
+        except (OSError, ValueError, TypeError, IndexError) as error:
             raise damaged(self.record) from error
-        if sum(len(photo) == 3 for photo in photos) != header.rows:
+        if sum(photo.size is not None for photo in photos) != header.rows:
             raise damaged(self.record)
         return photos
 
@@ -99,7 +123,7 @@ class ShardFiles:
             return (
                 sha256(self.vectors(header).read_bytes()) == header.vectors_sha256
                 and sha256(self.record.read_bytes().partition(b"\n")[2]) == header.photos_sha256
-                and [photo[0] for photo in self.read_record(header)] == list(names)
+                and [photo.name for photo in self.read_record(header)] == list(names)
             )
         except (OSError, SolarError):
             return False

@@ -8,10 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from solar.describe.pipeline import ExtractionJob, Float32Rows, Progress, Settings, Throughput
+from solar.describe.counting import Progress
+from solar.describe.pipeline import ExtractionJob, Float32Rows, Settings, Throughput
 from solar.describe.precision import FusedNet
-from solar.describe.store import Store, lock
-from solar.images import Box, Photos
+from solar.describe.store import Store
+from solar.describe.store_lock import lock
+from solar.images import Box, Photos, Stamp
 from solar.models import RetrievalNet, fingerprint
 
 
@@ -92,7 +94,8 @@ class _SideBySide:
         names: Sequence[str],
         sizes: Sequence[tuple[int, int]],
         failures: Mapping[str, str],
+        stamps: Mapping[str, Stamp],
     ) -> None:
         wide = np.reshape(vectors, (len(names), len(self.stores), -1))
         for number, store in enumerate(self.stores):
-            store.write_shard(shard, wide[:, number], names, sizes, failures)
+            store.write_shard(shard, wide[:, number], names, sizes, failures, stamps)

@@ -1,4 +1,4 @@
-"""A store: one folder that holds the descriptors of a fixed list of photos.
+"""A store: one folder that holds the descriptors of a list of photos.
 
 ```
 photos.store/
@@ -11,20 +11,21 @@ photos.store/
 ```
 
 The content of a shard depends on its slice of the list alone, so shards may be written in any
-order, by any process, and the finished folder is the same to the byte. The `.jsonl` of a shard is
+order, by any process, and the finished folder is the same to the byte. A list that changes later
+keeps the shards that are still true (`solar.describe.store_growth`). The `.jsonl` of a shard is
 its commit point. It names its `.npy` by the hash of the content, so two writers of one shard (a
 worker believed dead, say) can never pair the record of one with the vectors of the other.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -32,24 +33,24 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.defaults import SHARD_SIZE
-from solar.describe.shard_files import VECTORS, Header, ShardFiles, Vectors
+from solar.describe.shard_files import Header, Record, ShardEntry, ShardFiles, Vectors
 from solar.describe.store_files import (
     MANIFEST,
     SOURCE,
     Manifest,
+    OtherSettingsError,
     damaged,
     listed,
     make_folder,
     read_manifest,
     sha256,
     source_bytes,
-    unwritable,
     write_whole,
 )
 from solar.errors import SolarError
-from solar.files import LOCK, TEMPORARY, locked
+from solar.images import Photos, Roots, Stamp
 
-__all__ = ["Store", "Vectors", "WhichRows", "lock"]
+__all__ = ["Store", "Vectors", "WhichRows"]
 
 WhichRows: TypeAlias = slice | Sequence[int] | npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
 
@@ -58,6 +59,7 @@ WhichRows: TypeAlias = slice | Sequence[int] | npt.NDArray[np.integer[Any]] | np
 class _Photos:
     names: list[str]
     sizes: npt.NDArray[np.int32]
+    stamps: list[Stamp | None]
     failures: dict[str, str]
     rows: dict[str, int]
 
@@ -75,8 +77,9 @@ class Store:
         settings: How photos were described, as JSON values (a tuple comes back as a list).
         dim: Length of a vector.
         dtype: `float32` or `float16`.
-        shard_size: Photos of the source list per shard.
+        shard_size: Photos of the source list per shard, at most.
         shards: Number of shards, finished or not.
+        roots: Where the photos are, as far as the store was told.
     """
 
     def __init__(self, path: Path, manifest: Manifest, source: list[str] | None = None) -> None:
@@ -87,7 +90,13 @@ class Store:
         self.dim = manifest.dim
         self.dtype = np.dtype(manifest.dtype)
         self.shard_size = manifest.shard_size
-        self.shards = -(-manifest.photos // manifest.shard_size)
+        self.shards = len(manifest.shards)
+        self.roots = Roots.read(manifest.roots)
+        starts = accumulate((count for _, count in manifest.shards), initial=0)
+        self._slices = {
+            number: slice(start, start + count)
+            for (number, count), start in zip(manifest.shards, starts, strict=False)
+        }
         self._on_disk = self.dtype.newbyteorder("<")  # the same bytes from any machine
         self._manifest = manifest
         self._source = source
@@ -99,7 +108,7 @@ class Store:
     def create(
         cls,
         path: str | os.PathLike[str],
-        names: Sequence[str],
+        names: Sequence[str] | Photos,
         *,
         model: str,
         fingerprint: str,
@@ -108,13 +117,15 @@ class Store:
         dtype: npt.DTypeLike = "float32",
         shard_size: int = SHARD_SIZE,
     ) -> Store:
-        """Start a store for `names`, or continue the one that an equal call started.
+        """Start a store for `names`, or bring the one that is there up to date with them.
 
-        It deletes nothing; call it inside `lock`, which sweeps what a killed run left behind.
+        Vectors of photos that are still the same are kept. Call it inside `lock`, which sweeps what
+        a killed run left behind.
 
         Args:
             path: The folder; it may exist if it is empty or a store.
-            names: The photos, in order, each once.
+            names: The photos, in order, each once. `Photos` also tell where they are and which of
+                them have changed.
             model: Name of the model.
             fingerprint: Hash of the model's weights.
             settings: Everything else that shapes a vector, in JSON types.
@@ -127,11 +138,12 @@ class Store:
         """
         if np.dtype(dtype) not in (np.float32, np.float16) or dim < 1 or shard_size < 1:
             raise ValueError(f"no store has dtype={dtype}, dim={dim} and shard_size={shard_size}")
-        path, names = Path(path), list(names)
-        if len(set(names)) < len(names):
-            twice = Counter(names).most_common(1)[0][0]
+        path = Path(path)
+        photos = names if isinstance(names, Photos) else Photos(tuple(names), ())
+        if len(set(photos.names)) < len(photos):
+            twice = Counter(photos.names).most_common(1)[0][0]
             raise SolarError(f"The list of photos has {twice!r} twice; name every photo once.")
-        source = source_bytes(names)
+        source = source_bytes(photos.names)
         manifest = Manifest(
             model=model,
             fingerprint=fingerprint,
@@ -139,16 +151,19 @@ class Store:
             dim=dim,
             dtype=np.dtype(dtype).name,
             shard_size=shard_size,
-            photos=len(names),
+            photos=len(photos),
             source_sha256=sha256(source),
+            roots=photos.roots.stored(),
         )
         make_folder(path)
         if not (path / MANIFEST).exists():
             write_whole(path / SOURCE, source)
             write_whole(path / MANIFEST, manifest.to_bytes())
-        store = cls(path, read_manifest(path), names)
+        store = cls(path, read_manifest(path))
         store._refuse_other(manifest)
-        return store
+        from solar.describe.store_growth import up_to_date
+
+        return up_to_date(store, photos)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, allow_partial: bool = False) -> Store:
@@ -195,20 +210,25 @@ class Store:
         """The photos without a row, and why."""
         return self._read_photos().failures
 
+    @property
+    def stamps(self) -> list[Stamp | None]:
+        """What the files of the described photos were, in row order; None where nobody knows."""
+        return self._read_photos().stamps
+
     # Writing
 
     def pending(self) -> list[int]:
         """Look at the folder again and list the shards still to be written."""
         self._look()
-        return [shard for shard in range(self.shards) if shard not in self._headers]
+        return [shard for shard in self._slices if shard not in self._headers]
 
     def source(self, shard: int) -> list[str]:
         """The names that shard number `shard` covers, in order."""
-        if not 0 <= shard < self.shards:
-            raise IndexError(f"{self.path} has shards 0 to {self.shards - 1}, not {shard}")
+        if shard not in self._slices:
+            raise IndexError(f"{self.path} has no shard {shard}")
         if self._source is None:
             self._source = self._read_source()
-        return self._source[shard * self.shard_size : (shard + 1) * self.shard_size]
+        return self._source[self._slices[shard]]
 
     def write_shard(
         self,
@@ -217,6 +237,7 @@ class Store:
         names: Sequence[str],
         sizes: npt.ArrayLike,
         failures: Mapping[str, str],
+        stamps: Mapping[str, Stamp] | None = None,
     ) -> None:
         """Write one shard, whole or not at all; a shard already finished is left as it is.
 
@@ -228,6 +249,7 @@ class Store:
             names: The n described photos, in the order of `source(shard)`.
             sizes: Their original width and height, (n, 2).
             failures: Why each other photo of `source(shard)` has no vector.
+            stamps: What the files were, where that is known.
 
         Raises:
             SolarError: A vector is not finite, or the disk is full or read-only.
@@ -254,23 +276,26 @@ class Store:
                 "describe with float32 or check the model's weights."
             )
         if (done := self._shard(shard).read_header()) is None:
-            known: dict[str, list[Any]] = {name: [reason] for name, reason in failures.items()}
-            known |= zip(names, pairs.tolist(), strict=True)
-            done = self._shard(shard).write(array, [[name, *known[name]] for name in source])
+            known = {n: (w, h) for n, (w, h) in zip(names, pairs.tolist(), strict=True)}
+            record = [
+                ShardEntry(n, known.get(n), failures.get(n, ""), (stamps or {}).get(n))
+                for n in source
+            ]
+            done = self._shard(shard).write(array, record)
         self._add(shard, done)
 
     # Reading
 
     def shard_arrays(self) -> Iterator[Vectors]:
         """The vectors as memory-mapped arrays, one a finished shard, in row order."""
-        for shard in sorted(self._headers):
+        for shard in self._finished():
             yield self._map(shard)
 
     def vectors(self, rows: WhichRows = slice(None)) -> Vectors:
         """Copy rows into memory: (n, dim), in the order asked for. All rows, unless told which."""
         wanted = np.arange(len(self))[rows]
         order = np.argsort(wanted, kind="stable")
-        shards = sorted(self._headers)
+        shards = self._finished()
         starts = np.cumsum([0, *(self._headers[shard].rows for shard in shards)])
         cuts = np.searchsorted(wanted[order], starts)
         out = np.empty((len(wanted), self.dim), self.dtype)
@@ -311,8 +336,8 @@ class Store:
             self._source = self._read_source()
         except SolarError as error:
             return [*problems, str(error)]
-        for number, header in sorted(self._headers.items()):
-            shard = self._shard(number)
+        for number in self._finished():
+            shard, header = self._shard(number), self._headers[number]
             if not shard.sound(header, self.source(number), self.dim, self._on_disk):
                 problems.append(
                     f"{shard.record} or its vectors are damaged; delete it and run again"
@@ -324,8 +349,12 @@ class Store:
     def _shard(self, number: int) -> ShardFiles:
         return ShardFiles(self.path, number)
 
+    def _finished(self) -> list[int]:
+        """The shards that are there, in the order of the list."""
+        return [shard for shard in self._slices if shard in self._headers]
+
     def _look(self) -> None:
-        for shard in range(self.shards):
+        for shard in self._slices:
             if shard not in self._headers and (header := self._shard(shard).read_header()):
                 self._add(shard, header)
 
@@ -333,28 +362,33 @@ class Store:
         self._headers[shard] = header
         self._photos = None
 
+    def record(self, shard: int) -> Record:
+        """What a finished shard says of its photos."""
+        return self._shard(shard).read_record(self._headers[shard])
+
     def _read_photos(self) -> _Photos:
         if self._photos is None:
-            names: list[str] = []
-            sizes: list[npt.NDArray[np.int32]] = [np.empty((0, 2), np.int32)]
-            failures: dict[str, str] = {}
-            for number, header in sorted(self._headers.items()):
-                photos = self._shard(number).read_record(header)
-                described = [photo for photo in photos if len(photo) == 3]
-                names += [photo[0] for photo in described]
-                sizes.append(np.array([p[1:] for p in described], np.int32).reshape(-1, 2))
-                failures.update({p[0]: p[1] for p in photos if len(p) == 2})
-            rows = {name: row for row, name in enumerate(names)}
-            self._photos = _Photos(names, np.concatenate(sizes), failures, rows)
+            records = [self.record(number) for number in self._finished()]
+            entries = [entry for record in records for entry in record]
+            described = [(e.name, e.size, e.stamp) for e in entries if e.size is not None]
+            names = [name for name, _, _ in described]
+            self._photos = _Photos(
+                names,
+                np.array([size for _, size, _ in described], np.int32).reshape(-1, 2),
+                [stamp for _, _, stamp in described],
+                {e.name: e.reason for e in entries if e.size is None},
+                {name: row for row, name in enumerate(names)},
+            )
         return self._photos
 
     def _read_source(self) -> list[str]:
+        file = self.path / self._manifest.source
         try:
-            content = (self.path / SOURCE).read_bytes()
+            content = file.read_bytes()
         except OSError as error:
-            raise damaged(self.path / SOURCE) from error
+            raise damaged(file) from error
         if sha256(content) != self._manifest.source_sha256:
-            raise damaged(self.path / SOURCE)
+            raise damaged(file)
         names: list[str] = json.loads(content)
         return names
 
@@ -366,45 +400,7 @@ class Store:
         before, now = old.choices(), new.choices()
         keys = sorted(k for k in before | now if before.get(k, ...) != now.get(k, ...))
         if keys:
-            raise SolarError(
+            raise OtherSettingsError(
                 f"{self.path} was made with {listed(before, keys)}, not {listed(now, keys)}; "
                 "choose another folder or pass the same settings."
             )
-        if old.source_sha256 != new.source_sha256:
-            why = f"{old.photos} photos, not {new.photos}"
-            if old.photos == new.photos:
-                why = "as many photos, but other names or another order"
-            raise SolarError(
-                f"{self.path} was made from another list of photos ({why}); "
-                "choose another folder or pass the same list."
-            )
-
-
-@contextlib.contextmanager
-def lock(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let one run at a time write the store at `path`, and sweep what a killed run left there.
-
-    Only whoever starts a run takes it; the workers that write its shards do not. A SolarError if
-    another run holds it, or the folder is no place for a store.
-    """
-    path = Path(path)
-    make_folder(path)
-    busy = f"Another run is writing {path}; wait until it is done or choose another folder."
-    with locked(path / LOCK, busy, complaint=unwritable):
-        _sweep(path)
-        yield
-
-
-def _sweep(path: Path) -> None:
-    """Delete temporary files, and vectors that no record names: both are left by kills alone."""
-    named = set()
-    if (path / MANIFEST).exists():
-        store = Store(path, read_manifest(path))
-        named = {store._shard(n).vectors(header).name for n, header in store._headers.items()}
-    try:
-        for file in list(path.iterdir()):
-            orphan = VECTORS.fullmatch(file.name) and file.name not in named
-            if orphan or TEMPORARY.fullmatch(file.name):
-                file.unlink(missing_ok=True)
-    except OSError as error:
-        raise unwritable(path, error) from error

@@ -5,20 +5,26 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from solar import files
 from solar.errors import SolarError
 
-FORMAT = 1
+FORMAT = 2
+"""1 until photos had stamps, shards numbers of their own, and stores roots."""
 MANIFEST = "manifest.json"
 SOURCE = "source.json"
 
 # What the manifest's file calls a field of `Manifest`, where the two differ.
 _ON_DISK = {"fingerprint": "model_hash"}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class OtherSettingsError(SolarError):
+    """A store was made with another model or other settings than are asked for now."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,22 @@ class Manifest:
     shard_size: int
     photos: int
     source_sha256: str
+    roots: list[list[Any]] = field(default_factory=list)  # of `Roots.stored`
+    layout: list[list[int]] | None = None  # of a store that has grown: number and photos of shards
     format: int = FORMAT
+
+    @property
+    def shards(self) -> list[tuple[int, int]]:
+        """Number and photos of every shard, in order."""
+        if self.layout is not None:
+            return [(number, count) for number, count in self.layout]
+        starts = range(0, self.photos, self.shard_size)
+        return [(n, min(self.shard_size, self.photos - at)) for n, at in enumerate(starts)]
+
+    @property
+    def source(self) -> str:
+        """The name of the file that lists the photos; a list that changed has a new one."""
+        return SOURCE if self.layout is None else f"source-{self.source_sha256[:16]}.json"
 
     def to_bytes(self) -> bytes:
         """The content of its file."""
@@ -42,7 +63,7 @@ class Manifest:
 
     def choices(self) -> dict[tuple[str, bool], Any]:
         """What a user chose, by name; a setting may share its name with a field, hence the flag."""
-        fields = ("model", "fingerprint", "dim", "dtype", "shard_size", "format")
+        fields = ("model", "fingerprint", "dim", "dtype", "shard_size")
         chosen = {(name, False): getattr(self, name) for name in fields}
         return chosen | {(name, True): value for name, value in self.settings.items()}
 
@@ -84,10 +105,10 @@ def write_whole(target: Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
-def source_bytes(names: list[str]) -> bytes:
+def source_bytes(names: Sequence[str]) -> bytes:
     """The list of photos as its file holds it."""
     # A JSON list with a name a line: any file name survives, and diff and grep can read it.
-    return json.dumps(names, separators=(",\n", ":")).encode() + b"\n"
+    return json.dumps(list(names), separators=(",\n", ":")).encode() + b"\n"
 
 
 def sha256(content: bytes) -> str:

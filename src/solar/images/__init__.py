@@ -18,8 +18,14 @@ if TYPE_CHECKING:
     from solar.images.resize import query_size as query_size
     from solar.images.resize import thumbnail as thumbnail
     from solar.images.resize import thumbnail_size as thumbnail_size
+    from solar.images.roots import Root as Root
+    from solar.images.roots import Roots as Roots
+    from solar.images.roots import named_photos as named_photos
     from solar.images.sources import Photos as Photos
+    from solar.images.sources import Stamp as Stamp
+    from solar.images.sources import collect as collect
     from solar.images.sources import find_photos as find_photos
-    from solar.images.sources import named_photos as named_photos
+    from solar.images.sources import find_sources as find_sources
+    from solar.images.sources import scan_roots as scan_roots
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__spec__)

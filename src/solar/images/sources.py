@@ -1,20 +1,29 @@
 """Where photos come from: a folder, a list, tar shards. A photo's name is its key everywhere."""
 
-import os
-import tarfile
+import hashlib
+import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from solar.errors import SolarError
-from solar.files import reading
+from solar.files import file_digest, reading
+from solar.images.roots import Root, Roots, read_place
+from solar.images.scan import Found, Place, Scan, scan
 
-# What a folder is searched for; anything else in it is not a photo.
-SUFFIXES = frozenset(
-    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif", ".tiff", ".gif", ".bmp"}
-    | {".avif", ".heic", ".heif"}
-)
+
+class Stamp(NamedTuple):
+    """What a file was when it was described: the same content has the same digest anywhere."""
+
+    bytes: int
+    modified: int  # nanoseconds; of the shard for a photo in one
+    sha256: str
+
+    def fits(self, seen: Found) -> bool:
+        """Whether a file looks as it did then, so that it need not be read to be known."""
+        return (self.bytes, self.modified) == (seen.bytes, seen.modified)
 
 
 @dataclass(frozen=True)
@@ -24,10 +33,16 @@ class Photos:
     Attributes:
         names: Unique, in order: paths relative to the folder, or as written in the list or shard.
         places: Where the bytes of each are: a file, and for a tar shard the range within it.
+        skipped: What looks like a photo and can be none, by name, and why.
+        roots: The places that names are relative to.
+        seen: What a scan saw of each; empty where nobody scanned.
     """
 
     names: tuple[str, ...]
-    places: tuple[Path | tuple[Path, int, int], ...]
+    places: tuple[Place, ...]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    roots: Roots = field(default_factory=Roots)
+    seen: tuple[Found, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def in_folder(cls, folder: Path, names: Iterable[str]) -> "Photos":
@@ -44,6 +59,8 @@ class Photos:
         return Photos(
             tuple(self.names[number] for number in numbers),
             tuple(self.places[number] for number in numbers),
+            roots=self.roots,
+            seen=tuple(self.seen[number] for number in numbers) if self.seen else (),
         )
 
     def read(self, number: int) -> Path | bytes:
@@ -51,16 +68,24 @@ class Photos:
 
         A SolarError if the shard cannot be read any more.
         """
+        return read_place(self.places[number], self.names[number])
+
+    def stamp(self, number: int) -> Stamp:
+        """What identifies photo `number` as it is now; its file is read for that.
+
+        A SolarError if it cannot be read.
+        """
         place = self.places[number]
-        if isinstance(place, Path):
-            return place
-        shard, offset, size = place
-        with reading(shard), shard.open("rb") as file:
-            file.seek(offset)
-            data = file.read(size)
-        if len(data) < size:
-            raise SolarError(f"{shard} is shorter than it was: {self.names[number]} is cut off.")
-        return data
+        if not isinstance(place, Path):
+            data = self.read(number)
+            assert isinstance(data, bytes)
+            modified = place[0].stat().st_mtime_ns
+            return Stamp(len(data), modified, hashlib.sha256(data).hexdigest())
+        with reading(place):
+            seen = place.stat()  # before it is read: a change while it is will be noticed later
+            if not stat.S_ISREG(seen.st_mode):  # reading a pipe would wait for ever
+                raise SolarError(f"{place} is not a regular file, so it cannot be a photo.")
+            return Stamp(seen.st_size, seen.st_mtime_ns, file_digest(place))
 
 
 def find_photos(source: str | Path | Sequence[str | Path]) -> Photos:
@@ -75,80 +100,118 @@ def find_photos(source: str | Path | Sequence[str | Path]) -> Photos:
         SolarError: There is no such thing, it holds no photo, or two photos share a name.
     """
     parts = [source] if isinstance(source, str | Path) else list(source)
-    found = [pair for part in parts for pair in _find(Path(part))]
-    names = [name for name, _ in found]
-    shown = ", ".join(str(part) for part in parts)
-    if not names:
-        raise SolarError(f"There is no photo in {shown or 'an empty list'}.")
+    places = [Path(part).expanduser() for part in parts]
+    return gather([(root_at(place), scan(place)) for place in places], parts)
+
+
+def find_sources(source: str | Path | Sequence[str | Path], *, follow: bool = True) -> Photos:
+    """Find photos as `find_photos` does; names that two folders share begin with the folder's."""
+    parts = [source] if isinstance(source, str | Path) else list(source)
+    places = [Path(part).expanduser() for part in parts]
+    found = [(root_at(place), scan(place, follow=follow)) for place in places]
+    if len({one.below for _, scanned in found for one in scanned.found}) < sum(
+        len(scanned.found) for _, scanned in found
+    ):
+        return collect(parts, follow=follow)
+    return gather(found, parts)
+
+
+def root_at(place: Path) -> Root:
+    """The root that a source is: itself, or for a photo the folder that it is in."""
+    if _is_photo(place):
+        return Root(str(place.parent.resolve()), whole=False)
+    return Root(str(place.resolve()))
+
+
+def collect(
+    sources: Sequence[str | Path], known: Roots | None = None, *, follow: bool = True
+) -> Photos:
+    """The photos of sources, called as a collection with several roots calls them.
+
+    Args:
+        sources: As for `find_photos`.
+        known: The roots of the collection. Photos below one of them are called by it; what is below
+            none becomes a new root.
+        follow: Enter folders that are links.
+
+    Returns:
+        Photos with all roots, old and new. A SolarError as for `find_photos`.
+    """
+    roots = known or Roots()
+    named = bool(roots) or len(sources) > 1
+    parts: list[tuple[Root, str, Path]] = []
+    for place in (Path(source).expanduser() for source in sources):
+        base = (place if place.is_dir() else place.parent).resolve()
+        holder = None if place.suffix == ".tar" and not place.is_dir() else roots.holding(base)
+        if holder is None or (place.is_dir() and Path(holder.path) == base):
+            new = root_at(place)
+            roots, holder = roots.with_root(Path(new.path), named=named, whole=new.whole)
+        below = base.relative_to(holder.folder).as_posix() if holder.folder else "."
+        parts.append((holder, "" if below == "." else f"{below}/", place))
+    others = frozenset(root.path for root in roots.roots)
+    found: list[tuple[Root, Scan]] = []
+    seen: set[str] = set()
+    for holder, prefix, place in parts:
+        scanned = scan(place, follow=follow, besides=others)
+        moved = [one._replace(below=prefix + one.below) for one in scanned.found]
+        names = [holder.named(one.below) for one in moved]
+        # The same folder may have been given twice, or one that is inside another.
+        fresh = [one for one, name in zip(moved, names, strict=True) if name not in seen]
+        seen.update(names)
+        skipped = {prefix + below: reason for below, reason in scanned.skipped.items()}
+        found.append((holder, Scan(fresh, skipped)))
+    return replace(gather(found, sources), roots=roots)
+
+
+def scan_roots(roots: Roots, names: Iterable[str] = (), *, follow: bool = True) -> Photos:
+    """Everything below the roots of a collection; nothing at all is no error here.
+
+    Args:
+        roots: Where to look.
+        names: Photos of the collection: of roots that do not belong to it whole, only those of its
+            photos that are still there are found.
+        follow: Enter folders that are links.
+    """
+    others = frozenset(root.path for root in roots.roots)
+    single: dict[Root, Scan] = {root: Scan() for root in roots.roots if not root.whole}
+    for name in names if single else ():
+        holders, below = roots.split(name)
+        for root in holders:
+            file = root.folder / below if root.folder is not None and root in single else None
+            if file is not None and file.exists():
+                single[root].take(below, file)
+    parts = [
+        (root, single[root] if root in single else scan(place, follow=follow, besides=others))
+        for root in roots.roots
+        if (place := Path(root.path)).exists()
+    ]
+    return gather(parts, empty=True)
+
+
+def gather(
+    parts: Sequence[tuple[Root, Scan]], shown: Sequence[object] = (), *, empty: bool = False
+) -> Photos:
+    """The photos of several places, one after the other; a SolarError as for `find_photos`."""
+    where = ", ".join(map(str, shown or [root.path for root, _ in parts])) or "an empty list"
+    found = [(root.named(one.below), one) for root, scanned in parts for one in scanned.found]
+    names = tuple(name for name, _ in found)
+    skipped = {
+        root.named(below): reason
+        for root, scanned in parts
+        for below, reason in scanned.skipped.items()
+    }
+    if not names and not empty:
+        name, reason = next(iter(skipped.items()), ("", ""))
+        why = f": {name!r} was skipped because {reason}" if reason else ""
+        raise SolarError(f"There is no photo in {where}{why}.")
     if len(set(names)) < len(names):
         [(twice, _)] = Counter(names).most_common(1)
-        raise SolarError(f"Two photos in {shown} are called {twice}: names must be unique.")
-    return Photos(tuple(names), tuple(place for _, place in found))
+        raise SolarError(f"Two photos in {where} are called {twice}: names must be unique.")
+    roots = Roots(tuple(root for root, _ in parts))
+    return Photos(
+        names, tuple(one.place for _, one in found), skipped, roots, tuple(one for _, one in found)
+    )
 
 
-def named_photos(root: str | Path) -> Callable[[str], Path | bytes | None]:
-    """How to get single photos by their names from a folder, a list or a tar shard.
-
-    The function takes a name to what `solar.images.load` takes, or to None if it is not there. A
-    SolarError if there is no such folder or file, or it holds no photo.
-    """
-    if Path(root).is_dir():  # which is not searched: it may hold millions
-
-        def in_folder(name: str) -> Path | None:
-            # Names may be a stranger's, with an index: they must not lead out of the folder.
-            inside = os.path.normpath(name)
-            if Path(inside).is_absolute() or Path(inside).parts[:1] == ("..",):
-                return None
-            path = Path(root, inside)
-            return path if path.is_file() else None
-
-        return in_folder
-    photos = find_photos(root)
-    numbers = {name: number for number, name in enumerate(photos.names)}
-    return lambda name: photos.read(numbers[name]) if name in numbers else None
-
-
-def _find(path: Path) -> Sequence[tuple[str, Path | tuple[Path, int, int]]]:
-    with reading(path):
-        if path.is_dir():
-            return _in_folder(path)
-        if not path.exists():
-            raise SolarError(f"There is no file or folder {path}.")
-        if path.suffix == ".txt":
-            return _in_list(path)
-        if path.suffix == ".tar":
-            return _in_shard(path)
-        if path.name.endswith((".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip")):
-            raise SolarError(f"{path} is compressed: unpack it, or give a plain .tar.")
-        return [(path.name, path)]
-
-
-def _in_folder(folder: Path) -> list[tuple[str, Path]]:
-    found = []
-    for root, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [
-            Path(root, name)
-            for name in files
-            if Path(name).suffix.lower() in SUFFIXES and not name.startswith(".")
-        ]
-    return sorted((path.relative_to(folder).as_posix(), path) for path in found)
-
-
-def _in_list(path: Path) -> list[tuple[str, Path]]:
-    with reading(path, "is not a text file in UTF-8", UnicodeDecodeError):
-        lines = path.read_text(encoding="utf-8").splitlines()
-    names = [line.strip() for line in lines]
-    return [(name, path.parent / name) for name in names if name and not name.startswith("#")]
-
-
-def _in_shard(path: Path) -> list[tuple[str, tuple[Path, int, int]]]:
-    try:
-        with tarfile.open(path, "r:") as shard:
-            return [
-                (member.name, (path, member.offset_data, member.size))
-                for member in shard
-                if member.isfile() and Path(member.name).suffix.lower() in SUFFIXES
-            ]
-    except tarfile.TarError as error:
-        raise SolarError(f"{path} is not a complete tar file ({error}).") from error
+def _is_photo(place: Path) -> bool:
+    return not place.is_dir() and place.suffix not in (".txt", ".tar")

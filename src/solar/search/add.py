@@ -2,83 +2,112 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
-from solar.images import Photos, find_photos
-from solar.search import asmk_build
+from solar.images import Photos, Roots, collect
 from solar.search.addresses import Address
 from solar.search.asmk_index import AsmkIndex
+from solar.search.engine import Amendment
 from solar.search.index import Index, need_vectors
-from solar.search.index_build import BuiltIndex, described_photos, details
+from solar.search.index_build import BuiltIndex, details, read_metadata
 from solar.search.photo_index import PhotoIndex
+from solar.search.sync import Changes, apply, compare
 
 if TYPE_CHECKING:
-    from solar.describe.pipeline import Progress
-
-# Of the settings that an index remembers, those that new photos must be described with.
-_DESCRIBING = ("size", "scales", "orient", "mode", "backend")
+    from solar.describe.counting import Progress
 
 
 def add(
-    source: str | Path,
+    sources: Sequence[str | Path],
     address: Address,
     *,
     new: bool = False,
     store: str | Path | None = None,
     metadata: str | Path | None = None,
     progress: Progress | None = None,
+    follow: bool = True,
+    describing: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> BuiltIndex:
-    """Add photos to an index, or replace those of the same path.
+    """Add photos to an index, or replace those that have changed.
 
-    Photos inside the folder that the index was built from are called by their path below that, as
-    they would have been then; others by their path below `source`. With `new`, those whose path is
-    in the index already are left out; other arguments are as for `solar.search.index_build.build`.
+    What is below a root of the index is called by that; other folders become further roots. Photos
+    that the index has, also under another name, are not described again. With `new`, those whose
+    name is in the index already are left out; other arguments are as for
+    `solar.search.index_build.build_index`.
     """
     index = Index.open(address, **options)
-    if is_store(source) and not isinstance(index, AsmkIndex):
+    extra = read_metadata(metadata) if metadata else {}
+    if len(sources) == 1 and is_store(sources[0]) and not isinstance(index, AsmkIndex):
         if new:
-            raise SolarError(f"{source} holds descriptors, which are added all: leave out --new.")
-        photos = None
-    else:
-        photos = _wanted(source, index, new=new)
-        if not photos:
-            return BuiltIndex(index, 0, {})
-    if isinstance(index, AsmkIndex):
-        assert photos is not None
-        return asmk_build.add(photos, index, store=store, metadata=metadata, progress=progress)
-    vectors, settings = need_vectors(index), index.spec.settings
-    known: dict[str, Any] = {"photos": photos, "keep": store, "progress": progress}
-    known |= {name: settings[name] for name in _DESCRIBING if name in settings}
-    with described_photos(source, address, index.spec.model or None, **known) as (found, photos):
-        count = vectors.add(found, details(found, photos, metadata))
-        return BuiltIndex(index, count, found.failures)
+            raise SolarError(
+                f"{sources[0]} holds descriptors, all of which are added: leave out --new."
+            )
+        return _add_store(index, Store.open(sources[0]), extra)
+    photos = collect(sources, index.roots, follow=follow)
+    known = index.engine.stamps()
+    changes = compare(index, photos, known, complete=False)
+    if new:
+        changes = replace(changes, changed=())
+    changes = _with_facts(index, photos, changes, extra)
+    made = apply(
+        index, photos, changes, store=store, extra=extra, progress=progress, **(describing or {})
+    )
+    count = len(made.new) + len(made.changed) + len(made.copied) + len(made.moved)
+    return BuiltIndex(index, count, made.skipped)
 
 
-def _wanted(source: str | Path, index: PhotoIndex, *, new: bool) -> Photos:
-    """The photos of a source under the names that the index has for them."""
-    photos = _called_as_in(index, Path(source), find_photos(source))
-    if not new:
-        return photos
-    known = {photo.path for batch in index.engine.photos() for photo in batch}
-    return photos.select(number for number, name in enumerate(photos.names) if name not in known)
+def _with_facts(
+    index: PhotoIndex, photos: Photos, changes: Changes, extra: Mapping[str, Any]
+) -> Changes:
+    """Also those photos that stay as they are, and of which more is known now."""
+    same = set(photos.names) - {*changes.new, *changes.changed, *changes.copied, *changes.skipped}
+    more = sorted(same & extra.keys())
+    if isinstance(index, AsmkIndex):  # which has no vectors to keep
+        return replace(changes, changed=(*changes.changed, *more))
+    found = index.engine.find(more)
+    stamps = {name: stamp for name in more if (stamp := found[name].stamp) is not None}
+    return replace(
+        changes,
+        changed=(*changes.changed, *(name for name in more if name not in stamps)),
+        copied={**changes.copied, **{name: name for name in stamps}},
+        stamps={**changes.stamps, **stamps},
+        touched={n: stamp for n, stamp in changes.touched.items() if n not in more},
+    )
 
 
-def _called_as_in(index: PhotoIndex, source: Path, photos: Photos) -> Photos:
-    root = index.spec.root
-    if root is None or not Path(root).is_dir():
-        return photos
-    place = source.resolve() if source.is_dir() else source.resolve().parent
-    if source.suffix == ".tar" or not place.is_relative_to(root):
-        warnings.warn(
-            f"{source} is not in {root}, where pages and verification look for the photos of the "
-            "index, and will not find these.",
-            stacklevel=2,
-        )
-        return photos
-    below = place.relative_to(root)
-    return Photos(tuple((below / name).as_posix() for name in photos.names), photos.places)
+def _add_store(index: PhotoIndex, store: Store, extra: Mapping[str, Any]) -> BuiltIndex:
+    vectors = need_vectors(index)
+    roots, names = _renamed(index.roots, store)
+    known = [replace(photo, path=names(photo.path)) for photo in details(store, None, {})]
+    known = [replace(photo, **extra.get(photo.path, {})) for photo in known]
+    count = vectors.add(store, known)
+    if roots != index.roots:
+        index.engine.amend(Amendment(roots=roots))
+    return BuiltIndex(index, count, {names(name): why for name, why in store.failures.items()})
+
+
+def _renamed(roots: Roots, store: Store) -> tuple[Roots, Any]:
+    """The roots of an index together with those of a store, and what its photos are called then."""
+    prefixes: dict[Any, str] = {}
+    for root in store.roots.roots:
+        folder = root.folder
+        holder = roots.holding(folder) if folder is not None else None
+        if holder is None or holder.folder is None:
+            roots, holder = roots.with_root(Path(root.path), named=bool(roots), whole=root.whole)
+        below = "."
+        if folder is not None and holder.folder is not None:
+            below = folder.relative_to(holder.folder).as_posix()
+        prefixes[root] = holder.named("" if below == "." else f"{below}/")
+
+    def names(name: str) -> str:
+        holders, below = store.roots.split(name)
+        return prefixes[holders[0]] + below if holders else name
+
+    return roots, names

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from solar.describe.counting import expect
 from solar.describe.local import LocalFeatures, LocalModel, local_features, local_model, local_name
 from solar.describe.local_cache import LocalCache, pack, unpack
 from solar.errors import SolarError
-from solar.images import Photos, find_photos
+from solar.images import Photos, collect, find_photos
 from solar.search import asmk_folder
 from solar.search.addresses import is_folder
 from solar.search.asmk import aggregate
@@ -26,11 +27,18 @@ from solar.search.asmk_folder import CODEBOOK, Described
 from solar.search.asmk_index import AsmkIndex, local_fingerprint
 from solar.search.codebook import LEAST_EACH, MOST_EACH, MOST_WORDS, Codebook, train_codebook
 from solar.search.engine import DescriptorSpec, Vectors
-from solar.search.index_build import BuiltIndex, detail, read_metadata, refuse_taken
+from solar.search.index_build import (
+    BuiltIndex,
+    detail,
+    note_skipped,
+    read_metadata,
+    refuse_taken,
+    working_folder,
+)
 from solar.search.verify import VerifySettings
 
 if TYPE_CHECKING:
-    from solar.describe.pipeline import Progress
+    from solar.describe.counting import Progress
     from solar.models import PatchNet
 
 KEYPOINTS, SIZE = VerifySettings.keypoints, VerifySettings.size
@@ -60,18 +68,19 @@ class AsmkSettings:
 
 
 def build(
-    source: str | Path,
+    sources: Sequence[str | Path],
     address: str | Path,
     settings: AsmkSettings | None = None,
     *,
     store: str | Path | None = None,
     metadata: str | Path | None = None,
     progress: Progress | None = None,
+    follow: bool = True,
 ) -> BuiltIndex:
     """Make an ASMK* index of photos; a killed run continues where it was when called again.
 
     Local features are kept in `store`, or deleted when the index is done; other arguments are as
-    for `solar.search.index_build.build`.
+    for `solar.search.index_build.build_index`.
     """
     settings = settings or AsmkSettings()
     local, keypoints, size = settings.local, settings.keypoints, settings.size
@@ -80,11 +89,12 @@ def build(
     refuse_taken(address)
     if local is not None and Path(str(local)).is_file():
         local = str(Path(str(local)).resolve())  # searches may start elsewhere
-    place = Path(store) if store else Path(f"{address}.extracting")
+    place = Path(store) if store else working_folder(address)
+    extra = read_metadata(metadata) if metadata else {}
     finder = Finder(local_model(local), keypoints, size, place)
     given = settings.codebook
     codebook = None if given is None else _read_codebook(given, finder.model)
-    photos = find_photos(source)
+    photos = collect(sources, follow=follow)
     if settings.train_on is not None:
         # In a folder of their own: photos there may be called as some here are.
         apart = Finder(finder.model, keypoints, size, place / "training")
@@ -94,7 +104,8 @@ def build(
     failures = finder.look(photos, sample, progress)
     if len(failures) == len(photos):
         why = next(iter(failures.values()), "there is none")
-        raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
+        shown = ", ".join(map(str, sources))
+        raise SolarError(f"No photo of {shown} could be described: {why.rstrip('.')}.")
     if sample:
         codebook = sample.words(finder)
     assert codebook is not None
@@ -103,13 +114,13 @@ def build(
         local_name(finder.model),
         local_fingerprint(finder.model),
         {"method": "asmk", "keypoints": keypoints, "size": size},
-        str(Path(source).resolve()),
     )
-    described = finder.signatures(photos, failures, codebook, metadata)
-    engine = asmk_folder.create(address, spec, codebook, described)
+    described = finder.signatures(photos, failures, codebook, extra)
+    index = AsmkIndex(asmk_folder.create(address, spec, codebook, described, photos.roots))
+    note_skipped(index, photos, failures)
     if not store:
         shutil.rmtree(place, ignore_errors=True)
-    return BuiltIndex(AsmkIndex(engine), len(photos) - len(failures), failures)
+    return BuiltIndex(index, len(photos) - len(failures), {**photos.skipped, **failures})
 
 
 def add(
@@ -117,20 +128,20 @@ def add(
     index: AsmkIndex,
     *,
     store: str | Path | None = None,
-    metadata: str | Path | None = None,
+    extra: Mapping[str, Mapping[str, Any]] | None = None,
     progress: Progress | None = None,
-) -> BuiltIndex:
-    """Add photos to an index, or replace those of the same path, as `build` makes one."""
+) -> dict[str, str]:
+    """Add photos to an index, or replace those of the same path; those that failed, and why."""
     settings = index.spec.settings
     folder = index.engine.folder
-    place = Path(store) if store else folder.with_name(f"{folder.name}.extracting")
+    place = Path(store) if store else working_folder(folder)
     finder = Finder(index.local, settings["keypoints"], settings["size"], place)
     failures = finder.look(photos, None, progress)
-    described = finder.signatures(photos, failures, index.engine.codebook, metadata)
-    count = index.engine.add_signatures(described)
+    described = finder.signatures(photos, failures, index.engine.codebook, extra or {})
+    index.engine.add_signatures(described)
     if not store:
         shutil.rmtree(place, ignore_errors=True)
-    return BuiltIndex(index, count, failures)
+    return failures
 
 
 def learn_words(
@@ -213,6 +224,7 @@ class Finder:
         Returns the photos that cannot be read, and why.
         """
         failures = {}
+        expect(progress, len(photos))
         for number, features in self.walk(photos):
             failed = isinstance(features, SolarError)
             if isinstance(features, SolarError):
@@ -228,10 +240,9 @@ class Finder:
         photos: Photos,
         failures: Mapping[str, str],
         codebook: Codebook,
-        metadata: str | Path | None,
+        extra: Mapping[str, Mapping[str, Any]],
     ) -> Iterator[Described]:
         """All photos that were described, with their visual words."""
-        extra: Mapping[str, dict[str, Any]] = read_metadata(metadata) if metadata else {}
         for number, features in self.walk(photos):
             name = photos.names[number]
             if name in failures:
@@ -240,6 +251,7 @@ class Finder:
                 raise features
             height, width = features.shape
             photo = detail(name, width, height, photos.read(number), extra.get(name, {}))
+            photo = replace(photo, stamp=photos.stamp(number))
             yield [photo], [aggregate(features.descriptors, codebook)]
 
 

@@ -26,11 +26,12 @@ from numpy.typing import NDArray
 
 from solar.errors import SolarError
 from solar.files import file_digest, sync_folder
+from solar.images import Roots
 from solar.search.asmk import Kernel, Postings, Signatures, inverse_frequency
 from solar.search.codebook import Codebook, Floats
 from solar.search.engine import DescriptorSpec, Hit, Photo, RowNumbers, Where
 from solar.search.folder_storage import FolderState, FolderStorage, FolderWriter, creating
-from solar.search.metadata import CodesFile, Version, View
+from solar.search.metadata_view import CodesFile, Version, View
 
 CODEBOOK = "codebook.safetensors"
 KIND = "asmk"
@@ -46,6 +47,7 @@ def create(
     spec: DescriptorSpec,
     codebook: Codebook,
     batches: Iterable[Described],
+    roots: Roots | None = None,
 ) -> AsmkFolder:
     """Make an index in a new or empty folder and fill it: whole, or not at all.
 
@@ -56,7 +58,7 @@ def create(
         codebook.save(folder / CODEBOOK)
         known = {**spec.settings, "codebook": file_digest(folder / CODEBOOK)}
         spec = replace(spec, settings=known)
-        view.begin(spec, KIND)
+        view.begin(spec, KIND, roots or Roots())
         view.set_version(Version())
         AsmkWriter(folder, view, codebook.blocks).add(batches)
     return AsmkFolder(folder, spec)

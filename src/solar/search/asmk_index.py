@@ -11,7 +11,6 @@ import numpy as np
 
 from solar.describe.local import LocalModel, local_features, local_model
 from solar.errors import SolarError
-from solar.images import named_photos
 from solar.search.asmk import Kernel, Signatures, aggregate
 from solar.search.asmk_folder import AsmkFolder
 from solar.search.engine import Hit, Photo, Where
@@ -98,11 +97,11 @@ class AsmkIndex(PhotoIndex):
         photo = self._photo_of(part)
         if not isinstance(photo, Photo):
             return photo
-        root = self.spec.root
-        found = named_photos(root)(photo.path) if root and Path(root).exists() else None
+        found = self.roots.find(photo.path)
         if found is None:
             raise SolarError(
-                f"{photo.path} is indexed, but its photo is not in {root}: give a file instead."
+                f"{photo.path} is indexed, but its photo is not in {self.roots}: give a file "
+                "instead."
             )
         return found
 

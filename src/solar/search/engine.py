@@ -7,12 +7,13 @@ its address and does everything else: reading photos, describing queries, expand
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from solar.errors import SolarError
+from solar.images import Roots, Stamp
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 """Descriptors of unit norm, one a row."""
@@ -34,11 +35,13 @@ class Hit:
 
     Attributes:
         inliers: How many of its keypoints match the query's; None where nobody looked.
+        absolute: Where its file is on this machine; None where that is not known.
     """
 
     path: str
     score: float
     inliers: int | None = None
+    absolute: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +49,12 @@ class Photo:
     """What is known of an indexed photo.
 
     Attributes:
-        path: Its name and key: relative to the folder that was indexed.
+        path: Its name and key: relative to the folder that was indexed, see `solar.images.roots`.
         width: In pixels, upright; 0 where it is not known.
         height: In pixels, upright; 0 where it is not known.
         tags: Any words.
         taken: When it was taken, as `2019-07-14T18:30:00`; None where nobody knows.
+        stamp: What its file was when it was described; None where nobody knows.
     """
 
     path: str
@@ -58,6 +62,38 @@ class Photo:
     height: int = 0
     tags: tuple[str, ...] = ()
     taken: str | None = None
+    stamp: Stamp | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Amendment:
+    """Changes to an index for which no photo has to be described; all at once, in this order.
+
+    Attributes:
+        removed: Photos that are gone.
+        renamed: Photos that have another path now: old to new.
+        stamps: What files are now, by the new path.
+        skipped: All files that are left out, by name, why, and how they look; None for no change.
+        roots: Where photos are; None for no change.
+    """
+
+    removed: Sequence[str] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    stamps: Mapping[str, Stamp] = field(default_factory=dict)
+    skipped: Mapping[str, "Skipped"] | None = None
+    roots: Roots | None = None
+
+    def __bool__(self) -> bool:
+        changes = (self.removed, self.renamed, self.stamps, self.skipped is not None, self.roots)
+        return any(changes)
+
+
+class Skipped(NamedTuple):
+    """A file that is left out of an index."""
+
+    reason: str
+    bytes: int = -1
+    modified: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,14 +105,12 @@ class DescriptorSpec:
         model: Name or file of the model; empty if the vectors came from elsewhere.
         fingerprint: `solar.models.fingerprint` of it; empty if the vectors came from elsewhere.
         settings: How photos were described: `size`, `scales`, …
-        root: The folder, list or tar shard that paths are relative to, where it is known.
     """
 
     dim: int
     model: str = ""
     fingerprint: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    root: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +174,19 @@ class Storage(Protocol):
 
     def __len__(self) -> int: ...
 
+    @property
+    def roots(self) -> Roots:
+        """Where the photos are."""
+
+    def stamps(self) -> dict[str, Stamp | None]:
+        """What the file of every photo was when it was described, by path."""
+
+    def skipped(self) -> dict[str, Skipped]:
+        """Files that the latest look at the roots left out, as far as the engine remembers."""
+
+    def amend(self, change: Amendment) -> None:
+        """Make changes for which nothing has to be described; paths must be indexed."""
+
     def find(self, paths: Sequence[str]) -> dict[str, Photo]:
         """What is known of photos, by path; unknown paths are left out."""
 
@@ -166,8 +213,8 @@ class Engine(Storage, Protocol):
     """Unit vectors under the paths of photos; `solar.search.index.Index` is built on one.
 
     Scores are inner products, best first. A module that offers one has `create(address, spec,
-    batches, **options)`, `open_index(address, **options)` and `index_name(address)`, and a line in
-    `ENGINES` of `solar.search.addresses`.
+    batches, roots, **options)`, `open_index(address, **options)` and `index_name(address)`, and a
+    line in `ENGINES` of `solar.search.addresses`.
     """
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
@@ -184,15 +231,6 @@ class Engine(Storage, Protocol):
 
         A SolarError if another writer is at work, the disk is full, or vectors do not fit.
         """
-
-
-def is_text(name: str) -> bool:
-    """Whether an engine can keep a name: some old file names are bytes that mean no text."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in name
 
 
 def fitting(

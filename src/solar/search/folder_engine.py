@@ -26,12 +26,14 @@ from typing import Any
 import numpy as np
 
 from solar.errors import SolarError
+from solar.images import Roots
 from solar.search import exact
 from solar.search.codes import CompressedCodes, read_part
 from solar.search.engine import DescriptorSpec, Hit, Photo, RowNumbers, Vectors, Where
 from solar.search.exact import Stored
 from solar.search.folder_storage import FolderState, FolderStorage, creating
-from solar.search.metadata import CodesFile, Metadata, Version, View
+from solar.search.metadata import Metadata
+from solar.search.metadata_view import CodesFile, Version, View
 from solar.search.writer import COMPRESSIONS, Writer, first_version, mapped
 
 # Candidates that are ranked exactly: this many, or ten for every hit.
@@ -42,6 +44,7 @@ def create(
     address: str | os.PathLike[str],
     spec: DescriptorSpec,
     batches: Iterable[tuple[Sequence[Photo], Vectors]],
+    roots: Roots | None = None,
     *,
     compress: str = "none",
 ) -> FolderEngine:
@@ -57,7 +60,7 @@ def create(
         raise SolarError(f"No compression is called {compress!r}: choose from {choices}.")
     folder = Path(address)
     with creating(folder) as view:
-        view.begin(spec, compress)
+        view.begin(spec, compress, roots or Roots())
         view.set_version(first_version(compress))
         Writer(folder, view, spec.dim, compress).add(batches)
     return FolderEngine(folder, spec, compress)

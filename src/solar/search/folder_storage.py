@@ -16,8 +16,10 @@ import numpy as np
 
 from solar.errors import SolarError
 from solar.files import file_digest, make_folder
-from solar.search.engine import DescriptorSpec, Photo, RowNumbers
-from solar.search.metadata import FILE, Metadata, Version, View
+from solar.images import Roots, Stamp
+from solar.search.engine import Amendment, DescriptorSpec, Photo, RowNumbers, Skipped
+from solar.search.metadata import FILE, Metadata
+from solar.search.metadata_view import Version, View
 
 
 class FolderWriter(ABC):
@@ -46,6 +48,12 @@ class FolderWriter(ABC):
         count = self._view.drop(list(wanted))
         self._commit(replace(self._version, photos=self._version.photos - count))
         return count
+
+    def amend(self, change: Amendment) -> None:
+        """Make changes for which nothing has to be described."""
+        count = self._view.drop(list(change.removed))
+        self._view.amend(change)
+        self._commit(replace(self._version, photos=self._version.photos - count))
 
     def _commit(self, version: Version) -> None:
         self._version = replace(version, number=version.number + 1)
@@ -87,6 +95,28 @@ class FolderStorage(ABC, Generic[S]):
     def __len__(self) -> int:
         with self._metadata.reading() as view:
             return view.version().photos
+
+    @property
+    def roots(self) -> Roots:
+        """Where the photos are."""
+        with self._metadata.reading() as view:
+            return view.roots()
+
+    def stamps(self) -> dict[str, Stamp | None]:
+        """What the file of every photo was when it was described, by path."""
+        with self._metadata.reading() as view:
+            return view.stamps()
+
+    def skipped(self) -> dict[str, Skipped]:
+        """Files that the latest look at the roots left out."""
+        with self._metadata.reading() as view:
+            return view.skipped()
+
+    def amend(self, change: Amendment) -> None:
+        """Make changes for which nothing has to be described, all at once."""
+        if change:
+            with self._metadata.writing() as view:
+                self._writer(view).amend(change)
 
     def find(self, paths: Sequence[str]) -> dict[str, Photo]:
         """What is known of photos, by path; unknown paths are left out."""

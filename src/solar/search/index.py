@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -12,10 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.errors import SolarError
+from solar.images import Roots
 from solar.search.addresses import FORMATS, Address, engine_module, is_folder
 from solar.search.engine import DescriptorSpec, Engine, Hit, Photo, Vectors, Where, parse_where
-from solar.search.ingest import BATCH, batches, spec_of
-from solar.search.photo_index import Conditions, NoVectorsError, PhotoIndex, check_count
+from solar.search.ingest import BATCH, batches, roots_of, spec_of
+from solar.search.photo_index import (
+    Conditions,
+    NoVectorsError,
+    PhotoIndex,
+    as_vector,
+    check_count,
+)
 
 if TYPE_CHECKING:
     from solar.describe.query_encoder import QueryEncoder
@@ -55,6 +62,7 @@ class Index(PhotoIndex):
         photos: Sequence[str | Photo] | None = None,
         *,
         spec: DescriptorSpec | None = None,
+        roots: Roots | None = None,
         model: RetrievalNet | str | None = None,
         **options: Any,
     ) -> Index:
@@ -65,6 +73,7 @@ class Index(PhotoIndex):
             source: A finished store, or vectors (n, dim).
             photos: Their paths, or all that is known of them; a store knows its own.
             spec: How the vectors were made; a store knows that too.
+            roots: Where the photos are, `Roots.at("photos/")` for example; a store knows its own.
             model: What describes queries; the one that `spec` names if not given.
             **options: For the engine: `compress=` of `solar.search.folder_engine.create`, or those
                 of `solar.search.milvus_engine.create`.
@@ -74,8 +83,10 @@ class Index(PhotoIndex):
                 together.
         """
         spec = spec or spec_of(source) or DescriptorSpec(np.atleast_2d(np.asarray(source)).shape[1])
-        engine = engine_module(address).create(address, spec, batches(source, photos), **options)
-        return cls(engine, model)
+        if roots is None:
+            roots = roots_of(source)
+        filling = batches(source, photos)
+        return cls(engine_module(address).create(address, spec, filling, roots, **options), model)
 
     @classmethod
     def open(
@@ -132,7 +143,23 @@ class Index(PhotoIndex):
     ) -> list[list[Hit]]:
         """Search for many vectors (n, dim) at once, which is faster than one after the other."""
         check_count(k)
-        return self.engine.search(self._checked(queries), k, parse_where(where))
+        found = self.engine.search(self._checked(queries), k, parse_where(where))
+        return [self.located(hits) for hits in found]
+
+    def search_many(self, queries: Iterable[Any], k: int = 10, **options: Any) -> list[list[Hit]]:
+        """Search for many queries, each for itself; arguments are as for `search`.
+
+        Without boxes and re-ranking their vectors are compared with the index all at once.
+        """
+        given = list(queries)
+        if not given or options.keys() - {"where", "include_self"}:
+            return super().search_many(given, k, **options)
+        inside = options.pop("include_self", False)
+        own = [set() if inside else self._own(query) for query in given]
+        vectors = np.stack([self.describe(query) for query in given])
+        found = self.search_vectors(vectors, k + max(map(len, own)), **options)
+        pairs = zip(found, own, strict=True)
+        return [[hit for hit in hits if hit.path not in mine][:k] for hits, mine in pairs]
 
     def describe(self, query: Any, *, box: Box | None = None) -> Vectors:
         """The vector (dim,) that `search` looks for; its arguments and errors are the same."""
@@ -164,8 +191,8 @@ class Index(PhotoIndex):
     def copy(self, address: Address, **options: Any) -> Index:
         """Make the same index elsewhere, on another engine or compressed otherwise."""
         everything = self.engine.batches(BATCH)
-        engine = engine_module(address).create(address, self.spec, everything, **options)
-        return Index(engine, self._given)
+        create = engine_module(address).create
+        return Index(create(address, self.spec, everything, self.roots, **options), self._given)
 
     # Queries
 
@@ -181,8 +208,10 @@ class Index(PhotoIndex):
             return self.encoder(query, box)
         if isinstance(query, str):
             return self._named(query, self.engine.lookup)[1]
-        vector: Vectors = self._checked(query[None])[0]
-        return vector
+        vector = as_vector(query)
+        assert vector is not None  # `_is_photo` says so
+        checked: Vectors = self._checked(vector[None])[0]
+        return checked
 
     def _checked(self, vectors: npt.ArrayLike) -> Vectors:
         queries = np.ascontiguousarray(vectors, np.float32)

@@ -2,8 +2,9 @@
 
 import contextlib
 import json
+import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from io import BytesIO
@@ -14,18 +15,17 @@ from PIL import ExifTags, Image
 
 from solar.defaults import SHARD_SIZE
 from solar.describe.store import Store
-from solar.describe.store_files import is_store
+from solar.describe.store_files import OtherSettingsError, is_store
 from solar.errors import SolarError
-from solar.images import Photos, find_photos
+from solar.images import Photos, collect
 from solar.search.addresses import Address
-from solar.search.engine import NoIndexError, Photo
+from solar.search.engine import Amendment, NoIndexError, Photo, Skipped
 from solar.search.index import Index
-from solar.search.ingest import spec_of
 from solar.search.photo_index import PhotoIndex
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
-    from solar.describe.pipeline import Progress
+    from solar.describe.counting import Progress
 
 # A killed run describes its unfinished shard again: minutes on a GPU, but an hour on a laptop,
 # whose collections are small.
@@ -38,50 +38,112 @@ class BuiltIndex:
 
     index: PhotoIndex
     photos: int  # that were added or replaced
-    failures: Mapping[str, str]  # those that could not be described, and why
+    skipped: Mapping[str, str]  # files that could not be indexed, and why
 
 
 def build(
-    source: str | Path,
+    source: str | Path | Sequence[str | Path],
     address: Address,
     *,
-    model: str | None = None,
-    size: int | None = None,
-    store: str | Path | None = None,
+    model: str | Path | None = None,
     metadata: str | Path | None = None,
     progress: "Progress | None" = None,
-    **options: Any,
-) -> BuiltIndex:
-    """Make an index of photos; a killed run continues where it was when called again.
+    compress: str | None = None,
+    **describing: Any,
+) -> Index:
+    """Make an index of photos: find them, describe them, fill the index.
+
+    What a folder holds is indexed, or left out with a reason: see `Index.skipped`. A run that was
+    stopped goes on where it was when called again. `solar.sync` keeps the index true to its
+    folders afterwards.
 
     Args:
-        source: A folder, a list or a tar shard of photos, or a finished store of descriptors.
+        source: A folder, list or tar shard of photos, or several; or a store of descriptors.
         address: The new index: a folder, or `milvus://host:port/collection`.
         model: What describes the photos, solar-r18 if not given; a store was described already.
-        size: Photos with a longer side are shrunk to it first; default: the model's.
-        store: Keep the descriptors there; otherwise they are deleted when the index is done.
         metadata: A file of tags and times, see `read_metadata`.
         progress: Called while photos are described.
-        **options: For the engine, such as `compress="pq"`.
+        compress: As for `solar.search.folder_engine.create`.
+        **describing: As for `solar.extract`: `size`, `device`, `backend`, `max_pixels`, ….
 
     Raises:
         SolarError: There is an index already, or there are no photos, or no such model.
     """
+    options: dict[str, Any] = {} if compress is None else {"compress": compress}
+    places = [source] if isinstance(source, str | Path) else list(source)
+    known: dict[str, Any] = {"model": model, "metadata": metadata, "progress": progress}
+    index = build_index(places, address, describing=describing, **known, **options).index
+    assert isinstance(index, Index)
+    return index
+
+
+def build_index(
+    sources: Sequence[str | Path],
+    address: Address,
+    *,
+    model: str | Path | None = None,
+    store: str | Path | None = None,
+    metadata: str | Path | None = None,
+    progress: "Progress | None" = None,
+    follow: bool = True,
+    describing: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> BuiltIndex:
+    """Make an index as `build` does, and say what became of the photos.
+
+    Args:
+        sources: As for `build`.
+        address: As for `build`.
+        model: As for `build`.
+        store: Keep the descriptors there; otherwise they are deleted when the index is done.
+        metadata: As for `build`.
+        progress: As for `build`.
+        follow: Enter folders that are links.
+        describing: How to describe, for `solar.extract`.
+        **options: For the engine, such as `compress="pq"`.
+    """
     refuse_taken(address)
-    if size is not None and is_store(source):
-        raise SolarError(f"{source} was described at the size it has: leave out --size.")
-    with described_photos(
-        source, address, model or DEFAULT, keep=store, progress=progress, size=size
-    ) as (described, photos):
-        if not len(described):
-            why = next(iter(described.failures.values()), "there is none")
-            raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
-        known = details(described, photos, metadata)
-        spec = spec_of(described)
-        if spec is not None and photos is not None:
-            spec = replace(spec, root=str(Path(source).resolve()))
-        index = Index.create(address, described, known, spec=spec, **options)
-        return BuiltIndex(index, len(described), described.failures)
+    shown = ", ".join(map(str, sources))
+    settings = {name: value for name, value in (describing or {}).items() if value is not None}
+    if len(sources) == 1 and is_store(sources[0]):
+        for name in settings:
+            raise SolarError(f"{shown} is described already: leave out --{name.replace('_', '-')}.")
+        found, skipped = Store.open(sources[0]), dict[str, str]()
+        index = _filled(address, found, details(found, None, metadata), shown, options)
+        return BuiltIndex(index, len(found), {**skipped, **found.failures})
+    photos = collect(sources, follow=follow)
+    extra = read_metadata(metadata) if metadata else {}
+    place = Path(store) if store else working_folder(address)
+    with described_photos(photos, model or DEFAULT, place, progress, **settings) as found:
+        known = details(found, photos, extra)
+        index = _filled(address, found, known, shown, options)
+        note_skipped(index, photos, found.failures)
+    if not store:
+        shutil.rmtree(place, ignore_errors=True)
+    return BuiltIndex(index, len(found), {**photos.skipped, **found.failures})
+
+
+def _filled(
+    address: Address, store: Store, known: Sequence[Photo], shown: str, options: dict[str, Any]
+) -> Index:
+    if not len(store):
+        why = next(iter(store.failures.values()), "there is none")
+        raise SolarError(f"No photo of {shown} could be described: {why.rstrip('.')}.")
+    return Index.create(address, store, known, **options)
+
+
+def note_skipped(index: PhotoIndex, photos: Photos, failures: Mapping[str, str]) -> None:
+    """Have an index remember what was left out, so that it is not tried again unless it changes."""
+    seen = dict(zip(photos.names, photos.seen, strict=True))
+    now = {name: Skipped(reason) for name, reason in photos.skipped.items()}
+    now |= {
+        name: Skipped(reason, seen[name].bytes, seen[name].modified)
+        for name, reason in failures.items()
+    }
+    before = index.engine.skipped()
+    kept = {name: one for name, one in before.items() if name not in seen}
+    if before != kept | now:
+        index.engine.amend(Amendment(skipped=kept | now))
 
 
 def taken_at(photo: str | Path | bytes) -> str | None:
@@ -119,59 +181,54 @@ def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
     return known
 
 
+def working_folder(address: Address) -> Path:
+    """Where descriptors are kept until they are in the index."""
+    _, scheme, rest = str(address).partition("://")
+    name = re.sub(r"[^\w.-]+", "-", rest.partition("?")[0]) if scheme else str(address).rstrip("/")
+    return Path(f"{name}.extracting")
+
+
 @contextlib.contextmanager
 def described_photos(
-    source: str | Path,
-    address: Address,
-    model: str | None,
-    *,
-    photos: Photos | None = None,
-    keep: str | Path | None = None,
+    photos: Photos,
+    model: str | Path,
+    place: Path,
     progress: "Progress | None" = None,
     **settings: Any,
-) -> Iterator[tuple[Store, Photos | None]]:
-    """The finished store of a source, and its photos, which a store does not have.
+) -> Iterator[Store]:
+    """The finished store of some photos, at a place where an earlier run may have begun it.
 
-    Args:
-        source: A folder, a list or a tar shard of photos, or a finished store.
-        address: The index that they are for.
-        model: What describes them; None where the index does not name one.
-        photos: Those of the source, where they were looked for before.
-        keep: A folder for the store, which is otherwise gone after the block.
-        progress: Called while photos are described.
-        **settings: How to describe, for `solar.extract`.
+    Settings are those of `solar.extract`.
     """
-    if is_store(source):
-        yield Store.open(source), None
-        return
-    if photos is None:
-        photos = find_photos(source)
-    if model is None:
-        raise SolarError(
-            f"{address} does not name its model, so {source} cannot be described like the photos "
-            "in it: describe them with that model, and add the store."
-        )
-    if Path(model).is_file():
-        model = str(Path(model).resolve())  # searches may start elsewhere
-    name = str(address).partition("://")[2] or address
-    place = Path(keep) if keep else Path(f"{name}.extracting")
     from solar.describe import extract
 
+    if Path(model).is_file():
+        model = str(Path(model).resolve())  # searches may start elsewhere
     shard = _SMALL_SHARD if len(photos) <= _FEW else SHARD_SIZE
-    described = extract(photos, place, model=model, shard_size=shard, progress=progress, **settings)
-    yield described, photos
-    if not keep:
-        shutil.rmtree(place, ignore_errors=True)
+    if is_store(place):
+        shard = Store.open(place, allow_partial=True).shard_size
+    try:
+        yield extract(photos, place, model=model, shard_size=shard, progress=progress, **settings)
+    except OtherSettingsError as error:
+        raise SolarError(
+            f"{str(error).partition(';')[0]}: pass the same settings as before to go on, or delete "
+            f"{place} to begin again."
+        ) from error
 
 
-def details(store: Store, photos: Photos | None, metadata: str | Path | None) -> list[Photo]:
+def details(
+    store: Store, photos: Photos | None, extra: Mapping[str, Mapping[str, Any]] | str | Path | None
+) -> list[Photo]:
     """What is known of the photos of a store, row by row."""
-    extra = read_metadata(metadata) if metadata else {}
+    if isinstance(extra, str | Path):
+        extra = read_metadata(extra)
     places = {name: number for number, name in enumerate(photos.names)} if photos else {}
     known = []
-    for name, (width, height) in zip(store.names, store.sizes.tolist(), strict=True):
-        file = photos.read(places[name]) if photos else None
-        known.append(detail(name, width, height, file, extra.get(name, {})))
+    facts = zip(store.names, store.sizes.tolist(), store.stamps, strict=True)
+    for name, (width, height), stamp in facts:
+        file = photos.read(places[name]) if photos else store.roots.find(name)
+        photo = detail(name, width, height, file, (extra or {}).get(name, {}))
+        known.append(replace(photo, stamp=stamp))
     return known
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.errors import SolarError
+from solar.images import Roots
 from solar.search.engine import DescriptorSpec, Photo, Vectors
 
 if TYPE_CHECKING:
@@ -29,13 +30,20 @@ def spec_of(source: object) -> DescriptorSpec | None:
     return DescriptorSpec(source.dim, source.model, source.fingerprint, source.settings)
 
 
+def roots_of(source: object) -> Roots:
+    """Where the photos of a store are; nowhere for plain vectors."""
+    return source.roots if knows_its_photos(source) else Roots()
+
+
 def batches(
     source: Store | npt.ArrayLike, photos: Sequence[str | Photo] | None
 ) -> Iterator[tuple[list[Photo], Vectors]]:
     """Photos and their vectors in pieces; a store is never read into memory whole."""
     if knows_its_photos(source):
-        pairs = zip(source.names, source.sizes.tolist(), strict=True)
-        known: Sequence[str | Photo] = photos or [Photo(name, *size) for name, size in pairs]
+        facts = zip(source.names, source.sizes.tolist(), source.stamps, strict=True)
+        known: Sequence[str | Photo] = photos or [
+            Photo(name, width, height, stamp=stamp) for name, (width, height), stamp in facts
+        ]
         pieces, rows = source.chunks(BATCH), len(source)
     else:
         array = np.asarray(source)

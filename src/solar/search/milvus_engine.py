@@ -15,17 +15,30 @@ import math
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 
 from solar.errors import SolarError
+from solar.images import Roots, Stamp
+from solar.images.scan import is_text
 from solar.search import milvus_schema as stored
-from solar.search.engine import DescriptorSpec, Hit, Photo, Vectors, Where, fitting, is_text
+from solar.search.engine import (
+    Amendment,
+    DescriptorSpec,
+    Hit,
+    Photo,
+    Skipped,
+    Vectors,
+    Where,
+    fitting,
+)
 from solar.search.milvus_address import BY_TAG, parse_address, read_options
 from solar.search.milvus_connection import Connection
 from solar.search.milvus_filter import among, expression
+from solar.search.milvus_schema import CollectionFacts
 
 _UNFINISHED = "_unfinished_"
 _MOST = 16384  # rows in one answer, a limit of Milvus
@@ -39,6 +52,7 @@ def create(
     address: str,
     spec: DescriptorSpec,
     batches: Iterable[tuple[Sequence[Photo], Vectors]],
+    roots: Roots | None = None,
     **options: Any,
 ) -> MilvusEngine:
     """Make a collection and fill it: whole, or not at all.
@@ -48,7 +62,8 @@ def create(
     place = parse_address(address)
     connection = Connection(place, read_options({**place.options, **options}))
     name = f"{place.collection}{_UNFINISHED}{secrets.token_hex(4)}"
-    engine = MilvusEngine(connection, name, spec)
+    facts = CollectionFacts(spec, connection.options, roots or Roots())
+    engine = MilvusEngine(connection, name, facts)
     try:
         if connection.call("has_collection", place.collection):
             raise SolarError(f"{place} exists already: add to it, or choose another name.")
@@ -69,9 +84,9 @@ def open_index(address: str, **options: Any) -> MilvusEngine:
     given = {**place.options, **options}
     connection = Connection(place, read_options(given))
     try:
-        spec, remembered = stored.read_facts(connection)
-        connection.options = remembered.reading(given)
-        engine = MilvusEngine(connection, place.collection, spec)
+        facts = stored.read_facts(connection)
+        connection.options = facts.options.reading(given)
+        engine = MilvusEngine(connection, place.collection, facts)
         engine.load()
     except BaseException:
         connection.close()
@@ -91,11 +106,15 @@ class MilvusEngine:
     and `batches` shows changes made meanwhile or not.
     """
 
-    def __init__(self, connection: Connection, name: str, spec: DescriptorSpec) -> None:
-        self.spec, self.options = spec, connection.options
+    def __init__(self, connection: Connection, name: str, facts: CollectionFacts) -> None:
+        self.spec, self.options = facts.spec, connection.options
+        self._facts = facts
         self._connection, self._name = connection, name
         self._place = str(connection.place)
-        self._rows_per_call = max(1, min(4096, _MOST_BYTES // (4 * spec.dim + 1024)))
+        self._rows_per_call = max(1, min(4096, _MOST_BYTES // (4 * self.spec.dim + 1024)))
+
+    def __str__(self) -> str:
+        return self._place
 
     def __len__(self) -> int:
         [row] = self._query("", ["count(*)"], consistency="Strong")
@@ -122,12 +141,12 @@ class MilvusEngine:
 
     def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
         """What is known of photos and their vectors (dim,), by path; unknown paths are left out."""
-        rows = self._find(paths, stored.FIELDS, self.options.consistency)
+        rows = self._find(paths, [*self._facts.known, "vector"], self.options.consistency)
         return {row["path"]: (stored.photo_of(row), stored.vector_of(row)) for row in rows}
 
     def find(self, paths: Sequence[str]) -> dict[str, Photo]:
         """What is known of photos, by path; unknown paths are left out."""
-        rows = self._find(paths, stored.KNOWN, self.options.consistency)
+        rows = self._find(paths, self._facts.known, self.options.consistency)
         return {row["path"]: stored.photo_of(row) for row in rows}
 
     def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
@@ -138,7 +157,7 @@ class MilvusEngine:
 
     def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
         """What is known of every photo, in the order of `batches`, without its vector."""
-        for batch in self._walk(rows, stored.KNOWN):
+        for batch in self._walk(rows, self._facts.known):
             yield [stored.photo_of(row) for row in batch]
 
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
@@ -166,6 +185,39 @@ class MilvusEngine:
         for some in _chunks(wanted, _PATHS):
             self._call("delete", filter=among("path", some))
         return len(wanted)
+
+    @property
+    def roots(self) -> Roots:
+        """Where the photos are."""
+        return self._facts.roots
+
+    def stamps(self) -> dict[str, Stamp | None]:
+        """What the file of every photo was when it was described, by path."""
+        return {photo.path: photo.stamp for batch in self.photos() for photo in batch}
+
+    def skipped(self) -> dict[str, Skipped]:
+        """Nothing: a collection does not remember what was left out."""
+        return {}
+
+    def amend(self, change: Amendment) -> None:
+        """Make changes for which nothing has to be described, one after the other."""
+        if change.removed:
+            self.remove(list(change.removed))
+        back = {new: old for old, new in change.renamed.items()}
+        found = self.lookup([back.get(path, path) for path in {*back, *change.stamps}])
+        rows = [
+            (replace(photo, path=path, stamp=change.stamps.get(path, photo.stamp)), vector)
+            for path in {*back, *change.stamps}
+            for photo, vector in [found[back.get(path, path)]]
+        ]
+        if rows:
+            self.add([([photo for photo, _ in rows], np.stack([vector for _, vector in rows]))])
+        if gone := [old for old in change.renamed if old not in back]:
+            self.remove(gone)
+        if change.roots is not None and change.roots != self._facts.roots:
+            self._facts = replace(self._facts, roots=change.roots)
+            properties = {stored.FACTS: self._facts.stored()}
+            self._call("alter_collection_properties", properties=properties)
 
     def info(self) -> dict[str, Any]:
         """Facts to print; `bytes` are those of the vectors alone, in one replica."""
@@ -201,7 +253,7 @@ class MilvusEngine:
     def fill(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> None:
         """Make the collection and put everything in."""
         options, connection = self.options, self._connection
-        facts = stored.stored_facts(self.spec, options)
+        facts = self._facts.stored()
         params = options.build_params(self.spec.dim)
         index = connection.pymilvus.MilvusClient.prepare_index_params()
         index.add_index("vector", index_type=options.index, metric_type="IP", params=params)
@@ -252,7 +304,8 @@ class MilvusEngine:
             for photo in photos:
                 stored.check_photo(photo)
             kept, sound = fitting(photos, vectors, self.spec.dim, self._place)
-            rows = stored.rows_of(kept, sound, self._partition_tag)
+            stamped = self._facts.stamped
+            rows = stored.rows_of(kept, sound, self._partition_tag, stamped=stamped)
             for some in _chunks(rows, self._rows_per_call):
                 self._write(list(some))
             yield len(photos)
@@ -316,7 +369,8 @@ class MilvusEngine:
         while todo:
             first, last = todo.pop()
             inside = f"place >= {first} and place < {last}"
-            rows = self._query(inside, fields or stored.FIELDS, "Strong", limit=most + 1)
+            wanted = fields or [*self._facts.known, "vector"]
+            rows = self._query(inside, wanted, "Strong", limit=most + 1)
             if len(rows) > most:
                 middle = (first + last) // 2
                 todo += [(middle, last), (first, middle)]

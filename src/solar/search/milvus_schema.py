@@ -6,13 +6,15 @@ import hashlib
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from solar.errors import SolarError
-from solar.search.engine import DescriptorSpec, Photo, Vectors, is_text
+from solar.images import Roots, Stamp
+from solar.images.scan import is_text
+from solar.search.engine import DescriptorSpec, Photo, Vectors
 from solar.search.milvus_address import BY_TAG, Options
 from solar.search.milvus_connection import Connection
 
@@ -20,22 +22,35 @@ FORMAT = 1
 FACTS = "solar"
 """The property of a collection that tells how it was made."""
 
-FIELDS = ["path", "width", "height", "tags", "taken", "place", "checksum", "vector"]
-KNOWN = FIELDS[:-1]
-"""All but the vector."""
+KNOWN = ["path", "width", "height", "tags", "taken", "place", "checksum"]
+"""The fields of a row but its vector, and but the stamp, which older collections do not have."""
 
 PLACES = 1 << 62
-_PATH_BYTES, _TAG_BYTES, _TAGS, _TAKEN_BYTES = 4096, 1024, 256, 32
+_PATH_BYTES, _TAG_BYTES, _TAGS, _TAKEN_BYTES, _STAMP_BYTES = 4096, 1024, 256, 32, 128
 
 
-def stored_facts(spec: DescriptorSpec, options: Options) -> str:
-    """How the vectors of a collection were made, and the collection itself, to be kept with it."""
-    facts = {"format": FORMAT, "made": asdict(spec), "options": options.remembered()}
-    return json.dumps(facts)
+@dataclass(frozen=True)
+class CollectionFacts:
+    """What a collection remembers besides its rows."""
+
+    spec: DescriptorSpec
+    options: Options
+    roots: Roots
+    stamped: bool = True  # whether its rows have stamps
+
+    def stored(self) -> str:
+        """As a text to be kept with the collection."""
+        facts = {"format": FORMAT, "made": asdict(self.spec), "roots": self.roots.stored()}
+        return json.dumps({**facts, "options": self.options.remembered()})
+
+    @property
+    def known(self) -> list[str]:
+        """The fields of a row but its vector."""
+        return [*KNOWN, "stamp"] if self.stamped else KNOWN
 
 
-def read_facts(connection: Connection) -> tuple[DescriptorSpec, Options]:
-    """What `stored_facts` kept; a SolarError if nobody did, or a newer version of solar."""
+def read_facts(connection: Connection) -> CollectionFacts:
+    """What a collection remembers; a SolarError if nobody told it, or a newer version of solar."""
     place = connection.place
     described = connection.call("describe_collection", place.collection)
     text = described.get("properties", {}).get(FACTS) or described.get("description", "")
@@ -43,15 +58,18 @@ def read_facts(connection: Connection) -> tuple[DescriptorSpec, Options]:
         facts = json.loads(text)
         if facts["format"] > FORMAT:
             raise SolarError(f"{place} was made by a newer version of solar: upgrade solar.")
+        root = facts["made"].pop("root", None)  # where an index had its only one
         spec, options = DescriptorSpec(**facts["made"]), Options(**facts["options"])
+        roots = Roots.read(facts["roots"]) if "roots" in facts else Roots.at(root)
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, SolarError):
             raise
         raise SolarError(f"{place} was not made by solar: choose another collection.") from error
-    [dim] = [f["params"]["dim"] for f in described["fields"] if f["name"] == "vector"]
+    fields = {field["name"]: field for field in described["fields"]}
+    dim = fields["vector"]["params"]["dim"]
     if int(dim) != spec.dim:
         raise SolarError(f"{place} holds vectors of length {dim} instead of {spec.dim}.")
-    return spec, options
+    return CollectionFacts(spec, options, roots, "stamp" in fields)
 
 
 def schema(connection: Connection, dim: int, partition: str, description: str) -> Any:
@@ -69,6 +87,7 @@ def schema(connection: Connection, dim: int, partition: str, description: str) -
     schema.add_field("taken", kind.VARCHAR, max_length=_TAKEN_BYTES)
     schema.add_field("place", kind.INT64, is_partition_key=partition == "hash")
     schema.add_field("checksum", kind.INT64)
+    schema.add_field("stamp", kind.VARCHAR, max_length=_STAMP_BYTES)
     if partition.startswith(BY_TAG):
         schema.add_field("partition", kind.VARCHAR, max_length=_TAG_BYTES, is_partition_key=True)
     schema.add_field("vector", kind.FLOAT_VECTOR, dim=dim)
@@ -76,7 +95,7 @@ def schema(connection: Connection, dim: int, partition: str, description: str) -
 
 
 def rows_of(
-    photos: Sequence[Photo], vectors: Vectors, partition_tag: str | None
+    photos: Sequence[Photo], vectors: Vectors, partition_tag: str | None, *, stamped: bool = True
 ) -> list[dict[str, Any]]:
     """Rows to write: photos and their vectors (n, dim), and the tag that decides on a partition."""
     rows = [
@@ -92,6 +111,9 @@ def rows_of(
         }
         for photo, vector in zip(photos, vectors, strict=True)
     ]
+    if stamped:
+        for row, photo in zip(rows, photos, strict=True):
+            row["stamp"] = " ".join(map(str, photo.stamp or ()))
     if partition_tag is not None:
         for row, photo in zip(rows, photos, strict=True):
             row["partition"] = _tag_of(photo, partition_tag)
@@ -100,9 +122,11 @@ def rows_of(
 
 def photo_of(row: dict[str, Any]) -> Photo:
     """What a row knows of its photo."""
-    return Photo(
-        row["path"], row["width"], row["height"], tuple(map(str, row["tags"])), row["taken"] or None
-    )
+    tags, stamp = tuple(map(str, row["tags"])), None
+    if row.get("stamp"):
+        size, modified, *digest = row["stamp"].split()
+        stamp = Stamp(int(size), int(modified), "".join(digest))
+    return Photo(row["path"], row["width"], row["height"], tags, row["taken"] or None, stamp)
 
 
 def vector_of(row: dict[str, Any]) -> Vectors:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
@@ -12,7 +14,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 import numpy as np
 
 from solar.errors import SolarError
-from solar.search.engine import Condition, DescriptorSpec, Hit, Photo, Storage, Where, parse_where
+from solar.images import Roots
+from solar.search.engine import (
+    Condition,
+    DescriptorSpec,
+    Hit,
+    Photo,
+    Storage,
+    Vectors,
+    Where,
+    parse_where,
+)
 from solar.search.rerank import METHODS, chosen
 from solar.search.search_results import SearchResults
 
@@ -52,6 +64,11 @@ class PhotoIndex(ABC):
     def __len__(self) -> int:
         return len(self.engine)
 
+    def __repr__(self) -> str:
+        where = getattr(self.engine, "folder", None) or self.engine
+        made = f", described by {self.spec.model}" if self.spec.model else ""
+        return f"<{type(self).__name__} {str(where)!r}: {len(self):,} photos{made}>"
+
     def __contains__(self, path: object) -> bool:
         return isinstance(path, str) and bool(self.engine.find([path]))
 
@@ -66,6 +83,16 @@ class PhotoIndex(ABC):
         """How the photos were described."""
         return self.engine.spec
 
+    @property
+    def roots(self) -> Roots:
+        """Where the photos are: folders, lists or tar shards."""
+        return self.engine.roots
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """Files below the roots that could not be indexed, and why."""
+        return {name: one.reason for name, one in self.engine.skipped().items()}
+
     def search(
         self,
         query: Any,
@@ -77,12 +104,14 @@ class PhotoIndex(ABC):
         expand: str | None = None,
         diffuse: bool = False,
         verify: bool | VerifySettings = False,
+        include_self: bool = False,
     ) -> list[Hit]:
         """Find the photos most similar to a query.
 
         Args:
-            query: A photo (a path, the bytes of a file, a PIL image, a uint8 array), the path of an
-                indexed photo, a vector, or a list of these, whose vectors are averaged.
+            query: A photo (whatever `solar.images.load` takes: a path, the bytes of a file, an
+                image, an array, …), the path of an indexed photo, or a vector (dim,) or (1, dim).
+                For several at once: `search_many`, each for itself, or `search_mean`, together.
             k: How many photos at most.
             box: x1, y1, x2, y2 of what to look for in the one photo given.
             rerank: Ways to rank the results again, one after the other: names of
@@ -92,6 +121,8 @@ class PhotoIndex(ABC):
             expand: The same as `rerank="average"` or `rerank="alpha"`.
             diffuse: The same as `rerank="diffusion"`.
             verify: The same as `rerank="verify"`, or how to verify; see `solar.search.verify`.
+            include_self: Also find the query itself where it is an indexed photo, by its file or
+                its path. A copy of it is another photo, and always found.
 
         Returns:
             Photos and scores, best first; after verification the best are those with most inliers.
@@ -101,6 +132,13 @@ class PhotoIndex(ABC):
                 there is no such re-ranking, or not for this kind of index.
         """
         check_count(k)
+        if isinstance(query, list | tuple):
+            warnings.warn(
+                "A list of queries is searched by the mean of their vectors: call search_mean to "
+                "say so, or search_many to search for each.",
+                FutureWarning,
+                stacklevel=2,
+            )
         conditions = parse_where(where)
         names = chosen(rerank, expand=expand, diffuse=diffuse, verify=bool(verify))
         for name in names:
@@ -109,10 +147,16 @@ class PhotoIndex(ABC):
                     f"Some ways to re-rank, such as {name}, take vectors, and this index compares "
                     "local features (ASMK): search without, or build an index with --model."
                 )
+        own = set() if include_self else self._own(query)
+
+        def find(asked: Any, count: int) -> list[Hit]:
+            hits = self._find(asked, count + len(own), conditions)
+            return [hit for hit in hits if hit.path not in own][:count]
+
         results = SearchResults(
             self.engine,
             cache(partial(self._describe_query, query, box)),
-            lambda asked, count: self._find(asked, count, conditions),
+            find,
             lambda: [self._photo_of(part) for part in self._parts(query, box)],
             box,
             k,
@@ -121,7 +165,28 @@ class PhotoIndex(ABC):
         )
         for name in names:
             results = METHODS[name].rerank(results)
-        return results.best(k)
+        return self.located(results.best(k))
+
+    def search_mean(self, queries: Sequence[Any], k: int = 10, **options: Any) -> list[Hit]:
+        """Find what is most similar to several queries together, by the mean of their vectors.
+
+        Args:
+            queries: Views of one thing, as a rule; each as for `search`.
+            k: How many photos at most.
+            **options: As for `search`.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            return self.search(list(queries), k, **options)
+
+    def search_many(self, queries: Iterable[Any], k: int = 10, **options: Any) -> list[list[Hit]]:
+        """Search for many queries, each for itself; arguments are as for `search`."""
+        return [self.search(query, k, **options) for query in queries]
+
+    def located(self, hits: Sequence[Hit]) -> list[Hit]:
+        """The same photos with the places of their files on this machine."""
+        roots = self.roots
+        return [replace(hit, absolute=roots.absolute(hit.path)) for hit in hits]
 
     def remove(self, paths: str | Sequence[str]) -> int:
         """Remove photos, all at once, and say how many.
@@ -140,7 +205,9 @@ class PhotoIndex(ABC):
         from solar.search.verify import kept_features
 
         known = asdict(self.spec)
-        facts = {name: known[name] for name in ("model", "fingerprint", "settings", "dim", "root")}
+        facts = {name: known[name] for name in ("model", "fingerprint", "settings", "dim")}
+        facts["roots"] = [root.path for root in self.roots.roots]
+        facts["skipped"] = len(self.engine.skipped())
         return {**facts, **self.engine.info(), **kept_features(self.engine)}
 
     def check(self) -> list[str]:
@@ -177,10 +244,21 @@ class PhotoIndex(ABC):
             raise SolarError("A box goes with one photo given as a file, not with other queries.")
         return parts
 
+    def _own(self, query: Any) -> set[str]:
+        """The paths of indexed photos that a query itself is."""
+        parts = list(query) if isinstance(query, list | tuple) else [query]
+        roots, paths = self.roots, set[str]()
+        for part in parts:
+            if isinstance(part, str) and not self._is_photo(part):
+                paths |= {part, part.removeprefix(BY_NAME)}
+            elif isinstance(part, str | os.PathLike):
+                paths |= {name for name in [roots.name_of(Path(part).expanduser())] if name}
+        return set(self.engine.find(list(paths))) if paths else paths
+
     def _is_photo(self, query: Any) -> bool:
         if isinstance(query, str):
-            return not query.startswith(BY_NAME) and Path(query).is_file()
-        return not (isinstance(query, np.ndarray) and query.ndim == 1)
+            return not query.startswith(BY_NAME) and Path(query).expanduser().exists()
+        return as_vector(query) is None
 
     def _named(self, name: str, find: Callable[[Sequence[str]], Mapping[str, T]]) -> T:
         """What is found of an indexed photo, by its path or `name:` and its path."""
@@ -199,6 +277,19 @@ class PhotoIndex(ABC):
         if isinstance(part, str):
             return self.photo(part)
         raise SolarError("Verification needs the query's photo, not only its vector.")
+
+
+def as_vector(query: Any) -> Vectors | None:
+    """A query that is a vector, given as (dim,) or (1, dim); None for anything else.
+
+    Photos are never arrays of floating-point numbers in one row, so that the two differ.
+    """
+    if type(query).__module__.partition(".")[0] == "torch" and hasattr(query, "detach"):
+        query = query.detach().cpu().numpy()
+    if not isinstance(query, np.ndarray) or query.dtype.kind != "f":
+        return query if isinstance(query, np.ndarray) and query.ndim == 1 else None
+    row = query[0] if query.ndim == 2 and len(query) == 1 else query
+    return row if row.ndim == 1 else None
 
 
 def check_count(k: int) -> None:

@@ -25,7 +25,6 @@ from solar.defaults import SIZE
 from solar.describe.local import Frames, LocalFeatures, local_features, local_model
 from solar.describe.local_cache import LocalCache, count_kept, forget_others
 from solar.errors import SolarError
-from solar.images import named_photos
 from solar.images.opencv import opencv
 from solar.search.engine import Hit, Photo, Storage
 from solar.search.matching import RATIO, Geometry, match_features
@@ -168,8 +167,8 @@ def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
 
     Those of an index on a server are kept in the user's cache.
     """
-    root = settings.photos or engine.spec.root
-    if root is None:
+    roots = engine.roots.moved_to(settings.photos)
+    if not roots:
         raise SolarError(
             "The index does not know where its photos are, which verification has to look at: say "
             "so with --photos, or photos= in VerifySettings."
@@ -178,9 +177,9 @@ def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
     if folder is None:
         from solar.models.zoo import cache_directory
 
-        name = hashlib.sha256(str(Path(root).resolve()).encode()).hexdigest()[:16]
+        name = hashlib.sha256(str(roots).encode()).hexdigest()[:16]
         folder = cache_directory() / "local" / name
-    return Verifier(named_photos(root), folder, settings)
+    return Verifier(roots.find, folder, settings)
 
 
 def own_folder(engine: Storage) -> Path | None:

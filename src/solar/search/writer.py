@@ -17,7 +17,7 @@ from solar.search import codes as compressed
 from solar.search.engine import Photo, Vectors, fitting
 from solar.search.exact import Stored
 from solar.search.folder_storage import FolderWriter
-from solar.search.metadata import CodesFile, Version, View
+from solar.search.metadata_view import CodesFile, Version, View
 
 COMPRESSIONS = ("none", "fp16", *compressed.KINDS)
 

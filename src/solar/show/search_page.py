@@ -10,8 +10,8 @@ from typing import Any
 
 from PIL import Image
 
-from solar.errors import SolarError
-from solar.images import Box, Source, named_photos, read_image
+from solar.errors import SolarError, printable
+from solar.images import Box, Roots, Source, read_image
 from solar.search.engine import Hit
 from solar.search.photo_index import BY_NAME, PhotoIndex
 
@@ -43,10 +43,10 @@ def ranking_page(
         marks: By path, which of the photos found are right, where somebody knows.
         attention: Attention maps of the query, for a part of their own.
     """
-    find = photo_finder(photos or index.spec.root)
-    shown = "".join(_query(query, find, box) for query in queries)
+    roots = index.roots.moved_to(photos)
+    shown = "".join(_query(query, roots.find, box) for query in queries)
     found = "".join(
-        _hit(number, hit, find, (marks or {}).get(hit.path)) for number, hit in enumerate(hits, 1)
+        _hit(number, hit, roots, (marks or {}).get(hit.path)) for number, hit in enumerate(hits, 1)
     )
     style = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
     heading = f"The most similar of {len(index):,} photos"
@@ -76,17 +76,20 @@ def _query(query: Any, find: Callable[[str], Source | None], box: Box | None) ->
     return f"<figure>{_photo(source, name, box)}<figcaption>{escape(name)}</figcaption></figure>\n"
 
 
-def _hit(
-    number: int, hit: Hit, find: Callable[[str], Source | None], right: bool | None = None
-) -> str:
+def _hit(number: int, hit: Hit, roots: Roots, right: bool | None = None) -> str:
     width = 100 * min(max(hit.score, 0.0), 1.0)
     inliers = "" if hit.inliers is None else f' <span class="rank">{hit.inliers} inliers</span>'
     mark = "" if right is None else _MARKS[right]
+    source = roots.find(hit.path)
+    photo, name = _photo(source, hit.path), escape(printable(hit.path))
+    if isinstance(source, Path):
+        link = f'<a href="{escape(source.absolute().as_uri())}">'
+        photo, name = f"{link}{photo}</a>", f"{link}{name}</a>"
     return (
-        f"<li><figure>{_photo(find(hit.path), hit.path)}<figcaption>"
+        f"<li><figure>{photo}<figcaption>"
         f'<div class="score"><span class="rank">{number}</span>'
         f'<div class="bar"><span style="width:{width:.1f}%"></span></div>'
-        f"<b>{hit.score:.3f}</b>{mark}</div>{escape(hit.path)}{inliers}</figcaption></figure></li>\n"
+        f"<b>{hit.score:.3f}</b>{mark}</div>{name}{inliers}</figcaption></figure></li>\n"
     )
 
 
@@ -133,14 +136,3 @@ def _frame(box: Box, width: int, height: int) -> str:
         f'<div class="box" style="left:{left:.2f}%;top:{top:.2f}%;'
         f'width:{right - left:.2f}%;height:{bottom - top:.2f}%"></div>'
     )
-
-
-def photo_finder(root: str | Path | None) -> Callable[[str], Path | bytes | None]:
-    """How to get indexed photos from where they lie: a folder, a list or a tar shard.
-
-    By their paths in the index; None where the place is not known or does not hold the photo.
-    """
-    with suppress(SolarError):
-        if root is not None:
-            return named_photos(root)
-    return lambda name: None

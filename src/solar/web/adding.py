@@ -156,7 +156,8 @@ class Adder:
 
 
 def _folder(collection: Collection) -> Path:
-    root = None if collection.root is None else Path(collection.root)
+    folders = [root.folder for root in collection.roots.roots]
+    root = next((folder for folder in folders if folder is not None), None)
     if root is None or not root.is_dir() or not os.access(root, os.W_OK):
         raise SolarError(
             f"With --writable added photos go to the folder of the others, and {root} is none that "

@@ -19,7 +19,6 @@ from solar.errors import SolarError
 from solar.images import image_size, load
 from solar.search import Index
 from solar.search.engine import Photo
-from solar.show.search_page import photo_finder
 from solar.web.cache import Cache
 from solar.web.problems import WebError
 
@@ -54,8 +53,8 @@ class Collection:
         self, index: Index, root: str | Path | None = None, labels: bool | None = None
     ) -> None:
         self.index = index
-        self.root = index.spec.root if root is None else root
-        self._find = photo_finder(self.root)
+        self.moved = root
+        self.roots = index.roots.moved_to(root)
         self._photos: list[Photo] = []
         self._numbers: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -95,7 +94,7 @@ class Collection:
     def visible(self, number: int) -> VisiblePhoto:
         """A photo that is there; a WebError where there is no such number, or it has gone."""
         photo = self.photo(number)
-        source = self._find(photo.path)
+        source = self.roots.find(photo.path)
         if source is None:
             raise WebError(404, f"The photo {photo.path} is not where the index remembers it.")
         width, height = photo.width, photo.height

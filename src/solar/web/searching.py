@@ -195,6 +195,6 @@ class Searcher:
             lambda: [wanted.photo.source],
             wanted.box,
             wanted.depth,
-            settings={"verify": VerifySettings(photos=self._collection.root)},
+            settings={"verify": VerifySettings(photos=self._collection.moved)},
             kept=self._methods_keep.setdefault(wanted.model.name, {}),
         )

@@ -68,7 +68,7 @@ def serve(
         app = create_app(index, models=models, settings=wanted)
         with _listening(host, port) as listening:
             shown = _shown(listening, host)
-            say(f"{index.spec.root or wanted.name}: {len(index):,} photos at {shown}")
+            say(f"{index.roots or wanted.name}: {len(index):,} photos at {shown}")
             if open_browser and not _open_page(shown):
                 say("No browser could be opened.")
             say("Ctrl-C ends it.")
@@ -146,9 +146,8 @@ def _described(index: Index, settings: WebSettings, model: str, say: Say) -> Ind
     from solar.search.folder_engine import FolderEngine
     from solar.search.index_build import build
 
-    root = settings.photos or index.spec.root
-    engine = index.engine
-    if root is None or not isinstance(engine, FolderEngine):
+    roots, engine = index.roots.moved_to(settings.photos), index.engine
+    if not roots or not isinstance(engine, FolderEngine):
         raise SolarError(
             f"The photos are not at hand to describe them with {model}: build an index with "
             "`solar index build --model`, and name that one."
@@ -159,7 +158,8 @@ def _described(index: Index, settings: WebSettings, model: str, say: Say) -> Ind
         return need_vectors(Index.open(place, model=model))
     except NoIndexError:
         say(f"Describing {len(index):,} photos with {model} → {place}")
-        return need_vectors(build(root, place, model=model).index)
+        places = [root.path for root in roots.roots]
+        return build(places, place, model=model)
 
 
 def _listening(host: str, port: int) -> socket.socket:

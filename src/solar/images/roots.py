@@ -1,0 +1,186 @@
+"""Where the photos of a store or an index are: below one root or several.
+
+A root is a folder, a list or a tar shard. A photo's name is its path below its root,
+`rome/12.jpg`; where several roots need telling apart, the root's own name and two slashes come
+first: `camera//rome/12.jpg`. No path below a folder has two slashes in a row, so that names from
+different roots are never the same.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, count
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from solar.errors import SolarError
+from solar.files import reading
+from solar.images.scan import Place, scan
+
+Finder: TypeAlias = Callable[[str], Path | bytes | None]
+"""Takes a photo's name to what `solar.images.load` takes, or to None if it is not there."""
+
+MARK = "//"
+"""Between the name of a root and a path below it."""
+
+
+@dataclass(frozen=True)
+class Root:
+    """A place that photos are below.
+
+    Attributes:
+        path: The folder, list or tar shard, absolute.
+        name: What comes before the names of its photos; empty for nothing.
+        whole: Whether everything below it belongs to the collection; otherwise those photos alone
+            that were given one by one.
+    """
+
+    path: str
+    name: str = ""
+    whole: bool = True
+
+    def named(self, below: str) -> str:
+        """The name of the photo at a path below."""
+        return f"{self.name}{MARK}{below}" if self.name else below
+
+    @cached_property
+    def find(self) -> Finder:
+        """How to get a photo from a path below; a SolarError if the place is gone."""
+        return named_photos(self.path)
+
+    @property
+    def folder(self) -> Path | None:
+        """What paths are relative to; None for a tar shard, whose photos are no files."""
+        path = Path(self.path)
+        if path.suffix == ".tar" and not path.is_dir():
+            return None
+        return path.parent if path.suffix == ".txt" and not path.is_dir() else path
+
+
+@dataclass(frozen=True)
+class Roots:
+    """All roots of a collection, in the order in which they came."""
+
+    roots: tuple[Root, ...] = ()
+
+    @classmethod
+    def at(cls, path: str | Path | None) -> "Roots":
+        """One place; none at all for None."""
+        return cls() if path is None else cls((Root(str(Path(path).expanduser().resolve())),))
+
+    @classmethod
+    def read(cls, stored: Iterable[Sequence[Any]]) -> "Roots":
+        """What `stored` made plain."""
+        return cls(tuple(Root(*facts) for facts in stored))
+
+    def stored(self) -> list[list[Any]]:
+        """As JSON has it."""
+        return [[root.path, root.name, root.whole] for root in self.roots]
+
+    def __bool__(self) -> bool:
+        return bool(self.roots)
+
+    def __str__(self) -> str:
+        return ", ".join(root.path for root in self.roots)
+
+    def split(self, name: str) -> tuple[list[Root], str]:
+        """The roots that a photo of this name may be below, and its path below them."""
+        before, mark, below = name.partition(MARK)
+        found = [root for root in self.roots if mark and root.name == before]
+        return (found, below) if found else ([root for root in self.roots if not root.name], name)
+
+    def find(self, name: str) -> Path | bytes | None:
+        """What `solar.images.load` takes for a photo; None where it is not there."""
+        roots, below = self.split(name)
+        for root in roots:
+            try:
+                found = root.find(below)
+            except SolarError:  # the place itself is gone
+                continue
+            if found is not None:
+                return found
+        return None
+
+    def absolute(self, name: str) -> str | None:
+        """Where a photo is, or should be, on this machine; None for one in a tar shard."""
+        roots, below = self.split(name)
+        places = [root.folder / below for root in roots if root.folder is not None]
+        if len(places) > 1:
+            places = [place for place in places if place.exists()] or places
+        return os.path.normpath(places[0]) if places else None
+
+    def name_of(self, file: str | Path) -> str | None:
+        """What a file below a root is called; None for a file below none."""
+        place = Path(file).absolute()
+        place = place.parent.resolve() / place.name  # a photo that is a link keeps its own name
+        root = self.holding(place.parent)
+        if root is None or root.folder is None:
+            return None
+        return root.named(place.relative_to(root.folder).as_posix())
+
+    def holding(self, folder: Path) -> Root | None:
+        """The root that a folder is in, the innermost of several; None if it is in none."""
+        inside = [r for r in self.roots if r.folder is not None and folder.is_relative_to(r.folder)]
+        return max(inside, key=lambda root: len(Path(root.path).parts), default=None)
+
+    def moved_to(self, place: str | Path | None) -> "Roots":
+        """The same photos in another folder, each root there by its name; as they are for None."""
+        if place is None:
+            return self
+        there = Path(place).expanduser().resolve()
+        if not self.roots:
+            return Roots.at(there)
+        moved = []
+        for root in self.roots:
+            own = there / root.name if root.name and (there / root.name).exists() else there
+            moved.append(replace(root, path=str(own)))
+        return Roots(tuple(moved))
+
+    def with_root(self, place: Path, *, named: bool, whole: bool = True) -> tuple["Roots", Root]:
+        """These and a root at a place, under a name of its own if it needs one."""
+        for number, root in enumerate(self.roots):
+            if root.path == str(place):
+                grown = replace(root, whole=root.whole or whole)
+                return Roots((*self.roots[:number], grown, *self.roots[number + 1 :])), grown
+        taken = {root.name for root in self.roots}
+        tries = chain([place.name or "root"], (f"{place.name or 'root'}-{n}" for n in count(2)))
+        name = next(one for one in tries if one not in taken) if named else ""
+        added = Root(str(place), name, whole)
+        return Roots((*self.roots, added)), added
+
+
+def read_place(place: Place, name: str) -> Path | bytes:
+    """What `solar.images.load` takes for a photo: its file, or its bytes in a shard.
+
+    A SolarError if the shard cannot be read any more.
+    """
+    if isinstance(place, Path):
+        return place
+    shard, offset, size = place
+    with reading(shard), shard.open("rb") as file:
+        file.seek(offset)
+        data = file.read(size)
+    if len(data) < size:
+        raise SolarError(f"{shard} is shorter than it was: {name} is cut off.")
+    return data
+
+
+def named_photos(root: str | Path) -> Finder:
+    """How to get single photos by their paths in a folder, a list or a tar shard.
+
+    A SolarError if there is no such folder or file.
+    """
+    if Path(root).is_dir():  # which is not searched: it may hold millions
+
+        def in_folder(name: str) -> Path | None:
+            # Names may be a stranger's, with an index: they must not lead out of the folder.
+            inside = os.path.normpath(name)
+            if Path(inside).is_absolute() or Path(inside).parts[:1] == ("..",):
+                return None
+            path = Path(root, inside)
+            return path if path.is_file() else None
+
+        return in_folder
+    places = {one.below: one.place for one in scan(Path(root)).found}
+    return lambda name: read_place(places[name], name) if name in places else None

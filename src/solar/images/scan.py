@@ -1,0 +1,212 @@
+"""What a folder, a list or a tar shard holds: photos, and what looks like one and can be none.
+
+Names and kinds of files are checked here, before any work begins. No photo is opened.
+"""
+
+import os
+import stat
+import tarfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from solar.errors import SolarError
+from solar.files import reading
+
+# What a folder is searched for; anything else in it is not a photo.
+SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif", ".tiff", ".gif", ".bmp"}
+    | {".avif", ".heic", ".heif"}
+)
+# What cameras store before they make a photo of it.
+RAW_SUFFIXES = frozenset(
+    {".cr2", ".cr3", ".nef", ".arw", ".dng", ".raf", ".orf", ".rw2", ".pef", ".srw"}
+)
+
+Place: TypeAlias = Path | tuple[Path, int, int]
+"""Where the bytes of a photo are: a file, or for a tar shard the range within it."""
+
+_SUFFIXES = SUFFIXES | RAW_SUFFIXES
+_RAW = "it is a RAW file: export it as JPEG"
+_NOT_TEXT = "its name is not UTF-8: rename it"
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISDIR, "a folder"),
+)
+
+
+class Found(NamedTuple):
+    """A file that may be a photo."""
+
+    below: str  # its path in the folder, list or shard, with `/`
+    place: Place
+    bytes: int = -1  # -1 where it is not there
+    modified: int = 0  # nanoseconds; of the shard for a photo in one
+
+
+@dataclass
+class Scan:
+    """What a place holds: files that may be photos, in order, and what is left out, and why."""
+
+    found: list[Found] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    def take(self, below: str, file: "Path | os.DirEntry[str]") -> None:
+        """Take a file, or note why it can be no photo."""
+        seen = _look(file)
+        if isinstance(seen, str):
+            self.skipped[below] = seen
+        else:
+            self.found.append(Found(below, Path(file), seen.st_size, seen.st_mtime_ns))
+
+
+def scan(path: Path, *, follow: bool = True, besides: frozenset[str] = frozenset()) -> Scan:
+    """What a place holds.
+
+    Args:
+        path: A folder (see `scan_folder`), a `.txt` list (a path a line, relative to the list's
+            folder), a `.tar` shard, or a photo.
+        follow: As for `scan_folder`.
+        besides: As for `scan_folder`.
+
+    Raises:
+        SolarError: There is no such thing, or it cannot be read.
+    """
+    with reading(path):
+        if path.is_dir():
+            return scan_folder(path, follow=follow, besides=besides)
+        if not path.exists() and not path.is_symlink():
+            raise SolarError(f"There is no file or folder {path}.")
+        if path.suffix == ".txt":
+            return _in_list(path)
+        if path.suffix == ".tar":
+            return _in_shard(path)
+        if path.name.endswith((".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip")):
+            raise SolarError(f"{path} is compressed: unpack it, or give a plain .tar.")
+        alone = Scan()
+        alone.take(path.name, path)
+        return alone
+
+
+def scan_folder(
+    folder: Path, *, follow: bool = True, besides: frozenset[str] = frozenset()
+) -> Scan:
+    """Search a folder in depth; hidden files and folders are left out.
+
+    Args:
+        folder: Where to look.
+        follow: Enter folders that are links. Every folder is entered once, by its own path if it
+            has one below `folder`, so that links in a circle end.
+        besides: Paths of folders below that are not entered.
+
+    Raises:
+        SolarError: The folder itself cannot be read.
+    """
+    result, entered = Scan(), set[tuple[int, int]]()
+    waiting, links = [""], list[str]()
+    while waiting or links:
+        # Links come last: what they lead to may be found by its own path before.
+        below = waiting.pop() if waiting else links.pop(0)
+        try:
+            facts = (folder / below).stat()
+            with os.scandir(folder / below) as entries:
+                inside = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            if not below:
+                raise
+            result.skipped[f"{below}/"] = f"it cannot be read: {error.strerror or error}"
+            continue
+        if (facts.st_dev, facts.st_ino) in entered:
+            continue
+        entered.add((facts.st_dev, facts.st_ino))
+        for entry in inside:
+            if entry.name.startswith("."):
+                continue
+            path = f"{below}/{entry.name}" if below else entry.name
+            if not _is_folder(entry):
+                if _suffix(entry.name) in _SUFFIXES:
+                    result.take(path, entry)
+            elif not is_text(entry.name):
+                result.skipped[f"{path}/"] = _NOT_TEXT
+            elif not entry.is_symlink():
+                if entry.path not in besides:
+                    waiting.append(path)
+            elif follow:
+                links.append(path)
+    result.found.sort()
+    return result
+
+
+def is_text(name: str) -> bool:
+    """Whether a name is text: some old file names are bytes that mean none."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in name
+
+
+def _in_list(path: Path) -> Scan:
+    with reading(path, "is not a text file in UTF-8", UnicodeDecodeError):
+        lines = path.read_text(encoding="utf-8").splitlines()
+    result = Scan()
+    for name in map(str.strip, lines):
+        if name and not name.startswith("#"):
+            file = path.parent / name
+            # A photo that is not there is told of when it is to be described.
+            result.take(name, file) if file.exists() else result.found.append(Found(name, file))
+    return result
+
+
+def _in_shard(path: Path) -> Scan:
+    result, modified = Scan(), path.stat().st_mtime_ns
+    try:
+        with tarfile.open(path, "r:") as shard:
+            for member in shard:
+                suffix = _suffix(member.name)
+                if not member.isfile() or suffix not in _SUFFIXES:
+                    continue
+                if reason := _named_badly(member.name, suffix):
+                    result.skipped[member.name] = reason
+                    continue
+                place = path, member.offset_data, member.size
+                result.found.append(Found(member.name, place, member.size, modified))
+    except tarfile.TarError as error:
+        raise SolarError(f"{path} is not a complete tar file ({error}).") from error
+    return result
+
+
+def _look(file: "os.DirEntry[str] | Path") -> os.stat_result | str:
+    """What the system knows of a file, or why it can be no photo."""
+    if reason := _named_badly(file.name, _suffix(file.name)):
+        return reason
+    try:
+        facts = file.stat()
+    except FileNotFoundError:
+        return "it is a link to nothing"
+    except OSError as error:  # links in a circle, say
+        return f"it cannot be read: {error.strerror or error}"
+    if stat.S_ISREG(facts.st_mode):
+        return facts
+    kind = next((kind for test, kind in _KINDS if test(facts.st_mode)), "no file")
+    return f"it is {kind}, not a photo"
+
+
+def _named_badly(name: str, suffix: str) -> str | None:
+    if not is_text(name):
+        return _NOT_TEXT
+    return _RAW if suffix in RAW_SUFFIXES else None
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # links in a circle
+        return False
+
+
+def _suffix(name: str) -> str:
+    return f".{name.rpartition('.')[2].lower()}"  # `Path` would take longer than the scan

@@ -1,0 +1,262 @@
+"""The metadata of an index in a folder as one transaction sees them: questions and changes."""
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from solar.errors import SolarError
+from solar.images import Roots, Stamp
+from solar.images.scan import is_text
+from solar.search.engine import Amendment, DescriptorSpec, Photo, RowNumbers, Skipped, Where
+
+_CODES = "sketch"  # what the file calls the names of codes
+_CONDITIONS = {
+    ("tag", "="): "row IN (SELECT row FROM tags WHERE tag = ?)",
+    ("path", "="): "path GLOB ?",
+    **{(name, r): f"{name} {r} ?" for name in ("width", "height", "taken") for r in (">=", "<")},
+}
+
+
+@dataclass(frozen=True)
+class CodesFile:
+    """A file of codes or postings, which covers so many rows."""
+
+    name: str
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Version:
+    """What one committed version consists of, besides its photos."""
+
+    number: int = 0  # counts commits
+    rows: int = 0  # of the vectors file, those of removed photos included
+    photos: int = 0  # that can be found
+    vectors: str = ""  # name of the vectors file
+    codes: tuple[CodesFile, ...] = ()  # which cover the first rows, one after the other
+
+    @property
+    def coded_rows(self) -> int:
+        """How many rows, from the first, have codes."""
+        return sum(part.rows for part in self.codes)
+
+
+class View:
+    """The metadata within one transaction; a view of a reader never changes."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.execute = connection.execute
+        self.executemany = connection.executemany
+        self.afterwards: list[Callable[[], None]] = []
+        """What a writer does once its changes are true."""
+
+    def format(self) -> int:
+        """The format of the metadata; 0 while no index was finished here."""
+        return int(self.execute("PRAGMA user_version").fetchone()[0])
+
+    def facts(self) -> tuple[DescriptorSpec, str] | None:
+        """How photos were described, and the kind of index; None if nothing is finished."""
+        found = self.execute("SELECT value FROM facts WHERE name = 'made'").fetchone()
+        if found is None:
+            return None
+        facts = json.loads(found[0])
+        facts["made"].pop("root", None)  # where an index had its only one
+        return DescriptorSpec(**facts["made"]), facts["compress"]
+
+    def roots(self) -> Roots:
+        """Where the photos are."""
+        stored = self._read_fact("roots")
+        if stored is None:
+            return Roots.at((self._read_fact("made") or {"made": {}})["made"].get("root"))
+        return Roots.read(stored)
+
+    def skipped(self) -> dict[str, Skipped]:
+        """Files that are left out."""
+        return {name: Skipped(*facts) for name, facts in (self._read_fact("skipped") or {}).items()}
+
+    def stamps(self) -> dict[str, Stamp | None]:
+        """What the file of every photo was, by path."""
+        if not self._has_files:
+            return {path: None for (path,) in self.execute("SELECT path FROM photos")}
+        found = self.execute(
+            "SELECT path, bytes, modified, sha256 FROM photos LEFT JOIN files USING (row)"
+        )
+        return {path: Stamp(*stamp) if stamp[2] is not None else None for path, *stamp in found}
+
+    def version(self) -> Version:
+        """The version that this view shows."""
+        [value] = self.execute("SELECT value FROM facts WHERE name = 'version'").fetchone()
+        facts = json.loads(value)
+        codes = tuple(CodesFile(**part) for part in facts.pop(_CODES))
+        return Version(**facts, codes=codes)
+
+    def rows(self) -> RowNumbers:
+        """The rows of photos, ascending."""
+        return self._numbers("SELECT row FROM photos ORDER BY row")
+
+    def removed(self) -> RowNumbers:
+        """The rows of removed and replaced photos, ascending."""
+        return self._numbers("SELECT row FROM removed ORDER BY row")
+
+    def matching(self, where: Where) -> RowNumbers:
+        """The rows of the photos that satisfy every condition, ascending."""
+        conditions = " AND ".join(_CONDITIONS[c.field, c.relation] for c in where)
+        values = [_starting(c.value) if c.field == "path" else c.value for c in where]
+        return self._numbers(f"SELECT row FROM photos WHERE {conditions} ORDER BY row", *values)
+
+    def paths(self, rows: Iterable[int]) -> dict[int, str]:
+        """The paths of some rows."""
+        found = self.execute(
+            "SELECT row, path FROM photos WHERE row IN (SELECT value FROM json_each(?))",
+            [json.dumps([int(row) for row in rows])],
+        )
+        return dict(found)
+
+    def find(self, paths: Sequence[str]) -> list[tuple[int, Photo]]:
+        """Rows and photos of those paths that are indexed."""
+        known = json.dumps([path for path in paths if is_text(path)], ensure_ascii=False)
+        return self._photos("path IN (SELECT value FROM json_each(?))", known)
+
+    def batches(self, photos: int) -> Iterator[list[tuple[int, Photo]]]:
+        """All rows and photos, ascending by row, in pieces."""
+        last = -1
+        while batch := self._photos("row > ? ORDER BY row LIMIT ?", last, photos):
+            yield batch
+            last = batch[-1][0]
+
+    def blocks(self) -> list[tuple[int, int, str]]:
+        """First row, rows and SHA-256 of what was written to the vectors file, ascending."""
+        return self.execute("SELECT first, rows, sha256 FROM blocks ORDER BY first").fetchall()
+
+    def problems(self) -> list[str]:
+        """What SQLite itself finds wrong with its file."""
+        damage = [text for (text,) in self.execute("PRAGMA integrity_check(5)") if text != "ok"]
+        strays = self.execute("PRAGMA foreign_key_check").fetchall()
+        return damage + ([f"{len(strays)} facts belong to no photo"] if strays else [])
+
+    # Writing
+
+    def begin(self, spec: DescriptorSpec, kind: str, roots: Roots) -> None:
+        """Make this the metadata of a new index."""
+        self._fact("made", {"made": asdict(spec), "compress": kind})
+        self._fact("roots", roots.stored())
+
+    def amend(self, change: Amendment) -> None:
+        """Rename photos, note what their files are now, and where they are."""
+        rows = {photo.path: row for row, photo in self.find(list(change.renamed))}
+        # Over names that no file has, so that two photos can take each other's.
+        self.executemany(
+            "UPDATE photos SET path = char(1) || row WHERE row = ?",
+            [[row] for row in rows.values()],
+        )
+        self.executemany(
+            "UPDATE photos SET path = ? WHERE row = ?",
+            [(change.renamed[old], row) for old, row in rows.items()],
+        )
+        self._stamp((row, change.stamps[p.path]) for row, p in self.find(list(change.stamps)))
+        if change.roots is not None:
+            self._fact("roots", change.roots.stored())
+        if change.skipped is not None:
+            self._fact("skipped", change.skipped)
+
+    def set_version(self, version: Version) -> None:
+        """Say what the version being written consists of."""
+        facts = asdict(version)
+        self._fact("version", {_CODES: facts.pop("codes"), **facts})
+
+    def put(self, photos: Sequence[Photo], first: int) -> int:
+        """Give photos the rows from `first` on, and say how many were there already.
+
+        A path may occur once in `photos`; a photo that had it before is removed.
+        """
+        for photo in photos:
+            if not is_text(photo.path):
+                raise SolarError(f"The name {photo.path!r} is not text: rename the photo.")
+        replaced = self.drop([photo.path for photo in photos])
+        rows = list(enumerate(photos, first))
+        self.executemany(
+            "INSERT INTO photos (row, path, width, height, taken) VALUES (?, ?, ?, ?, ?)",
+            [(row, p.path, p.width, p.height, p.taken) for row, p in rows],
+        )
+        self.executemany(
+            "INSERT OR IGNORE INTO tags (tag, row) VALUES (?, ?)",
+            [(tag, row) for row, photo in rows for tag in photo.tags],
+        )
+        self._stamp((row, photo.stamp) for row, photo in rows if photo.stamp is not None)
+        return replaced
+
+    def drop(self, paths: Sequence[str]) -> int:
+        """Remove the photos of those paths that are indexed, and say how many those were."""
+        rows = [[row] for row, _ in self.find(paths)]
+        self.executemany("INSERT INTO removed (row) VALUES (?)", rows)
+        self.executemany("DELETE FROM photos WHERE row = ?", rows)
+        return len(rows)
+
+    def add_block(self, first: int, rows: int, sha256: str) -> None:
+        """Record a stretch that was written to the vectors file at once."""
+        self.execute("INSERT INTO blocks VALUES (?, ?, ?)", [first, rows, sha256])
+
+    def renumber(self) -> None:
+        """Close the gaps of removed photos: rows count from 0, in the same order."""
+        self.execute(
+            "CREATE TEMP TABLE moved AS SELECT row AS old, row_number() OVER (ORDER BY row) AS new "
+            "FROM photos"
+        )
+        self.execute("CREATE UNIQUE INDEX temp.moved_by_old ON moved (old)")
+        # Over the negative numbers, so that no row meets another on its way.
+        self.execute("UPDATE photos SET row = -(SELECT new FROM moved WHERE old = row)")
+        self.execute("UPDATE photos SET row = -row - 1")
+        self.execute("DROP TABLE temp.moved")
+        self.execute("DELETE FROM removed")
+        self.execute("DELETE FROM blocks")
+
+    @cached_property
+    def _has_files(self) -> bool:
+        return (
+            self.execute("SELECT 1 FROM sqlite_master WHERE name = 'files'").fetchone() is not None
+        )
+
+    def _stamp(self, stamps: Iterable[tuple[int, Stamp]]) -> None:
+        self.executemany(
+            "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)",
+            [(row, *stamp) for row, stamp in stamps],
+        )
+
+    def _read_fact(self, name: str) -> Any:
+        found = self.execute("SELECT value FROM facts WHERE name = ?", [name]).fetchone()
+        return None if found is None else json.loads(found[0])
+
+    def _fact(self, name: str, value: object) -> None:
+        self.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", [name, json.dumps(value)])
+
+    def _numbers(self, sql: str, *values: str | int) -> RowNumbers:
+        return np.fromiter((row for (row,) in self.execute(sql, values)), np.int64)
+
+    def _photos(self, condition: str, *values: str | int) -> list[tuple[int, Photo]]:
+        joined = "LEFT JOIN files USING (row)" if self._has_files else ""
+        found = self.execute(
+            "SELECT row, path, width, height, taken, "
+            "(SELECT json_group_array(tag) FROM tags WHERE tags.row = photos.row), "
+            f"{'bytes, modified, sha256' if joined else 'NULL'} "
+            f"FROM photos {joined} WHERE {condition}",
+            values,
+        )
+        return [
+            (row, Photo(path, width, height, tuple(json.loads(tags)), taken, _stamp_of(stamp)))
+            for row, path, width, height, taken, tags, *stamp in found
+        ]
+
+
+def _stamp_of(found: list[Any]) -> Stamp | None:
+    return None if found[-1] is None else Stamp(*found)
+
+
+def _starting(path: str | int) -> str:
+    return re.sub(r"([*?[])", r"[\1]", str(path)) + "*"

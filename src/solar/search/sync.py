@@ -1,0 +1,341 @@
+"""An index stays true to its folders: what is new, changed, moved or gone, in one pass.
+
+A file is looked at only as far as needed. One whose size and time are those of when it was
+described is the same. Of the others the content's digest decides: a file that was touched keeps
+its vector, one that was moved or renamed takes it along, a copy shares it, and only what has never
+been seen is described.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from solar.errors import SolarError
+from solar.images import Photos, Root, Stamp, scan_roots
+from solar.search import asmk_build
+from solar.search.addresses import Address
+from solar.search.asmk_index import AsmkIndex
+from solar.search.engine import Amendment, Photo
+from solar.search.index import Index
+from solar.search.index_build import (
+    described_photos,
+    details,
+    note_skipped,
+    working_folder,
+)
+from solar.search.photo_index import PhotoIndex
+
+if TYPE_CHECKING:
+    from solar.describe.counting import Progress
+
+# Of the settings that an index remembers, those that new photos must be described with.
+_DESCRIBING = ("size", "scales", "orient", "mode", "backend")
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What an index lacks to be true to its photos; names are those of the index."""
+
+    new: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    moved: Mapping[str, str] = field(default_factory=dict)  # old to new
+    copied: Mapping[str, str] = field(default_factory=dict)  # new to what has that content
+    deleted: tuple[str, ...] = ()
+    touched: Mapping[str, Stamp] = field(default_factory=dict)  # the same with another time
+    skipped: Mapping[str, str] = field(default_factory=dict)  # by now known, and why
+    stamps: Mapping[str, Stamp] = field(default_factory=dict, repr=False)  # of moved and copied
+    unchanged: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.new or self.changed or self.moved or self.copied or self.deleted)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a program to read."""
+        return {
+            "new": [*self.new, *self.copied],
+            "changed": list(self.changed),
+            "moved": dict(self.moved),
+            "deleted": list(self.deleted),
+            "skipped": dict(self.skipped),
+            "unchanged": self.unchanged + len(self.touched),
+        }
+
+    def __str__(self) -> str:
+        counts = {
+            "new": len(self.new) + len(self.copied),
+            "changed": len(self.changed),
+            "moved": len(self.moved),
+            "deleted": len(self.deleted),
+            "unchanged": self.unchanged + len(self.touched),
+            "skipped": len(self.skipped),
+        }
+        return ", ".join(f"{count:,} {what}" for what, count in counts.items())
+
+
+def sync(
+    index: PhotoIndex | Address,
+    *,
+    dry_run: bool = False,
+    force: bool = False,
+    follow: bool = True,
+    progress: Progress | None = None,
+    **describing: Any,
+) -> Changes:
+    """Bring an index up to date with the folders, lists and tar shards that it was made from.
+
+    Args:
+        index: The index, or its address.
+        dry_run: Only say what would change.
+        force: Also where a root holds no photo any more, which is mostly a disk that is missing.
+        follow: Enter folders that are links.
+        progress: Called while photos are described.
+        **describing: For `solar.extract`: `device`, `max_pixels`, ….
+
+    Returns:
+        What changed. Photos that could not be described are among `skipped`.
+
+    Raises:
+        SolarError: A root is gone, or the index does not know any; nothing is changed then.
+    """
+    if not isinstance(index, PhotoIndex):
+        with Index.open(index) as opened:
+            return sync(
+                opened, dry_run=dry_run, force=force, follow=follow, progress=progress, **describing
+            )
+    if not index.roots:
+        raise SolarError(
+            "The index does not know where its photos are: add their folder with `solar index add`."
+        )
+    known = index.engine.stamps()
+    photos = scan_roots(index.roots, known, follow=follow)
+    if not force:
+        _refuse_empty(index, photos, known)
+    changes = compare(index, photos, known)
+    return changes if dry_run else apply(index, photos, changes, progress=progress, **describing)
+
+
+def compare(
+    index: PhotoIndex,
+    photos: Photos,
+    known: Mapping[str, Stamp | None],
+    *,
+    complete: bool = True,
+) -> Changes:
+    """What an index lacks to be true to some photos.
+
+    Args:
+        index: The index.
+        photos: What a scan found.
+        known: What `Storage.stamps` says.
+        complete: Whether a photo that is not among them is gone.
+    """
+    numbers = {name: number for number, name in enumerate(photos.names)}
+    names, stamps = frozenset(numbers), dict[str, Stamp]()
+    gone = [name for name in known if name not in names] if complete else []
+    before = index.engine.skipped()
+    new, changed, unchanged = list[str](), list[str](), 0
+    touched, skipped = dict[str, Stamp](), dict(photos.skipped)
+    for name, number in numbers.items():
+        seen, stamp = photos.seen[number], known.get(name)
+        if name in known:
+            if stamp is None:  # of an index that kept no stamps: taken as it is now
+                touched[name] = Stamp(seen.bytes, seen.modified, "")
+            elif stamp.fits(seen):
+                unchanged += 1
+            elif (now := _stamp(photos, number)) is not None and now.sha256 == stamp.sha256:
+                touched[name] = now
+            else:
+                changed.append(name)
+                stamps |= {} if now is None else {name: now}
+        elif name in before and before[name][1:] == (seen.bytes, seen.modified):
+            skipped[name] = before[name].reason
+        else:
+            new.append(name)
+    moved, copied = dict[str, str](), dict[str, str]()
+    sizes = {stamp.bytes for stamp in known.values() if stamp is not None and stamp.sha256}
+    unread = [name for name in new if photos.seen[numbers[name]].bytes in sizes]
+    stamps |= {n: now for n in unread if (now := _stamp(photos, numbers[n])) is not None}
+    if stamps:
+        by_content: dict[str, list[str]] = {}
+        for name in [*gone, *(name for name in known if name in names)]:
+            if stamp := known[name]:
+                by_content.setdefault(stamp.sha256, []).append(name)
+        missing = set(gone)
+        for name, now in stamps.items():
+            alike = by_content.get(now.sha256) or []
+            if alike and alike[0] in missing and name not in known:
+                moved[alike.pop(0)] = name
+                missing -= moved.keys()
+            elif alike and not isinstance(index, AsmkIndex):  # which has no vectors to share
+                copied[name] = alike[0]
+    settled = {*moved.values(), *copied}
+    return Changes(
+        tuple(name for name in new if name not in settled),
+        tuple(name for name in changed if name not in settled),
+        moved,
+        copied,
+        tuple(name for name in gone if name not in moved),
+        touched,
+        skipped,
+        {name: now for name, now in stamps.items() if name in settled},
+        unchanged,
+    )
+
+
+def apply(
+    index: PhotoIndex,
+    photos: Photos,
+    changes: Changes,
+    *,
+    store: str | Path | None = None,
+    extra: Mapping[str, Mapping[str, Any]] | None = None,
+    progress: Progress | None = None,
+    **describing: Any,
+) -> Changes:
+    """Make changes that `compare` found; those that need no network come true first.
+
+    Args:
+        index: The index.
+        photos: Those that were compared.
+        changes: What was found.
+        store: Keep the descriptors there.
+        extra: Tags and times of photos, by name.
+        progress: Called while photos are described.
+        **describing: For `solar.extract`.
+    """
+    engine, tags = index.engine, index.engine.find([*changes.changed, *changes.copied])
+    extra = {n: {"tags": old.tags} for n, old in tags.items() if old.tags} | dict(extra or {})
+    shared = _shared(index, photos, changes, extra)
+    stamps = {new: changes.stamps[new] for new in changes.moved.values()} | dict(changes.touched)
+    roots = photos.roots if photos.roots and photos.roots != index.roots else None
+    engine.amend(Amendment(changes.deleted, changes.moved, stamps, None, roots))
+    if shared:
+        assert isinstance(index, Index)
+        index.add(np.stack([vector for _, vector in shared]), [photo for photo, _ in shared])
+    numbers = {name: number for number, name in enumerate(photos.names)}
+    wanted = photos.select(numbers[name] for name in (*changes.new, *changes.changed))
+    failures = _described(index, wanted, store, extra, progress, describing) if wanted else {}
+    if worse := [name for name in changes.changed if name in failures]:
+        engine.amend(Amendment(removed=worse))  # what it showed is gone
+    waiting = {n: why for n, why in changes.skipped.items() if n in numbers}
+    note_skipped(index, photos, {**waiting, **failures})
+    return replace(
+        changes,
+        new=tuple(name for name in changes.new if name not in failures),
+        changed=tuple(name for name in changes.changed if name not in failures),
+        skipped={**changes.skipped, **failures},
+    )
+
+
+def _described(
+    index: PhotoIndex,
+    photos: Photos,
+    store: str | Path | None,
+    extra: Mapping[str, Mapping[str, Any]],
+    progress: Progress | None,
+    describing: Mapping[str, Any],
+) -> dict[str, str]:
+    """Describe photos as the others were, and index them; those that failed, and why."""
+    if isinstance(index, AsmkIndex):
+        return asmk_build.add(photos, index, store=store, extra=extra, progress=progress)
+    assert isinstance(index, Index)
+    model, settings = index.spec.model, index.spec.settings
+    if not model:
+        raise SolarError(
+            "The index does not name its model, so photos cannot be described like those in it: "
+            "describe them with that model, and add the store."
+        )
+    known = {name: settings[name] for name in _DESCRIBING if name in settings}
+    known |= {name: value for name, value in describing.items() if value is not None}
+    place = Path(store) if store else working_folder(_address(index))
+    with described_photos(photos, model, place, progress, **known) as found:
+        if len(found):
+            index.add(found, details(found, photos, extra))
+        failures = found.failures
+    if not store:
+        shutil.rmtree(place, ignore_errors=True)
+    return failures
+
+
+def _shared(
+    index: PhotoIndex,
+    photos: Photos,
+    changes: Changes,
+    extra: Mapping[str, Mapping[str, Any]],
+) -> list[tuple[Photo, Any]]:
+    """Photos whose content the index knows, with the vectors of that."""
+    if not changes.copied or not isinstance(index, Index):
+        return []
+    found = index.engine.lookup(list(dict.fromkeys(changes.copied.values())))
+    shared = []
+    for name, like in changes.copied.items():
+        photo, vector = found[like]
+        new = replace(photo, path=name, tags=(), stamp=changes.stamps[name])
+        shared.append((replace(new, **extra.get(name, {})), vector))
+    return shared
+
+
+def _refuse_empty(index: PhotoIndex, photos: Photos, known: Mapping[str, Stamp | None]) -> None:
+    """Complain of a root that holds nothing any more: mostly its disk is missing."""
+    roots = index.roots
+    found = {root for name in photos.names for root in roots.split(name)[0]}
+    empty = [root for root in roots.roots if root not in found]
+    for root in empty:
+        if count := sum(root in roots.split(name)[0] for name in known):
+            raise SolarError(
+                f"{root.path} holds no photo any more, and the index has {count:,} of it: connect "
+                "its disk, name its new place with `solar index relocate`, or pass --force to "
+                "forget them."
+            )
+
+
+def _stamp(photos: Photos, number: int) -> Stamp | None:
+    try:
+        return photos.stamp(number)
+    except SolarError:  # told of when it is described
+        return None
+
+
+def _address(index: Index) -> Address:
+    folder: Path | None = getattr(index.engine, "folder", None)
+    return folder if folder is not None else str(index.engine)
+
+
+def relocate(
+    index: PhotoIndex, place: str | Path, root: str | None = None
+) -> tuple[Root, int, int]:
+    """Tell an index that a root has moved; its photos keep their names and vectors.
+
+    Args:
+        index: The index.
+        place: Where the root is now.
+        root: Which one, by its old place or its name; the only one if not given.
+
+    Returns:
+        The root as it is now, how many photos the index has of it, and how many of them are there.
+
+    Raises:
+        SolarError: There is no such root or place, or none of the photos is there.
+    """
+    roots, there = index.roots, Path(place).expanduser().resolve()
+    if not there.exists():
+        raise SolarError(f"There is no file or folder {there}.")
+    wanted = None if root is None else str(Path(root).expanduser().resolve())
+    found = [one for one in roots.roots if root is None or one.name == root or one.path == wanted]
+    if len(found) != 1:
+        known = ", ".join(one.path for one in roots.roots) or "none"
+        raise SolarError(f"Say with --root which of the roots has moved: {known}.")
+    moved = replace(found[0], path=str(there))
+    all_roots = type(roots)(tuple(moved if one == found[0] else one for one in roots.roots))
+    names = [name for name in index.engine.stamps() if found[0] in roots.split(name)[0]]
+    here = sum(all_roots.find(name) is not None for name in names)
+    if names and not here:
+        raise SolarError(f"None of the {len(names):,} photos of {found[0].path} is in {there}.")
+    index.engine.amend(Amendment(roots=all_roots))
+    return moved, len(names), here

@@ -1,5 +1,6 @@
 """Options that several commands take, each with one help text."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -13,15 +14,16 @@ def known_device(device: str | None) -> str | None:
     """A device as it was given; a SolarError if there is none of that name here."""
     if device in (None, "cpu"):
         return device
+    named = re.fullmatch(r"(cuda|mps)(?::(\d+))?", device)
+    if named is None:
+        raise SolarError(f"--device takes cpu or cuda, not {device!r}.")
     import torch
 
-    kind, _, number = device.partition(":")
-    if kind not in ("cuda", "mps") or not (number or "0").isdecimal():
-        raise SolarError(f"--device takes cpu or cuda, not {device!r}.")
+    kind, number = named[1], int(named[2] or 0)
     found = torch.cuda.device_count() if kind == "cuda" else torch.backends.mps.is_available()
     if not found:
         raise SolarError(f"This machine has no {kind.upper()} device to describe photos with.")
-    if int(number or 0) >= found:
+    if number >= found:
         raise SolarError(f"This machine has {found} {kind.upper()} devices, and no {device}.")
     return device
 

@@ -36,13 +36,25 @@ def test_only_what_must_last_waits_for_the_disk(
 
 
 def test_a_file_that_cannot_be_written_is_one_sentence_or_as_told(tmp_path: Path) -> None:
-    missing = tmp_path / "no" / "a.txt"
-    with pytest.raises(SolarError, match=r"a\.txt cannot be written: No such file"):
-        replacing(missing).__enter__()
-    with pytest.raises(FileNotFoundError):
-        replacing(missing, complaint=None).__enter__()
+    (tmp_path / "file").touch()
+    blocked = tmp_path / "file" / "a.txt"
+    with pytest.raises(
+        SolarError, match=r"a\.txt cannot be written: .*file is a file, not a folder"
+    ):
+        replacing(blocked).__enter__()
+    with pytest.raises(SolarError, match=r"file is a file, not a folder\.$"):
+        replacing(blocked / "deeper" / "b.txt").__enter__()
+    with pytest.raises(OSError, match="file"):
+        replacing(blocked, complaint=None).__enter__()
     with pytest.raises(SolarError, match=r"^mine$"):
-        replacing(missing, complaint=lambda path, error: SolarError("mine")).__enter__()
+        replacing(blocked, complaint=lambda path, error: SolarError("mine")).__enter__()
+
+
+def test_the_folders_above_a_file_are_made(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "folder" / "a.txt"
+    with replacing(file) as temporary:
+        temporary.write_text("a")
+    assert file.read_text() == "a"
 
 
 def test_what_fails_while_a_file_is_read_is_a_sentence_about_it(tmp_path: Path) -> None:

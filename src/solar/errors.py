@@ -1,4 +1,9 @@
-"""The one exception that means: the person at the keyboard can fix this."""
+"""The one exception that means: the person at the keyboard can fix this; and text safe to print."""
+
+import re
+
+# What moves a cursor, begins a line, turns text around or has no character: file names may hold it.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class SolarError(ValueError):
@@ -6,3 +11,19 @@ class SolarError(ValueError):
 
     The command line prints the sentence and exits with code 2; it never shows a traceback for it.
     """
+
+
+def printable(text: object) -> str:
+    r"""Text on one line that does nothing to a terminal; accents, CJK and emoji stay.
+
+    Control characters become escapes (`\n`, `\x1b`), bytes of a name that is not UTF-8 as well
+    (`\xff`).
+    """
+    return _UNPRINTABLE.sub(_escaped, str(text))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if 0xDC80 <= code <= 0xDCFF:  # how Python keeps a byte that is not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return found[0].encode("unicode_escape").decode("ascii")

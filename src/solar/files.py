@@ -19,6 +19,10 @@ Complaint = Callable[[Path, OSError], SolarError]
 
 def unwritable(path: Path, error: OSError) -> SolarError:
     """The complaint about a file or folder that cannot be written."""
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        for above in path.parents:
+            if above.exists() and not above.is_dir():
+                return SolarError(f"{path} cannot be written: {above} is a file, not a folder.")
     return SolarError(f"{path} cannot be written: {error.strerror or error}.")
 
 
@@ -47,6 +51,8 @@ def replacing(
 ) -> Iterator[Path]:
     """Yield a temporary path in the same folder; put what was written there in place at the end.
 
+    The folder is made if it is not there.
+
     Args:
         path: The file; an exception inside the block leaves the old one as it was.
         durable: Have bytes and name on the disk at the end, whatever happens to the power. That
@@ -55,6 +61,7 @@ def replacing(
     """
     path = Path(path)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(".tmp", ".solar-", path.parent)
         os.close(handle)
         temporary = Path(name)

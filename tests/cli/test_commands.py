@@ -271,7 +271,10 @@ def test_an_output_that_is_no_npy_or_cannot_be_written_is_one_sentence(
 ) -> None:
     arguments = ("describe", golden_image, "--model", published, "--size", 64, "--scales", 1)
     assert ".npy" in complaint(*arguments, "-o", tmp_path / "out.txt")
-    assert "cannot be written" in complaint(*arguments, "-o", tmp_path / "no" / "out.npy")
+    (tmp_path / "file").touch()
+    text = complaint(*arguments, "-o", tmp_path / "file" / "out.npy")
+    assert "cannot be written" in text
+    assert "is a file, not a folder" in text
 
 
 @pytest.mark.parametrize(("kind", "ending"), [("onnx", ".onnx"), ("torch", ".pt2")])

@@ -48,8 +48,9 @@ def test_csv_has_a_line_a_query_and_protocol(tmp_path: Path) -> None:
 
 
 def test_a_csv_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
     with pytest.raises(SolarError, match="cannot be written"):
-        Evaluation(("a", "b"), {"all": EASY}).write_csv(tmp_path / "none" / "out.csv")
+        Evaluation(("a", "b"), {"all": EASY}).write_csv(tmp_path / "file" / "out.csv")
 
 
 def test_a_csv_is_read_back(tmp_path: Path) -> None:

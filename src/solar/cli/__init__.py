@@ -2,6 +2,7 @@
 
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from itertools import chain
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from solar import __version__
 from solar.cli.help import Commands, Group
-from solar.cli.printing import errors
+from solar.cli.printing import say
 from solar.errors import SolarError
 
 # The commands as help and documentation show them: what a newcomer needs comes first. Each is a
@@ -70,11 +71,13 @@ for _name in chain.from_iterable(_PANELS.values()):
 
 def main() -> None:
     """Run the command line: a user's mistake is one sentence on stderr and exit code 2."""
+    if isinstance(sys.stdout, TextIOWrapper):  # a name it has no characters for costs no result
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="solar")
     except SolarError as error:
-        errors().print(f"solar: {error}", style="red", markup=False, soft_wrap=True)
+        say(f"solar: {error}", "red")
         sys.exit(2)
     except KeyboardInterrupt:
-        errors().print("solar: stopped", style="red")
+        say("solar: stopped", "red")
         sys.exit(130)

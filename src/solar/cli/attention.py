@@ -8,7 +8,7 @@ import typer
 from solar.cli.completion import any_models
 from solar.cli.options import Device
 from solar.cli.pictures import IMAGES, check_suffix, save_image
-from solar.cli.printing import errors
+from solar.cli.printing import say
 from solar.defaults import SIZE
 from solar.errors import SolarError
 from solar.weights import DEFAULT, DEFAULT_LOCAL
@@ -151,7 +151,7 @@ def _save_maps(maps: "AttentionMaps", path: Path) -> None:
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.save(file, maps.maps)
     shape = " × ".join(map(str, maps.maps.shape))
-    errors().print(f"{shape} → {path}", soft_wrap=True, markup=False)
+    say(f"{shape} → {path}")
 
 
 def _parse(text: str) -> "Location":

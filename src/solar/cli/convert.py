@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import any_models
-from solar.cli.printing import errors
+from solar.cli.printing import say
 
 EXAMPLE = "Example: solar convert resnet101-solar-best.pth solar-r101.safetensors"
 
@@ -35,4 +35,4 @@ def convert(
     from solar import models
 
     path = models.convert(source, destination, half=half)
-    errors().print(f"{source} → {path}")
+    say(f"{source} → {path}")

@@ -8,8 +8,8 @@ import typer
 
 from solar.cli.help import Commands
 from solar.cli.options import Json, KeypointModel
-from solar.cli.printing import errors, print_json, progress, steps
 from solar.cli.printing import output as results
+from solar.cli.printing import print_json, progress, say, steps
 
 if TYPE_CHECKING:
     from solar.datasets.check import DatasetReport
@@ -76,9 +76,6 @@ def get(
     """
     from solar.datasets import fetch, registry
 
-    def say(sentence: str) -> None:
-        errors().print(sentence, markup=False, soft_wrap=True)
-
     dataset = registry.find(name)
     say(f"{dataset.name}: {dataset.terms} {dataset.page}")
     folder = fetch.get(
@@ -105,7 +102,7 @@ def check(name: _Name, root: _Root = Path("data"), json: Json = False) -> None:
         print_json(_as_json(report))
     else:
         for line in _as_lines(report, root):
-            results().print(line, markup=False, soft_wrap=True)
+            say(line, to=results())
     if not report.complete:
         raise typer.Exit(1)
 
@@ -174,13 +171,14 @@ def build(
             watch=watch,
         )
     for reason in list(built.unreadable.values())[:_SHOWN]:
-        errors().print(f"Left out: {reason}", markup=False, soft_wrap=True)
+        say(f"Left out: {reason}")
     if len(built.unreadable) > _SHOWN:
-        errors().print(f"Left out: {len(built.unreadable) - _SHOWN:,} more.")
+        say(f"Left out: {len(built.unreadable) - _SHOWN:,} more.")
     if json:
         print_json(asdict(built))
     else:
-        results().print(f"{_as_rows(built)}\nWritten to {output}.", markup=False, soft_wrap=True)
+        results().print(_as_rows(built))
+        say(f"Written to {output}.", to=results())
 
 
 def _as_rows(built: "BuiltTrainingSet") -> str:

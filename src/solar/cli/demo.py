@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from solar.cli.printing import output, photo_progress
+from solar.cli.options import Device
+from solar.cli.printing import output, photo_progress, say
+from solar.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +40,7 @@ def demo(
     serve: Annotated[
         bool, typer.Option("--serve", help="Then open the web app on what was indexed last.")
     ] = False,
+    device: Device = None,
 ) -> None:
     """Search generated photos, and yours: a first look."""
     from solar.demo import sample
@@ -45,10 +48,10 @@ def demo(
     from solar.models import RetrievalNet, load
     from solar.models.zoo import cache_directory
 
-    mine = photos and photos.expanduser()
+    mine = photos
     if mine is not None:
         count = len(find_photos(mine))  # a mistyped name is told at once
-    model = load()
+    model = load(device=device)
     assert isinstance(model, RetrievalNet)
     place = folder or cache_directory() / "demo"
     known = {"landmarks": landmarks, "views": views}
@@ -81,7 +84,7 @@ def demo(
     if serve:
         from solar.web.serving import serve as run
 
-        run(str(last.index), port=0, open_browser=sys.stdout.isatty(), say=typer.echo)
+        run(str(last.index), port=0, open_browser=sys.stdout.isatty(), say=_say)
     else:
         _say(f"In a browser:  {_command()} serve {quote(str(last.index))} --open")
 
@@ -90,7 +93,7 @@ def _watched(make: "Callable[[Progress], Sample]", photos: int) -> "tuple[Sample
     """Make a sample under a progress bar: it, and in what time."""
     start = perf_counter()
     with photo_progress(photos) as shown:
-        made = make(shown.advance)
+        made = make(shown)
     seconds = perf_counter() - start
     return made, f"indexed in {seconds:.1f} s" if shown.described else "indexed before"
 
@@ -109,14 +112,15 @@ def _show(sample: "Sample", model: "RetrievalNet", count: int) -> "SampleAnswer"
     table.add_column("photo")
     marks = {True: Text("✓ same building", "green"), False: Text("✗ another building", "red")}
     for number, hit in enumerate(answer.hits, 1):
-        row = (str(number), f"{hit.score:.3f}", Text(hit.path))
+        row = (str(number), f"{hit.score:.3f}", Text(printable(hit.path)))
         table.add_row(*row, *([marks[sample.is_right(hit.path)]] if sample.label else []))
     output().print(table)
     return answer
 
 
 def _say(text: str) -> None:
-    output().print(text, soft_wrap=True, markup=False)
+    for line in text.split("\n"):
+        say(line, to=output())
 
 
 def _command() -> Path | str:

@@ -1,12 +1,28 @@
 """`solar describe`: photos to descriptors."""
 
+import stat
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from solar.cli.options import Box, Device, IgnoreOrientation, Model, Scales, Size
+from solar.cli.options import (
+    Backend,
+    Box,
+    Device,
+    Half,
+    IgnoreOrientation,
+    Model,
+    Report,
+    Scales,
+    Size,
+)
 from solar.weights import DEFAULT
+
+if TYPE_CHECKING:
+    from solar.describe.pipeline import Float32Rows, Pixels, Settings
+    from solar.models import RetrievalNet
 
 EXAMPLE = "Example: solar describe a.jpg b.jpg -o ab.npy"
 
@@ -21,12 +37,24 @@ def describe(
     scales: Scales = None,
     box: Box = None,
     ignore_orientation: IgnoreOrientation = False,
+    half: Half = False,
     device: Device = None,
+    backend: Backend = "torch",
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out photos that cannot be read.")
+    ] = False,
+    report: Report = None,
 ) -> None:
-    """Write a vector for each photo to a .npy file."""
+    """Write a vector for each photo to a .npy file.
+
+    A photo that cannot be read ends it, and nothing is written; with --skip-bad or
+    --report it has no row.
+    """
     import numpy as np
 
-    from solar.cli.printing import errors, progress
+    from solar.cli.printing import photo_progress, warnings_as_sentences
+    from solar.cli.skip_report import print_summary, write_report
+    from solar.describe.pipeline import Settings
     from solar.errors import SolarError
     from solar.files import replacing
     from solar.images import parse_box
@@ -36,17 +64,68 @@ def describe(
         raise SolarError(f"The output {output} must end in .npy.")
     wanted_scales = None if scales is None else parse_scales(scales)
     wanted_box = None if box is None else parse_box(box)
-    network = load(model, device=device)
+    skipped = {str(image): why for image in images if (why := _unusable(image))}
+    skipping = skip_bad or report is not None
+    if skipped and not skipping:  # told before any work
+        raise SolarError(next(iter(skipped.values())))
+    network = load(model, device=device if backend == "torch" else device or "cpu")
     if not isinstance(network, RetrievalNet):
         raise SolarError(f"{model} describes patches, not photos: choose a retrieval model.")
-    upright = not ignore_orientation
-    rows = [
-        network.describe(image, size=size, scales=wanted_scales, box=wanted_box, orient=upright)
-        for image in progress(images, len(images), "Describing")
-    ]
-    with replacing(output) as temporary, temporary.open("wb") as file:
-        np.save(file, np.concatenate(rows))
-    errors().print(f"{len(rows)} × {network.dim} → {output}")
+    usable = [image for image in images if str(image) not in skipped]
+    settings = Settings.of(
+        network, size=size, scales=wanted_scales, orient=not ignore_orientation, backend=backend
+    )
+    rows, done = [], []
+    # Opened first: an output that cannot be written is told before the work, too.
+    with replacing(output) as temporary:
+        with photo_progress(len(usable), resumable=False) as shown, warnings_as_sentences():
+            run = _runner(network, settings, usable)
+            for image in usable:
+                try:
+                    pixels = settings.decode(image, wanted_box).pixels
+                except SolarError as error:
+                    if not skipping:
+                        raise
+                    skipped[str(image)] = str(error)
+                    shown.advance(0, 1)
+                    continue
+                rows.append(run(pixels))
+                done.append(str(image))
+                shown.advance(1, 0)
+        with temporary.open("wb") as file:
+            table = np.stack(rows) if rows else np.empty((0, network.dim), np.float32)
+            np.save(file, table.astype(np.float16) if half else table)
+    if report is not None:
+        write_report(report, done, skipped, "Described", photos=done)
+    print_summary("Described", len(done), skipped, where=str(output))
+
+
+def _unusable(photo: Path) -> str | None:
+    """Why a photo cannot be opened, as far as that shows without opening it."""
+    try:
+        mode = photo.stat().st_mode
+    except FileNotFoundError:
+        return f"There is no photo {photo}: check the path."
+    except (OSError, ValueError) as error:
+        return f"{photo} cannot be opened: {getattr(error, 'strerror', None) or error}."
+    if stat.S_ISDIR(mode):
+        return f"{photo} is a folder: name a photo in it, or describe it with `solar extract`."
+    return None if stat.S_ISREG(mode) else f"{photo} is not a regular file."
+
+
+def _runner(
+    network: "RetrievalNet", settings: "Settings", photos: list[Path]
+) -> "Callable[[Pixels], Float32Rows]":
+    """What gives the descriptor (dim,) of a decoded photo, on the backend that is asked for."""
+    if settings.backend == "torch":
+        size, scales = settings.size, settings.scales
+        return lambda pixels: network.describe(pixels, size=size, scales=scales)[0]
+
+    from solar.describe.pipeline import describer, stack
+    from solar.images import Photos
+
+    run = describer(network, settings, Photos(tuple(map(str, photos)), tuple(photos)))
+    return lambda pixels: run(stack([pixels], run.device))[0].cpu().numpy()
 
 
 def parse_scales(text: str, option: str = "--scales") -> tuple[float, ...]:

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import photo_models
-from solar.cli.options import Json
-from solar.cli.printing import errors, print_json
+from solar.cli.options import Device, Json
+from solar.cli.printing import print_json, say
 from solar.errors import SolarError
 
 EXAMPLE = (
@@ -45,6 +45,7 @@ def distill(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the folder's newest checkpoint, if any.")
     ] = False,
+    device: Device = None,
     json: Json = False,
 ) -> None:
     """Teach a small network what a large one sees, without labels."""
@@ -53,7 +54,12 @@ def distill(
 
     if output is not None and output.suffix != ".safetensors":
         raise SolarError(f"The output {output} must end in .safetensors.")
-    options = {"teacher": teacher, "student.backbone": student, "student.attention": attention}
+    options = {
+        "teacher": teacher,
+        "student.backbone": student,
+        "student.attention": attention,
+        "compute.device": device,
+    }
     recipe = command_recipe(arguments, options)
     summary = work.distill(recipe, run=run, resume=resume, output=output, progress=True)
     if json:
@@ -61,10 +67,9 @@ def distill(
         return
     distances = f"{summary['places']:.3f} a place and {summary['pooled']:.3f} pooled"
     score = f", mAP {summary['mAP']:.2f}" if "mAP" in summary else ""
-    errors().print(
+    say(
         f"Step {summary['steps']} of {recipe.steps}: cosine distances {distances}{score} "
-        f"→ {summary['model']}",
-        soft_wrap=True,
+        f"→ {summary['model']}"
     )
     if not summary["finished"]:
-        errors().print("The time is up: the same command with --resume goes on.")
+        say("The time is up: the same command with --resume goes on.")

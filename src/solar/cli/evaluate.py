@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import any_models
+from solar.cli.options import BACKENDS, known_device
 from solar.datasets.registry import GROUND_TRUTHS
+from solar.errors import SolarError
 from solar.weights import DEFAULT
 
 EXAMPLE = "Example: solar evaluate photos/ --distractors other-photos/"
@@ -65,7 +67,11 @@ def evaluate(
     precision: Annotated[
         str | None, _how(help="float64 or float32 products; float64 up to 65,536 rows by default.")
     ] = None,
-    device: Annotated[str | None, _how(help="cuda to compute scores there as well.")] = None,
+    device: Annotated[
+        str | None, _how(callback=known_device, help="cuda to compute scores there as well.")
+    ] = None,
+    backend: Annotated[str, _how(help=BACKENDS)] = "torch",
+    half: Annotated[bool, _how("--half", help="Round descriptors to float16.")] = False,
     interval: Annotated[bool, _more("--interval", help="Add 95 % intervals of mAP.")] = False,
     against: Annotated[
         str | None,
@@ -167,6 +173,10 @@ def evaluate(
     from solar.evaluation.evaluation_settings import EvaluationSettings
 
     style = figures.check_style("json" if json else style, per_query)
+    if (half or backend != "torch") and (
+        sweep_p or table == "speed" or what in patch_evaluation.SETS
+    ):
+        raise SolarError("--sweep-p, --table speed and patches take no --backend and no --half.")
     if what in patch_evaluation.SETS:
         choice = patch_evaluation.Choice(
             model or (), methods, descriptors or (), device, task, average, subset, convention
@@ -175,8 +185,9 @@ def evaluate(
         patch_evaluation.SETS[what](choice, source, style=style, verbose=verbose)
         return
     sizes = None if scales is None else parse_scales(scales)
+    files = (root, ground_truth, features, distractors)
     settings = EvaluationSettings(
-        root, ground_truth, features, distractors, size, sizes, cache, average, precision, device
+        *files, size, sizes, cache, average, precision, device, backend=backend, half=half
     )
     request = figures.Request(what, model or (), against, settings, output, style)
     listing = {"count": rankings or 1, "top": top, "queries": query or (), "protocol": protocol}

@@ -7,7 +7,7 @@ import typer
 
 from solar.cli.completion import any_models
 from solar.cli.help import Commands
-from solar.cli.printing import errors
+from solar.cli.printing import say
 from solar.errors import SolarError
 
 app = Commands(help="Write a network for other programs, as ONNX or torch.export.")
@@ -38,7 +38,7 @@ def onnx(
     if out.suffix != ".onnx":
         raise SolarError(f"The output {out} must end in .onnx.")
     export_onnx(load(model, device="cpu"), out, multiscale=multiscale)
-    errors().print(f"{model} → {out}")
+    say(f"{model} → {out}")
 
 
 @app.command("torch", epilog="Example: solar export torch solar-r101 solar-r101.pt2")
@@ -53,4 +53,4 @@ def torch(
     if out.suffix != ".pt2":
         raise SolarError(f"The output {out} must end in .pt2.")
     export_torch(load(model, device="cpu"), out)
-    errors().print(f"{model} → {out}")
+    say(f"{model} → {out}")

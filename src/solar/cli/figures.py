@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from solar.cli.pictures import check_suffix, save_image
-from solar.cli.printing import describing_and_ranking, errors, print_report
+from solar.cli.printing import describing_and_ranking, print_report, say
 from solar.errors import SolarError
 from solar.weights import DEFAULT
 
@@ -122,7 +122,7 @@ def _measured(what: str, model: str | None, settings: "EvaluationSettings") -> "
     with describing_and_ranking() as told:
         found = evaluate(what, model=model, settings=settings, **told)
     for name, why in found.failures.items():
-        errors().print(f"Left out {name}: {why}", style="yellow", markup=False, soft_wrap=True)
+        say(f"Left out {name}: {why}", "yellow")
     return found
 
 
@@ -244,7 +244,7 @@ def sweep(request: Request, exponents: str | None) -> None:
         style = _FIGURES[request.picture.suffix.lower()]
         with replacing(request.picture) as part:
             plot_sweep(found).savefig(part, format=style, dpi=150)
-        errors().print(f"→ {request.picture}", soft_wrap=True)
+        say(f"→ {request.picture}")
     print_report(request.style, to_json(found), to_table(found))
 
 

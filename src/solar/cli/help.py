@@ -1,6 +1,8 @@
-"""How commands explain themselves: `--help` without what tells a reader nothing."""
+"""How commands take what they are given: `--help` that tells what matters, and paths with a `~`."""
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
@@ -8,6 +10,10 @@ from typer.core import TyperCommand, TyperGroup
 
 METHODS = "{methods}"
 """In the help of an option: the ways to re-rank, which are looked up when somebody asks."""
+
+# A path of somebody's home, perhaps after NAME=, but not a file called "~backup.jpg".
+_HOME = re.compile(r"([\w.-]+=)?(~|~[^/\\]*[/\\].*)", re.DOTALL)
+_SECRETS = frozenset({"token"})  # no paths, whatever they begin with
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -30,6 +36,13 @@ class Command(TyperCommand):
         """What it takes."""
         return _explained(super().get_params(ctx))
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run it, with home folders in the place of `~`: no shell expands `--output=~/a.npy`."""
+        for name, value in ctx.params.items():
+            if name not in _SECRETS:
+                ctx.params[name] = at_home(value)
+        return super().invoke(ctx)
+
 
 class Group(TyperGroup):
     """A group of commands."""
@@ -37,6 +50,19 @@ class Group(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         """What goes before a command."""
         return _explained(super().get_params(ctx))
+
+
+def at_home(value: Any) -> Any:
+    """A value of the command line, or a list of them, with `~/` and `~user/` expanded."""
+    if isinstance(value, list | tuple):
+        return type(value)(map(at_home, value))
+    found = _HOME.fullmatch(str(value)) if isinstance(value, str | Path) else None
+    if found is None:
+        return value
+    try:
+        return type(value)(f"{found[1] or ''}{Path(found[2]).expanduser()}")
+    except RuntimeError:  # no such user
+        return value
 
 
 def _explained(parameters: list[Any]) -> list[Any]:

@@ -1,15 +1,18 @@
 """`solar match`: what two photos have in common."""
 
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from solar.cli import printing
 from solar.cli.completion import keypoint_models
-from solar.cli.options import Json
+from solar.cli.options import Device, Json
 from solar.cli.pictures import check_suffix, save_image
 from solar.defaults import KEYPOINTS, SIZE
+
+if TYPE_CHECKING:
+    from solar.models import PatchNet
 
 EXAMPLE = "Example: solar match a.jpg b.jpg -o matches.png --compare sift"
 
@@ -41,6 +44,7 @@ def match(
     frames: Annotated[
         str, typer.Option(help="How patches are cut: wide, or as in the published demo.")
     ] = "wide",
+    device: Device = None,
     json: Json = False,
 ) -> None:
     """Show what two photos have in common, point by point."""
@@ -54,7 +58,7 @@ def match(
         matched(
             a,
             b,
-            model=one,
+            model=_on(device, one),
             geometry=cast("Geometry", geometry),
             keypoints=keypoints,
             size=size,
@@ -71,7 +75,18 @@ def match(
         printing.print_json(found[0].to_dict() | others)
         return
     for name, result in map(caption, found):
-        printing.output().print(f"{name}: {result}", markup=False, soft_wrap=True)
+        printing.say(f"{name}: {result}", to=printing.output())
     if output is None and found[0].matrix is not None:
         for row in found[0].matrix:
             printing.output().print("  ".join(f"{value:12.6g}" for value in row))
+
+
+def _on(device: str | None, model: str | None) -> "PatchNet | str | None":
+    """A patch network on the device that is asked for; what needs none stays a name."""
+    from solar.describe.local import HISTOGRAMS
+
+    if device is None or model is None or model in HISTOGRAMS:
+        return model
+    from solar.models import load
+
+    return cast("PatchNet", load(model, device=device))  # `match` complains of other networks

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from solar import weights
 from solar.cli.completion import any_models
 from solar.cli.printing import output, print_json
-from solar.errors import SolarError
+from solar.errors import SolarError, printable
 
 if TYPE_CHECKING:
     from solar.models.zoo import NamedModel
@@ -78,6 +79,7 @@ def _print_table(entries: "list[NamedModel]", *, every: bool, left_out: int) -> 
         f"\n{more}{default} is taken where no model is named; its card: solar models {default}\n"
         f"The others are downloaded when they are first named, into {zoo.cache_directory()}\n"
         "ROxf, RPar: mAP in percent, medium/hard, as the authors report it.",
+        markup=False,
         soft_wrap=True,
     )
 
@@ -128,7 +130,7 @@ def _print_one(entry: "NamedModel") -> None:
         "file": zoo.path_of(entry) if zoo.is_here(entry) else "not downloaded yet",
     }
     for key, value in told.items():
-        table.add_row(key, str(value))
+        table.add_row(key, Text(printable(value)))
     output().print(table)
 
 

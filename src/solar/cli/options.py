@@ -1,11 +1,32 @@
 """Options that several commands take, each with one help text."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from solar.cli.completion import keypoint_models, photo_models
+from solar.errors import SolarError
+
+
+def known_device(device: str | None) -> str | None:
+    """A device as it was given; a SolarError if there is none of that name here."""
+    if device in (None, "cpu"):
+        return device
+    named = re.fullmatch(r"(cuda|mps)(?::(\d+))?", device)
+    if named is None:
+        raise SolarError(f"--device takes cpu or cuda, not {device!r}.")
+    import torch
+
+    kind, number = named[1], int(named[2] or 0)
+    found = torch.cuda.device_count() if kind == "cuda" else torch.backends.mps.is_available()
+    if not found:
+        raise SolarError(f"This machine has no {kind.upper()} device to describe photos with.")
+    if number >= found:
+        raise SolarError(f"This machine has {found} {kind.upper()} devices, and no {device}.")
+    return device
+
 
 Model = Annotated[
     str,
@@ -40,7 +61,17 @@ Box = Annotated[
 IgnoreOrientation = Annotated[
     bool, typer.Option(help="Leave photos as stored, as the published code does.")
 ]
-Device = Annotated[str | None, typer.Option(help="cpu or cuda; auto-detected by default.")]
+Device = Annotated[
+    str | None,
+    typer.Option(callback=known_device, help="cpu or cuda; auto-detected by default."),
+]
+BACKENDS = "On a CPU: torch, onnxruntime or openvino, these two also with -int8."
+Backend = Annotated[str, typer.Option(help=BACKENDS)]
+Half = Annotated[bool, typer.Option("--half", help="Store float16, half the size.")]
+Report = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write what was skipped, and why, as JSON."),
+]
 IndexAddress = Annotated[
     str, typer.Argument(metavar="INDEX", help="A folder, or milvus://host:port/collection.")
 ]

@@ -21,9 +21,9 @@ def check_suffix(picture: Path | None, known: Mapping[str, str] = IMAGES) -> Non
 
 def save_image(image: "Image", path: Path) -> None:
     """Write a picture, whole or not at all, and say so."""
-    from solar.cli.printing import errors
+    from solar.cli.printing import say
     from solar.files import replacing
 
     with replacing(path) as part:
         image.save(part, IMAGES[path.suffix.lower()])
-    errors().print(f"{image.width} × {image.height} → {path}", soft_wrap=True, markup=False)
+    say(f"{image.width} × {image.height} → {path}")

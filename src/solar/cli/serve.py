@@ -6,6 +6,7 @@ import typer
 
 from solar.cli.completion import photo_models
 from solar.cli.options import IndexAddress, IndexModel, MovedPhotos
+from solar.cli.printing import output, say
 from solar.web.settings import WebSettings
 
 EXAMPLE = "Example: solar serve photos.solar --port 8000"
@@ -65,7 +66,7 @@ def serve(
         host=host,
         port=port,
         open_browser=open_browser,
-        say=typer.echo,
+        say=lambda sentence: say(sentence, to=output()),
         photos=photos,
         labels=labels,
         writable=writable,

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from solar.cli.options import Json
-from solar.cli.printing import errors, print_json
+from solar.cli.options import Device, Json
+from solar.cli.printing import print_json, say
 
 EXAMPLE = (
     "Example: solar train recipes/solar-r18-small.yaml data.source=set.json "
@@ -27,6 +27,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the folder's newest checkpoint.")
     ] = False,
+    device: Device = None,
     json: Json = False,
 ) -> None:
     """Train a network as a recipe says; --resume goes on after a stop.
@@ -35,7 +36,8 @@ def train(
     """
     from solar.training import train as work
 
-    summary = work(recipe, settings or (), run=run, resume=resume, progress=True)
+    changes = [*(settings or ()), *([f"compute.device={device}"] if device else ())]
+    summary = work(recipe, changes, run=run, resume=resume, progress=True)
     if os.environ.get("RANK", "0") != "0":
         return  # one of several processes speaks
     if json:
@@ -43,6 +45,6 @@ def train(
     else:
         score = summary.get("mAP")
         found = "" if score is None else f", mAP {score:.1f}"
-        errors().print(f"{summary['steps']} steps → {summary['model']}{found}")
+        say(f"{summary['steps']} steps → {summary['model']}{found}")
         if not summary["finished"]:
-            errors().print("The time is up: the same command with --resume goes on.")
+            say("The time is up: the same command with --resume goes on.")

@@ -260,7 +260,8 @@ def model_describer(
         return None
     from solar.models import retrieval_model  # descriptors alone are evaluated without torch
 
-    return ModelDescriber(retrieval_model(model, device=settings.device), settings)
+    device = settings.device or (None if settings.backend == "torch" else "cpu")
+    return ModelDescriber(retrieval_model(model, device=device), settings)
 
 
 @dataclass(frozen=True)
@@ -293,6 +294,8 @@ class ModelDescriber:
                 size=self.settings.size,
                 scales=self.settings.scales,
                 boxes=boxes,
+                backend=self.settings.backend,
+                dtype="float16" if self.settings.half else "float32",
                 progress=self.settings.progress,
             )
 
@@ -311,5 +314,8 @@ class ModelDescriber:
         model = [self.fingerprint, self.model.source]
         settings = [*model, self.settings.size, list(self.settings.scales or ()), photos.names]
         places = [str(place) for place in photos.places]
-        key = json.dumps([*settings, places, dict(boxes)])
+        how = (self.settings.backend, self.settings.half)
+        key = json.dumps(
+            [*settings, places, dict(boxes), *(how if how != ("torch", False) else ())]
+        )
         return Path(self.settings.cache) / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.store"

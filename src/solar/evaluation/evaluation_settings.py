@@ -38,6 +38,8 @@ class EvaluationSettings:
         device: Where to compute scores (and, for a model that is not loaded yet, descriptors).
         watch: Told how many rows are ranked, and of how many.
         progress: Told how many photos were just described, and how many could not be read.
+        backend: What describes on a CPU, as for `solar.extract`.
+        half: Round descriptors to float16, as a store of half the size does.
     """
 
     root: str | Path | None = None
@@ -52,6 +54,8 @@ class EvaluationSettings:
     device: str | None = None
     watch: Watch | None = None
     progress: Watch | None = None
+    backend: str = "torch"
+    half: bool = False
 
     @contextmanager
     def caching(self) -> Iterator[EvaluationSettings]:
@@ -84,3 +88,5 @@ class EvaluationOptions(TypedDict, total=False):
     device: str | None
     watch: Watch | None
     progress: Watch | None
+    backend: str
+    half: bool

@@ -1,0 +1,173 @@
+import io
+import json
+import signal
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from time import sleep
+
+import numpy as np
+import pytest
+import typer
+from PIL import Image
+from support.boxed import needs_weights
+from support.running import environment, solar
+
+from solar.cli import printing
+from solar.describe import Store
+
+WILD = "a[/b]\x1b[31m:smile:\n\udcff"
+SHOWN = r"a[/b]\x1b[31m:smile:\n\xff"
+
+
+class Clock:
+    """Time that passes when told to."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("rich.console.monotonic", clock)
+    return clock
+
+
+def test_a_name_is_printed_on_one_line_whatever_it_holds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    printing.say(f"3 × 4 → {WILD}", "red")
+    with printing.warnings_as_sentences():
+        warnings.warn(f"{WILD} is odd.", stacklevel=1)
+    assert capsys.readouterr().err == f"3 × 4 → {SHOWN}\n{SHOWN} is odd.\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_json_gives_every_name_back(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["Größe 👍", WILD]
+    for value in (names[:1], names):
+        written = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        monkeypatch.setattr("sys.stdout", written)
+        printing.print_json(value)
+        written.seek(0)
+        assert json.loads(written.read()) == value
+
+
+def test_json_stays_readable_where_it_can(capsys: pytest.CaptureFixture[str]) -> None:
+    printing.print_json(["Größe"])
+    assert "Größe" in capsys.readouterr().out
+
+
+def test_without_a_terminal_there_is_a_line_every_five_seconds_and_one_at_the_end(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with printing.photo_progress() as shown:
+        shown.expect(338)
+        for _ in range(12):  # ten photos in a second
+            clock.now += 1
+            shown(9, 1)
+    assert (shown.described, shown.failed) == (108, 12)
+    assert capsys.readouterr().err.splitlines() == [
+        "Describing: 50 of 338 photos, 10.0 photos/s, 0:29 left",
+        "Describing: 100 of 338 photos, 10.0 photos/s, 0:24 left",
+        "Describing: 120 of 338 photos, 10.0 photos/s, 0:22 left",
+    ]
+
+
+def test_what_is_done_within_five_seconds_is_not_told(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with printing.photo_progress(2) as shown:
+        for _ in range(2):
+            clock.now += 2
+            shown.advance(1, 0)
+    assert list(printing.progress([1, 2], 2, "Reading")) == [1, 2]
+    assert capsys.readouterr().err == ""
+
+
+def test_items_and_steps_are_told_as_well(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in printing.progress(range(3), 3, f"Looking at {WILD}"):
+        clock.now += 3
+    with printing.steps() as watch:
+        watch("Comparing", 0, 7205)
+        clock.now += 6
+        watch("Comparing", 5, 7205)
+        clock.now += 6
+        watch("Comparing", 10, 7205)
+    assert capsys.readouterr().err.splitlines() == [
+        f"Looking at {SHOWN}: 2 of 3, 0:03 left",
+        f"Looking at {SHOWN}: 3 of 3",
+        "Comparing: 5 of 7,205",
+        "Comparing: 10 of 7,205, 2:23:54 left",
+        "Comparing: 10 of 7,205, 2:23:54 left",
+    ]
+
+
+def test_photos_of_several_extractions_add_up(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with printing.describing_and_ranking() as told:
+        for _ in range(2):
+            told["progress"].expect(4)
+            for _ in range(4):
+                clock.now += 2
+                told["progress"](1, 0)
+    assert capsys.readouterr().err.splitlines()[-1].startswith("Describing: 8 of 8 photos")
+
+
+def test_a_stop_says_how_to_go_on_only_where_that_is_possible(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def stopped(**options: bool) -> None:
+        with printing.photo_progress(338, **options) as shown:
+            shown.advance(119, 1)
+            raise KeyboardInterrupt
+
+    with pytest.raises(typer.Exit) as ended:
+        stopped()
+    assert ended.value.exit_code == 130
+    assert (
+        capsys.readouterr().err
+        == "Stopped after 120 of 338 photos; run the same command again to go on.\n"
+    )
+    with pytest.raises(KeyboardInterrupt):
+        stopped(resumable=False)
+    assert capsys.readouterr().err == ""
+
+
+@needs_weights
+def test_ctrl_c_leaves_a_store_that_goes_on(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    rng = np.random.default_rng(0)
+    for number in range(100):
+        pixels = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(photos / f"{number:03}.png")
+    store = tmp_path / "photos.store"
+    command = ["extract", photos, "-o", store, "--shard-size", 4]
+    process = _started(*command)
+    while not list(store.glob("shard-*.jsonl")):
+        assert process.poll() is None
+        sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == ""
+    assert err.startswith("Stopped after ")
+    assert err.endswith(" of 100 photos; run the same command again to go on.\n")
+    assert err.count("\n") == 1
+    done = len(list(store.glob("shard-*.jsonl")))
+    assert 0 < done < 25
+    summary = json.loads(solar(*command, "--json").stdout)
+    assert summary["described_now"] == 100 - 4 * done
+    assert len(Store.open(store)) == 100
+
+
+def _started(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", "from solar.cli import main; main()", *map(str, arguments)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **pipes, text=True, env=environment())

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from solar.models import load as load
     from solar.models import save as save
     from solar.search import Index as Index
+    from solar.search.index_build import build as build
     from solar.search.matching import match as match
+    from solar.search.sync import sync as sync
     from solar.show.attention_maps import attention as attention
     from solar.training import train as train
 else:

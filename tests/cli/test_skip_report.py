@@ -8,7 +8,7 @@ from solar.cli.skip_report import print_summary, write_report
 
 def test_a_report_is_json_with_every_name(tmp_path: Path) -> None:
     file = tmp_path / "new" / "report.json"
-    write_report(file, ["a.jpg"], {"b\udcff.jpg": "empty", "ü.jpg": "RAW"}, removed=3)
+    write_report(file, 1, {"b\udcff.jpg": "empty", "ü.jpg": "RAW"}, removed=3)
     assert json.loads(file.read_text(encoding="utf-8")) == {
         "indexed": 1,
         "skipped": [
@@ -17,7 +17,7 @@ def test_a_report_is_json_with_every_name(tmp_path: Path) -> None:
         ],
         "removed": 3,
     }
-    write_report(file, ["ü.jpg"], {}, "Described", photos=["ü.jpg"])
+    write_report(file, 1, {}, "Described", photos=["ü.jpg"])
     assert json.loads(file.read_text(encoding="utf-8"))["described"] == 1
     assert "ü.jpg" in file.read_text(encoding="utf-8")
 

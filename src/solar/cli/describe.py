@@ -96,7 +96,7 @@ def describe(
             table = np.stack(rows) if rows else np.empty((0, network.dim), np.float32)
             np.save(file, table.astype(np.float16) if half else table)
     if report is not None:
-        write_report(report, done, skipped, "Described", photos=done)
+        write_report(report, len(done), skipped, "Described", photos=done)
     print_summary("Described", len(done), skipped, where=str(output))
 
 

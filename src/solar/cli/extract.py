@@ -5,7 +5,19 @@ from typing import Annotated
 
 import typer
 
-from solar.cli.options import Device, IgnoreOrientation, Json, Model, Scales, Size
+from solar.cli.options import (
+    Backend,
+    Device,
+    Follow,
+    Half,
+    IgnoreOrientation,
+    Json,
+    MaxPixels,
+    Model,
+    Report,
+    Scales,
+    Size,
+)
 from solar.defaults import BATCH, SHARD_SIZE
 from solar.weights import DEFAULT
 
@@ -24,13 +36,12 @@ def extract(
         bool, typer.Option("--fast", help="Decode large JPEGs at a fraction of their size.")
     ] = False,
     ignore_orientation: IgnoreOrientation = False,
-    half: Annotated[bool, typer.Option("--half", help="Store float16, half the size.")] = False,
+    half: Half = False,
     shard_size: Annotated[int, typer.Option(min=1, help="Photos per shard.")] = SHARD_SIZE,
     device: Device = None,
-    backend: Annotated[
-        str,
-        typer.Option(help="On a CPU: torch, onnxruntime or openvino, these two also with -int8."),
-    ] = "torch",
+    backend: Backend = "torch",
+    max_pixels: MaxPixels = None,
+    follow: Follow = True,
     decoders: Annotated[
         int | None, typer.Option(min=0, help="Threads that decode; default: by the machine.")
     ] = None,
@@ -42,19 +53,25 @@ def extract(
         int | None, typer.Option(min=1, help="Describe on this many local Dask workers.")
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 if a photo could not be read.")
+        bool, typer.Option("--strict", help="Exit with 1 if a photo was skipped.")
     ] = False,
+    report: Report = None,
     json: Json = False,
 ) -> None:
-    """Describe a whole collection; run it again to go on after a stop."""
+    """Describe a whole collection; run it again to go on after a stop.
+
+    Run it again also when photos were added, changed or removed: only what
+    is new is described.
+    """
     from time import perf_counter
 
     from solar import describe
     from solar.cli.describe import parse_scales
-    from solar.cli.printing import errors, photo_progress, print_json
-    from solar.images import find_photos
+    from solar.cli.printing import photo_progress, print_json
+    from solar.cli.skip_report import print_summary, write_report
+    from solar.images import find_sources
 
-    photos = find_photos(source)
+    photos = find_sources(source, follow=follow)
     start = perf_counter()
     with photo_progress(len(photos)) as shown:
         store = describe.extract(
@@ -69,30 +86,29 @@ def extract(
             shard_size=shard_size,
             device=device,
             backend=backend,
+            max_pixels=max_pixels,
             throughput=describe.Throughput(decoders, batch),
             scheduler=scheduler,
             workers=workers,
-            progress=shown.advance,
+            progress=shown,
         )
     seconds = perf_counter() - start
+    skipped = {**photos.skipped, **store.failures}
     summary = {
         "store": str(output),
         "photos": len(photos),
         "described": len(store),
         "failed": len(store.failures),
+        "skipped": len(skipped),
         "described_now": shown.described,
         "seconds": round(seconds, 3),
         "photos_per_second": round(shown.described / seconds, 3),
     }
     if json:
         print_json(summary)
-    else:
-        rate = f", {summary['photos_per_second']:.1f} photos/s" if shown.described else ""
-        failed = f", {len(store.failures)} could not be read" if store.failures else ""
-        errors().print(f"{len(store)} × {store.dim} → {output}{failed}{rate}")
-    for name, reason in list(store.failures.items())[:5]:
-        errors().print(f"  {name}: {reason}", markup=False, soft_wrap=True)
-    if len(store.failures) > 5:
-        errors().print(f"  and {len(store.failures) - 5} more, in the store's failures")
-    if strict and store.failures:
+    rate = f", {summary['photos_per_second']:.1f} photos/s" if shown.described else ""
+    print_summary("Described", len(store), skipped, where=f"{output}{rate}")
+    if report is not None:
+        write_report(report, len(store), skipped, "Described", store=str(output))
+    if strict and skipped:
         raise typer.Exit(1)

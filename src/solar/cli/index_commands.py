@@ -1,6 +1,6 @@
 """`solar index`: make and change an index of photos."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -8,17 +8,31 @@ import typer
 
 from solar.cli.completion import keypoint_models, photo_models
 from solar.cli.help import Commands
-from solar.cli.options import IndexAddress, Json, Size
+from solar.cli.options import (
+    BACKENDS,
+    Device,
+    Follow,
+    IndexAddress,
+    Json,
+    MaxPixels,
+    Report,
+    Size,
+)
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from solar.search.index_build import BuiltIndex
+    from solar.search.sync import Changes
 
 app = Commands(help="Make an index of photos, change it, look at it.")
 
-Source = Annotated[
-    Path, typer.Argument(help="A folder, list or tar shard of photos, or a store of descriptors.")
+Sources = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Folders, lists or tar shards of photos, or photos; or a store of descriptors."
+    ),
 ]
+IndexBackend = Annotated[str | None, typer.Option(help=BACKENDS)]
 Compress = Annotated[
     str | None,
     typer.Option(
@@ -56,7 +70,7 @@ TrainOn = Annotated[
 
 @app.command(epilog="Example: solar index build photos/ -o photos.solar")
 def build(
-    source: Source,
+    sources: Sources,
     output: Annotated[str, typer.Option("--output", "-o", metavar="INDEX", help="The new index.")],
     model: Annotated[
         str | None,
@@ -66,6 +80,12 @@ def build(
     ] = None,
     size: Size = None,
     compress: Compress = None,
+    half: Annotated[bool, typer.Option("--half", help="The same as --compress fp16.")] = False,
+    device: Device = None,
+    backend: IndexBackend = None,
+    max_pixels: MaxPixels = None,
+    follow: Follow = True,
+    report: Report = None,
     store: KeptStore = None,
     metadata: Metadata = None,
     method: Method = "global",
@@ -74,13 +94,19 @@ def build(
     codebook: CodebookOf = None,
     train_on: TrainOn = None,
 ) -> None:
-    """Make an index of photos; run it again if it was interrupted."""
+    """Make an index of photos; run it again if it was interrupted.
+
+    Whatever the folders hold is indexed, or skipped with its reason.
+    """
     from solar.cli.printing import photo_progress
     from solar.search import asmk_build
     from solar.search.asmk_build import AsmkSettings
-    from solar.search.index_build import build
+    from solar.search.index_build import build_index
 
-    describing = {"--model": model, "--size": size, "--compress": compress}
+    if half:
+        _refuse({"--compress": compress}, "says what --half says: give one of them")
+        compress = "fp16"
+    describing = {"size": size, "device": device, "backend": backend, "max_pixels": max_pixels}
     aggregating: dict[str, Any] = {
         "local": local,
         "words": words,
@@ -88,35 +114,160 @@ def build(
         "train_on": train_on,
     }
     with photo_progress() as shown:
-        known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown.advance}
+        known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}
+        known["follow"] = follow
         if method == "asmk":
-            _refuse(describing, "goes with one vector a photo, not with --method asmk")
-            built = asmk_build.build(source, output, AsmkSettings(**aggregating), **known)
+            refused = {"model": model, "compress": compress, **describing}
+            _refuse(refused, "goes with one vector a photo, not with --method asmk")
+            built = asmk_build.build(sources, output, AsmkSettings(**aggregating), **known)
         else:
             _refuse(aggregating, "goes with --method asmk only")
             known |= _compression(output, compress)
-            built = build(source, output, model=model, size=size, **known)
-    _report(built, output)
+            built = build_index(sources, output, model=model, describing=describing, **known)
+    _report(built, output, report)
 
 
 @app.command(epilog="Example: solar index add photos.solar new/")
 def add(
     index: IndexAddress,
-    source: Source,
+    sources: Sources,
     new: Annotated[
         bool, typer.Option("--new", help="Only photos whose path is not in the index yet.")
     ] = False,
+    device: Device = None,
+    max_pixels: MaxPixels = None,
+    follow: Follow = True,
+    report: Report = None,
     store: KeptStore = None,
     metadata: Metadata = None,
 ) -> None:
-    """Add photos, or replace those of the same path."""
+    """Add photos, or replace those that have changed.
+
+    A folder outside of those that the index was made from becomes one more of them.
+    """
     from solar.cli.printing import photo_progress, warnings_as_sentences
     from solar.search.add import add
 
     with photo_progress() as shown, warnings_as_sentences():
-        known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown.advance}
-        built = add(source, index, new=new, **known)
-    _report(built, index)
+        known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}
+        describing = {"device": device, "max_pixels": max_pixels}
+        built = add(sources, index, new=new, follow=follow, describing=describing, **known)
+    _report(built, index, report)
+
+
+@app.command(epilog="Example: solar index sync photos.solar --dry-run")
+def sync(
+    index: IndexAddress,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep looking, until Ctrl-C.")] = False,
+    every: Annotated[
+        float, typer.Option(min=0.1, help="With --watch: seconds between two looks.")
+    ] = 10.0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also forget a folder that is empty or gone.")
+    ] = False,
+    device: Device = None,
+    max_pixels: MaxPixels = None,
+    follow: Follow = True,
+    report: Report = None,
+    json: Json = False,
+) -> None:
+    """Bring an index up to date with its folders: new, changed, moved and deleted photos."""
+    from solar.cli.printing import photo_progress, print_json, say
+    from solar.cli.skip_report import print_skipped, write_report
+    from solar.search.sync import Changes
+    from solar.search.sync import sync as bring_up_to_date
+
+    if watch and dry_run:
+        _refuse({"--dry-run": dry_run}, "looks once: leave out --watch")
+    describing: dict[str, Any] = {"device": device, "max_pixels": max_pixels}
+
+    def look() -> Changes:
+        with photo_progress() as shown:
+            known: dict[str, Any] = {"dry_run": dry_run, "force": force, "follow": follow}
+            return bring_up_to_date(index, progress=shown, **known, **describing)
+
+    def tell(changes: Changes) -> None:
+        if json:
+            print_json(changes.to_dict())
+            return
+        say(f"{'Would be' if dry_run else 'Now'}: {changes}")
+        if dry_run:
+            _list(changes)
+        print_skipped(changes.skipped)
+
+    changes = look()
+    tell(changes)
+    if report is not None:
+        done = len(changes.new) + len(changes.changed) + len(changes.copied)
+        write_report(report, done, changes.skipped, **_without_skipped(changes.to_dict()))
+    if watch:
+        _watch(look, tell, every)
+
+
+def _watch(look: "Callable[[], Changes]", tell: "Callable[[Changes], None]", every: float) -> None:
+    """Look again and again, and tell what changed, until Ctrl-C."""
+    import time
+
+    from solar.cli.printing import say
+    from solar.errors import SolarError
+
+    say(f"Looking every {every:g} s; Ctrl-C stops it.")
+    complaint = ""
+    try:
+        while True:
+            time.sleep(every)
+            try:
+                changes = look()
+            except SolarError as error:  # a disk that is not there, another writer: may pass
+                if str(error) != complaint:
+                    say(str(error), "yellow")
+                complaint = str(error)
+                continue
+            complaint = ""
+            if changes:
+                tell(changes)
+    except KeyboardInterrupt:
+        say("Stopped.")
+
+
+def _list(changes: "Changes", most: int = 10) -> None:
+    """Name what would change, as far as there is room."""
+    from solar.cli.printing import say
+
+    lines = [
+        *(f"+ {name}" for name in (*changes.new, *changes.copied)),
+        *(f"~ {name}" for name in changes.changed),
+        *(f"> {old} → {new}" for old, new in changes.moved.items()),
+        *(f"- {name}" for name in changes.deleted),
+    ]
+    for line in lines[:most]:
+        say(f"  {line}")
+    if len(lines) > most:
+        say(f"  … and {len(lines) - most:,} more: --json lists them all.")
+
+
+def _without_skipped(facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if name != "skipped"}
+
+
+@app.command(epilog="Example: solar index relocate photos.solar /mnt/disk/photos")
+def relocate(
+    index: IndexAddress,
+    place: Annotated[Path, typer.Argument(help="Where the photos are now.")],
+    root: Annotated[
+        str | None,
+        typer.Option(help="Which folder has moved, by its old path, if the index has several."),
+    ] = None,
+) -> None:
+    """Tell an index that a folder of its photos has moved; nothing is described again."""
+    from solar.cli.printing import say
+    from solar.search import Index
+    from solar.search.sync import relocate as move
+
+    with Index.open(index) as opened:
+        moved, count, here = move(opened, place, root)
+    say(f"{here:,} of {count:,} photos are in {moved.path}.")
 
 
 @app.command(epilog="Example: solar index remove photos.solar rome/12.jpg")
@@ -234,7 +385,6 @@ def draw_map(
     from solar.search import Index, need_vectors
     from solar.show.collection_map import choose_method, map_index
     from solar.show.map_picture import draw_map
-    from solar.show.search_page import photo_finder
 
     if output is None and not json:
         raise SolarError("Say where the map goes with -o map.png, or ask for --json.")
@@ -245,9 +395,9 @@ def draw_map(
             console.print(reason, soft_wrap=True, markup=False)
         with console.status("Arranging"):
             found = map_index(opened, seed=seed)
-            root = photos or opened.spec.root
+            roots = opened.roots.moved_to(photos)
     if output is not None:
-        picture, shown = draw_map(found, photo_finder(root), side=side)
+        picture, shown = draw_map(found, roots.find, side=side)
         save_image(picture, output)
         if shown < len(found.paths):
             console.print(f"{shown} of {len(found.paths)} photos have room on it.")
@@ -266,15 +416,17 @@ def _refuse(options: dict[str, Any], why: str) -> None:
             raise SolarError(f"{option} {why}.")
 
 
-def _report(built: "BuiltIndex", index: str) -> None:
-    from solar.cli.printing import errors
+def _report(built: "BuiltIndex", index: str, report: Path | None) -> None:
+    from solar.cli.printing import say
+    from solar.cli.skip_report import print_summary, write_report
 
-    console = errors()
-    for name, why in built.failures.items():
-        console.print(f"{name} was left out: {why}", style="yellow", markup=False, soft_wrap=True)
-    what = "photo" if built.photos == 1 else "photos"
-    console.print(f"{built.photos:,} {what} → {index}, which holds {len(built.index):,}.")
+    count = len(built.index)
     built.index.close()
+    print_summary("Indexed", built.photos, built.skipped, where=index)
+    if built.photos != count:
+        say(f"{index} holds {count:,} photos.")
+    if report is not None:
+        write_report(report, built.photos, built.skipped, index=index, photos=count)
 
 
 def _compression(address: str, asked: str | None, otherwise: str = "none") -> dict[str, str]:

@@ -68,6 +68,14 @@ Device = Annotated[
 BACKENDS = "On a CPU: torch, onnxruntime or openvino, these two also with -int8."
 Backend = Annotated[str, typer.Option(help=BACKENDS)]
 Half = Annotated[bool, typer.Option("--half", help="Store float16, half the size.")]
+MaxPixels = Annotated[
+    int | None,
+    typer.Option(min=1, help="Skip photos with more pixels; 178,956,970 if not given."),
+]
+Follow = Annotated[
+    bool,
+    typer.Option("--follow/--no-follow", help="Enter folders that are links, each once."),
+]
 Report = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write what was skipped, and why, as JSON."),

@@ -7,7 +7,7 @@ import typer
 
 from solar.cli.completion import keypoint_models, rerank_methods
 from solar.cli.help import METHODS
-from solar.cli.options import Box, IndexAddress, IndexModel, Json, MovedPhotos
+from solar.cli.options import Box, Device, IndexAddress, IndexModel, Json, MovedPhotos
 
 if TYPE_CHECKING:
     from solar.search import Hit
@@ -54,14 +54,19 @@ def search(
     after: Annotated[str | None, typer.Option(help="Taken then or later: 2019-07-14.")] = None,
     before: Annotated[str | None, typer.Option(help="Taken earlier: 2020.")] = None,
     model: IndexModel = None,
+    include_self: Annotated[
+        bool, typer.Option("--include-self", help="Also find the query itself if it is indexed.")
+    ] = False,
+    device: Device = None,
     json: Json = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a heading.")] = False,
     html: Annotated[
         Path | None, typer.Option(help="Write a page that shows the query and what was found.")
     ] = None,
     photos: MovedPhotos = None,
 ) -> None:
     """Find photos of the same place or object."""
-    from solar.cli.printing import errors, print_json, warnings_as_sentences
+    from solar.cli.printing import print_json, say, warnings_as_sentences
     from solar.errors import SolarError
     from solar.images import parse_box
     from solar.search import Index
@@ -76,10 +81,10 @@ def search(
     methods = chosen(rerank, expand=expand, diffuse=diffuse, verify=verify)
     verified = "verify" in methods
     verifying = verified and VerifySettings(top=verify_top, model=local, photos=photos)
-    with Index.open(index, model=model) as opened, warnings_as_sentences():
-        hits = opened.search(
-            asked, k, box=wanted_box, rerank=methods, where=conditions, verify=verifying
-        )
+    with Index.open(index, model=model, device=device) as opened, warnings_as_sentences():
+        how: dict[str, Any] = {"box": wanted_box, "rerank": methods, "where": conditions}
+        how |= {"verify": verifying, "include_self": include_self}
+        hits = opened.search_mean(asked, k, **how)
         if html is not None:
             from solar.files import replacing
             from solar.show.search_page import ranking_page
@@ -87,9 +92,11 @@ def search(
             page = ranking_page(opened, asked, hits, box=wanted_box, photos=photos)
             with replacing(html) as temporary:
                 temporary.write_text(page, encoding="utf-8")
-            errors().print(f"{len(hits)} photos → {html}")
+            say(f"{len(hits)} photos → {html}")
     if json:
         print_json([_facts(hit, verified) for hit in hits])
+    elif csv:
+        _print_csv([_facts(hit, verified) for hit in hits])
     elif html is None:
         _print(hits, verified)
 
@@ -111,15 +118,30 @@ def _times(after: str | None, before: str | None) -> list[str]:
 
 
 def _facts(hit: "Hit", verified: bool) -> dict[str, Any]:
-    facts: dict[str, Any] = {"path": hit.path, "score": hit.score}
+    facts: dict[str, Any] = {"path": hit.path, "absolute": hit.absolute, "score": hit.score}
     return facts | {"inliers": hit.inliers} if verified else facts
+
+
+def _print_csv(rows: list[dict[str, Any]]) -> None:
+    import csv
+    import sys
+
+    from solar.errors import printable
+
+    writer, safe = csv.writer(sys.stdout, lineterminator="\n"), sys.stdout.isatty()
+    writer.writerow(["rank", *(rows[0] if rows else ["path", "absolute", "score"])])
+    for rank, row in enumerate(rows, 1):
+        cells = row.values()
+        writer.writerow([rank, *(map(printable, cells) if safe else cells)])
 
 
 def _print(hits: "list[Hit]", verified: bool) -> None:
     from solar.cli.printing import output
+    from solar.errors import printable
 
     console = output()
     for hit in hits:
         points = "" if hit.inliers is None else f"{hit.inliers} points"
         count = f"{points:>11}  " if verified else ""
-        console.print(f"{hit.score:.4f}  {count}{hit.path}", markup=False, soft_wrap=True)
+        shown = f"{hit.score:.4f}  {count}{printable(hit.path)}"
+        console.print(shown, markup=False, soft_wrap=True)

@@ -1,6 +1,6 @@
 """What became of photos, for a reader and for a program: how many, and which were skipped why."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +9,13 @@ from solar.files import replacing
 
 
 def write_report(
-    path: Path, done: Sequence[str], skipped: Mapping[str, str], verb: str = "Indexed", **more: Any
+    path: Path, done: int, skipped: Mapping[str, str], verb: str = "Indexed", **more: Any
 ) -> None:
     """Write `{"indexed": 3, "skipped": [{"path": …, "reason": …}, …], …}` to a file.
 
     Args:
         path: The JSON file.
-        done: The photos that were indexed or described.
+        done: How many photos were indexed or described.
         skipped: Those that were not, and why.
         verb: What was done to them: "Described" gives the key "described".
         **more: Further keys.
@@ -23,7 +23,7 @@ def write_report(
     left_out = [{"path": name, "reason": reason} for name, reason in skipped.items()]
     with replacing(path) as part:
         part.write_text(
-            json_text({verb.lower(): len(done), "skipped": left_out, **more}), encoding="utf-8"
+            json_text({verb.lower(): done, "skipped": left_out, **more}), encoding="utf-8"
         )
 
 
@@ -42,6 +42,11 @@ def print_summary(
     count = f"{done:,} photo" if done == 1 else f"{done:,} photos"
     also = f", skipped {len(skipped):,}" if skipped else ""
     say(f"{verb} {count}{also}{where and ' → '}{where}")
+    print_skipped(skipped, most)
+
+
+def print_skipped(skipped: Mapping[str, str], most: int = 10) -> None:
+    """Print which photos were skipped and why; see `print_summary`."""
     groups: dict[str, list[str]] = {}
     for name, reason in skipped.items():
         groups.setdefault(reason, []).append(name)

@@ -61,7 +61,8 @@ def extract(
             JPEGs at a fraction of their size); `device` ("cpu" or "cuda", by default where the
             network is); `backend` (another runtime for a CPU, "openvino" for example: used only
             where it is seen to work, and recorded in the store as what it came to be; int8 takes
-            its ranges from the source's first photos). How to store: `dtype` ("float32" or
+            its ranges from the source's first photos); `max_pixels` (larger photos are left out;
+            where it is given, those that were are tried again). How to store: `dtype` ("float32" or
             "float16") and `shard_size` (photos per shard, which is what a kill can cost).
 
     Returns:
@@ -91,6 +92,7 @@ def extract(
             dim=net.dim,
             dtype=dtype,
             shard_size=shard_size,
+            retry=options.get("max_pixels") is not None,
         )
         if describe is not None:
             job.run(store, describe, progress)

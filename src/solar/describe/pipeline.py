@@ -31,10 +31,11 @@ from torch import Tensor
 from solar.defaults import BATCH, BATCH_PIXELS
 from solar.describe.counting import Progress, expect
 from solar.errors import SolarError
-from solar.images import Box, DecodedImage, Photos, Source, Stamp, load
+from solar.images import MAX_PIXELS, Box, DecodedImage, Photos, Source, Stamp, load
 from solar.images.batches import Batch, Batcher
 from solar.models import RetrievalNet
 
+_DECODING = ("orient", "mode", "max_pixels")
 S = TypeVar("S")
 T = TypeVar("T")
 Pixels = NDArray[np.uint8]
@@ -58,6 +59,7 @@ class Settings:
     mode: Literal["exact", "fast"] = "exact"
     device: str = "cpu"
     backend: str = "torch"
+    max_pixels: int = MAX_PIXELS
 
     @classmethod
     def of(cls, net: RetrievalNet, **options: Unpack["SettingsOptions"]) -> "Settings":
@@ -78,7 +80,8 @@ class Settings:
 
         A SolarError if it cannot be read, the box misses it, or a scale leaves no pixel of it.
         """
-        image = load(photo, self.size, box=box, orient=self.orient, mode=self.mode)
+        how: dict[str, Any] = {name: getattr(self, name) for name in _DECODING}
+        image = load(photo, self.size, box=box, **how)
         height, width = image.pixels.shape[:2]
         if min(height, width) * min(self.scales, default=1) < 1:
             raise SolarError(f"Only {width} × {height} pixels are left: there is nothing to see.")
@@ -86,7 +89,8 @@ class Settings:
 
     def recorded(self, boxes: Mapping[str, Box]) -> dict[str, Any]:
         """What a store remembers of these settings, and of the parts of photos described."""
-        return {**asdict(self), "boxes": {name: list(box) for name, box in boxes.items()}}
+        kept = {name: value for name, value in asdict(self).items() if name != "max_pixels"}
+        return {**kept, "boxes": {name: list(box) for name, box in boxes.items()}}
 
 
 class SettingsOptions(TypedDict, total=False):
@@ -98,6 +102,7 @@ class SettingsOptions(TypedDict, total=False):
     mode: Literal["exact", "fast"]
     device: str | None
     backend: str
+    max_pixels: int | None
 
 
 @dataclass(frozen=True)

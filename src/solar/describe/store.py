@@ -116,6 +116,7 @@ class Store:
         dim: int,
         dtype: npt.DTypeLike = "float32",
         shard_size: int = SHARD_SIZE,
+        retry: bool = False,
     ) -> Store:
         """Start a store for `names`, or bring the one that is there up to date with them.
 
@@ -132,6 +133,7 @@ class Store:
             dim: Length of a vector.
             dtype: `float32` or `float16`.
             shard_size: Photos per shard.
+            retry: Describe photos again that could not be described before.
 
         Raises:
             SolarError: The folder holds other things, a store made otherwise, or cannot be written.
@@ -163,7 +165,7 @@ class Store:
         store._refuse_other(manifest)
         from solar.describe.store_growth import up_to_date
 
-        return up_to_date(store, photos)
+        return up_to_date(store, photos, retry=retry)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, allow_partial: bool = False) -> Store:

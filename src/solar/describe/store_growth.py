@@ -32,12 +32,13 @@ class _Known:
     row: int
 
 
-def up_to_date(store: Store, photos: Photos) -> Store:
+def up_to_date(store: Store, photos: Photos, *, retry: bool = False) -> Store:
     """The store of these photos, with shards to be described where it lacks some.
 
-    A SolarError if it is damaged, or cannot be written.
+    With `retry` those that could not be described before are among them. A SolarError if it is
+    damaged, or cannot be written.
     """
-    plan = _Plan(store, photos)
+    plan = _Plan(store, photos, retry)
     same = photos.roots.stored() in ([], store._manifest.roots)
     if plan.changes_nothing and same:
         return store
@@ -52,8 +53,8 @@ def up_to_date(store: Store, photos: Photos) -> Store:
 class _Plan:
     """What becomes of every shard."""
 
-    def __init__(self, store: Store, photos: Photos) -> None:
-        self.store, self.photos = store, photos
+    def __init__(self, store: Store, photos: Photos, retry: bool) -> None:
+        self.store, self.photos, self._retry = store, photos, retry
         self._numbers = {name: number for number, name in enumerate(photos.names)}
         pending = set(store.pending())
         self.kept: dict[int, list[_Known]] = {}
@@ -116,7 +117,7 @@ class _Plan:
     def _now(self, one: _Known, done: set[str]) -> _Known | None:
         """A photo as the store is to keep it; None if it is gone or has changed."""
         entry, number = one.entry, self._numbers.get(one.entry.name)
-        if number is None or entry.name in done:
+        if number is None or entry.name in done or (self._retry and entry.size is None):
             return None
         if not self.photos.seen:  # nobody looked at the files
             return one

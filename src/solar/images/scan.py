@@ -27,7 +27,6 @@ Place: TypeAlias = Path | tuple[Path, int, int]
 """Where the bytes of a photo are: a file, or for a tar shard the range within it."""
 
 _SUFFIXES = SUFFIXES | RAW_SUFFIXES
-_RAW = "it is a RAW file: export it as JPEG"
 _NOT_TEXT = "its name is not UTF-8: rename it"
 _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
@@ -198,7 +197,9 @@ def _look(file: "os.DirEntry[str] | Path") -> os.stat_result | str:
 def _named_badly(name: str, suffix: str) -> str | None:
     if not is_text(name):
         return _NOT_TEXT
-    return _RAW if suffix in RAW_SUFFIXES else None
+    if suffix in RAW_SUFFIXES:
+        return f"it is a RAW file ({suffix}): export it as JPEG"
+    return None
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:

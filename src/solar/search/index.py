@@ -53,6 +53,7 @@ class Index(PhotoIndex):
     def __init__(self, engine: Engine, model: RetrievalNet | str | None = None) -> None:
         super().__init__(engine)
         self._given = model
+        self._device: str | None = None
 
     @classmethod
     def create(
@@ -90,9 +91,20 @@ class Index(PhotoIndex):
 
     @classmethod
     def open(
-        cls, address: Address, *, model: RetrievalNet | str | None = None, **options: Any
+        cls,
+        address: Address,
+        *,
+        model: RetrievalNet | str | None = None,
+        device: str | None = None,
+        **options: Any,
     ) -> PhotoIndex:
         """Open an index, which takes milliseconds whatever its size.
+
+        Args:
+            address: A folder, or `milvus://host:port/collection`.
+            model: What describes queries; the one that the index names if not given.
+            device: Where it does so; on the first CUDA device if there is one, unless told.
+            **options: For the engine.
 
         Returns:
             An `Index`; an `AsmkIndex` where the folder holds local features. `need_vectors`
@@ -108,7 +120,9 @@ class Index(PhotoIndex):
             if other := FORMATS.get(metadata.facts[1]):
                 opened: PhotoIndex = import_module(other).open_index(address, model, **options)
                 return opened
-        return cls(engine_module(address).open_index(address, **options), model)
+        index = cls(engine_module(address).open_index(address, **options), model)
+        index._device = device
+        return index
 
     @cached_property
     def model(self) -> RetrievalNet:
@@ -122,7 +136,7 @@ class Index(PhotoIndex):
         model = self._given if self._given is not None else self.spec.model
         if not model:
             raise SolarError("The index does not name its model: pass the one that describes.")
-        network = retrieval_model(model)
+        network = retrieval_model(model, device=self._device)
         if self.spec.fingerprint and fingerprint(network) != self.spec.fingerprint:
             raise SolarError(
                 f"The index was made with another model ({self.spec.model or 'unnamed'}): "

@@ -199,7 +199,7 @@ def sync(
     changes = look()
     tell(changes)
     if report is not None:
-        done = len(changes.new) + len(changes.changed) + len(changes.copied)
+        done = len(changes.new) + len(changes.changed)
         write_report(report, done, changes.skipped, **_without_skipped(changes.to_dict()))
     if watch:
         _watch(look, tell, every)
@@ -236,7 +236,7 @@ def _list(changes: "Changes", most: int = 10) -> None:
     from solar.cli.printing import say
 
     lines = [
-        *(f"+ {name}" for name in (*changes.new, *changes.copied)),
+        *(f"+ {name}" for name in changes.new),
         *(f"~ {name}" for name in changes.changed),
         *(f"> {old} → {new}" for old, new in changes.moved.items()),
         *(f"- {name}" for name in changes.deleted),

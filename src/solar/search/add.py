@@ -54,12 +54,16 @@ def add(
     known = index.engine.stamps()
     changes = compare(index, photos, known, complete=False)
     if new:
-        changes = replace(changes, changed=())
+        changes = replace(
+            changes,
+            changed=(),
+            copied={n: like for n, like in changes.copied.items() if n not in known},
+        )
     changes = _with_facts(index, photos, changes, extra)
     made = apply(
         index, photos, changes, store=store, extra=extra, progress=progress, **(describing or {})
     )
-    count = len(made.new) + len(made.changed) + len(made.copied) + len(made.moved)
+    count = len(made.new) + len(made.changed) + len(made.moved)
     return BuiltIndex(index, count, made.skipped)
 
 
@@ -75,7 +79,7 @@ def _with_facts(
     stamps = {name: stamp for name in more if (stamp := found[name].stamp) is not None}
     return replace(
         changes,
-        changed=(*changes.changed, *(name for name in more if name not in stamps)),
+        changed=(*changes.changed, *more),
         copied={**changes.copied, **{name: name for name in stamps}},
         stamps={**changes.stamps, **stamps},
         touched={n: stamp for n, stamp in changes.touched.items() if n not in more},

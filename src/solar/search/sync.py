@@ -45,7 +45,7 @@ class Changes:
     new: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     moved: Mapping[str, str] = field(default_factory=dict)  # old to new
-    copied: Mapping[str, str] = field(default_factory=dict)  # new to what has that content
+    copied: Mapping[str, str] = field(default_factory=dict)  # of new and changed: to what is alike
     deleted: tuple[str, ...] = ()
     touched: Mapping[str, Stamp] = field(default_factory=dict)  # the same with another time
     skipped: Mapping[str, str] = field(default_factory=dict)  # by now known, and why
@@ -53,12 +53,12 @@ class Changes:
     unchanged: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.new or self.changed or self.moved or self.copied or self.deleted)
+        return bool(self.new or self.changed or self.moved or self.deleted)
 
     def to_dict(self) -> dict[str, Any]:
         """For a program to read."""
         return {
-            "new": [*self.new, *self.copied],
+            "new": list(self.new),
             "changed": list(self.changed),
             "moved": dict(self.moved),
             "deleted": list(self.deleted),
@@ -68,7 +68,7 @@ class Changes:
 
     def __str__(self) -> str:
         counts = {
-            "new": len(self.new) + len(self.copied),
+            "new": len(self.new),
             "changed": len(self.changed),
             "moved": len(self.moved),
             "deleted": len(self.deleted),
@@ -174,10 +174,11 @@ def compare(
                 missing -= moved.keys()
             elif alike and not isinstance(index, AsmkIndex):  # which has no vectors to share
                 copied[name] = alike[0]
-    settled = {*moved.values(), *copied}
+    found_again = set(moved.values())
+    settled = found_again | copied.keys()
     return Changes(
-        tuple(name for name in new if name not in settled),
-        tuple(name for name in changed if name not in settled),
+        tuple(name for name in new if name not in found_again),
+        tuple(changed),
         moved,
         copied,
         tuple(name for name in gone if name not in moved),
@@ -209,7 +210,7 @@ def apply(
         progress: Called while photos are described.
         **describing: For `solar.extract`.
     """
-    engine, tags = index.engine, index.engine.find([*changes.changed, *changes.copied])
+    engine, tags = index.engine, index.engine.find(changes.changed)
     extra = {n: {"tags": old.tags} for n, old in tags.items() if old.tags} | dict(extra or {})
     shared = _shared(index, photos, changes, extra)
     stamps = {new: changes.stamps[new] for new in changes.moved.values()} | dict(changes.touched)
@@ -219,7 +220,8 @@ def apply(
         assert isinstance(index, Index)
         index.add(np.stack([vector for _, vector in shared]), [photo for photo, _ in shared])
     numbers = {name: number for number, name in enumerate(photos.names)}
-    wanted = photos.select(numbers[name] for name in (*changes.new, *changes.changed))
+    lacking = (name for name in (*changes.new, *changes.changed) if name not in changes.copied)
+    wanted = photos.select(numbers[name] for name in lacking)
     failures = _described(index, wanted, store, extra, progress, describing) if wanted else {}
     if worse := [name for name in changes.changed if name in failures]:
         engine.amend(Amendment(removed=worse))  # what it showed is gone

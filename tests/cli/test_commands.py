@@ -247,6 +247,24 @@ def test_a_missing_photo_is_one_sentence_and_leaves_the_old_output(
     assert (tmp_path / "out.npy").read_bytes() == b"old"
 
 
+def test_a_name_that_would_act_on_the_terminal_is_told_in_escapes(tmp_path: Path) -> None:
+    odd = tmp_path / "a\n\x1b[31m[/b]\udcff.jpg"
+    text = complaint("describe", odd, "-o", tmp_path / "out.npy")
+    assert rf"{tmp_path}/a\n\x1b[31m[/b]\xff.jpg" in text
+
+
+def test_results_survive_a_terminal_without_their_characters(
+    golden_image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii:strict")
+    out = tmp_path / "[" / "b]é.png"
+    done = solar("match", golden_image, golden_image, "-o", out)
+    assert out.is_file()
+    assert done.stderr.endswith("[/b]\\xe9.png\n")
+    assert "inliers" in done.stdout
+    assert "\\u" in solar("models", "solar-r18").stdout  # its card has more than ASCII
+
+
 def test_a_text_file_is_no_photo(published: Path, tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_text("not a photo")
     text = complaint(

@@ -9,7 +9,10 @@ from support import ground_truth
 from support.drawn import drawn_checkpoint
 from support.running import solar
 
+from solar.cli import app
 from solar.demo import toy
+from solar.describe import Store
+from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet
 
 
@@ -93,3 +96,42 @@ def test_mistakes_are_one_sentence_and_exit_code_2(
         assert done.stdout == ""
         assert done.stderr.count("\n") == 1
         assert sentence in done.stderr
+
+
+def test_descriptors_can_be_halved_beside_whole_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.write(tmp_path / "photos", landmarks=2, views=2, size=(48, 48))
+    model, cache = tmp_path / "model.pth", tmp_path / "cache"
+    torch.save(drawn_checkpoint(RetrievalNet(RetrievalConfig("resnet18"))), model)
+    command = ["evaluate", tmp_path / "photos", "--model", model, "--size", 48, "--scales", 1]
+    for more in ((), ("--half",), ("--half",)):
+        arguments = [*command, "--cache", cache, *more, "--json"]
+        app([str(one) for one in arguments], standalone_mode=False)
+        assert json.loads(capsys.readouterr().out)["mAP"] > 0
+    assert sorted(str(Store.open(store).dtype) for store in cache.iterdir()) == [
+        "float16",
+        "float32",
+    ]
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        ("photos", "--sweep-p", "--half"),
+        ("--table", "speed", "--backend", "openvino"),
+        ("hpatches", "--half"),
+    ],
+)
+def test_what_describes_in_its_own_way_takes_no_backend(job: tuple[str, ...]) -> None:
+    with pytest.raises(SolarError, match="take no --backend and no --half"):
+        app(["evaluate", *job], standalone_mode=False)
+
+
+def test_an_unknown_backend_is_one_sentence(tmp_path: Path) -> None:
+    toy.write(tmp_path / "photos", landmarks=2, views=2, size=(48, 48))
+    model = tmp_path / "model.pth"
+    torch.save(drawn_checkpoint(RetrievalNet(RetrievalConfig("resnet18"))), model)
+    command = ["evaluate", tmp_path / "photos", "--model", model, "--backend", "abacus"]
+    with pytest.raises(SolarError, match="No backend is called 'abacus'"):
+        app([str(one) for one in command], standalone_mode=False)

@@ -6,6 +6,8 @@ import torch
 from solar.cli import app
 from solar.cli.options import known_device
 from solar.errors import SolarError
+from solar.models import PatchNet, save
+from solar.training.shared_recipe import Recipe
 
 COMPUTING = {
     "describe": ("a.jpg", "-o", "out.npy"),
@@ -47,3 +49,42 @@ def test_a_gpu_may_be_named_by_its_number(monkeypatch: pytest.MonkeyPatch) -> No
     for wrong in ("cuda:", "cuda:x", "cuda:-1", "CUDA", ""):
         with pytest.raises(SolarError, match="takes cpu or cuda"):
             known_device(wrong)
+
+
+def test_a_patch_network_matches_on_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(PatchNet(), tmp_path / "net.safetensors")
+    asked: list[object] = []
+
+    def matched(*_: object, model: object, **__: object) -> None:
+        asked.append(model)
+        raise SolarError("enough")
+
+    monkeypatch.setattr("solar.search.matching.match", matched)
+    for model in ("sift", str(tmp_path / "net.safetensors")):
+        with pytest.raises(SolarError, match="enough"):
+            app(["match", "a", "b", "--model", model, "--device", "cpu"], standalone_mode=False)
+    assert asked[0] == "sift"
+    assert isinstance(asked[1], PatchNet)
+    assert asked[1].device.type == "cpu"
+
+
+def test_a_training_takes_the_device_over_its_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices: list[str | None] = []
+
+    def launch(_: object, recipe: Recipe, *__: object, **___: object) -> dict[str, object]:
+        devices.append(recipe.compute.device)
+        raise SolarError("enough")
+
+    monkeypatch.setattr("solar.training.loop.launch", launch)
+    monkeypatch.setattr("solar.training.distillation.launch", launch)
+    run = str(tmp_path / "run")
+    for more in ((), ("--device", "cpu")):
+        with pytest.raises(SolarError, match="enough"):
+            app(["train", "recipes/toy-solar-r18.yaml", "--run", run, *more], standalone_mode=False)
+        with pytest.raises(SolarError, match="enough"):
+            app(["distill", *COMPUTING["distill"], "--run", run, *more], standalone_mode=False)
+    assert devices == [None, None, "cpu", "cpu"]

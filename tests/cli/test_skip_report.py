@@ -26,13 +26,15 @@ def test_a_summary_names_what_was_skipped_with_equal_reasons_together(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     skipped = {f"{n}.cr2": "RAW files are not read." for n in range(1200)}
-    skipped |= {"a[/b]\n.jpg": "truncated JPEG", "b.jpg": "/photos/b.jpg is empty."}
+    skipped |= {"a[/b]\n.jpg": "truncated JPEG", "b.jpg": "/photos/b.jpg is damaged."}
+    skipped |= {name: f"/photos/{name} is empty." for name in ("c.jpg", "d.jpg")}
     print_summary("Indexed", 3260, skipped, where="[x].solar")
     assert capsys.readouterr().err.splitlines() == [
-        "Indexed 3,260 photos, skipped 1,202 → [x].solar",
+        "Indexed 3,260 photos, skipped 1,204 → [x].solar",
         "  1,200 files: RAW files are not read.",
         r"  a[/b]\n.jpg: truncated JPEG",
-        "  /photos/b.jpg is empty.",
+        "  /photos/b.jpg is damaged.",
+        "  2 files: is empty.",
     ]
 
 
@@ -44,5 +46,5 @@ def test_a_long_summary_says_where_the_rest_is(capsys: pytest.CaptureFixture[str
         "  1.jpg: reason 1",
         "  … and 48 more: --report FILE lists them all.",
     ]
-    print_summary("Described", 2, {})
+    print_summary("Described", ["a", "b"], {})
     assert capsys.readouterr().err == "Described 2 photos\n"

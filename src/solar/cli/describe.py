@@ -47,8 +47,8 @@ def describe(
 ) -> None:
     """Write a vector for each photo to a .npy file.
 
-    A photo that cannot be read ends it, and nothing is written; with --skip-bad or
-    --report it has no row.
+    If a photo cannot be read, nothing is written, unless --skip-bad or
+    --report leaves it out.
     """
     import numpy as np
 

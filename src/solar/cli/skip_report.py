@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from solar.cli.printing import json_text, say
+from solar.errors import printable
 from solar.files import replacing
 
 
@@ -21,10 +22,9 @@ def write_report(
         **more: Further keys.
     """
     left_out = [{"path": name, "reason": reason} for name, reason in skipped.items()]
+    report = {verb.lower(): done, "skipped": left_out, **more}
     with replacing(path) as part:
-        part.write_text(
-            json_text({verb.lower(): done, "skipped": left_out, **more}), encoding="utf-8"
-        )
+        part.write_text(json_text(report), encoding="utf-8")
 
 
 def print_summary(
@@ -39,9 +39,8 @@ def print_summary(
         most: So many lines; another says how many photos are not among them.
         where: What was written, to follow an arrow.
     """
-    count = f"{done:,} photo" if done == 1 else f"{done:,} photos"
     also = f", skipped {len(skipped):,}" if skipped else ""
-    say(f"{verb} {count}{also}{where and ' → '}{where}")
+    say(f"{verb} {done:,} photo{'s'[: done != 1]}{also}{where and ' → '}{where}")
     print_skipped(skipped, most)
 
 
@@ -49,12 +48,20 @@ def print_skipped(skipped: Mapping[str, str], most: int = 10) -> None:
     """Print which photos were skipped and why; see `print_summary`."""
     groups: dict[str, list[str]] = {}
     for name, reason in skipped.items():
-        groups.setdefault(reason, []).append(name)
+        groups.setdefault(_unnamed(name, reason), []).append(name)
     for reason, names in list(groups.items())[:most]:
         if len(names) > 1:
             say(f"  {len(names):,} files: {reason}", "yellow")
-        else:  # most reasons are sentences about the photo by its name
-            say(f"  {reason}" if names[0] in reason else f"  {names[0]}: {reason}", "yellow")
+        else:
+            told = printable(skipped[names[0]])
+            named = printable(names[0]) in told
+            say(f"  {told}" if named else f"  {names[0]}: {told}", "yellow")
     rest = sum(len(names) for names in list(groups.values())[most:])
     if rest:
         say(f"  … and {rest:,} more: --report FILE lists them all.", "yellow")
+
+
+def _unnamed(name: str, reason: str) -> str:
+    """A reason without the photo's path, with which most sentences begin: so equal ones meet."""
+    folder, found, rest = printable(reason).partition(printable(name))
+    return rest.strip() if found and " " not in folder else printable(reason)

@@ -364,3 +364,9 @@ def test_the_home_folder_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert load("~/mine.safetensors").source == str(path.resolve())
     with pytest.raises(SolarError, match=r"There is no file .*gone\.pth"):
         load("~/gone.pth")
+
+
+@pytest.mark.parametrize("address", ["https://a.org/b.pth", "s3://a/b.safetensors"])
+def test_an_address_is_refused(address: str) -> None:
+    with pytest.raises(SolarError, match=f"^{address} is an address: download it first"):
+        load(address)

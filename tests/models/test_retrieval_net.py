@@ -1,4 +1,5 @@
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -233,10 +234,12 @@ def test_a_photo_in_memory_is_one_photo_whatever_it_is_given_as(resnet18: Retrie
 
 @pytest.mark.parametrize("size", [(1, 1), (33, 1), (5000, 2), (3000, 5), (7, 7)])
 def test_a_photo_too_small_to_see_gets_a_sentence(
-    resnet18: RetrievalNet, size: tuple[int, int]
+    resnet18: RetrievalNet, size: tuple[int, int], tmp_path: Path
 ) -> None:
-    with pytest.raises(SolarError, match=r"^Only \d+ × \d+ pixels are left of The photo in memory"):
-        resnet18.describe(Image.new("RGB", size))
+    path = tmp_path / "a.png"
+    Image.new("RGB", size).save(path)
+    with pytest.raises(SolarError, match=r"^Only \d+ × \d+ pixels are left of .*a\.png: "):
+        resnet18.describe(path)
 
 
 def test_what_is_left_of_a_photo_must_suffice_at_every_scale(resnet18: RetrievalNet) -> None:

@@ -20,7 +20,7 @@ from PIL import Image
 
 from solar.errors import SolarError
 from solar.images.boxes import Box, crop, pixel_box
-from solar.images.opening import ImageError, Source, eight_bits, name_of, opened
+from solar.images.opening import ImageError, Source, eight_bits, name_of, opened, path_name
 from solar.images.orientation import orientation_of, stored_box, turned, upright_size
 from solar.images.resize import REDUCING_GAP, query_size, thumbnail, thumbnail_size
 
@@ -158,7 +158,8 @@ def check_visible(
     """
     side = min(width, height)
     if side < LEAST_SIDE or int(side * min(scales, default=1)) < least:
-        of = "" if source is None else f" of {name_of(source)}"
+        name = path_name(source)
+        of = f" of {name}" if name else ""
         raise ImageError(
             f"Only {width} × {height} pixels are left{of}: there is too little to see."
         )

@@ -94,12 +94,20 @@ def opened(source: Source) -> Iterator[Image.Image]:
 
 
 def name_of(source: object) -> str:
-    """What a sentence calls a photo: its path, on one line whatever is in it, if it has one."""
-    name = source if isinstance(source, str | os.PathLike) else getattr(source, "name", None)
-    if isinstance(name, str | os.PathLike):
-        shown = os.fsdecode(name)
-        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
-    return "The photo given as bytes" if isinstance(source, _BYTES) else "The photo in memory"
+    """What a sentence about a photo begins with: its path, if it has one."""
+    unnamed = "The photo given as bytes" if isinstance(source, _BYTES) else "The photo in memory"
+    return path_name(source) or unnamed
+
+
+def path_name(source: object) -> str | None:
+    """The path of a photo, or of the file it is read from, on one line whatever is in it."""
+    path = source if isinstance(source, str | os.PathLike) else getattr(source, "name", None)
+    if not isinstance(path, str | os.PathLike):
+        return None
+    name = os.fsdecode(path)
+    if name.isprintable():
+        return name
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
 # Files

@@ -216,6 +216,8 @@ def _file(source: str | Path) -> Path:
         raise SolarError(
             f"{path} is a folder: name a .safetensors or .pth file, or a model from `solar models`."
         )
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(source)):  # two letters: C:/ is a drive
+        raise SolarError(f"{source} is an address: download it first and give the file.")
     is_path = isinstance(source, Path) or len(path.parts) > 1
     if is_path or path.suffix in (".pth", ".pt", ".safetensors"):
         raise SolarError(f"There is no file {path}.")

@@ -1,5 +1,6 @@
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -257,6 +258,12 @@ def test_backbones_without_padding_need_more(backbone: str, side: int) -> None:
     assert np.isfinite(net.describe(Image.new("RGB", (64, side), "red"), scales=[1])).all()
     with pytest.raises(SolarError, match="there is too little to see"):
         net.describe(Image.new("RGB", (64, side - 1), "red"), scales=[1])
+
+
+@pytest.mark.parametrize("nothing", [7, None, [None]])
+def test_what_cannot_be_a_photo_gets_a_sentence(resnet18: RetrievalNet, nothing: Any) -> None:
+    with pytest.raises(SolarError, match="^A photo is a path, bytes, a file"):
+        resnet18.describe(nothing)
 
 
 def test_a_photo_larger_than_allowed_is_refused(resnet18: RetrievalNet) -> None:

@@ -58,7 +58,8 @@ def is_photo(source: object) -> bool:
     """
     if isinstance(source, np.ndarray) or _is_tensor(source):
         return source.ndim < 4
-    return isinstance(source, str | os.PathLike | _BYTES | Image.Image) or hasattr(source, "read")
+    one = isinstance(source, str | os.PathLike | _BYTES | Image.Image) or hasattr(source, "read")
+    return one or not isinstance(source, Iterable)
 
 
 def photo_list(photos: Source | Iterable[Source]) -> list[Source]:

@@ -262,7 +262,7 @@ def test_backbones_without_padding_need_more(backbone: str, side: int) -> None:
 
 @pytest.mark.parametrize("nothing", [7, None, [None]])
 def test_what_cannot_be_a_photo_gets_a_sentence(resnet18: RetrievalNet, nothing: Any) -> None:
-    with pytest.raises(SolarError, match="^A photo is a path, bytes, a file"):
+    with pytest.raises(SolarError, match=r"^A photo is a path, bytes, a file"):
         resnet18.describe(nothing)
 
 

@@ -63,6 +63,13 @@ def test_the_installed_package_is_the_wheel_and_loads_its_model(
     assert "solar-r18" in out
 
 
+def test_the_installed_package_shows_its_types(installed: Path, tmp_path: Path) -> None:
+    code = (
+        "import solar, pathlib; print(pathlib.Path(solar.__file__).with_name('py.typed').is_file())"
+    )
+    assert run(installed, "-c", code, cwd=tmp_path).strip() == "True"
+
+
 def test_the_demo_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     from solar.demo import toy
 

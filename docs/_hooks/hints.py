@@ -26,9 +26,14 @@ TOPICS = {
 HINTS = {
     "is damaged or cut short (": "A download or a copy broke off. `solar extract` and `solar index "
     "build` go on without such photos and list them at the end.",
-    "is HEIC: pip install": "iPhones write it, where they are not told to write JPEG.",
+    "is HEIC: pip install": "It comes with solar where there is a wheel for the machine.",
+    "is a camera's RAW file": "It holds what the sensor saw, which every program develops "
+    "differently. The camera's own program exports JPEG, often for many files at once.",
+    "pixels are left": "A photo must have 8 pixels on its shorter side after it was reduced: raise "
+    "`--size` for very long ones, or choose a larger box.",
+    "is an address: download": "solar reads files and never fetches photos itself.",
     "claims … x … pixels": "A small file may claim a huge picture to fill the memory of whoever "
-    "opens it. In Python: `solar.images.read_image(path, max_pixels=…)`.",
+    "opens it.",
     "There is no photo …: check": "Paths are relative to where the command runs. A query may also "
     "be the path of an indexed photo, as `solar search` prints it.",
     "lies outside the photo": "Boxes are in pixels of the upright photo, as viewers show it.",

@@ -33,7 +33,7 @@ SOUND = Report(
     settings={"SOLAR_OFFLINE": "1"},
     packages=(
         FoundPackage("torch", "", "2.9", "works"),
-        FoundPackage("pillow-heif", "heic", "", "missing"),
+        FoundPackage("dask", "dask", "", "missing"),
         FoundPackage("fastapi", "web", "0.1", "works"),
     ),
     cache=CacheFolder("~/.cache/solar", 2, 3 * 2**20, 5 * 2**30),
@@ -58,7 +58,7 @@ SOUND = Report(
         "attention   flash, plain kernels",
         "torch 2.9  works",
         "fastapi 0.1  works [web]",
-        'pip install "solar-retrieval[heic]" (brings pillow-heif)',
+        'pip install "solar-retrieval[dask]" (brings dask)',
         "in the box  solar-r18",
         "downloaded  solar-r101",
         "to be had   1 model",
@@ -77,9 +77,9 @@ def test_what_is_sound_has_no_problems() -> None:
 
 
 def test_a_missing_optional_package_is_no_problem_but_told() -> None:
-    [heic] = SOUND.to_json()["missing"]
-    assert heic["install"] == 'pip install "solar-retrieval[heic]"'
-    assert "HEIC" in heic["for"]
+    [dask] = SOUND.to_json()["missing"]
+    assert dask["install"] == 'pip install "solar-retrieval[dask]"'
+    assert "cluster" in dask["for"]
 
 
 def test_a_broken_optional_package_is_told_with_its_words() -> None:

@@ -1,15 +1,16 @@
 import io
+import os
 import struct
 import sys
 import zlib
-from pathlib import Path
 
 import numpy as np
+import pillow_heif
 import pytest
 from PIL import ExifTags, Image, ImageDraw, ImageFilter, PngImagePlugin, features
 
 from solar.errors import SolarError
-from solar.images import ImageError, crop, image_size, load, read_image, thumbnail
+from solar.images import ImageError, check_visible, crop, image_size, load, read_image, thumbnail
 
 LANCZOS = Image.Resampling.LANCZOS
 AVIF = pytest.mark.skipif(not features.check("avif"), reason="this Pillow has no AVIF")
@@ -311,7 +312,7 @@ def test_arrays_that_are_no_photo_are_refused(array):
 def test_heic_without_pillow_heif_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     data = struct.pack(">I", 24) + b"ftypheic" + bytes(4) + b"mif1heic" + bytes(100)
-    with pytest.raises(ImageError, match=r'pip install "solar-retrieval\[heic\]"'):
+    with pytest.raises(ImageError, match="pip install pillow-heif"):
         read_image(data)
 
 
@@ -321,12 +322,26 @@ def test_avif_with_an_old_pillow_says_what_to_install(monkeypatch):
         read_image(struct.pack(">I", 24) + b"ftypavif" + bytes(100))
 
 
-def test_heic_is_read_where_pillow_heif_is_installed():
-    heif = pytest.importorskip("pillow_heif")
-    image = texture(64, 48)
+@pytest.mark.parametrize("orientation", [1, 6, 7])
+def test_heic_is_read_like_any_photo(orientation, tmp_path):
+    upright = texture(64, 48)
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = orientation
+    path = tmp_path / "photo.heic"
+    encoder = pillow_heif.from_pillow(stored_as(upright, orientation))
+    encoder.save(path, quality=95, chroma=444, exif=exif.tobytes())
+    assert path.read_bytes()[4:11] == b"ftyphei"
+    assert image_size(path) == (64, 48)
+    assert psnr(np.asarray(read_image(path)), np.asarray(upright)) > 30
+    small = load(path, 32, box=(0, 0, 32, 48))
+    assert (small.pixels.shape, small.width, small.height) == ((24, 16, 3), 64, 48)
+
+
+def test_a_heic_that_is_cut_short_is_refused():
     stream = io.BytesIO()
-    heif.from_pillow(image).save(stream, quality=95, chroma=444)
-    assert psnr(np.asarray(read_image(stream.getvalue())), np.asarray(image)) > 30
+    pillow_heif.from_pillow(texture(64, 48)).save(stream)
+    with pytest.raises(ImageError):
+        read_image(stream.getvalue()[:900])
 
 
 # --- what is refused --------------------------------------------------------------------------
@@ -368,7 +383,7 @@ def test_the_limit_of_the_call_counts_not_that_of_pillow(monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     assert read_image(data).size == (50, 40)
     assert read_image(data, max_pixels=2000).size == (50, 40)
-    with pytest.raises(ImageError, match="limit of 1,999"):
+    with pytest.raises(ImageError, match=r"limit of 1,999: .*--max-pixels .*max_pixels="):
         read_image(data, max_pixels=1999)
 
 
@@ -433,17 +448,34 @@ def test_an_impossible_path_is_refused(path):
 
 
 def test_a_forbidden_file_is_refused(tmp_path, monkeypatch):
-    def forbid(self, *args, **kwargs):
+    def forbid(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", forbid)  # file modes mean nothing to root
+    path = tmp_path / "secret.jpg"
+    path.touch()
+    monkeypatch.setattr(os, "open", forbid)  # file modes mean nothing to root
     with pytest.raises(ImageError, match="may not be read"):
-        read_image(tmp_path / "secret.jpg")
+        read_image(path)
 
 
 def test_something_else_is_refused():
     with pytest.raises(ImageError, match="not int"):
         read_image(7)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("size", [(1, 1), (33, 1), (7, 90), (90, 7)])
+def test_too_little_to_see_is_refused_by_name(size):
+    with pytest.raises(ImageError, match=rf"^Only {size[0]} × {size[1]} pixels are left of a\.jpg"):
+        check_visible(*size, "a.jpg")
+
+
+def test_eight_pixels_can_be_seen_unless_a_scale_leaves_none():
+    check_visible(8, 90)
+    check_visible(8, 90, scales=(1, 0.7), least=5)
+    with pytest.raises(ImageError, match=r"^Only 8 × 90 pixels are left: "):
+        check_visible(8, 90, scales=(1, 0.1))
+    with pytest.raises(ImageError):
+        check_visible(8, 90, scales=(1, 0.7), least=6)
 
 
 def test_opened_files_are_closed(tmp_path):

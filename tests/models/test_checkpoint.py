@@ -355,3 +355,18 @@ def test_importing_solar_is_quick_and_leaves_torch_alone() -> None:
     code = "import sys, solar; assert 'torch' not in sys.modules; print(bool(solar.load))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "True"
+
+
+def test_the_home_folder_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    path = save(PatchNet(), tmp_path / "mine.safetensors")
+    assert load("~/mine.safetensors").source == str(path.resolve())
+    with pytest.raises(SolarError, match=r"There is no file .*gone\.pth"):
+        load("~/gone.pth")
+
+
+@pytest.mark.parametrize("address", ["https://a.org/b.pth", "s3://a/b.safetensors"])
+def test_an_address_is_refused(address: str) -> None:
+    with pytest.raises(SolarError, match=f"^{address} is an address: download it first"):
+        load(address)

@@ -61,3 +61,32 @@ def test_gradients_reach_every_parameter() -> None:
     silent = {n for n, p in net.named_parameters() if p.grad is None or not p.grad.abs().sum()}
     # A bias in front of a batch norm with batch statistics has no effect, so no gradient.
     assert all(name.endswith(("query.0.bias", "key.0.bias")) for name in silent)
+
+
+def test_transforms_give_what_the_network_takes() -> None:
+    net = PatchNet(PatchConfig({3: 4})).eval()
+    patches = np.random.default_rng(0).integers(0, 256, (3, 32, 32), np.uint8)
+    x = net.transforms(patches)
+    assert (x.shape, x.dtype) == ((3, 1, 32, 32), torch.float32)
+    assert torch.equal(net.transforms(torch.from_numpy(patches)), x)
+    with torch.inference_mode():
+        np.testing.assert_allclose(net(x).numpy(), net.encode(patches), atol=1e-6)
+    with pytest.raises(SolarError, match=r"not \(3, 1, 31, 32\)"):
+        net.transforms(patches[:, 1:])
+
+
+def test_feature_maps_are_what_the_last_layer_takes() -> None:
+    net = PatchNet(PatchConfig({3: 4})).eval()
+    x = torch.rand(2, 1, 32, 32)
+    with torch.inference_mode():
+        features = net.forward_features(x)
+        assert features.shape == (2, 128, 8, 8)
+        last = net.trunk.layer7(features).flatten(1)
+        torch.testing.assert_close(last / last.norm(dim=1, keepdim=True), net(x))
+
+
+def test_its_repr_is_a_short_line() -> None:
+    net = PatchNet(PatchConfig({5: 2, 3: 4}))
+    assert repr(net) == "<PatchNet: l2net + attention 3,5, 128 numbers, on cpu>"
+    net.source = "solar-local-none"
+    assert repr(net).startswith("<PatchNet solar-local-none: l2net + ")

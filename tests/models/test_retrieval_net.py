@@ -1,8 +1,13 @@
+import io
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from support.drawn import drawn_checkpoint, drawn_state, relative_error
 from support.whole_maps import whole_maps
 
@@ -211,3 +216,91 @@ def test_settings_that_make_no_network_are_refused(settings: dict, sentence: str
 def test_settings_survive_json() -> None:
     config = RetrievalConfig("resnet50", attention={5: 2}, dim=256, scales=(1.0,), size=512)
     assert RetrievalConfig.from_dict(config.to_dict()) == config
+
+
+PIXELS = np.random.default_rng(3).integers(0, 256, (48, 64, 3), np.uint8)
+
+
+def test_a_photo_in_memory_is_one_photo_whatever_it_is_given_as(resnet18: RetrievalNet) -> None:
+    tensor = torch.from_numpy(PIXELS).movedim(-1, 0)
+    stream = io.BytesIO()
+    Image.fromarray(PIXELS).save(stream, "PNG")
+    stream.seek(0)
+    expected = resnet18.describe(PIXELS, scales=[1])
+    for photo in (tensor, tensor / 255, stream, Image.fromarray(PIXELS)):
+        assert np.array_equal(resnet18.describe(photo, scales=[1]), expected)
+    for photos in (tensor[None].repeat(2, 1, 1, 1), PIXELS[None].repeat(2, 0), [tensor, PIXELS]):
+        assert np.array_equal(resnet18.describe(photos, scales=[1]), expected.repeat(2, 0))
+
+
+@pytest.mark.parametrize("size", [(1, 1), (33, 1), (5000, 2), (3000, 5), (7, 7)])
+def test_a_photo_too_small_to_see_gets_a_sentence(
+    resnet18: RetrievalNet, size: tuple[int, int], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.png"
+    Image.new("RGB", size).save(path)
+    with pytest.raises(SolarError, match=r"^Only \d+ × \d+ pixels are left of .*a\.png: "):
+        resnet18.describe(path)
+
+
+def test_what_is_left_of_a_photo_must_suffice_at_every_scale(resnet18: RetrievalNet) -> None:
+    photo = Image.new("RGB", (64, 8), "red")
+    assert np.isfinite(resnet18.describe(photo)).all()
+    with pytest.raises(SolarError, match="Only 64 × 8 pixels"):
+        resnet18.describe(photo, scales=[1, 0.1])
+    with pytest.raises(SolarError, match="Only 4 × 4 pixels"):
+        resnet18.describe(photo, box=(0, 0, 4, 4))
+
+
+@pytest.mark.parametrize(("backbone", "side"), [("vgg16", 16), ("alexnet", 31)])
+def test_backbones_without_padding_need_more(backbone: str, side: int) -> None:
+    net = RetrievalNet(RetrievalConfig(backbone)).eval()
+    assert np.isfinite(net.describe(Image.new("RGB", (64, side), "red"), scales=[1])).all()
+    with pytest.raises(SolarError, match="there is too little to see"):
+        net.describe(Image.new("RGB", (64, side - 1), "red"), scales=[1])
+
+
+@pytest.mark.parametrize("nothing", [7, None, [None]])
+def test_what_cannot_be_a_photo_gets_a_sentence(resnet18: RetrievalNet, nothing: Any) -> None:
+    with pytest.raises(SolarError, match=r"^A photo is a path, bytes, a file"):
+        resnet18.describe(nothing)
+
+
+def test_a_photo_larger_than_allowed_is_refused(resnet18: RetrievalNet) -> None:
+    resnet18.describe(PIXELS, scales=[1], max_pixels=48 * 64)
+    with pytest.raises(SolarError, match="limit of 3,071"):
+        resnet18.describe(PIXELS, max_pixels=48 * 64 - 1)
+
+
+def test_transforms_give_what_the_network_takes(resnet18: RetrievalNet, golden_image: str) -> None:
+    x = resnet18.transforms(golden_image, size=96, box=(10, 10, 150, 120))
+    assert x.dtype == torch.float32
+    with torch.inference_mode():
+        row = resnet18(x[None]).numpy()
+    described = resnet18.describe(golden_image, size=96, box=(10, 10, 150, 120), scales=[1])
+    np.testing.assert_allclose(row, described, atol=1e-6)
+
+
+def test_feature_maps_are_what_the_head_pools(resnet18: RetrievalNet) -> None:
+    x = torch.rand(2, 3, 64, 96)
+    with torch.inference_mode():
+        features = resnet18.forward_features(x)
+        assert features.shape == (2, 512, 2, 3)
+        assert torch.equal(resnet18.head(features), resnet18(x))
+
+
+def test_encode_is_describe(resnet18: RetrievalNet) -> None:
+    assert np.array_equal(
+        resnet18.encode(PIXELS, scales=[1]), resnet18.describe(PIXELS, scales=[1])
+    )
+
+
+def test_its_repr_is_a_short_line() -> None:
+    net = RetrievalNet(RetrievalConfig("resnet18", attention={5: 2, 4: 4}))
+    line = "resnet18 + attention 4,5, gem, 512 numbers, on cpu>"
+    assert repr(net) == f"<RetrievalNet: {line}"
+    net.source = "/somewhere/mine.safetensors"
+    assert repr(net) == f"<RetrievalNet mine.safetensors: {line}"
+    plain = RetrievalNet(RetrievalConfig("alexnet", pooling="mac"))
+    assert repr(plain) == "<RetrievalNet: alexnet, mac, 256 numbers, on cpu>"
+    assert "Conv2d" in repr(net.backbone)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -264,3 +265,11 @@ def test_parameters_and_dimensions_are_those_of_the_network_we_build(entry: zoo.
             )
     assert sum(p.numel() for p in net.parameters()) == entry.parameters
     assert net.dim == entry.dim
+
+
+@pytest.mark.parametrize(
+    ("names", "tasks"),
+    [(zoo.RetrievalName, {"retrieval", "backbone"}), (zoo.PatchName, {"patches"})],
+)
+def test_type_checkers_know_every_name(names: object, tasks: set[str]) -> None:
+    assert list(get_args(names)) == [e.name for e in zoo.models() if e.task in tasks]

@@ -121,7 +121,7 @@ def attention(
 def _network(name: str, device: str | None, *, patch: bool) -> "Model":
     from solar.models import PatchNet, load
 
-    network = load(name, device=device)
+    network: Model = load(name, device=device)
     if isinstance(network, PatchNet) != patch:
         raise SolarError(
             f"{name} describes photos, not patches: leave out --patch."

@@ -16,7 +16,6 @@ EXTRAS: Mapping[str, str] = {
     "local": "keypoints, matching two photos, geometric verification, ASMK",
     "web": "the web app of `solar serve`",
     "train": "training from recipes, and its curves in TensorBoard",
-    "heic": "photos in HEIC, as telephones take them",
     "show": "figures of curves, and t-SNE in the map of a collection",
     "export": "ONNX files, and describing with ONNX Runtime or OpenVINO",
     "dask": "describing on a cluster",
@@ -39,6 +38,7 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
         "torch": "torch",
         "numpy": "numpy",
         "pillow": "PIL.Image",
+        "pillow-heif": "pillow_heif",
         "safetensors": "safetensors.torch",
         "faiss-cpu": "faiss",
         "typer": "typer",
@@ -49,7 +49,6 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
     "local": {"opencv-python-headless": "cv2"},
     "web": {"fastapi": "fastapi", "uvicorn": "uvicorn", "python-multipart": "python_multipart"},
     "train": {"pyyaml": "yaml", "tensorboard": "tensorboard"},
-    "heic": {"pillow-heif": "pillow_heif"},
     "show": {"matplotlib": "matplotlib", "scikit-learn": "sklearn"},
     "export": {
         "onnx": "onnx",

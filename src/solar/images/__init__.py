@@ -10,11 +10,15 @@ if TYPE_CHECKING:
     from solar.images.boxes import parse_box as parse_box
     from solar.images.decode import MAX_PIXELS as MAX_PIXELS
     from solar.images.decode import DecodedImage as DecodedImage
-    from solar.images.decode import ImageError as ImageError
-    from solar.images.decode import Source as Source
+    from solar.images.decode import check_visible as check_visible
     from solar.images.decode import image_size as image_size
     from solar.images.decode import load as load
     from solar.images.decode import read_image as read_image
+    from solar.images.formats import RAW_SUFFIXES as RAW_SUFFIXES
+    from solar.images.opening import ImageError as ImageError
+    from solar.images.opening import Source as Source
+    from solar.images.opening import is_photo as is_photo
+    from solar.images.opening import photo_list as photo_list
     from solar.images.resize import query_size as query_size
     from solar.images.resize import thumbnail as thumbnail
     from solar.images.resize import thumbnail_size as thumbnail_size

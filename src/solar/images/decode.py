@@ -10,27 +10,19 @@ something else than the photo:
   describes the grey that fills the missing part. This package does not touch that switch.
 """
 
-import contextlib
-import importlib
-import io
-import os
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError, features
+from PIL import Image
 
 from solar.errors import SolarError
 from solar.images.boxes import Box, crop, pixel_box
+from solar.images.opening import ImageError, Source, eight_bits, name_of, opened, path_name
 from solar.images.orientation import orientation_of, stored_box, turned, upright_size
 from solar.images.resize import REDUCING_GAP, query_size, thumbnail, thumbnail_size
-
-Source = str | Path | bytes | Image.Image | NDArray[np.generic]
-"""A path, the bytes of a file, an opened image, or an array (h, w), (h, w, 3) or (h, w, 4)."""
 
 MAX_PIXELS = 178_956_970
 """Largest photo decoded by default: half a gigabyte of RGB, and where Pillow itself refuses."""
@@ -44,12 +36,8 @@ the usual 1024 pixels, without any gain. Pillow's own decoder does the scaling: 
 long at equal scale, and a fifth less with its finer scales, too little for a second JPEG decoder.
 """
 
-_HEIF_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}
-_pillow_limit = threading.Lock()
-
-
-class ImageError(SolarError):
-    """A photo that cannot be read, told in one sentence that names it."""
+LEAST_SIDE = 8
+"""Pixels that the shorter side of a photo must have to be described, after it was reduced."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -61,26 +49,31 @@ class DecodedImage:
     height: int
 
 
-def read_image(source: Source, *, orient: bool = True, max_pixels: int = MAX_PIXELS) -> Image.Image:
+def read_image(
+    source: Source, *, orient: bool = True, max_pixels: int | None = None
+) -> Image.Image:
     """Read a whole photo.
 
-    JPEG, PNG, WebP, TIFF, GIF (first frame), AVIF and what else Pillow decodes; HEIC where
-    pillow-heif is installed. Alpha is dropped, not blended, because the published code does so.
+    JPEG, PNG, WebP, TIFF, GIF (first frame), HEIC, AVIF and what else Pillow decodes. Alpha
+    is dropped, not blended, because the published code does so.
 
     Args:
-        source: A path, the bytes of a file, an image (not changed), or a uint8 or uint16 array.
+        source: A path, the bytes of a file, a file object in binary mode (read from where it
+            stands), an image (not changed), a uint8 or uint16 array (h, w), (h, w, 3) or (h, w, 4),
+            or a tensor (3, h, w), (1, h, w) or (h, w, 3): uint8, or floating point from 0 to 1.
         orient: Turn the photo upright by its EXIF orientation. The published code does not. (TIFF
             and HEIC are upright either way, because their decoders turn them.)
-        max_pixels: Refuse larger photos before their pixels are decoded.
+        max_pixels: Refuse larger photos before their pixels are decoded; default: MAX_PIXELS.
 
     Returns:
         An RGB image; ``source`` itself if it is an upright RGB image already.
 
     Raises:
-        ImageError: If there is no such file, it is no photo, is damaged or cut short, is larger
-            than ``max_pixels``, or stores 32-bit samples, whose white is not defined.
+        ImageError: If there is no such file, it is no photo (or a camera's RAW file), is damaged or
+            cut short, is larger than ``max_pixels``, or stores 32-bit samples, whose white is not
+            defined; if a tensor has values out of range.
     """
-    with _opened(source) as image:
+    with opened(source) as image:
         _check_pixels(image, source, max_pixels)
         return _decoded(image, source, orient)
 
@@ -88,9 +81,9 @@ def read_image(source: Source, *, orient: bool = True, max_pixels: int = MAX_PIX
 def image_size(source: Source, *, orient: bool = True) -> tuple[int, int]:
     """Width and height of ``read_image(source, orient=orient)``, from the header alone.
 
-    An ImageError if there is no such file, or it is no photo.
+    An ImageError if there is no such file, or it is no photo. A file object is read to its end.
     """
-    with _opened(source) as image:
+    with opened(source) as image:
         return upright_size(image, orientation_of(image) if orient else 1)
 
 
@@ -101,7 +94,7 @@ def load(
     box: Box | None = None,
     orient: bool = True,
     mode: Literal["exact", "fast"] = "exact",
-    max_pixels: int = MAX_PIXELS,
+    max_pixels: int | None = None,
 ) -> DecodedImage:
     """Read a photo, turn it upright, cut out a box and shrink the rest, in this order.
 
@@ -115,7 +108,7 @@ def load(
         mode: ``"exact"`` gives the pixels of the published code. ``"fast"`` lets the JPEG decoder
             do part of the shrinking for photos at least three times too large, with the same shape
             and nearly the same pixels; every other photo is read exactly.
-        max_pixels: Refuse larger photos before their pixels are decoded.
+        max_pixels: Refuse larger photos before their pixels are decoded; default: MAX_PIXELS.
 
     Raises:
         ImageError: As for ``read_image``.
@@ -123,7 +116,7 @@ def load(
     """
     if mode not in ("exact", "fast"):
         raise SolarError(f"Decoding mode {mode!r} is unknown: choose 'exact' or 'fast'.")
-    with _opened(source) as image:
+    with opened(source) as image:
         _check_pixels(image, source, max_pixels)
         # Scaling reconfigures the opened file, so never one that belongs to the caller.
         scalable = image.format in ("JPEG", "MPO") and not isinstance(source, Image.Image)
@@ -140,6 +133,36 @@ def load(
     if limit is not None:
         image = thumbnail(image, limit)
     return DecodedImage(np.array(image), width, height)
+
+
+def check_visible(
+    width: int,
+    height: int,
+    source: Source | None = None,
+    *,
+    scales: Iterable[float] = (),
+    least: int = 1,
+) -> None:
+    """Refuse what is too small to be described, rather than to describe nothing.
+
+    Args:
+        width: Of what is left of a photo, after box and thumbnail.
+        height: Of the same.
+        source: The photo, for its name.
+        scales: At which it will be described.
+        least: Pixels that the network needs on the shorter side, at every scale.
+
+    Raises:
+        ImageError: The shorter side has fewer than ``LEAST_SIDE`` pixels, or a scale leaves fewer
+            than ``least`` of it.
+    """
+    side = min(width, height)
+    if side < LEAST_SIDE or int(side * min(scales, default=1)) < least:
+        name = path_name(source)
+        of = f" of {name}" if name else ""
+        raise ImageError(
+            f"Only {width} × {height} pixels are left{of}: there is too little to see."
+        )
 
 
 # Fast mode
@@ -185,10 +208,10 @@ def _rgb(image: Image.Image, source: Source) -> Image.Image:
         return image
     # Older Pillow opens 16-bit PNG in the 32-bit mode, as every Pillow does 16-bit PGM.
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM")):
-        return Image.fromarray(_eight_bits(np.asarray(image))).convert("RGB")
+        return Image.fromarray(eight_bits(np.asarray(image))).convert("RGB")
     if image.mode in ("I", "F"):
         raise ImageError(
-            f"{_name(source)} stores 32-bit samples, whose white level is not defined: "
+            f"{name_of(source)} stores 32-bit samples, whose white level is not defined: "
             "convert it to 8 or 16 bits first."
         )
     if isinstance(image.info.get("transparency"), bytes):
@@ -198,129 +221,12 @@ def _rgb(image: Image.Image, source: Source) -> Image.Image:
     return image.convert("RGB")
 
 
-def _eight_bits(samples: NDArray[np.generic]) -> NDArray[np.uint8]:
-    """Scale 0..65535 to 0..255, rounding to nearest."""
-    return ((samples.astype(np.uint32) + 128) // 257).astype(np.uint8)
-
-
-def _check_pixels(image: Image.Image, source: Source, max_pixels: int) -> None:
+def _check_pixels(image: Image.Image, source: Source, max_pixels: int | None) -> None:
     width, height = image.size
-    if width * height > max_pixels:
+    limit = MAX_PIXELS if max_pixels is None else max_pixels
+    if width * height > limit:
         raise ImageError(
-            f"{_name(source)} claims {width:,} x {height:,} pixels, more than the limit of "
-            f"{max_pixels:,}: shrink it, or raise max_pixels if you trust it."
+            f"{name_of(source)} claims {width:,} x {height:,} pixels, more than the limit of "
+            f"{limit:,}: shrink it, or raise the limit if you trust it (--max-pixels on the "
+            "command line, max_pixels= in Python)."
         )
-
-
-# Opening
-
-
-@contextlib.contextmanager
-def _opened(source: Source) -> Iterator[Image.Image]:
-    """Open a photo with its header read; what Pillow raises inside becomes an ImageError."""
-    with contextlib.ExitStack() as closing:
-        try:
-            if isinstance(source, Image.Image):
-                image = source
-            elif isinstance(source, np.ndarray):
-                image = _from_array(source)
-            else:
-                image = _identified(closing.enter_context(_stream(source)), source)
-            yield image
-        except SolarError:
-            raise
-        except MemoryError as error:
-            raise ImageError(f"{_name(source)} does not fit into memory: shrink it.") from error
-        except Exception as error:
-            # Pillow's plugins meet damaged files with OSError, SyntaxError, ValueError, KeyError,
-            # struct.error and more, so no shorter list would be complete.
-            raise ImageError(
-                f"{_name(source)} is damaged or cut short ({str(error).rstrip('.')}): "
-                "get a complete copy of it."
-            ) from error
-
-
-def _stream(source: str | Path | bytes) -> BinaryIO:
-    if isinstance(source, bytes):
-        return io.BytesIO(source)
-    if not isinstance(source, str | os.PathLike):
-        raise ImageError(
-            f"A photo is a path, bytes, a PIL image or an array, not {type(source).__name__}."
-        )
-    path = Path(source)
-    try:
-        if path.is_dir():
-            raise ImageError(f"{path} is a folder: name a photo in it.")
-        return path.open("rb")
-    except FileNotFoundError as error:
-        raise ImageError(f"There is no photo {path}: check the path.") from error
-    except PermissionError as error:
-        raise ImageError(f"{path} may not be read: check its permissions.") from error
-    except (OSError, ValueError) as error:
-        raise ImageError(f"{path} cannot be opened: {error}.") from error
-
-
-def _identified(stream: BinaryIO, source: Source) -> Image.Image:
-    head = stream.read(1024)
-    if not head:
-        raise ImageError(f"{_name(source)} is empty: get a complete copy of it.")
-    image = _pillow_open(stream)
-    if image is None and head[4:8] == b"ftyp" and head[8:12] in _HEIF_BRANDS:
-        try:
-            importlib.import_module("pillow_heif").register_heif_opener()
-        except ImportError as error:
-            raise ImageError(
-                f'{_name(source)} is HEIC: pip install "solar-retrieval[heic]" to read it.'
-            ) from error
-        image = _pillow_open(stream)
-    # EPS is refused because Pillow would hand it to an interpreter, Ghostscript.
-    drawing = "SVG" if image is None and b"<svg" in head.lower() else image and image.format
-    if drawing in ("SVG", "EPS", "WMF"):
-        raise ImageError(
-            f"{_name(source)} is a drawing ({drawing}), not a photo: export it as PNG."
-        )
-    if image is None and head[4:12] == b"ftypavif" and not features.check("avif"):
-        raise ImageError(f'{_name(source)} is AVIF: pip install "pillow>=11.3" to read it.')
-    if image is None:
-        raise ImageError(
-            f"{_name(source)} is not a photo that can be read: its content is not JPEG, PNG, WebP, "
-            "TIFF, GIF, AVIF or HEIC, or is damaged from the start."
-        )
-    return image
-
-
-def _pillow_open(stream: BinaryIO) -> Image.Image | None:
-    """Read the header of a photo; None where Pillow does not know this kind of file."""
-    try:
-        stream.seek(0)
-        return Image.open(stream)
-    except UnidentifiedImageError:
-        return None
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        # Pillow's limit belongs to the whole process, ours to the call. It is lifted only for the
-        # moment in which the header of a photo it refuses is read again; then ours decides.
-        with _pillow_limit:
-            limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
-            try:
-                stream.seek(0)
-                return Image.open(stream)
-            finally:
-                Image.MAX_IMAGE_PIXELS = limit
-
-
-def _from_array(array: NDArray[np.generic]) -> Image.Image:
-    shaped = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
-    if not shaped or 0 in array.shape or array.dtype not in (np.uint8, np.uint16):
-        raise ImageError(
-            f"An array of shape {array.shape} and type {array.dtype} is not a photo: "
-            "give uint8 or uint16 as (h, w), (h, w, 3) or (h, w, 4)."
-        )
-    if array.ndim == 3 and array.shape[2] == 1:
-        array = array[:, :, 0]
-    return Image.fromarray(array if array.dtype == np.uint8 else _eight_bits(array))
-
-
-def _name(source: Source) -> str:
-    if isinstance(source, str | os.PathLike):
-        return os.fspath(source)
-    return "The photo given as bytes" if isinstance(source, bytes) else "The photo in memory"

@@ -3,12 +3,13 @@
 import _codecs
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from solar import weights
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.models import published, zoo
-from solar.models.inference import best_device
+from solar.models.inference import checked_device
 from solar.models.patch_net import PatchConfig, PatchNet
 from solar.models.published import Layout
 from solar.models.retrieval_net import RetrievalConfig, RetrievalNet
@@ -33,31 +34,45 @@ _known_fingerprints: ContextVar[Mapping[Model, str]] = ContextVar("known_fingerp
 _COUNTER = "num_batches_tracked"
 
 
+@overload
+def load(
+    source: zoo.RetrievalName = ..., *, device: str | torch.device | None = ...
+) -> RetrievalNet: ...
+@overload
+def load(source: zoo.PatchName, *, device: str | torch.device | None = ...) -> PatchNet: ...
+@overload
+def load(source: str | Path, *, device: str | torch.device | None = ...) -> Any: ...
 def load(
     source: str | Path = weights.DEFAULT, *, device: str | torch.device | None = None
 ) -> Model:
     """Load a network, ready to describe.
 
+    Type checkers know which kind of network a name gives. What a file holds is known only when it
+    is read, so its network is of any type to them: annotate it, or use `retrieval_model`.
+
     Args:
         source: A name that `solar models` lists (in the box, or downloaded once), a `.safetensors`
             of ours, or a published `.pth`. Nothing in a file is ever executed. Default: solar-r18,
             which is in the box.
-        device: Default: the first CUDA device where there is one, otherwise the CPU.
+        device: "cpu" or "cuda". Default: the first CUDA device where there is one, otherwise the
+            CPU.
 
     Raises:
-        SolarError: No such name or file, or the file is no network that solar can read.
+        SolarError: No such name or file, the file is no network that solar can read, or this
+            machine has no such device.
     """
+    device = checked_device(device)
     path = _file(source)
     model = _read_ours(path) if path.suffix == ".safetensors" else _read_published(path)
-    model.source = str(path.resolve()) if Path(source).is_file() else str(source)
-    return model.to(device or best_device()).eval()
+    model.source = str(path.resolve()) if _path(source).is_file() else str(source)
+    return model.to(device).eval()
 
 
 def retrieval_model(
     model: Model | str | Path, *, device: str | torch.device | None = None
 ) -> RetrievalNet:
     """The network given, or what `load` makes of a name; a SolarError if it describes patches."""
-    network = load(model, device=device) if isinstance(model, str | Path) else model
+    network: Model = load(model, device=device) if isinstance(model, str | Path) else model
     if not isinstance(network, RetrievalNet):
         raise SolarError(
             f"{network.source or 'The network'} describes patches, not photos: choose a retrieval "
@@ -189,14 +204,20 @@ def load_whitening(source: str | Path) -> nn.Linear:
     return layer
 
 
+def _path(source: str | Path) -> Path:
+    return Path(os.path.expanduser(source))  # noqa: PTH111 (keeps a ~ that is nobody's home)
+
+
 def _file(source: str | Path) -> Path:
-    path = Path(source)
+    path = _path(source)
     if path.is_file():
         return path
     if path.is_dir() and str(source) not in weights.NAMES:  # a folder may be called like a model
         raise SolarError(
             f"{path} is a folder: name a .safetensors or .pth file, or a model from `solar models`."
         )
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(source)):  # two letters: C:/ is a drive
+        raise SolarError(f"{source} is an address: download it first and give the file.")
     is_path = isinstance(source, Path) or len(path.parts) > 1
     if is_path or path.suffix in (".pth", ".pt", ".safetensors"):
         raise SolarError(f"There is no file {path}.")

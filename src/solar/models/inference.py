@@ -2,14 +2,50 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 from torch import nn
+
+from solar.errors import SolarError
 
 
 def best_device() -> str:
     """Where to compute if nobody said so: the first CUDA device if there is one, else the CPU."""
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def checked_device(device: str | torch.device | None = None) -> torch.device:
+    """The device to compute on, of which it is certain that this machine has it.
+
+    Args:
+        device: "cpu", "cuda" or "cuda:1", for example; None: `best_device`.
+
+    Raises:
+        SolarError: There is no such device.
+    """
+    name = str(device or best_device())
+    if name.partition(":")[0] == "cuda" and not torch.cuda.is_available():
+        raise SolarError("This machine has no CUDA device to describe photos with.")
+    try:
+        found = torch.device(name)
+    except RuntimeError:  # no name that torch knows
+        found = None
+    if found is None or not _is_here(found):
+        raise SolarError(f"This machine has no device {name!r}: choose cpu or cuda.")
+    return found
+
+
+def _is_here(device: torch.device) -> bool:
+    if device.type == "cuda":
+        return (device.index or 0) < torch.cuda.device_count()
+    return device.type == "cpu" or (device.type == "mps" and torch.backends.mps.is_available())
+
+
+def named(model: nn.Module) -> str:
+    """The class of a network, and what it was loaded from if that is known: how reprs begin."""
+    source = getattr(model, "source", None)
+    return type(model).__name__ + (f" {Path(source).name}" if source else "")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from solar.errors import SolarError
-from solar.models.inference import inference
+from solar.models.inference import inference, named
 from solar.nn import L2Net
 from solar.nn.l2net import DropoutPlace
 
@@ -70,10 +70,30 @@ class PatchNet(nn.Module):
         """Where the parameters are."""
         return next(self.parameters()).device
 
+    def __repr__(self) -> str:
+        """One line; `print(model.trunk)` lists the layers."""
+        layers = ",".join(map(str, sorted(self.config.attention)))
+        parts = f"l2net{f' + attention {layers}' if layers else ''}"
+        return f"<{named(self)}: {parts}, {self.dim} numbers, on {self.device}>"
+
     def forward(self, patches: Tensor) -> Tensor:
         """Shape: (n, 1, 32, 32) to (n, 128), unit norm."""
         out: Tensor = self.trunk(patches)
         return out
+
+    def forward_features(self, patches: Tensor) -> Tensor:
+        """Patches (n, 1, 32, 32) to the feature maps (n, 128, 8, 8) before the last layer."""
+        return self.trunk.features(patches)
+
+    def transforms(self, patches: np.ndarray[Any, Any] | Tensor) -> Tensor:
+        """Patches as the network takes them: (n, 1, 32, 32) float32, on its device.
+
+        Args and errors are those of `describe`. Brightness stays: the network standardises it.
+        """
+        patches = _with_channel(patches)
+        if isinstance(patches, np.ndarray):
+            patches = torch.from_numpy(np.ascontiguousarray(patches, np.float32))
+        return patches.to(self.device).float()
 
     def describe(
         self,
@@ -96,18 +116,25 @@ class PatchNet(nn.Module):
         Raises:
             SolarError: The array has another shape.
         """
-        if patches.ndim == 3:
-            patches = patches[:, None]
-        if patches.ndim != 4 or patches.shape[1:] != (1, 32, 32):
-            shape = tuple(patches.shape)
-            raise SolarError(f"Patches must be (n, 32, 32), not {shape}: resize them first.")
+        patches = _with_channel(patches)
         rows = np.empty((len(patches), self.dim), np.float32)
         batch = batch or (64 if self.device.type == "cpu" else 1024)
         net = forward or self
         with inference(net):
             for start in range(0, len(patches), batch):
-                chunk = patches[start : start + batch]
-                if isinstance(chunk, np.ndarray):
-                    chunk = torch.from_numpy(np.ascontiguousarray(chunk, np.float32))
-                rows[start : start + batch] = net(chunk.to(self.device).float()).cpu().numpy()
+                chunk = self.transforms(patches[start : start + batch])
+                rows[start : start + batch] = net(chunk).cpu().numpy()
         return rows
+
+    encode = describe
+    """The same as `describe`."""
+
+
+def _with_channel(patches: np.ndarray[Any, Any] | Tensor) -> np.ndarray[Any, Any] | Tensor:
+    """Patches as (n, 1, 32, 32); a SolarError if they have another shape."""
+    if patches.ndim == 3:
+        patches = patches[:, None]
+    if patches.ndim != 4 or patches.shape[1:] != (1, 32, 32):
+        shape = tuple(patches.shape)
+        raise SolarError(f"Patches must be (n, 32, 32), not {shape}: resize them first.")
+    return patches

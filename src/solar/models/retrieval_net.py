@@ -3,19 +3,17 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import sqrt
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from PIL import Image
 from torch import Tensor, nn
 
 from solar.defaults import SIZE
 from solar.errors import SolarError
-from solar.images import Box, Source, load
-from solar.models.inference import inference
+from solar.images import Box, Source, check_visible, load, photo_list
+from solar.models.inference import inference, named
 from solar.nn import BACKBONES, POOLINGS, GeM, Regional, l2_normalize
 
 SCALES = (1.0, sqrt(2), 1 / sqrt(2))
@@ -131,6 +129,13 @@ class RetrievalNet(nn.Module):
         """Where the parameters are."""
         return next(self.parameters()).device
 
+    def __repr__(self) -> str:
+        """One line; `print(model.backbone)` lists the layers."""
+        layers = ",".join(map(str, sorted(self.config.attention)))
+        parts = f"{self.config.backbone}{f' + attention {layers}' if layers else ''}"
+        what = f"{parts}, {self.config.pooling}, {self.dim} numbers, on {self.device}"
+        return f"<{named(self)}: {what}>"
+
     def train(self, mode: bool = True) -> "RetrievalNet":
         """Switch to training, except for layers that do not learn, and batch norms if frozen."""
         super().train(mode)
@@ -147,7 +152,12 @@ class RetrievalNet(nn.Module):
         Shape:
             (b, 3, h, w) to (b, dim), unit norm.
         """
-        return self.head(self.backbone(images))
+        return self.head(self.forward_features(images))
+
+    def forward_features(self, images: Tensor) -> Tensor:
+        """Normalised images (b, 3, h, w) to the feature maps (b, c, h', w') that are pooled."""
+        features: Tensor = self.backbone(images)
+        return features
 
     def head(self, features: Tensor) -> Tensor:
         """Feature maps (b, c, h, w) of the backbone to unit descriptors (b, dim), in float32."""
@@ -206,6 +216,27 @@ class RetrievalNet(nn.Module):
         """Photos as (b, h, w, 3) bytes to the (b, 3, h, w) float32 batch the network takes."""
         return (pixels.movedim(-1, 1).float() / 255 - self.mean) / self.std
 
+    def transforms(
+        self,
+        photo: Source,
+        *,
+        size: int | None = None,
+        box: Box | None = None,
+        orient: bool = True,
+        max_pixels: int | None = None,
+    ) -> Tensor:
+        """A photo as the network takes it, `model(model.transforms("a.jpg")[None])`.
+
+        Args and errors are those of `describe`, which begins with this for each photo.
+
+        Returns:
+            (3, h, w) float32, normalised, on the network's device.
+        """
+        size = size or self.config.size
+        pixels = load(photo, size, box=box, orient=orient, max_pixels=max_pixels).pixels
+        check_visible(pixels.shape[1], pixels.shape[0], photo)
+        return self.normalise(torch.from_numpy(pixels)[None].to(self.device))[0]
+
     def describe(
         self,
         images: Source | Iterable[Source],
@@ -214,35 +245,47 @@ class RetrievalNet(nn.Module):
         scales: Sequence[float] | None = None,
         box: Box | None = None,
         orient: bool = True,
+        max_pixels: int | None = None,
         forward: Callable[[Tensor], Tensor] | None = None,
     ) -> np.ndarray[Any, np.dtype[np.float32]]:
         """Describe photos: decode, turn upright, cut the box, reduce, run at every scale, average.
 
         Args:
-            images: A photo or several: paths, encoded bytes, PIL images or (h, w, 3) byte arrays.
+            images: A photo or several: paths, encoded bytes, file objects in binary mode, PIL
+                images, (h, w, 3) byte arrays, or (3, h, w) tensors of bytes or of numbers from 0
+                to 1. A tensor (b, 3, h, w) or an array (b, h, w, 3) is b photos.
             size: Longest side; photos are reduced to it, never enlarged. Default: the model's.
             scales: Default: the model's.
             box: (x1, y1, x2, y2) of what to look for, in pixels of the upright photo, used for
                 every photo given. The cut-out keeps the scale it has in the whole photo.
             orient: Obey the EXIF orientation. The published code ignores it: pass False to match.
+            max_pixels: Refuse larger photos before they are decoded. Default: about 179 million.
             forward: What runs each scale in this network's place, as in `multiscale`.
 
         Returns:
             (n, dim) float32, unit rows.
 
         Raises:
-            SolarError: A photo cannot be read, or the box does not fit it.
+            SolarError: A photo cannot be read, the box does not fit it, or too little is left of
+                it to be described.
         """
-        if isinstance(images, str | Path | bytes | Image.Image | np.ndarray):
-            images = [images]
-        many = list(images)
+        many = photo_list(images)
+        scales = self.config.scales if scales is None else scales
         rows = np.empty((len(many), self.dim), np.float32)
         with inference(self):
             for row, source in zip(rows, many, strict=True):
-                photo = load(source, size or self.config.size, box=box, orient=orient)
-                batch = self.normalise(torch.from_numpy(photo.pixels)[None].to(self.device))
-                row[:] = self.multiscale(batch, scales, forward=forward)[0].cpu().numpy()
+                photo = self.transforms(
+                    source, size=size, box=box, orient=orient, max_pixels=max_pixels
+                )
+                height, width = photo.shape[1:]
+                least = self.backbone.least_side
+                check_visible(width, height, source, scales=scales, least=least)
+                vectors = self.multiscale(photo[None], scales, forward=forward)
+                row[:] = vectors[0].cpu().numpy()
         return rows
+
+    encode = describe
+    """The same as `describe`."""
 
 
 def rescale(images: Tensor, scale: float) -> Tensor:

@@ -36,6 +36,28 @@ from solar.errors import SolarError
 # Describes photos; describes 32×32 patches; nothing but a backbone; one linear layer.
 Task = Literal["retrieval", "patches", "backbone", "whitening"]
 
+RetrievalName = Literal[
+    "solar-r18",
+    "gem-r18",
+    "solar-r101",
+    "gem-r50-gl18",
+    "gem-r101-gl18",
+    "gem-r152-gl18",
+    "gem-r50-sfm120k",
+    "gem-r101-sfm120k",
+    "gem-r152-sfm120k",
+    "gem-r101-sfm120k-lw",
+    "gem-vgg16-sfm120k-lw",
+    "imagenet-caffe-vgg16",
+    "imagenet-caffe-r50",
+    "imagenet-caffe-r101",
+    "imagenet-caffe-r152",
+]
+"""Names that load as a network for photos, for type checkers; backbones are pooled by GeM."""
+
+PatchName = Literal["solar-local-345", "solar-local-none", "solar-local-345-liberty"]
+"""Names that load as a network for patches, for type checkers."""
+
 
 @dataclass(frozen=True)
 class NamedModel:

@@ -28,6 +28,7 @@ class Backbone(nn.Module):
             layers as the paper does (3, 4, 5 for strides 8, 16, 32), so that a recipe's "45" means
             the same in every backbone.
         fusable: Whether `fuse_stage` knows every stage.
+        least_side: Pixels that the shorter side of an image must have for the map not to be empty.
         takes_blocks: Whether the fused stem can take 2×2 pixels per location (`to_blocks`).
     """
 
@@ -35,6 +36,7 @@ class Backbone(nn.Module):
     attention_strides: ClassVar[Mapping[int, int]] = {}
     fusable: ClassVar[bool] = False
     takes_blocks: ClassVar[bool] = False
+    least_side: ClassVar[int] = 1
 
     def __init__(self, attention: Mapping[int, int] | None = None) -> None:
         super().__init__()

@@ -48,9 +48,13 @@ class L2Net(Backbone):
             if isinstance(module, nn.Conv2d) and not name.startswith("soa"):
                 nn.init.orthogonal_(module.weight)
 
+    def features(self, x: Tensor, attend: RunAttention | None = None) -> Tensor:
+        """Patches (n, 1, 32, 32) to the feature maps (n, 128, 8, 8) before the last layer."""
+        return super().run(self.standardise(x), attend or (lambda layer, block, x: block(x)))
+
     def run(self, x: Tensor, attend: RunAttention) -> Tensor:
         """Run as `forward` does, with `attend` in the place of every attention block."""
-        x = super().run(self.standardise(x), attend)
+        x = self.features(x, attend)
         before = self.dropout_place == "before"
         x = self.layer7(self.dropout(x)) if before else self.dropout(self.layer7(x))
         return unit(x.flatten(1))

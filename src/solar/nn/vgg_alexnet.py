@@ -14,6 +14,7 @@ class VGG16(Backbone):
     """
 
     channels = 512
+    least_side = 16
 
     def __init__(self, attention: Mapping[int, int] | None = None) -> None:
         super().__init__(attention)
@@ -31,10 +32,11 @@ class VGG16(Backbone):
 class AlexNet(Backbone):
     """AlexNet's convolutions without the last pooling; parameter names are torchvision's.
 
-    Shape: (b, 3, h, w) to (b, 256, about h / 16, about w / 16); h and w at least 31.
+    Shape: (b, 3, h, w) to (b, 256, about h / 16, about w / 16).
     """
 
     channels = 256
+    least_side = 31
 
     def __init__(self, attention: Mapping[int, int] | None = None) -> None:
         super().__init__(attention)

@@ -1,0 +1,274 @@
+"""Whatever a photo is given as becomes an opened image: only its header is read."""
+
+import contextlib
+import importlib
+import io
+import os
+import re
+import stat
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeGuard, Union, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError, features
+
+from solar.errors import SolarError
+from solar.images.formats import HEIF_BRANDS, RAW_SUFFIXES, is_raw_start, is_raw_tiff
+from solar.images.quiet import hush
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class BinaryFile(Protocol):
+    """A file opened in binary mode, or anything else that can be read like one."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The rest of it."""
+
+
+Source = Union[str, os.PathLike[str], bytes, BinaryFile, Image.Image, NDArray[np.generic], "Tensor"]
+"""What a photo may be given as:
+
+- a path;
+- the bytes of a file, or a file object in binary mode, read from where it stands;
+- an opened Pillow image;
+- an array (h, w), (h, w, 3) or (h, w, 4) of uint8 or uint16;
+- a tensor (3, h, w), (1, h, w) or (h, w, 3) of uint8, 0 to 255, or floating point, 0 to 1.
+"""
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # two letters: C:/ is a drive
+_BYTES = bytes | bytearray | memoryview
+_pillow_limit = threading.Lock()
+hush()
+
+
+class ImageError(SolarError):
+    """A photo that cannot be read, told in one sentence that names it."""
+
+
+def is_photo(source: object) -> bool:
+    """Whether this is one photo, be it readable or not; otherwise it may hold several.
+
+    Arrays and tensors with four dimensions are several.
+    """
+    if isinstance(source, np.ndarray) or _is_tensor(source):
+        return source.ndim < 4
+    one = isinstance(source, str | os.PathLike | _BYTES | Image.Image) or hasattr(source, "read")
+    return one or not isinstance(source, Iterable)
+
+
+def photo_list(photos: Source | Iterable[Source]) -> list[Source]:
+    """One photo or several as a list of photos, by `is_photo`."""
+    return [cast(Source, photos)] if is_photo(photos) else list(cast(Iterable[Source], photos))
+
+
+@contextlib.contextmanager
+def opened(source: Source) -> Iterator[Image.Image]:
+    """Open a photo with its header read; what Pillow raises inside becomes an ImageError."""
+    with contextlib.ExitStack() as closing:
+        try:
+            if isinstance(source, Image.Image):
+                image = source
+            elif isinstance(source, np.ndarray):
+                image = _from_array(source)
+            elif _is_tensor(source):
+                image = _from_array(_tensor_pixels(source))
+            else:
+                image = _identified(closing.enter_context(_stream(source)), source)
+            yield image
+        except SolarError:
+            raise
+        except MemoryError as error:
+            raise ImageError(f"{name_of(source)} does not fit into memory: shrink it.") from error
+        except Exception as error:
+            # Pillow's plugins meet damaged files with OSError, SyntaxError, ValueError, KeyError,
+            # struct.error and more, so no shorter list would be complete.
+            raise ImageError(
+                f"{name_of(source)} is damaged or cut short ({str(error).rstrip('.')}): "
+                "get a complete copy of it."
+            ) from error
+
+
+def name_of(source: object) -> str:
+    """What a sentence about a photo begins with: its path, if it has one."""
+    unnamed = "The photo given as bytes" if isinstance(source, _BYTES) else "The photo in memory"
+    return path_name(source) or unnamed
+
+
+def path_name(source: object) -> str | None:
+    """The path of a photo, or of the file it is read from, on one line whatever is in it."""
+    path = source if isinstance(source, str | os.PathLike) else getattr(source, "name", None)
+    if not isinstance(path, str | os.PathLike):
+        return None
+    name = os.fsdecode(path)
+    if name.isprintable():
+        return name
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
+# Files
+
+
+def _stream(source: Any) -> BinaryIO:
+    if isinstance(source, _BYTES):
+        return io.BytesIO(source)
+    if hasattr(source, "read"):
+        data = source.read()
+        if not isinstance(data, _BYTES):
+            raise ImageError(
+                f"{name_of(source)} is not read as bytes: open it in binary mode, 'rb'."
+            )
+        return io.BytesIO(data)
+    if not isinstance(source, str | os.PathLike):
+        raise ImageError(
+            "A photo is a path, bytes, a file, a PIL image, an array or a tensor, not "
+            f"{type(source).__name__}."
+        )
+    name = name_of(source)
+    path = Path(os.path.expanduser(source) if isinstance(source, str) else source)  # noqa: PTH111
+    try:
+        return _regular_file(path, name)
+    except FileNotFoundError as error:
+        if _ADDRESS.match(name):
+            raise ImageError(
+                f"{name} is an address: download it first and give the file."
+            ) from error
+        raise ImageError(f"There is no photo {name}: check the path.") from error
+    except PermissionError as error:
+        raise ImageError(f"{name} may not be read: check its permissions.") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ImageError(f"{name} cannot be opened: {reason}.") from error
+
+
+def _regular_file(path: Path, name: str) -> BinaryIO:
+    """Open a file that holds a photo: never a pipe, which would wait for somebody to write."""
+    _check_kind(path.stat().st_mode, name)  # to open a device may do something
+    if path.suffix.lower() in RAW_SUFFIXES:
+        raise _raw(name)
+    # It may have become a pipe since; opened so, that does not wait either.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    file = os.fdopen(os.open(path, flags), "rb")
+    try:
+        _check_kind(os.fstat(file.fileno()).st_mode, name)
+    except ImageError:
+        file.close()
+        raise
+    return file
+
+
+def _check_kind(mode: int, name: str) -> None:
+    if stat.S_ISDIR(mode):
+        raise ImageError(f"{name} is a folder: name a photo in it.")
+    if not stat.S_ISREG(mode):
+        kind = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+        raise ImageError(
+            f"{name} is {kind.get(stat.S_IFMT(mode), 'a device')}, not a file: "
+            "copy the photo into a file first."
+        )
+
+
+def _identified(stream: BinaryIO, source: Source) -> Image.Image:
+    name = name_of(source)
+    head = stream.read(1024)
+    if not head:
+        raise ImageError(f"{name} is empty: get a complete copy of it.")
+    if is_raw_start(head):
+        raise _raw(name)
+    image = _pillow_open(stream)
+    if image is None and head[4:8] == b"ftyp" and head[8:12] in HEIF_BRANDS:
+        try:
+            importlib.import_module("pillow_heif").register_heif_opener()
+        except ImportError as error:
+            raise ImageError(f"{name} is HEIC: pip install pillow-heif to read it.") from error
+        image = _pillow_open(stream)
+    if image is not None and is_raw_tiff(image):
+        raise _raw(name)
+    # EPS is refused because Pillow would hand it to an interpreter, Ghostscript.
+    drawing = "SVG" if image is None and b"<svg" in head.lower() else image and image.format
+    if drawing in ("SVG", "EPS", "WMF"):
+        raise ImageError(f"{name} is a drawing ({drawing}), not a photo: export it as PNG.")
+    if image is None and head[4:12] == b"ftypavif" and not features.check("avif"):
+        raise ImageError(f'{name} is AVIF: pip install "pillow>=11.3" to read it.')
+    if image is None:
+        raise ImageError(
+            f"{name} is not a photo that can be read: its content is not JPEG, PNG, WebP, "
+            "TIFF, GIF, AVIF or HEIC, or is damaged from the start."
+        )
+    return image
+
+
+def _raw(name: str) -> ImageError:
+    return ImageError(f"{name} is a camera's RAW file: export it as JPEG first.")
+
+
+def _pillow_open(stream: BinaryIO) -> Image.Image | None:
+    """Read the header of a photo; None where Pillow does not know this kind of file."""
+    try:
+        stream.seek(0)
+        return Image.open(stream)
+    except UnidentifiedImageError:
+        return None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        # Pillow's limit belongs to the whole process, ours to the call. It is lifted only for the
+        # moment in which the header of a photo it refuses is read again; then ours decides.
+        with _pillow_limit:
+            limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+            try:
+                stream.seek(0)
+                return Image.open(stream)
+            finally:
+                Image.MAX_IMAGE_PIXELS = limit
+
+
+# Pixels in memory
+
+
+def eight_bits(samples: NDArray[np.generic]) -> NDArray[np.uint8]:
+    """Scale 0..65535 to 0..255, rounding to nearest."""
+    return ((samples.astype(np.uint32) + 128) // 257).astype(np.uint8)
+
+
+def _from_array(array: NDArray[np.generic]) -> Image.Image:
+    shaped = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
+    if not shaped or 0 in array.shape or array.dtype not in (np.uint8, np.uint16):
+        raise ImageError(
+            f"An array of shape {array.shape} and type {array.dtype} is not a photo: "
+            "give uint8 or uint16 as (h, w), (h, w, 3) or (h, w, 4)."
+        )
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[:, :, 0]
+    return Image.fromarray(array if array.dtype == np.uint8 else eight_bits(array))
+
+
+def _is_tensor(source: object) -> TypeGuard["Tensor"]:
+    torch = sys.modules.get("torch")  # whoever has a tensor has imported it
+    return torch is not None and isinstance(source, torch.Tensor)
+
+
+def _tensor_pixels(tensor: "Tensor") -> NDArray[np.uint8]:
+    """(3, h, w), (1, h, w) or (h, w, 3), bytes or 0..1, to (h, w, 3) or (h, w, 1) bytes."""
+    shape, kind = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
+    first = len(shape) == 3 and shape[0] in (1, 3)
+    shaped = (first or (len(shape) == 3 and shape[2] == 3)) and 0 not in shape
+    if not shaped or not (kind == "uint8" or tensor.is_floating_point()):
+        raise ImageError(
+            f"A tensor of shape {shape} and type {kind} is not a photo: give uint8, or floating "
+            "point from 0 to 1, as (3, h, w), (1, h, w) or (h, w, 3)."
+        )
+    pixels = tensor.detach().cpu()
+    if kind != "uint8":
+        low, high = float(pixels.min()), float(pixels.max())
+        if not (low >= 0 and high <= 1):  # nor where one is NaN
+            raise ImageError(
+                f"A tensor with values from {low:g} to {high:g} is not a photo: give 0 to 1, from "
+                "before mean and deviation are applied."
+            )
+        pixels = (pixels.float() * 255).round().byte()
+    array: NDArray[np.uint8] = pixels.movedim(0, -1).numpy() if first else pixels.numpy()
+    return np.ascontiguousarray(array)

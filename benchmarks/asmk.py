@@ -103,7 +103,7 @@ def local_row(
 
         start = time.perf_counter()
         spec = DescriptorSpec(codebook.dim, local_name(model), settings={"method": "asmk"})
-        described = finder.signatures(photos, failures, codebook, None)
+        described = finder.signatures(photos, failures, codebook, {})
         engine = create(Path(temporary, "index"), spec, codebook, described)
         filling = time.perf_counter() - start
 

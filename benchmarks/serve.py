@@ -69,11 +69,10 @@ def make_index(root: Path, photos: int) -> tuple[Path, list[bytes]]:
         str(root / "model.safetensors"),
         fingerprint(net),
         {"size": 320, "scales": [1.0], "orient": True},
-        str(root / "photos"),
     )
-    Index.create(
-        root / "photos.solar", vectors, [Photo(name, 640, 480) for name in names], spec=facts
-    ).close()
+    known = [Photo(name, 640, 480) for name in names]
+    place = Roots.at(root / "photos")
+    Index.create(root / "photos.solar", vectors, known, spec=facts, roots=place).close()
     return root / "photos.solar", [file.read_bytes() for file in made[:40]]
 
 

@@ -23,7 +23,7 @@ COMPUTING = {
 
 @pytest.fixture
 def no_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
 
 @pytest.mark.usefixtures("no_cuda")
@@ -35,19 +35,20 @@ def test_a_device_that_is_not_there_is_told_before_any_work(
     with pytest.raises(SolarError) as told:
         app([command, *COMPUTING[command], "--device", "cuda"], standalone_mode=False)
     assert str(told.value) == "This machine has no CUDA device to describe photos with."
-    with pytest.raises(SolarError, match=r"^--device takes cpu or cuda, not 'gpu'"):
+    with pytest.raises(
+        SolarError, match=r"^This machine has no device 'gpu': choose cpu or cuda\.$"
+    ):
         app([command, *COMPUTING[command], "--device", "gpu"], standalone_mode=False)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_gpu_may_be_named_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     for known in (None, "cpu", "cuda", "cuda:1"):
         assert known_device(known) == known
-    with pytest.raises(SolarError, match="has 2 CUDA devices, and no cuda:2"):
-        known_device("cuda:2")
-    for wrong in ("cuda:", "cuda:x", "cuda:-1", "CUDA", ""):
-        with pytest.raises(SolarError, match="takes cpu or cuda"):
+    for wrong in ("cuda:2", "cuda:", "cuda:x", "cuda:-1", "CUDA", ""):
+        with pytest.raises(SolarError, match="choose cpu or cuda"):
             known_device(wrong)
 
 

@@ -46,5 +46,5 @@ def test_a_long_summary_says_where_the_rest_is(capsys: pytest.CaptureFixture[str
         "  1.jpg: reason 1",
         "  … and 48 more: --report FILE lists them all.",
     ]
-    print_summary("Described", ["a", "b"], {})
+    print_summary("Described", 2, {})
     assert capsys.readouterr().err == "Described 2 photos\n"

@@ -1,30 +1,19 @@
 """Options that several commands take, each with one help text."""
 
-import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from solar.cli.completion import keypoint_models, photo_models
-from solar.errors import SolarError
 
 
 def known_device(device: str | None) -> str | None:
-    """A device as it was given; a SolarError if there is none of that name here."""
-    if device in (None, "cpu"):
-        return device
-    named = re.fullmatch(r"(cuda|mps)(?::(\d+))?", device)
-    if named is None:
-        raise SolarError(f"--device takes cpu or cuda, not {device!r}.")
-    import torch
+    """A device as it was given; a SolarError if this machine has none of that name."""
+    if device not in (None, "cpu"):
+        from solar.models.inference import checked_device
 
-    kind, number = named[1], int(named[2] or 0)
-    found = torch.cuda.device_count() if kind == "cuda" else torch.backends.mps.is_available()
-    if not found:
-        raise SolarError(f"This machine has no {kind.upper()} device to describe photos with.")
-    if number >= found:
-        raise SolarError(f"This machine has {found} {kind.upper()} devices, and no {device}.")
+        checked_device(device)
     return device
 
 

@@ -31,9 +31,19 @@ from torch import Tensor
 from solar.defaults import BATCH, BATCH_PIXELS
 from solar.describe.counting import Progress, expect
 from solar.errors import SolarError
-from solar.images import MAX_PIXELS, Box, DecodedImage, Photos, Source, Stamp, load
+from solar.images import (
+    MAX_PIXELS,
+    Box,
+    DecodedImage,
+    Photos,
+    Source,
+    Stamp,
+    check_visible,
+    load,
+)
 from solar.images.batches import Batch, Batcher
 from solar.models import RetrievalNet
+from solar.models.inference import checked_device
 
 _DECODING = ("orient", "mode", "max_pixels")
 S = TypeVar("S")
@@ -60,6 +70,7 @@ class Settings:
     device: str = "cpu"
     backend: str = "torch"
     max_pixels: int = MAX_PIXELS
+    least_side: int = 1  # pixels that the network needs, at every scale
 
     @classmethod
     def of(cls, net: RetrievalNet, **options: Unpack["SettingsOptions"]) -> "Settings":
@@ -71,25 +82,25 @@ class Settings:
             known = ", ".join(SettingsOptions.__annotations__)
             raise TypeError(f"no setting is called {unknown[0]!r}: choose from {known}")
         given: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
-        given["device"] = torch.device(given.get("device", net.device)).type
+        given["device"] = checked_device(given.get("device", net.device)).type
+        given["least_side"] = net.backbone.least_side
         given["scales"] = tuple(given.get("scales", net.config.scales))
         return cls(**{"size": net.config.size, **given})
 
     def decode(self, photo: Source, box: Box | None = None) -> DecodedImage:
         """A photo as the network takes it: upright, cut to the box, reduced.
 
-        A SolarError if it cannot be read, the box misses it, or a scale leaves no pixel of it.
+        A SolarError if it cannot be read, the box misses it, or too little is left of it.
         """
         how: dict[str, Any] = {name: getattr(self, name) for name in _DECODING}
         image = load(photo, self.size, box=box, **how)
         height, width = image.pixels.shape[:2]
-        if min(height, width) * min(self.scales, default=1) < 1:
-            raise SolarError(f"Only {width} × {height} pixels are left: there is nothing to see.")
+        check_visible(width, height, photo, scales=self.scales, least=self.least_side)
         return image
 
     def recorded(self, boxes: Mapping[str, Box]) -> dict[str, Any]:
         """What a store remembers of these settings, and of the parts of photos described."""
-        kept = {name: value for name, value in asdict(self).items() if name != "max_pixels"}
+        kept = {n: v for n, v in asdict(self).items() if n not in ("max_pixels", "least_side")}
         return {**kept, "boxes": {name: list(box) for name, box in boxes.items()}}
 
 
@@ -143,9 +154,7 @@ def describer(net: RetrievalNet, settings: Settings, photos: Photos | None = Non
         examples = () if photos is None else map(photos.read, range(len(photos)))
         opened = open_backend(net, settings.backend, calibration=examples)
         return BackendNet(net, opened, settings.scales)
-    if settings.device == "cuda" and not torch.cuda.is_available():
-        raise SolarError("This machine has no CUDA device to describe photos with.")
-    return FusedNet(net, device=settings.device, scales=settings.scales)
+    return FusedNet(net, device=checked_device(settings.device), scales=settings.scales)
 
 
 class Shards(Protocol):

@@ -5,14 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from solar.describe.pipeline import Float32Rows, Pixels, Settings, describer, stack
-from solar.errors import SolarError
 from solar.images import Box, Source
 from solar.models import RetrievalNet
 
 # Pixels a forward pass: ten photos of 1024 × 768, a few GB of feature maps in a large network.
 _PIXELS = 8 * 2**20
-# Less than this has nothing to recognise.
-_LEAST = 8
 # What a query takes over from the photos. Not the device, which is the network's own here, and not
 # the backend: torch agrees with all of them, and needs neither their packages nor an export.
 _SHARED = ("size", "scales", "orient", "mode")
@@ -45,13 +42,7 @@ class QueryEncoder:
 
         A SolarError if it cannot be read, the box misses it, or too little is left of it.
         """
-        pixels = self.settings.decode(photo, box).pixels
-        if min(pixels.shape[:2]) < _LEAST:
-            raise SolarError(
-                f"Only {pixels.shape[1]} × {pixels.shape[0]} pixels are left to search with: "
-                "choose a larger box or photo."
-            )
-        return pixels
+        return self.settings.decode(photo, box).pixels
 
     def describe(self, photos: Sequence[Pixels]) -> list[Float32Rows]:
         """Descriptors (dim,) of decoded photos of one size, in few forward passes."""

@@ -12,16 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from solar.errors import SolarError
 from solar.files import reading
-
-# What a folder is searched for; anything else in it is not a photo.
-SUFFIXES = frozenset(
-    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif", ".tiff", ".gif", ".bmp"}
-    | {".avif", ".heic", ".heif"}
-)
-# What cameras store before they make a photo of it.
-RAW_SUFFIXES = frozenset(
-    {".cr2", ".cr3", ".nef", ".arw", ".dng", ".raf", ".orf", ".rw2", ".pef", ".srw"}
-)
+from solar.images.formats import RAW_SUFFIXES, SUFFIXES
 
 Place: TypeAlias = Path | tuple[Path, int, int]
 """Where the bytes of a photo are: a file, or for a tar shard the range within it."""

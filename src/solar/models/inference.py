@@ -24,7 +24,7 @@ def checked_device(device: str | torch.device | None = None) -> torch.device:
     Raises:
         SolarError: There is no such device.
     """
-    name = str(device or best_device())
+    name = best_device() if device is None else str(device)
     if name.partition(":")[0] == "cuda" and not torch.cuda.is_available():
         raise SolarError("This machine has no CUDA device to describe photos with.")
     try:

@@ -7,17 +7,17 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PIL import ExifTags, Image
+from PIL import ExifTags
 
 from solar.defaults import SHARD_SIZE
 from solar.describe.store import Store
 from solar.describe.store_files import OtherSettingsError, is_store
 from solar.errors import SolarError
 from solar.images import Photos, collect
+from solar.images.opening import opened
 from solar.search.addresses import Address
 from solar.search.engine import Amendment, NoIndexError, Photo, Skipped
 from solar.search.index import Index
@@ -149,7 +149,7 @@ def note_skipped(index: PhotoIndex, photos: Photos, failures: Mapping[str, str])
 def taken_at(photo: str | Path | bytes) -> str | None:
     """When a photo was taken, as `2019-07-14T18:30:00`, if its EXIF says so."""
     try:
-        with Image.open(BytesIO(photo) if isinstance(photo, bytes) else photo) as image:
+        with opened(photo) as image:
             facts = image.getexif().get_ifd(ExifTags.IFD.Exif)
         text = facts.get(ExifTags.Base.DateTimeOriginal)
         return datetime.strptime(str(text).strip("\0 "), "%Y:%m:%d %H:%M:%S").isoformat()

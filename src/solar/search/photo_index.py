@@ -132,6 +132,7 @@ class PhotoIndex(ABC):
                 there is no such re-ranking, or not for this kind of index.
         """
         check_count(k)
+        query = read_files(query)
         if isinstance(query, list | tuple):
             warnings.warn(
                 "A list of queries is searched by the mean of their vectors: call search_mean to "
@@ -277,6 +278,18 @@ class PhotoIndex(ABC):
         if isinstance(part, str):
             return self.photo(part)
         raise SolarError("Verification needs the query's photo, not only its vector.")
+
+
+def read_files(query: Any) -> Any:
+    """A query whose open files are read: some are looked at twice."""
+    if isinstance(query, list | tuple):
+        return [read_files(part) for part in query]
+    if not hasattr(query, "read"):
+        return query
+    data = query.read()
+    if isinstance(data, str):
+        raise SolarError("The query is a file in text mode: open it in binary mode, 'rb'.")
+    return data
 
 
 def as_vector(query: Any) -> Vectors | None:

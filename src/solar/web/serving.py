@@ -33,6 +33,7 @@ def serve(
     address: str,
     *,
     model: str | None = None,
+    device: str | None = None,
     compare: Sequence[str] = (),
     host: str = "127.0.0.1",
     port: int = 8000,
@@ -48,6 +49,7 @@ def serve(
     Args:
         address: The index.
         model: What describes queries, where the index names none at hand.
+        device: Where it does so; the first CUDA device if there is one, unless told.
         compare: Further models, or indexes of the same photos made with them.
         host: The address to listen on.
         port: 0 takes a free one.
@@ -63,7 +65,7 @@ def serve(
 
     wanted = WebSettings(name=collection_name(address), **settings)
     check_exposure(host, wanted)
-    with need_vectors(Index.open(address, model=model)) as index:
+    with need_vectors(Index.open(address, model=model, device=device)) as index:
         models = dict(comparison(index, wanted, other, say) for other in compare)
         app = create_app(index, models=models, settings=wanted)
         with _listening(host, port) as listening:

@@ -26,6 +26,7 @@ from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from solar.describe.counting import Progress
+    from solar.models import RetrievalNet
 
 # A killed run describes its unfinished shard again: minutes on a GPU, but an hour on a laptop,
 # whose collections are small.
@@ -45,7 +46,7 @@ def build(
     source: str | Path | Sequence[str | Path],
     address: Address,
     *,
-    model: str | Path | None = None,
+    model: "RetrievalNet | str | Path | None" = None,
     metadata: str | Path | None = None,
     progress: "Progress | None" = None,
     compress: str | None = None,
@@ -60,7 +61,8 @@ def build(
     Args:
         source: A folder, list or tar shard of photos, or several; or a store of descriptors.
         address: The new index: a folder, or `milvus://host:port/collection`.
-        model: What describes the photos, solar-r18 if not given; a store was described already.
+        model: What describes the photos: a network, or what `solar.load` takes; solar-r18 if not
+            given. A store was described already.
         metadata: A file of tags and times, see `read_metadata`.
         progress: Called while photos are described.
         compress: As for `solar.search.folder_engine.create`.
@@ -81,7 +83,7 @@ def build_index(
     sources: Sequence[str | Path],
     address: Address,
     *,
-    model: str | Path | None = None,
+    model: "RetrievalNet | str | Path | None" = None,
     store: str | Path | None = None,
     metadata: str | Path | None = None,
     progress: "Progress | None" = None,
@@ -116,7 +118,8 @@ def build_index(
     place = Path(store) if store else working_folder(address)
     with described_photos(photos, model or DEFAULT, place, progress, **settings) as found:
         known = details(found, photos, extra)
-        index = _filled(address, found, known, shown, options)
+        given = None if model is None or isinstance(model, str | Path) else model
+        index = _filled(address, found, known, shown, {"model": given, **options})
         note_skipped(index, photos, found.failures)
     if not store:
         shutil.rmtree(place, ignore_errors=True)
@@ -191,7 +194,7 @@ def working_folder(address: Address) -> Path:
 @contextlib.contextmanager
 def described_photos(
     photos: Photos,
-    model: str | Path,
+    model: "RetrievalNet | str | Path",
     place: Path,
     progress: "Progress | None" = None,
     **settings: Any,
@@ -202,7 +205,7 @@ def described_photos(
     """
     from solar.describe import extract
 
-    if Path(model).is_file():
+    if isinstance(model, str | Path) and Path(model).is_file():
         model = str(Path(model).resolve())  # searches may start elsewhere
     shard = _SMALL_SHARD if len(photos) <= _FEW else SHARD_SIZE
     if is_store(place):

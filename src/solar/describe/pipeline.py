@@ -223,9 +223,12 @@ class ExtractionJob:
 
         vectors: dict[int, Float32Rows] = {}
         for keys, rows in _run(describe, batches()):
-            vectors.update(zip(keys, rows, strict=True))
+            sound = [bool(np.isfinite(row).all()) for row in rows]
+            vectors.update((n, row) for n, row, fine in zip(keys, rows, sound, strict=True) if fine)
+            lost = [self.photos.names[n] for n, fine in zip(keys, sound, strict=True) if not fine]
+            failures |= dict.fromkeys(lost, "The network makes numbers of it that are not finite.")
             if progress:
-                progress(len(keys), 0)
+                progress(len(keys) - len(lost), 0)
         if progress and failures:
             progress(0, len(failures))
         return Described(

@@ -47,6 +47,7 @@ from solar.describe.store_files import (
     source_bytes,
     write_whole,
 )
+from solar.describe.store_growth import StoredShards, up_to_date
 from solar.errors import SolarError
 from solar.images import Photos, Roots, Stamp
 
@@ -163,9 +164,8 @@ class Store:
             write_whole(path / MANIFEST, manifest.to_bytes())
         store = cls(path, read_manifest(path))
         store._refuse_other(manifest)
-        from solar.describe.store_growth import up_to_date
-
-        return up_to_date(store, photos, retry=retry)
+        stored = StoredShards(path, store._manifest, store._headers, store._read_source())
+        return cls(path, up_to_date(stored, photos, retry=retry))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, allow_partial: bool = False) -> Store:

@@ -27,6 +27,10 @@ class OtherSettingsError(SolarError):
     """A store was made with another model or other settings than are asked for now."""
 
 
+class OtherPhotosError(SolarError):
+    """A store holds other photos than those that it is to be brought up to date with."""
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What every vector of a store has in common; equal manifests mean interchangeable stores."""

@@ -8,19 +8,24 @@ which is the last step: a run that is killed before has changed nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
-from solar.describe.shard_files import ShardEntry, Vectors
-from solar.describe.store_files import MANIFEST, sha256, source_bytes, write_whole
+from solar.describe.shard_files import Header, ShardEntry, ShardFiles, Vectors
+from solar.describe.store_files import (
+    FORMAT,
+    MANIFEST,
+    Manifest,
+    OtherPhotosError,
+    sha256,
+    source_bytes,
+    write_whole,
+)
 from solar.errors import SolarError
 from solar.images import Photos, Stamp
-
-if TYPE_CHECKING:
-    from solar.describe.store import Store
 
 
 @dataclass(frozen=True)
@@ -32,20 +37,56 @@ class _Known:
     row: int
 
 
-def up_to_date(store: Store, photos: Photos, *, retry: bool = False) -> Store:
-    """The store of these photos, with shards to be described where it lacks some.
+@dataclass(frozen=True)
+class StoredShards:
+    """What a store consists of."""
 
-    With `retry` those that could not be described before are among them. A SolarError if it is
-    damaged, or cannot be written.
+    path: Path
+    manifest: Manifest
+    headers: Mapping[int, Header]  # of the shards that are finished
+    names: Sequence[str]  # the list of photos
+
+    def read(self, shard: int) -> Iterator[_Known]:
+        """The photos of a finished shard."""
+        row = 0
+        for entry in ShardFiles(self.path, shard).read_record(self.headers[shard]):
+            yield _Known(entry, shard, row)
+            row += entry.size is not None
+
+    def vectors(self, photos: Sequence[_Known]) -> Vectors:
+        """The vectors of those of the photos that have one, (n, dim)."""
+        described = [one for one in photos if one.entry.size is not None]
+        dim, dtype = self.manifest.dim, np.dtype(self.manifest.dtype).newbyteorder("<")
+        rows: Vectors = np.empty((len(described), dim), dtype)
+        for at, one in enumerate(described):
+            shard = ShardFiles(self.path, one.shard)
+            rows[at] = shard.map(self.headers[one.shard], dim, dtype)[one.row]
+        return rows
+
+    def waiting(self) -> list[str]:
+        """The photos of the shards that are not finished, in order."""
+        names, start = list[str](), 0
+        for number, count in self.manifest.shards:
+            names += self.names[start : start + count] if number not in self.headers else []
+            start += count
+        return names
+
+
+def up_to_date(stored: StoredShards, photos: Photos, *, retry: bool = False) -> Manifest:
+    """Make a store one of these photos, with shards to be described where it lacks some.
+
+    With `retry` those that could not be described before are among them. The manifest that counts
+    now is returned. A SolarError if the store is damaged, or cannot be written.
     """
-    plan = _Plan(store, photos, retry)
-    same = photos.roots.stored() in ([], store._manifest.roots)
+    plan = _Plan(stored, photos, retry)
+    same = photos.roots.stored() in ([], stored.manifest.roots)
     if plan.changes_nothing and same:
-        return store
-    if len(store) and not any(plan.kept.values()) and not plan.reused and not same:
-        raise SolarError(
-            f"{store.path} holds descriptors of other photos, none of which is among these: choose "
-            "another folder."
+        return stored.manifest
+    described = any(header.rows for header in stored.headers.values())
+    if described and not any(plan.kept.values()) and not plan.reused and not same:
+        raise OtherPhotosError(
+            f"{stored.path} holds descriptors of other photos, none of which is among these: "
+            "choose another folder."
         )
     return plan.carry_out()
 
@@ -53,16 +94,15 @@ def up_to_date(store: Store, photos: Photos, *, retry: bool = False) -> Store:
 class _Plan:
     """What becomes of every shard."""
 
-    def __init__(self, store: Store, photos: Photos, retry: bool) -> None:
-        self.store, self.photos, self._retry = store, photos, retry
+    def __init__(self, stored: StoredShards, photos: Photos, retry: bool) -> None:
+        self.stored, self.photos, self._retry = stored, photos, retry
         self._numbers = {name: number for number, name in enumerate(photos.names)}
-        pending = set(store.pending())
         self.kept: dict[int, list[_Known]] = {}
         self._rewritten: set[int] = set()
         known: dict[str, _Known] = {}
         done: set[str] = set()
-        for shard in (number for number, _ in store._manifest.shards if number not in pending):
-            everything = list(_read(store, shard))
+        for shard in (number for number, _ in stored.manifest.shards if number in stored.headers):
+            everything = list(stored.read(shard))
             known |= {digest: one for one in everything if (digest := _content(one))}
             mine = [now for one in everything if (now := self._now(one, done)) is not None]
             done |= {one.entry.name for one in mine}
@@ -72,15 +112,14 @@ class _Plan:
         rest = [name for name in photos.names if name not in done]
         self.reused = dict(self._reusable(rest, known))
         self.rest = [name for name in rest if name not in self.reused]
-        waiting = [name for shard in sorted(pending) for name in store.source(shard)]
-        self.changes_nothing = not self._rewritten and not self.reused and self.rest == waiting
+        described_anew = self.rest != stored.waiting()
+        self.changes_nothing = not (self._rewritten or self.reused or described_anew)
 
-    def carry_out(self) -> Store:
+    def carry_out(self) -> Manifest:
         """Write what is new, then the manifest that makes it count."""
-        from solar.describe.store import Store
-
-        store, layout, names = self.store, list[list[int]](), list[str]()
-        fresh = 1 + max((number for number, _ in store._manifest.shards), default=-1)
+        path, old = self.stored.path, self.stored.manifest
+        layout, names = list[list[int]](), list[str]()
+        fresh = 1 + max((number for number, _ in old.shards), default=-1)
         parts: list[tuple[int, list[_Known]]] = []
         for shard, mine in self.kept.items():
             if shard not in self._rewritten:
@@ -88,31 +127,31 @@ class _Plan:
             elif mine:
                 parts.append((fresh, mine))
                 fresh += 1
-        for start in range(0, len(self.reused), store.shard_size):
-            parts.append((fresh, list(self.reused.values())[start : start + store.shard_size]))
+        for start in range(0, len(self.reused), old.shard_size):
+            parts.append((fresh, list(self.reused.values())[start : start + old.shard_size]))
             fresh += 1
         for number, mine in parts:
             layout.append([number, len(mine)])
             names += [one.entry.name for one in mine]
             if number not in self.kept:
                 record = [one.entry for one in mine]
-                store._shard(number).write(self._vectors(mine), record)
-        for start in range(0, len(self.rest), store.shard_size):
-            layout.append([fresh, len(self.rest[start : start + store.shard_size])])
+                ShardFiles(path, number).write(self.stored.vectors(mine), record)
+        for start in range(0, len(self.rest), old.shard_size):
+            layout.append([fresh, len(self.rest[start : start + old.shard_size])])
             fresh += 1
         names += self.rest
         source = source_bytes(names)
         manifest = replace(
-            store._manifest,
+            old,
             photos=len(names),
             source_sha256=sha256(source),
             layout=layout,
-            roots=self.photos.roots.stored() or store._manifest.roots,
-            format=type(store._manifest).format,
+            roots=self.photos.roots.stored() or old.roots,
+            format=FORMAT,
         )
-        write_whole(store.path / manifest.source, source)
-        write_whole(store.path / MANIFEST, manifest.to_bytes())
-        return Store(store.path, manifest, names)
+        write_whole(path / manifest.source, source)
+        write_whole(path / MANIFEST, manifest.to_bytes())
+        return manifest
 
     def _now(self, one: _Known, done: set[str]) -> _Known | None:
         """A photo as the store is to keep it; None if it is gone or has changed."""
@@ -137,7 +176,7 @@ class _Plan:
         self, names: Sequence[str], known: dict[str, _Known]
     ) -> Iterator[tuple[str, _Known]]:
         """Those of the photos whose content the store has described under another name."""
-        boxes = self.store.settings.get("boxes") or {}
+        boxes = self.stored.manifest.settings.get("boxes") or {}
         sizes = {one.entry.stamp.bytes for one in known.values() if one.entry.stamp is not None}
         if boxes or not self.photos.seen:
             return
@@ -150,20 +189,6 @@ class _Plan:
             if now is not None and now.sha256 in known:
                 one = known[now.sha256]
                 yield name, replace(one, entry=replace(one.entry, name=name, stamp=now))
-
-    def _vectors(self, photos: Sequence[_Known]) -> Vectors:
-        described = [one for one in photos if one.entry.size is not None]
-        rows: Vectors = np.empty((len(described), self.store.dim), self.store._on_disk)
-        for at, one in enumerate(described):
-            rows[at] = self.store._map(one.shard)[one.row]
-        return rows
-
-
-def _read(store: Store, shard: int) -> Iterator[_Known]:
-    row = 0
-    for entry in store.record(shard):
-        yield _Known(entry, shard, row)
-        row += entry.size is not None
 
 
 def _content(one: _Known) -> str:

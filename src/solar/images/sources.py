@@ -53,6 +53,10 @@ class Photos:
     def __len__(self) -> int:
         return len(self.names)
 
+    def __repr__(self) -> str:
+        skipped = f", {len(self.skipped):,} files skipped" if self.skipped else ""
+        return f"<Photos: {len(self):,} of {self.roots or 'anywhere'}{skipped}>"
+
     def select(self, numbers: Iterable[int]) -> "Photos":
         """Some of the photos, in the order of their numbers."""
         numbers = tuple(numbers)

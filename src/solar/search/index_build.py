@@ -1,10 +1,9 @@
 """From photos to an index: describe them, gather what is known of them, fill the index."""
 
-import contextlib
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +13,7 @@ from PIL import ExifTags
 
 from solar.defaults import SHARD_SIZE
 from solar.describe.store import Store
-from solar.describe.store_files import OtherSettingsError, is_store
+from solar.describe.store_files import OtherPhotosError, OtherSettingsError, is_store
 from solar.errors import SolarError
 from solar.images import Photos, collect
 from solar.images.opening import opened
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 # A killed run describes its unfinished shard again: minutes on a GPU, but an hour on a laptop,
 # whose collections are small.
 _SMALL_SHARD, _FEW = 64, 16_384
+_WORKING = ".extracting"
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,11 @@ def build_index(
     photos = collect(sources, follow=follow)
     extra = read_metadata(metadata) if metadata else {}
     place = Path(store) if store else working_folder(address)
-    with described_photos(photos, model or DEFAULT, place, progress, **settings) as found:
-        known = details(found, photos, extra)
-        given = None if model is None or isinstance(model, str | Path) else model
-        index = _filled(address, found, known, shown, {"model": given, **options})
-        note_skipped(index, photos, found.failures)
+    found = describe_photos(photos, model or DEFAULT, place, progress, **settings)
+    given = None if model is None or isinstance(model, str | Path) else model
+    options = {"model": given, **options}
+    index = _filled(address, found, details(found, photos, extra), shown, options)
+    note_skipped(index, photos, found.failures)
     if not store:
         shutil.rmtree(place, ignore_errors=True)
     return BuiltIndex(index, len(found), {**photos.skipped, **found.failures})
@@ -188,17 +188,16 @@ def working_folder(address: Address) -> Path:
     """Where descriptors are kept until they are in the index."""
     _, scheme, rest = str(address).partition("://")
     name = re.sub(r"[^\w.-]+", "-", rest.partition("?")[0]) if scheme else str(address).rstrip("/")
-    return Path(f"{name}.extracting")
+    return Path(f"{name}{_WORKING}")
 
 
-@contextlib.contextmanager
-def described_photos(
+def describe_photos(
     photos: Photos,
     model: "RetrievalNet | str | Path",
     place: Path,
     progress: "Progress | None" = None,
     **settings: Any,
-) -> Iterator[Store]:
+) -> Store:
     """The finished store of some photos, at a place where an earlier run may have begun it.
 
     Settings are those of `solar.extract`.
@@ -210,8 +209,15 @@ def described_photos(
     shard = _SMALL_SHARD if len(photos) <= _FEW else SHARD_SIZE
     if is_store(place):
         shard = Store.open(place, allow_partial=True).shard_size
+    known: dict[str, Any] = {"model": model, "shard_size": shard, "progress": progress, **settings}
     try:
-        yield extract(photos, place, model=model, shard_size=shard, progress=progress, **settings)
+        try:
+            return extract(photos, place, **known)
+        except OtherPhotosError:
+            if not place.name.endswith(_WORKING):
+                raise
+            shutil.rmtree(place)  # what another command left when it was stopped
+            return extract(photos, place, **known)
     except OtherSettingsError as error:
         raise SolarError(
             f"{str(error).partition(';')[0]}: pass the same settings as before to go on, or delete "

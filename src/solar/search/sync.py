@@ -24,7 +24,7 @@ from solar.search.asmk_index import AsmkIndex
 from solar.search.engine import Amendment, Photo
 from solar.search.index import Index
 from solar.search.index_build import (
-    described_photos,
+    describe_photos,
     details,
     note_skipped,
     working_folder,
@@ -256,10 +256,10 @@ def _described(
     known = {name: settings[name] for name in _DESCRIBING if name in settings}
     known |= {name: value for name, value in describing.items() if value is not None}
     place = Path(store) if store else working_folder(_address(index))
-    with described_photos(photos, model, place, progress, **known) as found:
-        if len(found):
-            index.add(found, details(found, photos, extra))
-        failures = found.failures
+    found = describe_photos(photos, model, place, progress, **known)
+    failures = found.failures
+    if len(found):
+        index.add(found, details(found, photos, extra))
     if not store:
         shutil.rmtree(place, ignore_errors=True)
     return failures

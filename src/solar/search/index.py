@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from importlib import import_module
@@ -264,4 +265,6 @@ def need_vectors(index: PhotoIndex) -> Index:
 
 def _comparable(spec: DescriptorSpec) -> dict[str, Any]:
     """The settings in which vectors must agree to be compared."""
-    return {name: value for name, value in spec.settings.items() if name not in _OF_NO_ACCOUNT}
+    kept = {name: value for name, value in spec.settings.items() if name not in _OF_NO_ACCOUNT}
+    plain: dict[str, Any] = json.loads(json.dumps(kept))  # a file makes lists of tuples
+    return plain

@@ -104,7 +104,8 @@ def test_an_unknown_photo_and_one_that_is_gone(index: Index, home: Path, tmp_pat
     with pytest.raises(SolarError, match="neither a file nor in the index"):
         index.search("rome/1.jpg")
     shutil.copytree(home / "photos" / "landmark-000", tmp_path / "photos" / "l")
-    built = build([tmp_path / "photos"], tmp_path / "i", AsmkSettings(codebook=home / "photos.asmk"))
+    settings = AsmkSettings(codebook=home / "photos.asmk")
+    built = build([tmp_path / "photos"], tmp_path / "i", settings)
     (tmp_path / "photos" / "l" / "view-000.jpg").unlink()
     with built.index as other, pytest.raises(SolarError, match="give a file instead"):
         other.search("l/view-000.jpg")

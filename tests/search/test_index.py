@@ -179,7 +179,8 @@ def test_another_model_is_refused(index: Index, photos: Path) -> None:
     wrong = Index(index.engine, other)
     with pytest.raises(SolarError, match="made with another model"):
         wrong.search(photos / "0-0.png")
-    assert best(wrong.search("0-0.png", include_self=True)) == "0-0.png"  # no model is needed for this
+    # No model is needed for this.
+    assert best(wrong.search("0-0.png", include_self=True)) == "0-0.png"
 
 
 def test_a_patch_model_is_refused(index: Index, photos: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from PIL import Image
 from solar.demo import toy
 from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.images import Roots
+from solar.images import Photos, Roots
 from solar.models import PatchNet, RetrievalConfig, RetrievalNet, fingerprint, save
 from solar.search import DescriptorSpec, Hit, Index
 
@@ -132,6 +132,26 @@ def test_a_store_fills_an_index_and_adds_to_it(tmp_path: Path) -> None:
     assert len(index) == 3
     with pytest.raises(SolarError, match="another model"):
         index.add(store("c", ["d.jpg"], "other"))
+    assert len(index) == 3
+
+
+def test_stores_of_two_folders_keep_photos_of_one_name_apart(tmp_path: Path) -> None:
+    def store(folder: str, vector: int) -> Store:
+        photos = Photos(("1.jpg",), (), roots=Roots.at(tmp_path / folder))
+        made = {"model": "m", "fingerprint": "hash", "settings": {}, "dim": 4}
+        store = Store.create(tmp_path / f"{folder.replace('/', '-')}.store", photos, **made)
+        store.write_shard(0, np.eye(4)[[vector]], ["1.jpg"], [(30, 20)], {})
+        return store
+
+    index = Index.create(tmp_path / "i.solar", store("camA", 0))
+    assert [index.add(store(folder, n)) for folder, n in (("camB", 1), ("camA/in", 2))] == [1, 1]
+    with Index.open(tmp_path / "i.solar") as again:
+        hits = [again.search(vector, 1)[0] for vector in np.eye(4, dtype=np.float32)[:3]]
+    assert [hit.path for hit in hits] == ["1.jpg", "camB//1.jpg", "in/1.jpg"]
+    assert [hit.absolute for hit in hits] == [
+        str(tmp_path / folder / "1.jpg") for folder in ("camA", "camB", "camA/in")
+    ]
+    assert index.add(store("camB", 1)) == 1  # which replaces what it was
     assert len(index) == 3
 
 

@@ -23,8 +23,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_search_answers_in_the_same_form(home: Path) -> None:
     photo = home / "photos" / "landmark-001" / "view-000.jpg"
     box = ("--box", "40,40,280,200")
-    hits = json.loads(solar("search", home / "photos.asmk", photo, *box, "--json").stdout)
-    assert [set(hit) for hit in hits] == [{"path", "score"}] * len(hits)
+    command = ("search", home / "photos.asmk", photo, *box, "--include-self", "--json")
+    hits = json.loads(solar(*command).stdout)
+    assert [set(hit) for hit in hits] == [{"path", "absolute", "score"}] * len(hits)
+    assert hits[0]["absolute"] == str(photo)
     assert hits[0]["path"] == "landmark-001/view-000.jpg"
     assert hits[1]["path"].startswith("landmark-001/")
 

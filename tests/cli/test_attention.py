@@ -9,8 +9,9 @@ from support.drawn import drawn_checkpoint
 from support.running import solar
 
 from solar.demo import toy
+from solar.images import Roots
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, save
-from solar.search import DescriptorSpec, Index
+from solar.search import Index
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +90,8 @@ def test_a_model_without_attention_is_one_sentence(folder: Path, tmp_path: Path)
 def test_an_index_is_drawn_as_a_map(tmp_path: Path) -> None:
     toy.write(tmp_path / "photos", landmarks=2, views=2, size=(48, 36))
     names = sorted(str(p.relative_to(tmp_path / "photos")) for p in tmp_path.rglob("*.jpg"))
-    spec = DescriptorSpec(4, root=str(tmp_path / "photos"))
-    Index.create(tmp_path / "i.solar", np.eye(4), names, spec=spec).close()
+    roots = Roots.at(tmp_path / "photos")
+    Index.create(tmp_path / "i.solar", np.eye(4), names, roots=roots).close()
     options = ("-o", tmp_path / "map.png", "--side", 400, "--json")
     done = solar("index", "map", tmp_path / "i.solar", *options)
     assert [place["path"] for place in json.loads(done.stdout)] == names

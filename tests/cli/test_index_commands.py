@@ -34,7 +34,7 @@ def complaint(*arguments: object) -> str:
 
 def found(*arguments: object, stdin: bytes = b"") -> list[str]:
     hits = json.loads(solar("search", *arguments, "--json", stdin=stdin).stdout)
-    assert [set(hit) for hit in hits] == [{"path", "score"}] * len(hits)
+    assert [set(hit) for hit in hits] == [{"path", "absolute", "score"}] * len(hits)
     assert [hit["score"] for hit in hits] == sorted((hit["score"] for hit in hits), reverse=True)
     return [hit["path"] for hit in hits]
 
@@ -56,28 +56,41 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             photo = toy.landmark(identity, view)
             photo.save(home / "photos" / f"{identity}" / f"{view}.jpg", exif=exif)
     (home / "tags.jsonl").write_text('{"path": "2/0.jpg", "tags": ["night"]}\n')
-    solar(
+    done = solar(
         *("index", "build", home / "photos", "-o", home / "photos.solar"),
         *("--model", home / "model.safetensors", "--metadata", home / "tags.jsonl"),
     )
+    assert f"Indexed 6 photos → {home / 'photos.solar'}" in done.stderr.decode().splitlines()
     return home
 
 
 def test_search_by_file_bytes_and_indexed_photo(home: Path) -> None:
     photo = home / "photos" / "1" / "0.jpg"
-    hits = found(home / "photos.solar", photo, "-k", 2)
+    index, also = home / "photos.solar", "--include-self"
+    hits = found(index, photo, "-k", 2, also)
     assert (hits[0], len(hits)) == ("1/0.jpg", 2)
-    assert found(home / "photos.solar", "-", stdin=photo.read_bytes())[0] == "1/0.jpg"
-    assert found(home / "photos.solar", "1/0.jpg")[0] == "1/0.jpg"
-    assert found(home / "photos.solar", "name:1/0.jpg")[0] == "1/0.jpg"
-    assert set(found(home / "photos.solar", "1/0.jpg", "2/1.jpg", "-k", 2)) == {
-        "1/0.jpg",
-        "2/1.jpg",
-    }
+    assert found(index, "-", stdin=photo.read_bytes())[0] == "1/0.jpg"
+    assert found(index, "1/0.jpg", also)[0] == "1/0.jpg"
+    assert found(index, "name:1/0.jpg", also)[0] == "1/0.jpg"
+    assert set(found(index, "1/0.jpg", "2/1.jpg", "-k", 2, also)) == {"1/0.jpg", "2/1.jpg"}
+
+
+def test_an_indexed_query_is_left_out_of_its_own_results(home: Path) -> None:
+    index, photo = home / "photos.solar", home / "photos" / "1" / "0.jpg"
+    hits = found(index, "1/0.jpg")
+    assert len(hits) == 5
+    assert "1/0.jpg" not in hits
+    assert found(index, photo) == hits
+
+
+def test_hits_tell_where_their_files_are(home: Path) -> None:
+    hits = json.loads(solar("search", home / "photos.solar", "1/0.jpg", "--json").stdout)
+    assert [hit["absolute"] for hit in hits] == [str(home / "photos" / h["path"]) for h in hits]
 
 
 def test_search_prints_scores_and_paths(home: Path) -> None:
-    lines = solar("search", home / "photos.solar", "1/0.jpg", "-k", 3).stdout.decode().splitlines()
+    command = ("search", home / "photos.solar", "1/0.jpg", "-k", 3, "--include-self")
+    lines = solar(*command).stdout.decode().splitlines()
     assert len(lines) == 3
     assert lines[0] == "1.0000  1/0.jpg"
 
@@ -86,7 +99,7 @@ def test_search_with_conditions(home: Path) -> None:
     index = home / "photos.solar"
     assert found(index, "1/0.jpg", "--where", "tag=night") == ["2/0.jpg"]
     assert set(found(index, "1/0.jpg", "--where", "path=2/")) == {"2/0.jpg", "2/1.jpg"}
-    between = found(index, "1/0.jpg", "--after", "2011", "--before", "2012")
+    between = found(index, "1/0.jpg", "--after", "2011", "--before", "2012", "--include-self")
     assert set(between) == {"1/0.jpg", "1/1.jpg"}
 
 
@@ -96,7 +109,7 @@ def test_search_writes_a_page_with_the_box(home: Path) -> None:
     done = solar("search", home / "photos.solar", photo, "--box", "10,10,90,90", "--html", page)
     assert done.stdout == b""
     text = page.read_text()
-    assert text.count("<img") == 7
+    assert text.count("<img") == 6
     assert 'class="box"' in text
 
 
@@ -115,7 +128,8 @@ def test_add_remove_compact_verify_info_and_copy(home: Path, tmp_path: Path) -> 
     assert "{" not in told
     assert b"all sound" in solar("index", "check", copied).stderr
     assert b"all sound" in solar("index", "verify", copied).stderr  # as it was called once
-    assert found(copied, tmp_path / "more" / "new.png", "-k", 1) == ["new.png"]
+    new = tmp_path / "more" / "new.png"
+    assert found(copied, new, "-k", 1, "--include-self") == ["more//new.png"]
 
 
 def test_check_exits_with_one_where_something_is_wrong(home: Path, tmp_path: Path) -> None:
@@ -131,7 +145,7 @@ def test_check_exits_with_one_where_something_is_wrong(home: Path, tmp_path: Pat
     [
         "search",
         "index",
-        *("index build", "index add", "index remove"),
+        *("index build", "index add", "index remove", "index sync", "index relocate"),
         *("index info", "index check", "index copy", "index compact"),
     ],
 )

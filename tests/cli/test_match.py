@@ -80,22 +80,22 @@ def test_mistakes_are_one_sentence(home: Path, arguments: tuple[str, ...], sente
 
 
 def test_search_verifies(home: Path) -> None:
-    from solar.search import DescriptorSpec, Index
+    from solar.images import Roots
+    from solar.search import Index
 
     names = ["a.png", "black.png", "b.png"]
     Image.new("RGB", (50, 40)).save(home / "black.png")
     scores = np.array([1.0, 0.9, 0.8])
     vectors = np.stack([scores, np.sqrt(1 - scores**2)], axis=1)
-    spec = DescriptorSpec(2, root=str(home / "moved"))
-    Index.create(home / "i.solar", vectors, names, spec=spec).close()
+    Index.create(home / "i.solar", vectors, names, roots=Roots.at(home / "moved")).close()
     missing = solar("search", home / "i.solar", "name:a.png", "--verify", expect=2).stderr
     assert "moved" in missing
     command = ("search", home / "i.solar", "name:a.png", "--verify", "--photos", home)
     hits = json.loads(solar(*command, "--json").stdout)
-    assert [hit["path"] for hit in hits] == ["a.png", "b.png", "black.png"]
-    assert [set(hit) for hit in hits] == [{"path", "score", "inliers"}] * 3
+    assert [hit["path"] for hit in hits] == ["b.png", "black.png"]
+    assert [set(hit) for hit in hits] == [{"path", "absolute", "score", "inliers"}] * 2
     (home / "black.png").unlink()
-    done = solar(*command, "--verify-top", 2, "--local", "sift")
+    done = solar(*command, "--include-self", "--verify-top", 2, "--local", "sift")
     assert [line.split()[-1] for line in done.stdout.splitlines()] == names
     assert "There is no photo black.png" in done.stderr
     assert "UserWarning" not in done.stderr

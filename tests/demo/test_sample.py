@@ -6,6 +6,7 @@ from support.drawn import drawn_retrieval
 
 from solar.demo import sample, toy
 from solar.errors import SolarError
+from solar.images import Roots
 from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.models import load as load_model
 from solar.search import Index
@@ -65,7 +66,7 @@ def test_a_folder_is_asked_for_the_photo_with_the_surest_answer(
     assert made.query.removeprefix("name:") not in [hit.path for hit in answer.hits]
     assert "✓ right" not in answer.page.read_text(encoding="utf-8")
     with Index.open(made.index) as index:
-        assert index.spec.root == str(photos)
+        assert index.roots == Roots.at(photos)
     (photos / "5.jpg").write_bytes((photos / "0.jpg").read_bytes())
     monkeypatch.setattr(sample, "MOST", 4)
     fewer = sample.folder_sample(photos, tmp_path / "out", model)

@@ -269,15 +269,18 @@ def test_the_store_names_what_the_network_was_loaded_from(
     assert extract(folder, tmp_path / "s", model=loaded, throughput=HERE).model == by_path.model
 
 
-def test_a_photo_of_which_no_scale_leaves_a_pixel_fails_alone(
-    tiny: RetrievalNet, tmp_path: Path
+@pytest.mark.parametrize("size", [(1, 9), (7, 9), (9, 7)])
+def test_a_photo_with_too_little_to_see_fails_alone(
+    tiny: RetrievalNet, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     (tmp_path / "dots").mkdir()
-    for side in (1, 2):
-        toy.landmark(0, 0, size=(64, 48)).resize((side, 9)).save(tmp_path / "dots" / f"{side}.png")
+    for name, shape in (("small.png", size), ("enough.png", (8, 9))):
+        toy.landmark(0, 0, size=(64, 48)).resize(shape).save(tmp_path / "dots" / name)
     store = extract(tmp_path / "dots", tmp_path / "s", model=tiny, scales=(1.0, 0.5))
-    assert store.names == ["2.png"]
-    assert store.failures == {"1.png": "Only 1 × 9 pixels are left: there is nothing to see."}
+    assert store.names == ["enough.png"]
+    place, (width, height) = tmp_path / "dots" / "small.png", size
+    reason = f"Only {width} × {height} pixels are left of {place}: there is too little to see."
+    assert store.failures == {"small.png": reason}
 
 
 def test_a_misspelt_setting_is_refused_with_those_that_exist(

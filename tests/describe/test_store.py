@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import pickle
@@ -7,6 +8,7 @@ import random
 import shutil
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import threading
@@ -23,14 +25,16 @@ from solar.describe import shard_files
 from solar.describe.store import Store
 from solar.describe.store_lock import lock
 from solar.errors import SolarError
+from solar.images import Photos, Roots
 
 DIM = 8
 SETTINGS = {"size": 1024, "scales": (1.0, 0.5), "dtype": "bfloat16"}
 NAMES = [f"photos/{i:02d}.jpg" for i in range(10)]
+OLD = ["a.jpg", "b.jpg", "c.jpg", "d.jpg"]
 posix = pytest.mark.skipif(os.name == "nt", reason="needs signals and fork")
 
 
-def create(path: Path, names: list[str] = NAMES, **changes: object) -> Store:
+def create(path: Path, names: list[str] | Photos = NAMES, **changes: object) -> Store:
     options: dict = {
         "model": "solar-r101",
         "fingerprint": "abc",
@@ -59,7 +63,7 @@ def fill(store: Store, shard: int, failing: frozenset[str] = frozenset()) -> Non
     )
 
 
-def run(path: Path, names: list[str] = NAMES, **changes: object) -> Store:
+def run(path: Path, names: list[str] | Photos = NAMES, **changes: object) -> Store:
     """One whole run: what `solar extract` does with a store, as far as the store can tell."""
     with lock(path):
         store = create(path, names, **changes)
@@ -191,24 +195,85 @@ def test_a_bad_manifest_is_one_sentence(
         Store.open(tmp_path)
 
 
-def test_the_manifest_on_disk_keeps_the_names_that_older_versions_read(tmp_path: Path) -> None:
-    old = b"""{
-  "dim": 8,
+def write_first_format(folder: Path) -> None:
+    """A store as the first version wrote it: four photos in two shards, one of them damaged."""
+    manifest = b"""{
+  "dim": 2,
   "dtype": "float32",
   "format": 1,
   "model": "solar-r101",
   "model_hash": "abc",
+  "photos": 4,
+  "settings": {},
+  "shard_size": 3,
+  "source_sha256": "9a7a073223169d508b75b75c89e58bb44d68bdd2a2d45dc6bbf062ceaa39a1da"
+}
+"""
+    source = b'["a.jpg",\n"b.jpg",\n"c.jpg",\n"d.jpg"]\n'
+    shards = [
+        (b'["a.jpg", 30, 20]\n["b.jpg", "is not an image"]\n["c.jpg", 40, 30]\n', [1, 2, 3, 4]),
+        (b'["d.jpg", 50, 40]\n', [5, 6]),
+    ]
+    folder.mkdir()
+    (folder / "manifest.json").write_bytes(manifest)
+    (folder / "source.json").write_bytes(source)
+    for number, (lines, numbers) in enumerate(shards):
+        head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({len(numbers) // 2}, 2), }}"
+        array = b"\x93NUMPY\x01\x00v\x00" + head.ljust(117).encode() + b"\n"
+        array += struct.pack(f"<{len(numbers)}f", *numbers)
+        digest = hashlib.sha256(array).hexdigest()
+        header = (
+            f'{{"rows": {len(numbers) // 2}, "bytes": {len(array)}, "vectors_sha256": "{digest}", '
+            f'"photos_sha256": "{hashlib.sha256(lines).hexdigest()}"}}\n'
+        )
+        (folder / f"shard-{number:05d}-{digest[:16]}.npy").write_bytes(array)
+        (folder / f"shard-{number:05d}.jsonl").write_bytes(header.encode() + lines)
+
+
+def test_a_store_of_the_first_format_opens_and_is_left_as_it_is(tmp_path: Path) -> None:
+    write_first_format(tmp_path / "s")
+    before = content(tmp_path / "s")
+    made = {"settings": {}, "dim": 2}
+    for store in (Store.open(tmp_path / "s"), create(tmp_path / "s", OLD, **made)):
+        assert store.fingerprint == "abc"
+        assert store.names == ["a.jpg", "c.jpg", "d.jpg"]
+        assert store.sizes.tolist() == [[30, 20], [40, 30], [50, 40]]
+        assert store.failures == {"b.jpg": "is not an image"}
+        assert store.vectors().tolist() == [[1, 2], [3, 4], [5, 6]]
+        assert store.stamps == [None, None, None]
+        assert not store.roots
+        assert store.verify() == []
+    assert content(tmp_path / "s") == before
+
+
+def test_a_store_of_the_first_format_grows(tmp_path: Path) -> None:
+    write_first_format(tmp_path / "s")
+    names = ["a.jpg", "c.jpg", "d.jpg", "e.jpg"]
+    store = run(tmp_path / "s", names, settings={}, dim=2)
+    assert store.names == names
+    assert store.vectors(slice(3)).tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert Store.open(tmp_path / "s").verify() == []
+
+
+def test_the_manifest_on_disk(tmp_path: Path) -> None:
+    create(tmp_path / "new", [], settings={}, shard_size=1024)
+    assert (
+        (tmp_path / "new" / "manifest.json").read_bytes()
+        == b"""{
+  "dim": 8,
+  "dtype": "float32",
+  "format": 2,
+  "layout": null,
+  "model": "solar-r101",
+  "model_hash": "abc",
   "photos": 0,
+  "roots": [],
   "settings": {},
   "shard_size": 1024,
   "source_sha256": "37517e5f3dc66819f61f5a7bb8ace1921282415f10551d2defa5c3eb0985b570"
 }
 """
-    (tmp_path / "source.json").write_bytes(b"[]\n")
-    (tmp_path / "manifest.json").write_bytes(old)
-    assert Store.open(tmp_path).fingerprint == "abc"
-    create(tmp_path / "new", [], settings={}, shard_size=1024)
-    assert (tmp_path / "new" / "manifest.json").read_bytes() == old
+    )
 
 
 def test_torn_vectors_are_pending_and_written_again(tmp_path: Path) -> None:
@@ -251,8 +316,6 @@ def test_verify_finds_one_changed_byte(tmp_path: Path, pattern: str) -> None:
         ({"dim": 9}, "dim=8, not dim=9;"),
         ({"dtype": "float16"}, 'dtype="float32", not dtype="float16";'),
         ({"shard_size": 4}, "shard_size=3, not shard_size=4;"),
-        ({"names": NAMES[:-1]}, "another list of photos .10 photos, not 9.;"),
-        ({"names": NAMES[::-1]}, "another list of photos .as many photos, but"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -262,6 +325,52 @@ def test_another_run_is_refused(tmp_path: Path, change: dict, sentence: str) -> 
     with pytest.raises(SolarError, match=sentence):
         create(tmp_path / "s", **change)
     assert content(tmp_path / "s") == before
+
+
+@pytest.mark.parametrize(
+    ("names", "kept"),
+    [
+        (NAMES[:-1], 9),
+        (NAMES[::-1], 10),
+        ([*NAMES[:2], "new.jpg", *NAMES[4:]], 8),
+        (["new.jpg", *NAMES], 10),
+        (["new.jpg"], 0),
+    ],
+    ids=["fewer", "turned round", "one for two", "more", "others"],
+)
+@pytest.mark.parametrize("finished", [4, 2, 0])
+def test_another_list_brings_the_store_up_to_date(
+    tmp_path: Path, names: list[str], kept: int, finished: int
+) -> None:
+    store = create(tmp_path / "s")
+    for shard in range(finished):
+        fill(store, shard)
+    known = set(NAMES[: 3 * finished]) & set(names)
+    assert finished < 4 or len(known) == kept
+    with lock(tmp_path / "s"):
+        store = create(tmp_path / "s", names)
+        asked = [name for shard in store.pending() for name in store.source(shard)]
+        assert sorted(asked) == sorted(set(names) - known)
+        for shard in store.pending():
+            fill(store, shard)
+    again = Store.open(tmp_path / "s")
+    assert sorted(again.names) == sorted(names)
+    np.testing.assert_array_equal(again.vectors(), [vector(name) for name in again.names])
+    assert again.verify() == []
+    with lock(tmp_path / "s"):  # which sweeps shards of before
+        assert create(tmp_path / "s", names).complete
+    assert len(list((tmp_path / "s").glob("shard-*"))) == 2 * again.shards
+    assert len(list((tmp_path / "s").glob("source*"))) == 1
+
+
+def test_a_store_is_not_given_up_for_photos_from_elsewhere(tmp_path: Path) -> None:
+    at_home, elsewhere = (Roots.at(tmp_path / name) for name in ("home", "elsewhere"))
+    run(tmp_path / "s", Photos(tuple(NAMES), (), roots=at_home))
+    before = content(tmp_path / "s")
+    with pytest.raises(SolarError, match="holds descriptors of other photos, none of which"):
+        create(tmp_path / "s", Photos(("new.jpg",), (), roots=elsewhere))
+    assert content(tmp_path / "s") == before
+    assert Store.open(tmp_path / "s").roots == at_home
 
 
 def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:

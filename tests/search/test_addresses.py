@@ -11,14 +11,16 @@ from solar.search.addresses import ENGINES, is_folder
 from solar.web.serving import collection_name
 
 MODULE = """
+from dataclasses import replace
+
 import numpy as np
 from solar.search.engine import Hit, NoIndexError
 
 KEPT = {}
 
 
-def create(address, spec, batches, **options):
-    KEPT[address] = engine = Memory(spec)
+def create(address, spec, batches, roots, **options):
+    KEPT[address] = engine = Memory(spec, roots)
     engine.add(batches)
     return engine
 
@@ -34,8 +36,8 @@ def index_name(address):
 
 
 class Memory:
-    def __init__(self, spec):
-        self.spec, self.rows = spec, {}
+    def __init__(self, spec, roots):
+        self.spec, self.roots, self.rows = spec, roots, {}
 
     def __len__(self):
         return len(self.rows)
@@ -49,6 +51,19 @@ class Memory:
 
     def lookup(self, paths):
         return {path: self.rows[path] for path in paths if path in self.rows}
+
+    def stamps(self):
+        return {path: photo.stamp for path, (photo, _) in self.rows.items()}
+
+    def skipped(self):
+        return {}
+
+    def amend(self, change):
+        self.remove(change.removed)
+        for old, new in change.renamed.items():
+            photo, vector = self.rows.pop(old)
+            self.rows[new] = replace(photo, path=new), vector
+        self.roots = change.roots or self.roots
 
     def find(self, paths):
         return {path: photo for path, (photo, _) in self.lookup(paths).items()}
@@ -91,10 +106,10 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_new_engine_is_a_module_and_a_line(memory: None, tmp_path: Path) -> None:
     names = list("abcd")
     with Index.create("memory://here/photos", np.eye(4), names) as index:
-        assert [hit.path for hit in index.search("name:c", 1)] == ["c"]
+        assert [hit.path for hit in index.search("name:c", 1, include_self=True)] == ["c"]
     with Index.open("memory://here/photos") as index:
         assert (len(index), index.info()["engine"], index.check()) == (4, "memory", [])
-        hits = index.search("name:b", 4, rerank="superglobal")
+        hits = index.search("name:b", 4, rerank="superglobal", include_self=True)
         assert hits[0].path == "b"
         assert index.remove("a") == 1
         with need_vectors(index).copy(tmp_path / "copy.solar") as copied:

@@ -10,10 +10,13 @@ import pytest
 
 from solar.describe.store import Store
 from solar.errors import SolarError
+from solar.images import Root, Roots, Stamp
 from solar.search import Condition, DescriptorSpec, Hit, Index, Photo, parse_where
+from solar.search.engine import Amendment
 
 DIM = 16
-MADE = DescriptorSpec(DIM, "m", "hash", {"size": 96, "scales": [1.0, 0.5]}, "/photos")
+MADE = DescriptorSpec(DIM, "m", "hash", {"size": 96, "scales": [1.0, 0.5]})
+ROOTS = Roots((Root("/photos"), Root("/mnt/camera", "camera"), Root("/one", "one", whole=False)))
 
 
 def unit(seed: int, rows: int) -> np.ndarray:
@@ -38,6 +41,7 @@ PHOTOS = [
         height=2 * row,
         tags=("night",) * (row % 2) + ("river",) * (row % 5 == 0),
         taken=None if row % 7 == 0 else f"20{row % 20:02}-07-14T18:30:00",
+        stamp=Stamp(row, 1_700_000_000_123_456_789 + row, f"{row:064x}") if row % 4 else None,
     )
     for row in range(193)
 ] + [Photo(name, tags=(name,)) for name in ODD]
@@ -63,7 +67,8 @@ def indexes(
 
     def fill() -> Index:
         folder = tmp_path_factory.mktemp("source")
-        with Index.create(folder / "i.solar", VECTORS, PHOTOS, spec=MADE) as source:
+        made = {"spec": MADE, "roots": ROOTS}
+        with Index.create(folder / "i.solar", VECTORS, PHOTOS, **made) as source:
             return source.copy(engine_address("filled"))
 
     def fill_some() -> Index:
@@ -143,6 +148,7 @@ def test_odd_texts_in_conditions_mean_themselves(filled: Index, field: str) -> N
 def test_all_that_is_known_of_a_photo_comes_back(filled: Index) -> None:
     found = filled.engine.lookup([photo.path for photo in PHOTOS])
     assert [found[photo.path][0] for photo in PHOTOS] == PHOTOS
+    assert filled.engine.stamps() == {photo.path: photo.stamp for photo in PHOTOS}
     np.testing.assert_array_equal([found[photo.path][1] for photo in PHOTOS], VECTORS)
 
 
@@ -171,14 +177,15 @@ def test_photos_are_those_of_the_batches(filled: Index) -> None:
 
 def test_a_copy_back_is_the_same_index(filled: Index, tmp_path: Path) -> None:
     with filled.copy(tmp_path / "copy.solar") as copied:
-        assert copied.spec == MADE
+        assert (copied.spec, copied.roots) == (MADE, ROOTS)
+        assert copied.engine.stamps() == filled.engine.stamps()
         assert copied.check() == []
         assert_same(copied.search(unit(1, 1)[0], 9), filled.search(unit(1, 1)[0], 9))
 
 
 def test_who_opens_it_again_sees_how_it_was_made(filled: Index, engine_address) -> None:
     with Index.open(engine_address("filled")) as opened:
-        assert opened.spec == MADE
+        assert (opened.spec, opened.roots) == (MADE, ROOTS)
         assert len(opened) == len(PHOTOS)
         assert opened.check() == []
 
@@ -286,6 +293,33 @@ def test_a_replaced_photo_is_what_it_is_now(changing: Index) -> None:
     np.testing.assert_array_equal(changing.describe("name:r.jpg"), unit(6, 1)[0])
     assert changing.search(unit(5, 1)[0], where="tag=old") == []
     assert [hit.path for hit in changing.search(unit(5, 1)[0], where="tag=new")] == ["r.jpg"]
+
+
+def test_what_needs_no_network_is_amended_at_once(changing: Index, engine_address) -> None:
+    paths = [f"amended/{name}" for name in "abcdef"]
+    a, b, c, d, e, f = paths
+    then, now = Stamp(1, 2, "0" * 64), Stamp(3, 4, "1" * 64)
+    changing.add(unit(9, 5), [Photo(p, 5, 6, ("tag",), stamp=then) for p in paths[:5]])
+    others = {name: s for name, s in changing.engine.stamps().items() if name not in paths}
+    swap = {b: c, c: b, d: f}  # two photos that take each other's name, and one with a new one
+    roots = Roots.at("/elsewhere").with_root(Path("/mnt/b"), named=True)[0]
+    changing.engine.amend(Amendment([a], swap, {c: now, e: now}, None, roots))
+    with Index.open(engine_address("changing")) as again:
+        for index in (changing, again):
+            expected = {b: then, c: now, f: then, e: now}
+            assert index.engine.stamps() == others | expected
+            assert len(index) == len(others) + 4
+            found = index.engine.lookup(paths)
+            assert found.keys() == expected.keys()
+            vectors = [found[path][1] for path in (c, b, f, e)]
+            np.testing.assert_array_equal(vectors, unit(9, 5)[1:])
+            assert found[f][0] == Photo(f, 5, 6, ("tag",))
+            assert index.roots == roots
+            assert index.spec == changing.spec
+    assert changing.search(unit(9, 5)[3], 1)[0].path == f
+    assert changing.check() == []
+    changing.engine.amend(Amendment())
+    assert changing.roots == roots
 
 
 def test_nothing_may_be_added_and_everything_removed(changing: Index) -> None:

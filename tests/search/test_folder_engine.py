@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from solar.errors import SolarError
+from solar.images import Roots
 from solar.search import DescriptorSpec, Hit, Index, Photo, codes, parse_where, writer
 
 DIM = 16
@@ -299,11 +300,12 @@ def test_opening_reads_as_little_of_a_large_index_as_of_a_small_one(tmp_path: Pa
 
 
 def test_a_copy_is_the_same_index(folder: Path, tmp_path: Path) -> None:
-    spec = DescriptorSpec(DIM, "m", "f", {"size": 3}, "/photos")
-    index = Index.create(folder, unit(0, 200), PHOTOS, spec=spec)
+    spec, roots = DescriptorSpec(DIM, "m", "f", {"size": 3}), Roots.at("/photos")
+    index = Index.create(folder, unit(0, 200), PHOTOS, spec=spec, roots=roots)
     index.remove(PHOTOS[0].path)
     copied = index.copy(tmp_path / "copy.solar")
     assert copied.spec == spec
+    assert copied.roots == roots
     assert copied.photo(PHOTOS[7].path) == PHOTOS[7]
     query = unit(1, 1)[0]
     assert copied.search(query, 300) == index.search(query, 300)

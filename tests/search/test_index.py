@@ -1,4 +1,5 @@
 import io
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from PIL import Image
 from solar.demo import toy
 from solar.describe.store import Store
 from solar.errors import SolarError
+from solar.images import Photos, Roots
 from solar.models import PatchNet, RetrievalConfig, RetrievalNet, fingerprint, save
 from solar.search import DescriptorSpec, Hit, Index
 
@@ -39,10 +41,9 @@ def index(model: RetrievalNet, photos: Path, tmp_path_factory: pytest.TempPathFa
         str(home / "model.safetensors"),
         fingerprint(model),
         {"size": 96, "scales": [1.0]},
-        str(photos),
     )
-    vectors = model.describe(files)
-    return Index.create(home / "photos.solar", vectors, [f.name for f in files], spec=spec)
+    vectors, names, roots = model.describe(files), [f.name for f in files], Roots.at(photos)
+    return Index.create(home / "photos.solar", vectors, names, spec=spec, roots=roots)
 
 
 def best(hits: list[Hit]) -> str:
@@ -54,20 +55,31 @@ def test_a_query_may_be_a_file_bytes_an_image_or_an_array(index: Index, photos: 
     file = photos / "1-0.png"
     image = Image.open(file).convert("RGB")
     for query in (str(file), file, file.read_bytes(), image, np.asarray(image)):
-        assert best(index.search(query, 3)) == "1-0.png"
+        assert best(index.search(query, 3, include_self=True)) == "1-0.png"
 
 
 def test_a_query_may_be_an_indexed_photo_or_a_vector(
     index: Index, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert best(index.search("2-1.png")) == "2-1.png"
-    assert best(index.search("name:2-1.png")) == "2-1.png"
+    assert best(index.search("2-1.png", include_self=True)) == "2-1.png"
+    assert best(index.search("name:2-1.png", include_self=True)) == "2-1.png"
     assert best(index.search(index.describe("2-1.png"))) == "2-1.png"
     # A file wins over an indexed photo of the same name, unless told otherwise.
     monkeypatch.chdir(photos.parent)
     (photos.parent / "2-1.png").write_bytes((photos / "0-0.png").read_bytes())
     assert best(index.search("2-1.png")) == "0-0.png"
-    assert best(index.search("name:2-1.png")) == "2-1.png"
+    assert best(index.search("name:2-1.png", include_self=True)) == "2-1.png"
+
+
+def test_an_indexed_query_is_left_out_of_its_own_results(index: Index, photos: Path) -> None:
+    every = index.search("1-0.png", 6, include_self=True)
+    for query in (str(photos / "1-0.png"), photos / "1-0.png", "1-0.png", "name:1-0.png"):
+        hits = index.search(query, 6)
+        assert [hit.path for hit in hits] == [hit.path for hit in every[1:]]
+        assert [len(index.search(query, k)) for k in (1, 5)] == [1, 5]
+        assert index.search_many([query], 6) == [hits]
+    # Bytes and vectors may be anybody's.
+    assert best(index.search((photos / "1-0.png").read_bytes())) == "1-0.png"
 
 
 def test_several_queries_are_averaged(index: Index, model: RetrievalNet, photos: Path) -> None:
@@ -75,9 +87,17 @@ def test_several_queries_are_averaged(index: Index, model: RetrievalNet, photos:
     mean = (a + b) / np.linalg.norm(a + b)
     expected = index.search(mean)
     for query in ([photos / "0-0.png", photos / "1-0.png"], ["0-0.png", b]):
-        ours = index.search(query)
+        ours = index.search_mean(query, include_self=True)
         assert [hit.path for hit in ours] == [hit.path for hit in expected]
         np.testing.assert_allclose([h.score for h in ours], [h.score for h in expected], atol=1e-6)
+
+
+def test_a_list_warns_that_it_is_averaged(index: Index) -> None:
+    with pytest.warns(FutureWarning, match="call search_mean"):
+        hits = index.search(["0-0.png", "1-0.png"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert index.search_mean(["0-0.png", "1-0.png"]) == hits
 
 
 def test_a_box_describes_the_part_of_the_photo(
@@ -112,6 +132,26 @@ def test_a_store_fills_an_index_and_adds_to_it(tmp_path: Path) -> None:
     assert len(index) == 3
     with pytest.raises(SolarError, match="another model"):
         index.add(store("c", ["d.jpg"], "other"))
+    assert len(index) == 3
+
+
+def test_stores_of_two_folders_keep_photos_of_one_name_apart(tmp_path: Path) -> None:
+    def store(folder: str, vector: int) -> Store:
+        photos = Photos(("1.jpg",), (), roots=Roots.at(tmp_path / folder))
+        made = {"model": "m", "fingerprint": "hash", "settings": {}, "dim": 4}
+        store = Store.create(tmp_path / f"{folder.replace('/', '-')}.store", photos, **made)
+        store.write_shard(0, np.eye(4)[[vector]], ["1.jpg"], [(30, 20)], {})
+        return store
+
+    index = Index.create(tmp_path / "i.solar", store("camA", 0))
+    assert [index.add(store(folder, n)) for folder, n in (("camB", 1), ("camA/in", 2))] == [1, 1]
+    with Index.open(tmp_path / "i.solar") as again:
+        hits = [again.search(vector, 1)[0] for vector in np.eye(4, dtype=np.float32)[:3]]
+    assert [hit.path for hit in hits] == ["1.jpg", "camB//1.jpg", "in/1.jpg"]
+    assert [hit.absolute for hit in hits] == [
+        str(tmp_path / folder / "1.jpg") for folder in ("camA", "camB", "camA/in")
+    ]
+    assert index.add(store("camB", 1)) == 1  # which replaces what it was
     assert len(index) == 3
 
 
@@ -159,7 +199,8 @@ def test_another_model_is_refused(index: Index, photos: Path) -> None:
     wrong = Index(index.engine, other)
     with pytest.raises(SolarError, match="made with another model"):
         wrong.search(photos / "0-0.png")
-    assert best(wrong.search("0-0.png")) == "0-0.png"  # no model is needed for this
+    # No model is needed for this.
+    assert best(wrong.search("0-0.png", include_self=True)) == "0-0.png"
 
 
 def test_a_patch_model_is_refused(index: Index, photos: Path, tmp_path: Path) -> None:
@@ -183,13 +224,13 @@ def test_a_query_that_is_nowhere_is_one_sentence(index: Index, query: str) -> No
 
 def test_queries_that_make_no_sense_are_refused(index: Index, photos: Path) -> None:
     with pytest.raises(SolarError, match="at least one photo"):
-        index.search([])
+        index.search_mean([])
     with pytest.raises(SolarError, match="at least one photo"):
         index.search("0-0.png", 0)
     with pytest.raises(SolarError, match="box goes with one photo"):
         index.search("0-0.png", box=(0, 0, 5, 5))
     with pytest.raises(SolarError, match="box goes with one photo"):
-        index.search([photos / "0-0.png", photos / "0-1.png"], box=(0, 0, 5, 5))
+        index.search_mean([photos / "0-0.png", photos / "0-1.png"], box=(0, 0, 5, 5))
     with pytest.raises(SolarError, match="not finite"):
         index.search(np.full(index.spec.dim, np.nan, np.float32))
     with pytest.raises(SolarError, match="not a photo"):

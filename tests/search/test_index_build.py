@@ -1,4 +1,5 @@
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,11 @@ from PIL import Image
 from solar.demo import toy
 from solar.describe import extract
 from solar.errors import SolarError
+from solar.images import Roots
 from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.search import Index, Photo
 from solar.search.add import add
-from solar.search.index_build import build, read_metadata, taken_at
+from solar.search.index_build import build, build_index, read_metadata, taken_at
 
 
 @pytest.fixture(scope="module")
@@ -40,22 +42,24 @@ def test_build_describes_a_folder_and_gathers_what_is_known(
 ) -> None:
     tags = tmp_path / "tags.jsonl"
     tags.write_text(json.dumps({"path": "2.png", "tags": ["night"], "taken": "2001-02-03"}) + "\n")
-    built = build(photos, tmp_path / "i.solar", model=model, metadata=tags)
+    built = build_index([photos], tmp_path / "i.solar", model=model, metadata=tags)
     assert built.photos == 2
-    assert list(built.failures) == ["broken.jpg"]
+    assert list(built.skipped) == ["broken.jpg"]
     index = Index.open(tmp_path / "i.solar")
-    assert index.spec.root == str(photos)
+    assert index.roots == Roots.at(photos)
+    assert list(index.skipped) == ["broken.jpg"]
     assert index.photo("rome/1.jpg") == Photo("rome/1.jpg", 200, 150, taken="2019-07-14T18:30:00")
     assert index.photo("2.png") == Photo("2.png", 160, 120, ("night",), "2001-02-03T00:00:00")
-    assert index.search(photos / "2.png", 1)[0].path == "2.png"
+    assert index.search(photos / "2.png", 1, include_self=True)[0].path == "2.png"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["i.solar", "photos", "tags.jsonl"]
 
 
 def test_a_store_can_be_kept_and_indexed_again(photos: Path, model: str, tmp_path: Path) -> None:
-    build(photos, tmp_path / "a.solar", model=model, store=tmp_path / "kept.store")
-    built = build(tmp_path / "kept.store", tmp_path / "b.solar")
-    assert built.photos == 2
-    assert Index.open(tmp_path / "a.solar").search("2.png") == built.index.search("2.png")
+    build_index([photos], tmp_path / "a.solar", model=model, store=tmp_path / "kept.store")
+    index = build(tmp_path / "kept.store", tmp_path / "b.solar")
+    assert len(index) == 2
+    assert index.roots == Roots.at(photos)
+    assert Index.open(tmp_path / "a.solar").search("2.png") == index.search("2.png")
 
 
 def test_add_describes_with_the_model_of_the_index(
@@ -63,8 +67,8 @@ def test_add_describes_with_the_model_of_the_index(
 ) -> None:
     build(photos, tmp_path / "i.solar", model=model)
     toy.landmark(2, 0, size=(160, 120)).save(photos / "3.png")
-    built = add(photos, tmp_path / "i.solar")
-    assert built.photos == 3
+    built = add([photos], tmp_path / "i.solar")
+    assert built.photos == 1  # the others are as they were
     assert len(built.index) == 3
 
 
@@ -72,9 +76,11 @@ def test_photos_are_added_at_the_size_of_the_index(
     photos: Path, model: str, tmp_path: Path
 ) -> None:
     build(photos, tmp_path / "i.solar", model=model, size=48)
-    built = add(photos / "2.png", tmp_path / "i.solar")
+    toy.landmark(2, 0, size=(160, 120)).save(photos / "3.png")
+    built = add([photos / "3.png"], tmp_path / "i.solar")
     assert built.index.spec.settings["size"] == 48
-    assert built.index.search(photos / "2.png", 1)[0].score == pytest.approx(1, abs=1e-5)
+    [hit] = built.index.search(photos / "3.png", 1, include_self=True)
+    assert (hit.path, hit.score) == ("3.png", pytest.approx(1, abs=1e-5))
 
 
 def test_photos_are_added_as_those_of_the_index_were_described(
@@ -83,12 +89,14 @@ def test_photos_are_added_as_those_of_the_index_were_described(
     how = {"scales": (1.0, 0.5), "orient": False, "mode": "fast"}
     store = extract(photos, tmp_path / "kept.store", model=model, **how)
     Index.create(tmp_path / "i.solar", store).close()
-    built = add(photos / "2.png", tmp_path / "i.solar")
-    assert built.index.search(photos / "2.png", 1)[0].score == pytest.approx(1, abs=1e-5)
+    toy.landmark(2, 0, size=(160, 120)).save(photos / "3.png")
+    built = add([photos / "3.png"], tmp_path / "i.solar")
+    [hit] = built.index.search(photos / "3.png", 1, include_self=True)
+    assert (hit.path, hit.score) == ("3.png", pytest.approx(1, abs=1e-5))
 
 
 def test_a_size_is_for_photos_not_for_descriptors(photos: Path, model: str, tmp_path: Path) -> None:
-    build(photos, tmp_path / "a.solar", model=model, store=tmp_path / "kept.store")
+    build_index([photos], tmp_path / "a.solar", model=model, store=tmp_path / "kept.store")
     with pytest.raises(SolarError, match="leave out --size"):
         build(tmp_path / "kept.store", tmp_path / "b.solar", size=48)
 
@@ -99,20 +107,25 @@ def test_photos_inside_the_folder_of_the_index_are_called_as_if_built_with_it(
     build(photos, tmp_path / "i.solar", model=model)
     toy.landmark(2, 0, size=(160, 120)).save(photos / "rome" / "2.png")
     for source in (photos / "rome", photos / "rome" / "2.png"):
-        built = add(source, tmp_path / "i.solar")
+        built = add([source], tmp_path / "i.solar")
         names = {photo.path for batch in built.index.engine.photos() for photo in batch}
         assert names == {"2.png", "rome/1.jpg", "rome/2.png"}
 
 
-def test_photos_from_elsewhere_are_added_with_a_warning(
+def test_photos_from_elsewhere_have_a_root_of_their_own(
     photos: Path, model: str, tmp_path: Path
 ) -> None:
     build(photos, tmp_path / "i.solar", model=model)
     (tmp_path / "more").mkdir()
-    toy.landmark(2, 0, size=(160, 120)).save(tmp_path / "more" / "3.png")
-    with pytest.warns(UserWarning, match="more is not in .*photos, where pages"):
-        built = add(tmp_path / "more", tmp_path / "i.solar")
-    assert "3.png" in built.index
+    toy.landmark(2, 0, size=(160, 120)).save(tmp_path / "more" / "2.png")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        built = add([tmp_path / "more"], tmp_path / "i.solar")
+    assert [root.path for root in built.index.roots.roots] == [str(photos), str(tmp_path / "more")]
+    names = {photo.path for batch in built.index.engine.photos() for photo in batch}
+    assert names == {"2.png", "rome/1.jpg", "more//2.png"}
+    [hit] = built.index.search(tmp_path / "more" / "2.png", 1, include_self=True)
+    assert (hit.path, hit.absolute) == ("more//2.png", str(tmp_path / "more" / "2.png"))
 
 
 def test_only_new_photos_are_described_where_asked(
@@ -120,17 +133,17 @@ def test_only_new_photos_are_described_where_asked(
 ) -> None:
     build(photos, tmp_path / "i.solar", model=model)
     (photos / "broken.jpg").unlink()
-    assert add(photos, tmp_path / "i.solar", new=True).photos == 0
+    assert add([photos], tmp_path / "i.solar", new=True).photos == 0
     toy.landmark(2, 0, size=(160, 120)).save(photos / "3.png")
-    built = add(photos, tmp_path / "i.solar", new=True)
+    built = add([photos], tmp_path / "i.solar", new=True)
     assert (built.photos, len(built.index)) == (1, 3)
 
 
 def test_descriptors_are_added_as_they_are(photos: Path, model: str, tmp_path: Path) -> None:
-    build(photos, tmp_path / "i.solar", model=model, store=tmp_path / "kept.store")
-    assert add(tmp_path / "kept.store", tmp_path / "i.solar").photos == 2
+    build_index([photos], tmp_path / "i.solar", model=model, store=tmp_path / "kept.store")
+    assert add([tmp_path / "kept.store"], tmp_path / "i.solar").photos == 2
     with pytest.raises(SolarError, match="leave out --new"):
-        add(tmp_path / "kept.store", tmp_path / "i.solar", new=True)
+        add([tmp_path / "kept.store"], tmp_path / "i.solar", new=True)
 
 
 def test_an_index_that_exists_is_refused_before_any_work(
@@ -151,8 +164,9 @@ def test_photos_that_all_fail_make_no_index(model: str, tmp_path: Path) -> None:
 
 def test_photos_are_not_added_to_an_index_that_names_no_model(photos: Path, tmp_path: Path) -> None:
     Index.create(tmp_path / "i.solar", np.eye(4), ["a", "b", "c", "d"]).close()
-    with pytest.raises(SolarError, match=r"i\.solar does not name its model"):
-        add(photos, tmp_path / "i.solar")
+    with pytest.raises(SolarError, match="index does not name its model"):
+        add([photos], tmp_path / "i.solar")
+    assert not Index.open(tmp_path / "i.solar").roots
 
 
 def test_a_time_that_makes_no_sense_is_not_known(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from PIL import Image
 from support.warped import toy_photo, turned
 
 from solar.errors import SolarError
+from solar.images import Roots
 from solar.images.opencv import opencv
 from solar.models import RetrievalConfig, RetrievalNet
-from solar.search import DescriptorSpec, Hit, Index
+from solar.search import Hit, Index
 from solar.search import verify as module
 from solar.search.verify import VerifySettings, reordered
 
@@ -36,15 +37,15 @@ def index(folder: Path, tmp_path: Path) -> Index:
     """Vectors with the scores above for the query, which is indexed too."""
     scores = np.array([1.0, *SCORES.values()])
     vectors = np.stack([scores, np.sqrt(1 - scores**2)], axis=1)
-    spec = DescriptorSpec(2, root=str(folder))
-    return Index.create(tmp_path / "photos.solar", vectors, ["query.png", *SCORES], spec=spec)
+    names = ["query.png", *SCORES]
+    return Index.create(tmp_path / "photos.solar", vectors, names, roots=Roots.at(folder))
 
 
 def test_verified_photos_come_first_and_know_their_inliers(index: Index) -> None:
-    plain = index.search("query.png", k=5)
+    plain = index.search("query.png", k=5, include_self=True)
     assert [hit.path for hit in plain] == ["query.png", *SCORES]
     assert {hit.inliers for hit in plain} == {None}
-    hits = index.search("query.png", k=5, verify=True)
+    hits = index.search("query.png", k=5, verify=True, include_self=True)
     assert [hit.path for hit in hits] == [
         "query.png", "right/1.png", "wrong/1.png", "wrong/2.png", "wrong/3.png"
     ]  # fmt: skip
@@ -53,15 +54,14 @@ def test_verified_photos_come_first_and_know_their_inliers(index: Index) -> None
 
 
 def test_a_right_photo_from_beyond_k_is_found(index: Index) -> None:
-    assert [hit.path for hit in index.search("query.png", k=2, verify=True)] == [
-        "query.png", "right/1.png"
-    ]  # fmt: skip
+    assert index.search("query.png", k=1)[0].path == "wrong/1.png"
+    assert index.search("query.png", k=1, verify=True)[0].path == "right/1.png"
 
 
 def test_only_the_first_are_looked_at(index: Index) -> None:
-    hits = index.search("query.png", k=5, verify=VerifySettings(top=3))
-    assert [hit.path for hit in hits] == ["query.png", *SCORES]
-    assert [hit.inliers is None for hit in hits] == [False] * 3 + [True] * 2
+    hits = index.search("query.png", k=5, verify=VerifySettings(top=2))
+    assert [hit.path for hit in hits] == [*SCORES]
+    assert [hit.inliers is None for hit in hits] == [False] * 2 + [True] * 2
 
 
 def test_the_rest_keep_their_order() -> None:
@@ -99,8 +99,8 @@ def test_a_photo_that_is_gone_is_skipped_with_a_warning(index: Index, folder: Pa
             hits = index.search("query.png", k=5, verify=True)
     finally:
         (folder / "elsewhere.png").rename(folder / "wrong" / "1.png")
-    assert [hit.path for hit in hits][1:3] == ["right/1.png", "wrong/1.png"]
-    assert hits[2].inliers is None
+    assert [hit.path for hit in hits][:2] == ["right/1.png", "wrong/1.png"]
+    assert hits[1].inliers is None
 
 
 def test_a_damaged_photo_is_skipped_with_a_warning(index: Index, folder: Path) -> None:
@@ -120,7 +120,7 @@ def test_photos_in_a_tar_are_found(index: Index, folder: Path, tmp_path: Path) -
         for name in ("query.png", *SCORES):
             shard.add(folder / name, name)
     settings = VerifySettings(photos=tmp_path / "photos.tar")
-    assert index.search("query.png", k=2, verify=settings)[1].path == "right/1.png"
+    assert index.search("query.png", k=1, verify=settings)[0].path == "right/1.png"
 
 
 def test_a_photo_and_its_box_are_a_query(folder: Path, tmp_path: Path) -> None:
@@ -128,12 +128,13 @@ def test_a_photo_and_its_box_are_a_query(folder: Path, tmp_path: Path) -> None:
     model = RetrievalNet(RetrievalConfig("resnet18", size=64, scales=(1.0,)))
     names = ["query.png", *SCORES]
     vectors = model.describe([folder / name for name in names])
-    spec = DescriptorSpec(model.dim, root=str(folder))
-    with Index.create(tmp_path / "i.solar", vectors, names, spec=spec, model=model) as index:
+    roots = Roots.at(folder)
+    with Index.create(tmp_path / "i.solar", vectors, names, roots=roots, model=model) as index:
         photo = folder / "query.png"
-        whole = index.search(photo, k=5, verify=True)
-        boxed = index.search(photo, k=5, box=(60, 60, 200, 160), verify=True)
-        expanded = index.search(photo, k=5, expand="average", diffuse=True, verify=True)
+        how = {"k": 5, "verify": True, "include_self": True}
+        whole = index.search(photo, **how)
+        boxed = index.search(photo, box=(60, 60, 200, 160), **how)
+        expanded = index.search(photo, expand="average", diffuse=True, **how)
     assert [hit.path for hit in whole][:2] == ["query.png", "right/1.png"]
     assert [hit.path for hit in expanded][:2] == ["query.png", "right/1.png"]
     assert [hit.path for hit in boxed][:2] == ["query.png", "right/1.png"]
@@ -141,11 +142,12 @@ def test_a_photo_and_its_box_are_a_query(folder: Path, tmp_path: Path) -> None:
 
 
 def test_of_several_queries_the_best_match_counts(index: Index) -> None:
+    how = {"k": 5, "verify": True, "include_self": True}
     one, two = (
-        {hit.path: hit.inliers for hit in index.search(query, k=5, verify=True)}
+        {hit.path: hit.inliers for hit in index.search(query, **how)}
         for query in ("query.png", "wrong/3.png")
     )
-    both = index.search(["query.png", "wrong/3.png"], k=5, verify=True)
+    both = index.search_mean(["query.png", "wrong/3.png"], **how)
     assert {hit.path: hit.inliers for hit in both} == {p: max(one[p], two[p]) for p in one}
 
 
@@ -172,11 +174,22 @@ def test_without_opencv_that_is_told_before_any_work(
         index.search(folder / "query.png", verify=True)
 
 
+def test_a_folder_that_is_gone_is_named(index: Index, folder: Path) -> None:
+    moved = folder.rename(folder.with_name("elsewhere"))
+    try:
+        with pytest.raises(SolarError, match=f"{folder} is not there any more: .*--photos"):
+            index.search("query.png", verify=True)
+        [hit] = index.search("query.png", k=1, verify=VerifySettings(photos=moved))
+        assert hit.path == "right/1.png"
+    finally:
+        moved.rename(folder)
+
+
 def test_an_index_elsewhere_keeps_features_in_the_users_cache(
     index: Index, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Elsewhere:
-        spec = index.spec
+        roots = index.roots
 
     monkeypatch.setenv("SOLAR_CACHE", str(tmp_path / "cache"))
     verifier = module.index_verifier(Elsewhere(), VerifySettings())

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from solar.search import DescriptorSpec, Hit, Index
+from solar.images import Roots
+from solar.search import Hit, Index
 from solar.show.search_page import ranking_page
 
 EVIL = '<script>"&.jpg'
@@ -20,8 +21,8 @@ def index(tmp_path: Path) -> Index:
     folder.mkdir()
     for name, colour in ((EVIL, "red"), ("b.jpg", "blue")):
         Image.new("RGB", (400, 200), colour).save(folder / name)
-    spec = DescriptorSpec(2, root=str(folder))
-    return Index.create(tmp_path / "i.solar", np.eye(2), [EVIL, "gone.jpg"], spec=spec)
+    names = [EVIL, "gone.jpg"]
+    return Index.create(tmp_path / "i.solar", np.eye(2), names, roots=Roots.at(folder))
 
 
 def tags(page: str) -> list[tuple[str, dict[str, str | None]]]:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
-from solar.images import Photos, Roots, collect
+from solar.images import Photos, collect
 from solar.search.addresses import Address
 from solar.search.asmk_index import AsmkIndex
 from solar.search.engine import Amendment
 from solar.search.index import Index, need_vectors
 from solar.search.index_build import BuiltIndex, details, read_metadata
+from solar.search.ingest import joined_roots
 from solar.search.photo_index import PhotoIndex
 from solar.search.sync import Changes, apply, compare
 
@@ -88,30 +89,10 @@ def _with_facts(
 
 def _add_store(index: PhotoIndex, store: Store, extra: Mapping[str, Any]) -> BuiltIndex:
     vectors = need_vectors(index)
-    roots, names = _renamed(index.roots, store)
+    roots, names = joined_roots(index.roots, store.roots)
     known = [replace(photo, path=names(photo.path)) for photo in details(store, None, {})]
     known = [replace(photo, **extra.get(photo.path, {})) for photo in known]
     count = vectors.add(store, known)
     if roots != index.roots:
         index.engine.amend(Amendment(roots=roots))
     return BuiltIndex(index, count, {names(name): why for name, why in store.failures.items()})
-
-
-def _renamed(roots: Roots, store: Store) -> tuple[Roots, Any]:
-    """The roots of an index together with those of a store, and what its photos are called then."""
-    prefixes: dict[Any, str] = {}
-    for root in store.roots.roots:
-        folder = root.folder
-        holder = roots.holding(folder) if folder is not None else None
-        if holder is None or holder.folder is None:
-            roots, holder = roots.with_root(Path(root.path), named=bool(roots), whole=root.whole)
-        below = "."
-        if folder is not None and holder.folder is not None:
-            below = folder.relative_to(holder.folder).as_posix()
-        prefixes[root] = holder.named("" if below == "." else f"{below}/")
-
-    def names(name: str) -> str:
-        holders, below = store.roots.split(name)
-        return prefixes[holders[0]] + below if holders else name
-
-    return roots, names

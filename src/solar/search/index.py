@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -15,8 +16,25 @@ import numpy.typing as npt
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.search.addresses import FORMATS, Address, engine_module, is_folder
-from solar.search.engine import DescriptorSpec, Engine, Hit, Photo, Vectors, Where, parse_where
-from solar.search.ingest import BATCH, batches, roots_of, spec_of
+from solar.search.engine import (
+    Amendment,
+    DescriptorSpec,
+    Engine,
+    Hit,
+    Photo,
+    Vectors,
+    Where,
+    parse_where,
+)
+from solar.search.ingest import (
+    BATCH,
+    batches,
+    joined_roots,
+    knows_its_photos,
+    photos_of,
+    roots_of,
+    spec_of,
+)
 from solar.search.photo_index import (
     Conditions,
     NoVectorsError,
@@ -191,7 +209,8 @@ class Index(PhotoIndex):
 
         Args:
             source: A finished store, or vectors (n, dim).
-            photos: Their paths, or all that is known of them; a store knows its own.
+            photos: Their paths, or all that is known of them. Without them a store's are called by
+                its roots: what is below none of the index's becomes a further one.
 
         Returns:
             How many photos were given.
@@ -201,7 +220,14 @@ class Index(PhotoIndex):
                 is at work, or the disk is full.
         """
         self._refuse_other(spec_of(source))
-        return self.engine.add(batches(source, photos))
+        if photos is not None or not knows_its_photos(source):
+            return self.engine.add(batches(source, photos))
+        roots, name = joined_roots(self.roots, source.roots)
+        known = [replace(photo, path=name(photo.path)) for photo in photos_of(source)]
+        count = self.engine.add(batches(source, known))
+        if roots != self.roots:
+            self.engine.amend(Amendment(roots=roots))
+        return count
 
     def copy(self, address: Address, **options: Any) -> Index:
         """Make the same index elsewhere, on another engine or compressed otherwise."""

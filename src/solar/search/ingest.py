@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from solar.errors import SolarError
-from solar.images import Roots
+from solar.images import Root, Roots
 from solar.search.engine import DescriptorSpec, Photo, Vectors
 
 if TYPE_CHECKING:
@@ -35,15 +36,38 @@ def roots_of(source: object) -> Roots:
     return source.roots if knows_its_photos(source) else Roots()
 
 
+def joined_roots(roots: Roots, others: Roots) -> tuple[Roots, Callable[[str], str]]:
+    """The roots of an index together with those of a store, and what its photos are called then."""
+    prefixes: dict[Root, str] = {}
+    for root in others.roots:
+        folder = root.folder
+        holder = roots.holding(folder) if folder is not None else None
+        if holder is None or holder.folder is None:
+            roots, holder = roots.with_root(Path(root.path), named=bool(roots), whole=root.whole)
+        below = "."
+        if folder is not None and holder.folder is not None:
+            below = folder.relative_to(holder.folder).as_posix()
+        prefixes[root] = holder.named("" if below == "." else f"{below}/")
+
+    def name(known: str) -> str:
+        holders, below = others.split(known)
+        return prefixes[holders[0]] + below if holders else known
+
+    return roots, name
+
+
+def photos_of(store: Store) -> list[Photo]:
+    """What a store knows of its photos, row by row."""
+    facts = zip(store.names, store.sizes.tolist(), store.stamps, strict=True)
+    return [Photo(name, width, height, stamp=stamp) for name, (width, height), stamp in facts]
+
+
 def batches(
     source: Store | npt.ArrayLike, photos: Sequence[str | Photo] | None
 ) -> Iterator[tuple[list[Photo], Vectors]]:
     """Photos and their vectors in pieces; a store is never read into memory whole."""
     if knows_its_photos(source):
-        facts = zip(source.names, source.sizes.tolist(), source.stamps, strict=True)
-        known: Sequence[str | Photo] = photos or [
-            Photo(name, width, height, stamp=stamp) for name, (width, height), stamp in facts
-        ]
+        known: Sequence[str | Photo] = photos or photos_of(source)
         pieces, rows = source.chunks(BATCH), len(source)
     else:
         array = np.asarray(source)

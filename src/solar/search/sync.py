@@ -210,6 +210,14 @@ def apply(
         progress: Called while photos are described.
         **describing: For `solar.extract`.
     """
+    numbers = {name: number for number, name in enumerate(photos.names)}
+    lacking = (name for name in (*changes.new, *changes.changed) if name not in changes.copied)
+    wanted = photos.select(numbers[name] for name in lacking)
+    if wanted and not index.spec.model and isinstance(index, Index):
+        raise SolarError(
+            "The index does not name its model, so photos cannot be described like those in it: "
+            "describe them with that model, and add the store."
+        )
     engine, tags = index.engine, index.engine.find(changes.changed)
     extra = {n: {"tags": old.tags} for n, old in tags.items() if old.tags} | dict(extra or {})
     shared = _shared(index, photos, changes, extra)
@@ -219,9 +227,6 @@ def apply(
     if shared:
         assert isinstance(index, Index)
         index.add(np.stack([vector for _, vector in shared]), [photo for photo, _ in shared])
-    numbers = {name: number for number, name in enumerate(photos.names)}
-    lacking = (name for name in (*changes.new, *changes.changed) if name not in changes.copied)
-    wanted = photos.select(numbers[name] for name in lacking)
     failures = _described(index, wanted, store, extra, progress, describing) if wanted else {}
     if worse := [name for name in changes.changed if name in failures]:
         engine.amend(Amendment(removed=worse))  # what it showed is gone
@@ -248,11 +253,6 @@ def _described(
         return asmk_build.add(photos, index, store=store, extra=extra, progress=progress)
     assert isinstance(index, Index)
     model, settings = index.spec.model, index.spec.settings
-    if not model:
-        raise SolarError(
-            "The index does not name its model, so photos cannot be described like those in it: "
-            "describe them with that model, and add the store."
-        )
     known = {name: settings[name] for name in _DESCRIBING if name in settings}
     known |= {name: value for name, value in describing.items() if value is not None}
     place = Path(store) if store else working_folder(_address(index))

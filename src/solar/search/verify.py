@@ -173,6 +173,11 @@ def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
             "The index does not know where its photos are, which verification has to look at: say "
             "so with --photos, or photos= in VerifySettings."
         )
+    if not any(Path(root.path).exists() for root in roots.roots):
+        raise SolarError(
+            f"{roots} is not there any more: say where the photos are with --photos, or with "
+            "`solar index relocate`."
+        )
     folder = own_folder(engine)
     if folder is None:
         from solar.models.zoo import cache_directory

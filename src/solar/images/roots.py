@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from solar.errors import SolarError
 from solar.files import reading
-from solar.images.scan import Place, scan
+from solar.images.scan import Place, is_text, scan
 
 Finder: TypeAlias = Callable[[str], Path | bytes | None]
 """Takes a photo's name to what `solar.images.load` takes, or to None if it is not there."""
@@ -56,6 +56,17 @@ class Root:
         if path.suffix == ".tar" and not path.is_dir():
             return None
         return path.parent if path.suffix == ".txt" and not path.is_dir() else path
+
+    def place(self, below: str) -> Path | None:
+        """Where the file at a path below is, or should be.
+
+        None for a tar shard, and for a path that leads out of a folder; that of a list may.
+        """
+        folder = self.folder
+        if folder is None:
+            return None
+        place = Path(os.path.normpath(folder / below))
+        return place if place.is_relative_to(folder) or str(folder) != self.path else None
 
 
 @dataclass(frozen=True)
@@ -105,10 +116,10 @@ class Roots:
     def absolute(self, name: str) -> str | None:
         """Where a photo is, or should be, on this machine; None for one in a tar shard."""
         roots, below = self.split(name)
-        places = [root.folder / below for root in roots if root.folder is not None]
+        places = [place for root in roots if (place := root.place(below)) is not None]
         if len(places) > 1:
             places = [place for place in places if place.exists()] or places
-        return os.path.normpath(places[0]) if places else None
+        return str(places[0]) if places else None
 
     def name_of(self, file: str | Path) -> str | None:
         """What a file below a root is called; None for a file below none."""
@@ -123,6 +134,12 @@ class Roots:
         """The root that a folder is in, the innermost of several; None if it is in none."""
         inside = [r for r in self.roots if r.folder is not None and folder.is_relative_to(r.folder)]
         return max(inside, key=lambda root: len(Path(root.path).parts), default=None)
+
+    def folders(self, *, single: bool = False) -> "Roots":
+        """Those that are folders and belong to the collection whole; `single`: or not whole."""
+        return Roots(
+            tuple(r for r in self.roots if str(r.folder) == r.path and (r.whole or single))
+        )
 
     def moved_to(self, place: str | Path | None) -> "Roots":
         """The same photos in another folder, each root there by its name; as they are for None."""
@@ -144,7 +161,8 @@ class Roots:
                 grown = replace(root, whole=root.whole or whole)
                 return Roots((*self.roots[:number], grown, *self.roots[number + 1 :])), grown
         taken = {root.name for root in self.roots}
-        tries = chain([place.name or "root"], (f"{place.name or 'root'}-{n}" for n in count(2)))
+        own = place.name if place.name and is_text(place.name) else "root"
+        tries = chain([own], (f"{own}-{n}" for n in count(2)))
         name = next(one for one in tries if one not in taken) if named else ""
         added = Root(str(place), name, whole)
         return Roots((*self.roots, added)), added

@@ -142,10 +142,17 @@ def collect(
     parts: list[tuple[Root, str, Path]] = []
     for place in (Path(source).expanduser() for source in sources):
         base = (place if place.is_dir() else place.parent).resolve()
-        holder = None if place.suffix == ".tar" and not place.is_dir() else roots.holding(base)
-        if holder is None or (place.is_dir() and Path(holder.path) == base):
+        shard = place.suffix == ".tar" and not place.is_dir()
+        holder = None if shard else roots.folders(single=_is_photo(place)).holding(base)
+        if holder is None:
             new = root_at(place)
             roots, holder = roots.with_root(Path(new.path), named=named, whole=new.whole)
+            if place.is_dir():  # single photos inside: all that is around them belongs to it now
+                for root in roots.folders(single=True).roots:
+                    inside = Path(root.path)
+                    if not root.whole and inside.is_relative_to(base) and inside.is_dir():
+                        roots, grown = roots.with_root(inside, named=named)
+                        parts.append((grown, "", inside))
         below = base.relative_to(holder.folder).as_posix() if holder.folder else "."
         parts.append((holder, "" if below == "." else f"{below}/", place))
     others = frozenset(root.path for root in roots.roots)

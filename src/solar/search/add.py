@@ -102,7 +102,7 @@ def _renamed(roots: Roots, store: Store) -> tuple[Roots, Any]:
     prefixes: dict[Any, str] = {}
     for root in store.roots.roots:
         folder = root.folder
-        holder = roots.holding(folder) if folder is not None else None
+        holder = roots.folders().holding(folder) if folder is not None else None
         if holder is None or holder.folder is None:
             roots, holder = roots.with_root(Path(root.path), named=bool(roots), whole=root.whole)
         below = "."

@@ -122,7 +122,7 @@ def scan_folder(
             elif not is_text(entry.name):
                 result.skipped[f"{path}/"] = _NOT_TEXT
             elif not entry.is_symlink():
-                if f"{real}/{path}" not in besides:
+                if str(real / path) not in besides:
                     waiting.append(path)
             elif follow:
                 links.append(path)

@@ -192,7 +192,20 @@ def scan_roots(roots: Roots, names: Iterable[str] = (), *, follow: bool = True) 
         for root in roots.roots
         if (place := Path(root.path)).exists()
     ]
+    _tell_apart(parts)
     return gather(parts, empty=True)
+
+
+def _tell_apart(parts: Sequence[tuple[Root, Scan]]) -> None:
+    """Where roots have no names and come to share that of a photo, the first one has it."""
+    taken = set[str]()
+    for root, scanned in parts:
+        names = {root.named(one.below) for one in scanned.found}
+        for one in scanned.found if names & taken else ():
+            if (name := root.named(one.below)) in taken:
+                scanned.skipped[str(one.place)] = f"another photo is called {name}: rename it"
+        scanned.found = [one for one in scanned.found if root.named(one.below) not in taken]
+        taken |= names
 
 
 def gather(

@@ -14,12 +14,13 @@ import pytest
 import torch
 from support.nasty_folder import photo
 
-from solar.describe import extract
+from solar.describe import extract, extraction
+from solar.describe.pipeline import describer
 from solar.errors import SolarError
 from solar.images import Roots, Stamp
 from solar.images import scan as scan_module
 from solar.models import RetrievalConfig, RetrievalNet, fingerprint, retrieval_model, save
-from solar.search import DescriptorSpec, Index, Photo
+from solar.search import DescriptorSpec, Index, Photo, index_build
 from solar.search.add import add
 from solar.search.index_build import build, build_index
 from solar.search.photo_index import PhotoIndex
@@ -35,6 +36,17 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     torch.manual_seed(0)
     net = RetrievalNet(RetrievalConfig("resnet18", dim=16, size=64, scales=(1.0,)))
     return str(save(net, tmp_path_factory.mktemp("model") / "tiny.safetensors"))
+
+
+_describer, _fingerprint = cache(describer), cache(fingerprint)
+
+
+@pytest.fixture(autouse=True)
+def _loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading a network and making it fast takes longer than all that is tested here."""
+    monkeypatch.setattr(extraction, "retrieval_model", loaded)
+    monkeypatch.setattr(extraction, "describer", lambda net, how, _: _describer(net, how))
+    monkeypatch.setattr(extraction, "fingerprint", _fingerprint)
 
 
 @cache
@@ -369,31 +381,35 @@ def test_an_index_that_knows_no_root_says_so(tmp_path: Path) -> None:
         sync(tmp_path / "i.solar")
 
 
-def test_a_stopped_sync_goes_on(home: Home) -> None:
-    fill(home.photos, *range(10, 80))
+def test_a_stopped_sync_goes_on(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_build, "_SMALL_SHARD", 3)
+    fill(home.photos, *range(10, 18))
 
     def stop(described: int, failed: int) -> None:
         home(described, failed)
-        if home.described >= 66:  # the first shard of 64 is written
+        if home.described > 3:  # the first shard is written
             raise StoppedError
 
     home.described = 0
     with pytest.raises(StoppedError):
         sync(home.index, progress=stop)
     assert len(home.open()) == 4
-    fill(home.photos, 80)
+    fill(home.photos, 18)
     (home.photos / "10.jpg").unlink()
-    changes = home.sync(7)
-    assert len(changes.new) == 70
+    changes = home.sync(6)
+    assert len(changes.new) == 8
 
 
-def test_a_stopped_addition_does_not_hinder_another(home: Home) -> None:
+def test_a_stopped_addition_says_how_to_begin_another(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_build, "_SMALL_SHARD", 3)
     place = home.photos.parent
-    fill(place / "many", *range(10, 80))
+    fill(place / "many", *range(10, 18))
 
     def stop(described: int, failed: int) -> None:
         home(described, failed)
-        if home.described >= 66:
+        if home.described > 3:
             raise StoppedError
 
     home.described = 0
@@ -532,7 +548,7 @@ def test_what_build_skipped_is_known_to_the_index(tmp_path: Path, model: str) ->
 
 def test_few_changes_among_many_files_take_seconds(tmp_path: Path, model: str) -> None:
     """The same with 100,000 files: benchmarks/sync_many.py."""
-    count, changed = 20_000, 10
+    count, changed = 10_000, 10
     folder = tmp_path / "photos"
     photos = []
     for number in range(count):

@@ -286,7 +286,10 @@ def read_files(query: Any) -> Any:
         return [read_files(part) for part in query]
     if not hasattr(query, "read"):
         return query
-    data = query.read()
+    try:
+        data = query.read()
+    except UnicodeDecodeError:  # which only text has
+        data = ""
     if isinstance(data, str):
         raise SolarError("The query is a file in text mode: open it in binary mode, 'rb'.")
     return data

@@ -418,6 +418,11 @@ def test_queries_of_every_kind_find_the_same(nasty: Nasty, built: Built) -> None
             assert index.search(opened, 3) == expected
         with file.open() as opened, pytest.raises(SolarError, match="binary mode"):
             index.search(opened, 3)
+        with file.open() as opened, pytest.raises(SolarError, match="binary mode"):
+            index.describe(opened)
+        for text in ("x" * 5000, "a\0b", "~nobody-at-all/a.jpg"):
+            with pytest.raises(SolarError, match="neither a file nor in the index"):
+                index.search(text)
         queries = [file, "a.jpg", vector[None], file.read_bytes()]
         assert index.search_many(queries, 3) == [index.search(query, 3) for query in queries]
         many = index.search_many([io.BytesIO(file.read_bytes()), file], 3, include_self=True)

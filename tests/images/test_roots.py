@@ -200,3 +200,33 @@ def test_nothing_to_find_is_one_sentence_with_a_reason(tmp_path: Path) -> None:
     with pytest.raises(SolarError, match=r"There is no photo in .*: 'pipe.jpg' was skipped"):
         collect([tmp_path])
     assert scan_roots(Roots.at(tmp_path)).names == ()
+
+
+def test_a_tilde_is_home_unless_it_is_nobodys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(fill(tmp_path / "home", "photos/1.jpg")))
+    monkeypatch.chdir(fill(tmp_path / "here", "~old~/2.jpg"))
+    assert collect(["~/photos"]).roots == Roots.at("~/photos")
+    assert Roots.at("~/photos").find("1.jpg") == tmp_path / "home" / "photos" / "1.jpg"
+    assert collect(["~old~"]).names == ("2.jpg",)
+
+
+def test_what_nobody_may_look_at_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = fill(tmp_path / "locked" / "photos", "1.jpg")
+    looking = os.stat
+
+    def stat(path: os.PathLike[str], **options: bool) -> os.stat_result:
+        if "locked" in Path(path).parts[:-1]:
+            raise PermissionError(13, "Permission denied", str(path))
+        return looking(path, **options)
+
+    monkeypatch.setattr(os, "stat", stat)
+    for source in (folder, folder / "1.jpg", folder / "list.txt"):
+        with pytest.raises(SolarError, match=r"locked.* cannot be read: Permission denied"):
+            collect([source])
+    with pytest.raises(SolarError, match="cannot be read"):
+        scan_roots(Roots((Root(str(folder)),)))
+    assert Roots((Root(str(folder)),)).find("1.jpg") is None

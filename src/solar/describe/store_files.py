@@ -24,7 +24,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class OtherSettingsError(SolarError):
-    """A store was made with another model, other settings or photos than are asked for now."""
+    """A store was made with another model or other settings than are asked for now."""
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from solar.describe.shard_files import ShardEntry, Vectors
-from solar.describe.store_files import (
-    MANIFEST,
-    OtherSettingsError,
-    sha256,
-    source_bytes,
-    write_whole,
-)
+from solar.describe.store_files import MANIFEST, sha256, source_bytes, write_whole
 from solar.errors import SolarError
 from solar.images import Photos, Stamp
 
@@ -49,8 +43,8 @@ def up_to_date(store: Store, photos: Photos, *, retry: bool = False) -> Store:
     if plan.changes_nothing and same:
         return store
     if len(store) and not any(plan.kept.values()) and not plan.reused and not same:
-        raise OtherSettingsError(
-            f"{store.path} holds descriptors of other photos, none of which is among these; choose "
+        raise SolarError(
+            f"{store.path} holds descriptors of other photos, none of which is among these: choose "
             "another folder."
         )
     return plan.carry_out()

@@ -78,7 +78,7 @@ class Roots:
     @classmethod
     def at(cls, path: str | Path | None) -> "Roots":
         """One place; none at all for None."""
-        return cls() if path is None else cls((Root(str(Path(path).expanduser().resolve())),))
+        return cls() if path is None else cls((Root(str(expanded(path).resolve())),))
 
     @classmethod
     def read(cls, stored: Iterable[Sequence[Any]]) -> "Roots":
@@ -107,7 +107,7 @@ class Roots:
         for root in roots:
             try:
                 found = root.find(below)
-            except SolarError:  # the place itself is gone
+            except (SolarError, OSError):  # the place itself is gone, or not for us to read
                 continue
             if found is not None:
                 return found
@@ -145,7 +145,7 @@ class Roots:
         """The same photos in another folder, each root there by its name; as they are for None."""
         if place is None:
             return self
-        there = Path(place).expanduser().resolve()
+        there = expanded(place).resolve()
         if not self.roots:
             return Roots.at(there)
         moved = []
@@ -166,6 +166,17 @@ class Roots:
         name = next(one for one in tries if one not in taken) if named else ""
         added = Root(str(place), name, whole)
         return Roots((*self.roots, added)), added
+
+
+def expanded(place: str | Path) -> Path:
+    """A place as somebody writes it, with `~` for their home."""
+    return Path(os.path.expanduser(place))  # noqa: PTH111 (keeps a ~ that is nobody's home)
+
+
+def is_folder(place: Path) -> bool:
+    """Whether a place is a folder; a SolarError if nobody may know."""
+    with reading(place):
+        return place.is_dir()
 
 
 def read_place(place: Place, name: str) -> Path | bytes:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from solar.errors import SolarError
 from solar.files import file_digest, reading
-from solar.images.roots import Root, Roots, read_place
+from solar.images.roots import Root, Roots, expanded, is_folder, read_place
 from solar.images.scan import Found, Place, Scan, scan
 
 
@@ -100,14 +100,14 @@ def find_photos(source: str | Path | Sequence[str | Path]) -> Photos:
         SolarError: There is no such thing, it holds no photo, or two photos share a name.
     """
     parts = [source] if isinstance(source, str | Path) else list(source)
-    places = [Path(part).expanduser() for part in parts]
+    places = [expanded(part) for part in parts]
     return gather([(root_at(place), scan(place)) for place in places], parts)
 
 
 def find_sources(source: str | Path | Sequence[str | Path], *, follow: bool = True) -> Photos:
     """Find photos as `find_photos` does; names that two folders share begin with the folder's."""
     parts = [source] if isinstance(source, str | Path) else list(source)
-    places = [Path(part).expanduser() for part in parts]
+    places = [expanded(part) for part in parts]
     found = [(root_at(place), scan(place, follow=follow)) for place in places]
     if len({one.below for _, scanned in found for one in scanned.found}) < sum(
         len(scanned.found) for _, scanned in found
@@ -140,17 +140,18 @@ def collect(
     roots = known or Roots()
     named = bool(roots) or len(sources) > 1
     parts: list[tuple[Root, str, Path]] = []
-    for place in (Path(source).expanduser() for source in sources):
-        base = (place if place.is_dir() else place.parent).resolve()
-        shard = place.suffix == ".tar" and not place.is_dir()
+    for place in map(expanded, sources):
+        folder = is_folder(place)
+        base = (place if folder else place.parent).resolve()
+        shard = place.suffix == ".tar" and not folder
         holder = None if shard else roots.folders(single=_is_photo(place)).holding(base)
         if holder is None:
             new = root_at(place)
             roots, holder = roots.with_root(Path(new.path), named=named, whole=new.whole)
-            if place.is_dir():  # single photos inside: all that is around them belongs to it now
+            if folder:  # single photos inside: all that is around them belongs to it now
                 for root in roots.folders(single=True).roots:
                     inside = Path(root.path)
-                    if not root.whole and inside.is_relative_to(base) and inside.is_dir():
+                    if not root.whole and inside.is_relative_to(base) and is_folder(inside):
                         roots, grown = roots.with_root(inside, named=named)
                         parts.append((grown, "", inside))
         below = base.relative_to(holder.folder).as_posix() if holder.folder else "."
@@ -190,7 +191,7 @@ def scan_roots(roots: Roots, names: Iterable[str] = (), *, follow: bool = True) 
     parts = [
         (root, single[root] if root in single else scan(place, follow=follow, besides=others))
         for root in roots.roots
-        if (place := Path(root.path)).exists()
+        if is_folder(place := Path(root.path)) or place.exists()
     ]
     _tell_apart(parts)
     return gather(parts, empty=True)
@@ -234,4 +235,4 @@ def gather(
 
 
 def _is_photo(place: Path) -> bool:
-    return not place.is_dir() and place.suffix not in (".txt", ".tar")
+    return not is_folder(place) and place.suffix not in (".txt", ".tar")

@@ -216,8 +216,8 @@ def described_photos(
         yield extract(photos, place, model=model, shard_size=shard, progress=progress, **settings)
     except OtherSettingsError as error:
         raise SolarError(
-            f"{str(error).partition(';')[0]}: pass the same photos and settings as before to go "
-            f"on, or delete {place} to begin again."
+            f"{str(error).partition(';')[0]}: pass the same settings as before to go on, or delete "
+            f"{place} to begin again."
         ) from error
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from solar.errors import SolarError
 from solar.images import Photos, Root, Stamp, scan_roots
+from solar.images.roots import expanded
 from solar.images.scan import Place
 from solar.search import asmk_build
 from solar.search.addresses import Address
@@ -345,14 +346,16 @@ def relocate(
     Raises:
         SolarError: There is no such root or place, or none of the photos is there.
     """
-    roots, there = index.roots, Path(place).expanduser().resolve()
+    roots, there = index.roots, expanded(place).resolve()
     if not there.exists():
         raise SolarError(f"There is no file or folder {there}.")
-    wanted = None if root is None else str(Path(root).expanduser().resolve())
+    wanted = None if root is None else str(expanded(root).resolve())
     found = [one for one in roots.roots if root is None or one.name == root or one.path == wanted]
     if len(found) != 1:
         known = ", ".join(one.path for one in roots.roots) or "none"
         raise SolarError(f"Say with --root which of the roots has moved: {known}.")
+    if any(one.path == str(there) for one in roots.roots if one != found[0]):
+        raise SolarError(f"{there} is another root of the index: its photos are other photos.")
     moved = replace(found[0], path=str(there))
     all_roots = type(roots)(tuple(moved if one == found[0] else one for one in roots.roots))
     names = [name for name in index.engine.stamps() if found[0] in roots.split(name)[0]]

@@ -533,6 +533,16 @@ def test_a_store_that_is_added_brings_its_roots(home: Home, model: str) -> None:
     assert home.sync(1).new == ("more//6.jpg",)
 
 
+def test_a_store_of_two_folders_is_added_by_both(home: Home, model: str) -> None:
+    place = home.photos.parent
+    folders = [fill(place / "b", 5), fill(place / "c", 6)]
+    store = extract(folders, place / "s.store", model=model)
+    assert store.names == ["5.jpg", "6.jpg"]
+    add([place / "s.store"], home.index).index.close()
+    assert {"b//5.jpg", "c//6.jpg"} <= names(home.open())
+    assert home.sync().unchanged == 6
+
+
 def test_what_build_skipped_is_known_to_the_index(tmp_path: Path, model: str) -> None:
     folder = fill(tmp_path / "photos", 1)
     (folder / "bad.jpg").write_text("no photo")

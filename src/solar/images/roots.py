@@ -101,6 +101,13 @@ class Roots:
         found = [root for root in self.roots if mark and root.name == before]
         return (found, below) if found else ([root for root in self.roots if not root.name], name)
 
+    def owner(self, name: str) -> tuple[Root | None, str]:
+        """The root that a photo is below, of several the first where it is; and its path below."""
+        roots, below = self.split(name)
+        if len(roots) > 1:
+            roots = [one for one in roots if Roots((one,)).find(name) is not None] or roots
+        return (roots[0] if roots else None), below
+
     def find(self, name: str) -> Path | bytes | None:
         """What `solar.images.load` takes for a photo; None where it is not there."""
         roots, below = self.split(name)

@@ -112,7 +112,7 @@ def _renamed(roots: Roots, store: Store) -> tuple[Roots, Any]:
         prefixes[root] = holder.named("" if below == "." else f"{below}/")
 
     def names(name: str) -> str:
-        holders, below = store.roots.split(name)
-        return prefixes[holders[0]] + below if holders else name
+        root, below = store.roots.owner(name)
+        return name if root is None else prefixes[root] + below
 
     return roots, names

@@ -215,6 +215,13 @@ def test_a_copy_shares_the_vector(home: Home) -> None:
     assert home.sync().new == ("copy.jpg",)
 
 
+def test_a_copy_in_another_folder_shares_the_vector(home: Home) -> None:
+    more = fill(home.photos.parent / "more", 1, 5)
+    assert add([more], home.index, progress=home).photos == 2
+    assert home.described == 1
+    home.sync()
+
+
 def test_a_photo_that_was_moved_and_copied_is_not_described(home: Home) -> None:
     (home.photos / "1.jpg").rename(home.photos / "a.jpg")
     shutil.copy(home.photos / "a.jpg", home.photos / "b.jpg")

@@ -170,7 +170,7 @@ def compare(
     stamps |= {n: now for n in alike_in_size if (now := _stamp(photos, numbers[n])) is not None}
     if stamps:
         by_content: dict[str, list[str]] = {}
-        for name in [*gone, *(name for name in known if name in names)]:
+        for name in dict.fromkeys([*gone, *known]):
             if stamp := known[name]:
                 by_content.setdefault(stamp.sha256, []).append(name)
         missing = set(gone)

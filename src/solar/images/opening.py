@@ -118,7 +118,10 @@ def _stream(source: Any) -> BinaryIO:
     if isinstance(source, _BYTES):
         return io.BytesIO(source)
     if hasattr(source, "read"):
-        data = source.read()
+        try:
+            data = source.read()
+        except UnicodeDecodeError:  # which only text has
+            data = None
         if not isinstance(data, _BYTES):
             raise ImageError(
                 f"{name_of(source)} is not read as bytes: open it in binary mode, 'rb'."

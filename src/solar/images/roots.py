@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from solar.errors import SolarError
 from solar.files import reading
-from solar.images.scan import Place, scan
+from solar.images.scan import Place, is_text, scan
 
 Finder: TypeAlias = Callable[[str], Path | bytes | None]
 """Takes a photo's name to what `solar.images.load` takes, or to None if it is not there."""
@@ -57,6 +57,17 @@ class Root:
             return None
         return path.parent if path.suffix == ".txt" and not path.is_dir() else path
 
+    def place(self, below: str) -> Path | None:
+        """Where the file at a path below is, or should be.
+
+        None for a tar shard, and for a path that leads out of a folder; that of a list may.
+        """
+        folder = self.folder
+        if folder is None:
+            return None
+        place = Path(os.path.normpath(folder / below))
+        return place if place.is_relative_to(folder) or str(folder) != self.path else None
+
 
 @dataclass(frozen=True)
 class Roots:
@@ -67,7 +78,7 @@ class Roots:
     @classmethod
     def at(cls, path: str | Path | None) -> "Roots":
         """One place; none at all for None."""
-        return cls() if path is None else cls((Root(str(Path(path).expanduser().resolve())),))
+        return cls() if path is None else cls((Root(str(expanded(path).resolve())),))
 
     @classmethod
     def read(cls, stored: Iterable[Sequence[Any]]) -> "Roots":
@@ -90,13 +101,20 @@ class Roots:
         found = [root for root in self.roots if mark and root.name == before]
         return (found, below) if found else ([root for root in self.roots if not root.name], name)
 
+    def owner(self, name: str) -> tuple[Root | None, str]:
+        """The root that a photo is below, of several the first where it is; and its path below."""
+        roots, below = self.split(name)
+        if len(roots) > 1:
+            roots = [one for one in roots if Roots((one,)).find(name) is not None] or roots
+        return (roots[0] if roots else None), below
+
     def find(self, name: str) -> Path | bytes | None:
         """What `solar.images.load` takes for a photo; None where it is not there."""
         roots, below = self.split(name)
         for root in roots:
             try:
                 found = root.find(below)
-            except SolarError:  # the place itself is gone
+            except (SolarError, OSError):  # the place itself is gone, or not for us to read
                 continue
             if found is not None:
                 return found
@@ -105,10 +123,10 @@ class Roots:
     def absolute(self, name: str) -> str | None:
         """Where a photo is, or should be, on this machine; None for one in a tar shard."""
         roots, below = self.split(name)
-        places = [root.folder / below for root in roots if root.folder is not None]
+        places = [place for root in roots if (place := root.place(below)) is not None]
         if len(places) > 1:
             places = [place for place in places if place.exists()] or places
-        return os.path.normpath(places[0]) if places else None
+        return str(places[0]) if places else None
 
     def name_of(self, file: str | Path) -> str | None:
         """What a file below a root is called; None for a file below none."""
@@ -124,11 +142,17 @@ class Roots:
         inside = [r for r in self.roots if r.folder is not None and folder.is_relative_to(r.folder)]
         return max(inside, key=lambda root: len(Path(root.path).parts), default=None)
 
+    def folders(self, *, single: bool = False) -> "Roots":
+        """Those that are folders and belong to the collection whole; `single`: or not whole."""
+        return Roots(
+            tuple(r for r in self.roots if str(r.folder) == r.path and (r.whole or single))
+        )
+
     def moved_to(self, place: str | Path | None) -> "Roots":
         """The same photos in another folder, each root there by its name; as they are for None."""
         if place is None:
             return self
-        there = Path(place).expanduser().resolve()
+        there = expanded(place).resolve()
         if not self.roots:
             return Roots.at(there)
         moved = []
@@ -144,10 +168,22 @@ class Roots:
                 grown = replace(root, whole=root.whole or whole)
                 return Roots((*self.roots[:number], grown, *self.roots[number + 1 :])), grown
         taken = {root.name for root in self.roots}
-        tries = chain([place.name or "root"], (f"{place.name or 'root'}-{n}" for n in count(2)))
+        own = place.name if place.name and is_text(place.name) else "root"
+        tries = chain([own], (f"{own}-{n}" for n in count(2)))
         name = next(one for one in tries if one not in taken) if named else ""
         added = Root(str(place), name, whole)
         return Roots((*self.roots, added)), added
+
+
+def expanded(place: str | Path) -> Path:
+    """A place as somebody writes it, with `~` for their home."""
+    return Path(os.path.expanduser(place))  # noqa: PTH111 (keeps a ~ that is nobody's home)
+
+
+def is_folder(place: Path) -> bool:
+    """Whether a place is a folder; a SolarError if nobody may know."""
+    with reading(place):
+        return place.is_dir()
 
 
 def read_place(place: Place, name: str) -> Path | bytes:

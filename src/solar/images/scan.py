@@ -90,12 +90,12 @@ def scan_folder(
         folder: Where to look.
         follow: Enter folders that are links. Every folder is entered once, by its own path if it
             has one below `folder`, so that links in a circle end.
-        besides: Paths of folders below that are not entered.
+        besides: Absolute paths of folders below that are not entered.
 
     Raises:
         SolarError: The folder itself cannot be read.
     """
-    result, entered = Scan(), set[tuple[int, int]]()
+    result, entered, real = Scan(), set[tuple[int, int]](), folder.resolve()
     waiting, links = [""], list[str]()
     while waiting or links:
         # Links come last: what they lead to may be found by its own path before.
@@ -122,7 +122,7 @@ def scan_folder(
             elif not is_text(entry.name):
                 result.skipped[f"{path}/"] = _NOT_TEXT
             elif not entry.is_symlink():
-                if entry.path not in besides:
+                if str(real / path) not in besides:
                     waiting.append(path)
             elif follow:
                 links.append(path)
@@ -201,4 +201,5 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 def _suffix(name: str) -> str:
-    return f".{name.rpartition('.')[2].lower()}"  # `Path` would take longer than the scan
+    _, dot, suffix = name.rpartition(".")  # `Path` would take longer than the scan
+    return f"{dot}{suffix.lower()}" if dot else ""

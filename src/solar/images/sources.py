@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from solar.errors import SolarError
 from solar.files import file_digest, reading
-from solar.images.roots import Root, Roots, read_place
+from solar.images.roots import Root, Roots, expanded, is_folder, read_place
 from solar.images.scan import Found, Place, Scan, scan
 
 
@@ -104,14 +104,14 @@ def find_photos(source: str | Path | Sequence[str | Path]) -> Photos:
         SolarError: There is no such thing, it holds no photo, or two photos share a name.
     """
     parts = [source] if isinstance(source, str | Path) else list(source)
-    places = [Path(part).expanduser() for part in parts]
+    places = [expanded(part) for part in parts]
     return gather([(root_at(place), scan(place)) for place in places], parts)
 
 
 def find_sources(source: str | Path | Sequence[str | Path], *, follow: bool = True) -> Photos:
     """Find photos as `find_photos` does; names that two folders share begin with the folder's."""
     parts = [source] if isinstance(source, str | Path) else list(source)
-    places = [Path(part).expanduser() for part in parts]
+    places = [expanded(part) for part in parts]
     found = [(root_at(place), scan(place, follow=follow)) for place in places]
     if len({one.below for _, scanned in found for one in scanned.found}) < sum(
         len(scanned.found) for _, scanned in found
@@ -144,12 +144,20 @@ def collect(
     roots = known or Roots()
     named = bool(roots) or len(sources) > 1
     parts: list[tuple[Root, str, Path]] = []
-    for place in (Path(source).expanduser() for source in sources):
-        base = (place if place.is_dir() else place.parent).resolve()
-        holder = None if place.suffix == ".tar" and not place.is_dir() else roots.holding(base)
-        if holder is None or (place.is_dir() and Path(holder.path) == base):
+    for place in map(expanded, sources):
+        folder = is_folder(place)
+        base = (place if folder else place.parent).resolve()
+        shard = place.suffix == ".tar" and not folder
+        holder = None if shard else roots.folders(single=_is_photo(place)).holding(base)
+        if holder is None:
             new = root_at(place)
             roots, holder = roots.with_root(Path(new.path), named=named, whole=new.whole)
+            if folder:  # single photos inside: all that is around them belongs to it now
+                for root in roots.folders(single=True).roots:
+                    inside = Path(root.path)
+                    if not root.whole and inside.is_relative_to(base) and is_folder(inside):
+                        roots, grown = roots.with_root(inside, named=named)
+                        parts.append((grown, "", inside))
         below = base.relative_to(holder.folder).as_posix() if holder.folder else "."
         parts.append((holder, "" if below == "." else f"{below}/", place))
     others = frozenset(root.path for root in roots.roots)
@@ -187,9 +195,22 @@ def scan_roots(roots: Roots, names: Iterable[str] = (), *, follow: bool = True) 
     parts = [
         (root, single[root] if root in single else scan(place, follow=follow, besides=others))
         for root in roots.roots
-        if (place := Path(root.path)).exists()
+        if is_folder(place := Path(root.path)) or place.exists()
     ]
+    _tell_apart(parts)
     return gather(parts, empty=True)
+
+
+def _tell_apart(parts: Sequence[tuple[Root, Scan]]) -> None:
+    """Where roots have no names and come to share that of a photo, the first one has it."""
+    taken = set[str]()
+    for root, scanned in parts:
+        names = {root.named(one.below) for one in scanned.found}
+        for one in scanned.found if names & taken else ():
+            if (name := root.named(one.below)) in taken:
+                scanned.skipped[str(one.place)] = f"another photo is called {name}: rename it"
+        scanned.found = [one for one in scanned.found if root.named(one.below) not in taken]
+        taken |= names
 
 
 def gather(
@@ -218,4 +239,4 @@ def gather(
 
 
 def _is_photo(place: Path) -> bool:
-    return not place.is_dir() and place.suffix not in (".txt", ".tar")
+    return not is_folder(place) and place.suffix not in (".txt", ".tar")

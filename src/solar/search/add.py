@@ -53,7 +53,8 @@ def add(
         return _add_store(index, Store.open(sources[0]), extra)
     photos = collect(sources, index.roots, follow=follow)
     known = index.engine.stamps()
-    changes = compare(index, photos, known, complete=False)
+    retry = (describing or {}).get("max_pixels") is not None
+    changes = compare(index, photos, known, complete=False, retry=retry)
     if new:
         changes = replace(
             changes,

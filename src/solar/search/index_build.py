@@ -135,8 +135,13 @@ def _filled(
     return Index.create(address, store, known, **options)
 
 
-def note_skipped(index: PhotoIndex, photos: Photos, failures: Mapping[str, str]) -> None:
-    """Have an index remember what was left out, so that it is not tried again unless it changes."""
+def note_skipped(
+    index: PhotoIndex, photos: Photos, failures: Mapping[str, str], *, complete: bool = False
+) -> None:
+    """Have an index remember what was left out, so that it is not tried again unless it changes.
+
+    With `complete`, what was left out before and is not among the photos is gone.
+    """
     seen = dict(zip(photos.names, photos.seen, strict=True))
     now = {name: Skipped(reason) for name, reason in photos.skipped.items()}
     now |= {
@@ -144,7 +149,7 @@ def note_skipped(index: PhotoIndex, photos: Photos, failures: Mapping[str, str])
         for name, reason in failures.items()
     }
     before = index.engine.skipped()
-    kept = {name: one for name, one in before.items() if name not in seen}
+    kept = {} if complete else {name: one for name, one in before.items() if name not in seen}
     if before != kept | now:
         index.engine.amend(Amendment(skipped=kept | now))
 

@@ -41,7 +41,7 @@ def joined_roots(roots: Roots, others: Roots) -> tuple[Roots, Callable[[str], st
     prefixes: dict[Root, str] = {}
     for root in others.roots:
         folder = root.folder
-        holder = roots.holding(folder) if folder is not None else None
+        holder = roots.folders().holding(folder) if folder is not None else None
         if holder is None or holder.folder is None:
             roots, holder = roots.with_root(Path(root.path), named=bool(roots), whole=root.whole)
         below = "."
@@ -50,8 +50,8 @@ def joined_roots(roots: Roots, others: Roots) -> tuple[Roots, Callable[[str], st
         prefixes[root] = holder.named("" if below == "." else f"{below}/")
 
     def name(known: str) -> str:
-        holders, below = others.split(known)
-        return prefixes[holders[0]] + below if holders else known
+        root, below = others.owner(known)
+        return known if root is None else prefixes[root] + below
 
     return roots, name
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from solar.errors import SolarError
 from solar.images import Roots
+from solar.images.roots import expanded
 from solar.search.engine import (
     Condition,
     DescriptorSpec,
@@ -253,12 +254,14 @@ class PhotoIndex(ABC):
             if isinstance(part, str) and not self._is_photo(part):
                 paths |= {part, part.removeprefix(BY_NAME)}
             elif isinstance(part, str | os.PathLike):
-                paths |= {name for name in [roots.name_of(Path(part).expanduser())] if name}
+                paths |= {name for name in [roots.name_of(expanded(Path(part)))] if name}
         return set(self.engine.find(list(paths))) if paths else paths
 
     def _is_photo(self, query: Any) -> bool:
         if isinstance(query, str):
-            return not query.startswith(BY_NAME) and Path(query).expanduser().exists()
+            if query.startswith(BY_NAME):
+                return False
+            return os.path.exists(expanded(query))  # noqa: PTH110 (any text at all may come)
         return as_vector(query) is None
 
     def _named(self, name: str, find: Callable[[Sequence[str]], Mapping[str, T]]) -> T:
@@ -286,7 +289,10 @@ def read_files(query: Any) -> Any:
         return [read_files(part) for part in query]
     if not hasattr(query, "read"):
         return query
-    data = query.read()
+    try:
+        data = query.read()
+    except UnicodeDecodeError:  # which only text has
+        data = ""
     if isinstance(data, str):
         raise SolarError("The query is a file in text mode: open it in binary mode, 'rb'.")
     return data

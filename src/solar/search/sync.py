@@ -18,6 +18,8 @@ import numpy as np
 
 from solar.errors import SolarError
 from solar.images import Photos, Root, Stamp, scan_roots
+from solar.images.roots import expanded
+from solar.images.scan import Place
 from solar.search import asmk_build
 from solar.search.addresses import Address
 from solar.search.asmk_index import AsmkIndex
@@ -116,8 +118,10 @@ def sync(
     photos = scan_roots(index.roots, known, follow=follow)
     if not force:
         _refuse_empty(index, photos, known)
-    changes = compare(index, photos, known)
-    return changes if dry_run else apply(index, photos, changes, progress=progress, **describing)
+    changes = compare(index, photos, known, retry=describing.get("max_pixels") is not None)
+    if dry_run:
+        return changes
+    return apply(index, photos, changes, complete=True, progress=progress, **describing)
 
 
 def compare(
@@ -126,6 +130,7 @@ def compare(
     known: Mapping[str, Stamp | None],
     *,
     complete: bool = True,
+    retry: bool = False,
 ) -> Changes:
     """What an index lacks to be true to some photos.
 
@@ -134,11 +139,13 @@ def compare(
         photos: What a scan found.
         known: What `Storage.stamps` says.
         complete: Whether a photo that is not among them is gone.
+        retry: Whether photos that could not be described before are tried again.
     """
     numbers = {name: number for number, name in enumerate(photos.names)}
     names, stamps = frozenset(numbers), dict[str, Stamp]()
-    gone = [name for name in known if name not in names] if complete else []
-    before = index.engine.skipped()
+    unread = tuple(name for name in photos.skipped if name.endswith("/"))  # may come back
+    gone = [n for n in known if n not in names and not n.startswith(unread)] if complete else []
+    before = {} if retry else index.engine.skipped()
     new, changed, unchanged = list[str](), list[str](), 0
     touched, skipped = dict[str, Stamp](), dict(photos.skipped)
     for name, number in numbers.items():
@@ -159,20 +166,23 @@ def compare(
             new.append(name)
     moved, copied = dict[str, str](), dict[str, str]()
     sizes = {stamp.bytes for stamp in known.values() if stamp is not None and stamp.sha256}
-    unread = [name for name in new if photos.seen[numbers[name]].bytes in sizes]
-    stamps |= {n: now for n in unread if (now := _stamp(photos, numbers[n])) is not None}
+    alike_in_size = [name for name in new if photos.seen[numbers[name]].bytes in sizes]
+    stamps |= {n: now for n in alike_in_size if (now := _stamp(photos, numbers[n])) is not None}
     if stamps:
         by_content: dict[str, list[str]] = {}
-        for name in [*gone, *(name for name in known if name in names)]:
+        for name in dict.fromkeys([*gone, *known]):
             if stamp := known[name]:
                 by_content.setdefault(stamp.sha256, []).append(name)
         missing = set(gone)
         for name, now in stamps.items():
-            alike = by_content.get(now.sha256) or []
-            if alike and alike[0] in missing and name not in known:
-                moved[alike.pop(0)] = name
-                missing -= moved.keys()
-            elif alike and not isinstance(index, AsmkIndex):  # which has no vectors to share
+            alike = by_content.get(now.sha256)
+            if not alike:
+                continue
+            if alike[0] in missing and name not in known:
+                moved[alike[0]] = name
+                missing.remove(alike[0])
+                del alike[: len(alike) > 1]  # the last one stays, for copies
+            elif not isinstance(index, AsmkIndex):  # which has no vectors to share
                 copied[name] = alike[0]
     found_again = set(moved.values())
     settled = found_again | copied.keys()
@@ -194,6 +204,7 @@ def apply(
     photos: Photos,
     changes: Changes,
     *,
+    complete: bool = False,
     store: str | Path | None = None,
     extra: Mapping[str, Mapping[str, Any]] | None = None,
     progress: Progress | None = None,
@@ -205,6 +216,7 @@ def apply(
         index: The index.
         photos: Those that were compared.
         changes: What was found.
+        complete: Whether these are all photos that the index is to know of.
         store: Keep the descriptors there.
         extra: Tags and times of photos, by name.
         progress: Called while photos are described.
@@ -231,7 +243,7 @@ def apply(
     if worse := [name for name in changes.changed if name in failures]:
         engine.amend(Amendment(removed=worse))  # what it showed is gone
     waiting = {n: why for n, why in changes.skipped.items() if n in numbers}
-    note_skipped(index, photos, {**waiting, **failures})
+    note_skipped(index, photos, {**waiting, **failures}, complete=complete)
     return replace(
         changes,
         new=tuple(name for name in changes.new if name not in failures),
@@ -285,16 +297,25 @@ def _shared(
 
 def _refuse_empty(index: PhotoIndex, photos: Photos, known: Mapping[str, Stamp | None]) -> None:
     """Complain of a root that holds nothing any more: mostly its disk is missing."""
-    roots = index.roots
-    found = {root for name in photos.names for root in roots.split(name)[0]}
+    roots, here = index.roots, frozenset(photos.names)
+    found = set[Root]()
+    for name, place in zip(photos.names, photos.places, strict=True):
+        holders, _ = roots.split(name)
+        found |= {one for one in holders if len(holders) == 1 or _is_below(place, one)}
     empty = [root for root in roots.roots if root not in found]
     for root in empty:
-        if count := sum(root in roots.split(name)[0] for name in known):
+        if count := sum(n not in here and root in roots.split(n)[0] for n in known):
             raise SolarError(
                 f"{root.path} holds no photo any more, and the index has {count:,} of it: connect "
                 "its disk, name its new place with `solar index relocate`, or pass --force to "
                 "forget them."
             )
+
+
+def _is_below(place: Place, root: Root) -> bool:
+    if not isinstance(place, Path):
+        return str(place[0]) == root.path
+    return root.folder is not None and place.is_relative_to(root.folder)
 
 
 def _stamp(photos: Photos, number: int) -> Stamp | None:
@@ -325,14 +346,16 @@ def relocate(
     Raises:
         SolarError: There is no such root or place, or none of the photos is there.
     """
-    roots, there = index.roots, Path(place).expanduser().resolve()
+    roots, there = index.roots, expanded(place).resolve()
     if not there.exists():
         raise SolarError(f"There is no file or folder {there}.")
-    wanted = None if root is None else str(Path(root).expanduser().resolve())
+    wanted = None if root is None else str(expanded(root).resolve())
     found = [one for one in roots.roots if root is None or one.name == root or one.path == wanted]
     if len(found) != 1:
         known = ", ".join(one.path for one in roots.roots) or "none"
         raise SolarError(f"Say with --root which of the roots has moved: {known}.")
+    if any(one.path == str(there) for one in roots.roots if one != found[0]):
+        raise SolarError(f"{there} is another root of the index: its photos are other photos.")
     moved = replace(found[0], path=str(there))
     all_roots = type(roots)(tuple(moved if one == found[0] else one for one in roots.roots))
     names = [name for name in index.engine.stamps() if found[0] in roots.split(name)[0]]

@@ -126,7 +126,7 @@ class _Rated(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int | None:
         began = time.monotonic()
-        count: int | None = self._connection.readinto(buffer)  # type: ignore[attr-defined]
+        count: int | None = self._connection.readinto(buffer)
         self._waited += time.monotonic() - began  # not the time that our disk takes
         self._brought += count or 0
         if count and self._waited >= _WINDOW:

@@ -169,13 +169,13 @@ def refuse_links(*paths: Path) -> None:
             )
 
 
-def checked(path: Path, sha256: str | None, remedy: str = "delete it to download it again") -> Path:
+def checked(path: Path, sha256: str | None, *, bundled: bool = False) -> Path:
     """A file that is here, if its hash is right or unknown; else a SolarError.
 
     Args:
         path: The file.
         sha256: Its digest or the first digits of it. None: what was noted at its download.
-        remedy: What to do where it is wrong.
+        bundled: Whether it came with solar, and not by a download.
     """
     with reading(path):
         expected, found = sha256 or _noted(path), path.stat()
@@ -187,7 +187,10 @@ def checked(path: Path, sha256: str | None, remedy: str = "delete it to download
             return path
         digest = file_digest(path)
     if not digest.startswith(expected.lower()):
-        raise SolarError(f"{path} has {_mismatch(digest, expected, path)}; {remedy}.")
+        wrong = _mismatch(digest, expected, path)
+        if bundled:
+            raise SolarError(f"{path} has {wrong}; install solar again.")
+        raise SolarError(f"{path} has {wrong}; delete it to download it again.")
     _verified[key] = state
     return path
 

@@ -52,7 +52,7 @@ def serve(path: str) -> None:
 
     torch.set_num_threads(1)
     _train_shortly()
-    download.checked = lambda path, *_: path
+    download.checked = lambda path, *_, **__: path
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)

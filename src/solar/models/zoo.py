@@ -159,7 +159,7 @@ def obtain(name: str, *, progress: bool = True) -> Path:
     if entry.bundled:
         if not is_here(entry):
             raise weights.lacking(entry.name)
-        return checked(path_of(entry), entry.sha256, "install solar again")
+        return checked(path_of(entry), entry.sha256, bundled=True)
     return fetch(entry.urls, path_of(entry), entry.sha256, progress=progress)
 
 

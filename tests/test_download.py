@@ -116,6 +116,15 @@ class TestDownload:
         fetch([server.add("net.pth", redirect=target)], destination, DIGEST)
         assert destination.read_bytes() == CONTENT
 
+    def test_body_of_a_redirect_is_not_waited_for(
+        self, server: FileServer, destination: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(mirror, "_TIMEOUT", 2.0)
+        target = server.add("target", CONTENT)
+        url = server.add("net.pth", redirect=target, hold=threading.Event())
+        fetch([url], destination, DIGEST)
+        assert len(server.requests) == 2
+
 
 class TestResume:
     def test_dropped_connection_goes_on_where_it_was(
@@ -337,7 +346,7 @@ class TestWithoutAHash:
             wrong512=base64(hashlib.sha512, b"other"),
         )
         wrong = server.add("wrong", CONTENT, headers={header: told})
-        assert f"has not the {kind} that the server announced" in failure(
+        assert f"does not have the {kind} that the server announced" in failure(
             [wrong], destination, None
         )
         assert [path.name for path in destination.parent.iterdir()] == ["net.pth.lock"]

@@ -23,7 +23,16 @@ from typing import IO, Any
 from urllib import parse
 
 from solar.errors import SolarError
-from solar.files import beside, digest_note, file_digest, locked, noted_digest, reading, replacing
+from solar.files import (
+    beside,
+    digest_note,
+    file_digest,
+    locked,
+    noted_digest,
+    reading,
+    replacing,
+    sync_folder,
+)
 from solar.mirror import (
     Announced,
     DroppedError,
@@ -232,6 +241,7 @@ def _accept(job: _Job) -> None:
         raise MirrorError(f"the file there has {_mismatch(digest, job.expected, job.destination)}")
     job.part.replace(job.destination)
     job.origin.unlink(missing_ok=True)
+    sync_folder(job.destination.parent)
 
 
 def _check_announced(job: _Job) -> None:
@@ -240,7 +250,9 @@ def _check_announced(job: _Job) -> None:
         case ["sha512" | "sha256" | "md5" as kind, str(digest)]:
             if file_digest(job.part, kind) != digest:
                 job.discard()
-                raise MirrorError(f"what arrived has not the {kind} that the server announced")
+                raise MirrorError(
+                    f"what arrived does not have the {kind} that the server announced"
+                )
 
 
 def _download(url: str, job: _Job) -> None:

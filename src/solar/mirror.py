@@ -7,8 +7,14 @@ from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import new as new_hash
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import Any
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPMessage,
+    HTTPResponse,
+    HTTPSConnection,
+)
+from typing import IO, Any
 from urllib import error, parse, request
 
 from solar import __version__
@@ -164,6 +170,18 @@ class _SecureHandler(request.HTTPSHandler):
         return self.do_open(_SecureConnection, req)
 
 
+class _Redirects(request.HTTPRedirectHandler):
+    """Follows redirects without reading what comes with them: it need not end."""
+
+    def http_error_302(
+        self, req: request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
+    ) -> Any:
+        fp.close()
+        return super().http_error_302(req, io.BytesIO(), code, msg, headers)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+
 def _opener() -> request.OpenerDirector:
     """An opener for http and https, through the user's proxy.
 
@@ -175,7 +193,7 @@ def _opener() -> request.OpenerDirector:
         request.ProxyHandler,
         _Handler,
         _SecureHandler,
-        request.HTTPRedirectHandler,
+        _Redirects,
         request.HTTPDefaultErrorHandler,
         request.HTTPErrorProcessor,
         request.UnknownHandler,

@@ -95,6 +95,8 @@ def reply(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
         handler.send_response(302)
         handler.send_header("Location", answer.redirect)
         handler.end_headers()
+        if answer.hold:
+            answer.hold.wait(20)
         return
     if answer.status != 200:
         handler.send_error(answer.status)

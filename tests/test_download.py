@@ -1,24 +1,31 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import filelock
 import pytest
 from support.file_server import FileServer, serve
 
-from solar import download
-from solar.download import fetch
+from solar import download, mirror
+from solar.download import checked, fetch
 from solar.errors import SolarError
+from solar.files import file_digest
 
 CONTENT = bytes(range(256)) * 40
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -60,6 +67,11 @@ def part_of(destination: Path) -> Path:
 def leave_part(destination: Path, content: bytes) -> None:
     destination.parent.mkdir(parents=True)
     part_of(destination).write_bytes(content)
+
+
+def base64(kind: Callable[[bytes], Any], content: bytes = CONTENT) -> str:
+    """A digest as headers carry it."""
+    return b64encode(kind(content).digest()).decode()
 
 
 def failure(*args: object) -> str:
@@ -104,6 +116,15 @@ class TestDownload:
         fetch([server.add("net.pth", redirect=target)], destination, DIGEST)
         assert destination.read_bytes() == CONTENT
 
+    def test_body_of_a_redirect_is_not_waited_for(
+        self, server: FileServer, destination: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(mirror, "_TIMEOUT", 2.0)
+        target = server.add("target", CONTENT)
+        url = server.add("net.pth", redirect=target, hold=threading.Event())
+        fetch([url], destination, DIGEST)
+        assert len(server.requests) == 2
+
 
 class TestResume:
     def test_dropped_connection_goes_on_where_it_was(
@@ -117,7 +138,7 @@ class TestResume:
     def test_stalled_connection_goes_on_where_it_was(
         self, server: FileServer, destination: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(download, "_TIMEOUT", 0.3)
+        monkeypatch.setattr(mirror, "_TIMEOUT", 0.3)
         url = server.add("net.pth", CONTENT, sends=[HALF], hold=threading.Event())
         fetch([url], destination, DIGEST)
         assert server.ranges() == [None, f"bytes={HALF}-"]
@@ -263,6 +284,266 @@ class TestUnpublishedHash:
         url = server.add("net.pth", b"<html>Please log in", content_type="text/html; charset=utf-8")
         assert "web page" in failure([url], destination, None)
         assert not destination.exists()
+
+
+def interrupted(server: FileServer, destination: Path, **behaviour: object) -> str:
+    """Leave some bytes of a file that is replaced afterwards; returns its address."""
+    sends = [100] * download._ATTEMPTS
+    url = server.add("net.pth", b"x" * len(CONTENT), sends=sends, **behaviour)
+    failure([url], destination, None)
+    assert 0 < part_of(destination).stat().st_size < HALF
+    return url
+
+
+class TestWithoutAHash:
+    """Nothing known of the file beforehand: what the server says must hold."""
+
+    def test_a_part_of_a_part_is_not_the_whole(self, server: FileServer, destination: Path) -> None:
+        url = server.add("net.pth", CONTENT, sends=[HALF], cap=3000)
+        fetch([url], destination, None)
+        assert destination.read_bytes() == CONTENT
+
+    def test_a_file_of_unknown_length_is_refused(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        url = server.add("net.pth", CONTENT, sends=[HALF], framing="close")
+        assert "did not say how long the file is" in failure([url], destination, None)
+        assert not destination.exists()
+
+    def test_a_digest_makes_up_for_a_length(self, server: FileServer, destination: Path) -> None:
+        told = {"Repr-Digest": f"sha-256=:{base64(hashlib.sha256)}:"}
+        url = server.add("net.pth", CONTENT, framing="close", headers=told)
+        fetch([url], destination, None)
+        assert destination.read_bytes() == CONTENT
+
+    def test_chunks_tell_their_end(
+        self, server: FileServer, destination: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(BaseHTTPRequestHandler, "protocol_version", "HTTP/1.1")
+        options = {"framing": "chunked", "headers": {"Connection": "close"}, "ranges": False}
+        url = server.add("net.pth", CONTENT, sends=[HALF] * download._ATTEMPTS, **options)
+        assert "IncompleteRead" in failure([url], destination, None)
+        server.add("net.pth", CONTENT, **options)
+        fetch([url], destination, None)
+        assert destination.read_bytes() == CONTENT
+
+    @pytest.mark.parametrize(
+        ("header", "value", "kind"),
+        [
+            ("Repr-Digest", "md5=:{md5}:, sha-256=:{wrong}:", "sha256"),
+            ("Digest", "SHA-512={wrong512}", "sha512"),
+            ("Content-MD5", "{wrong5}", "md5"),
+            ("X-Goog-Hash", "crc32c=AAAAAA==,md5={wrong5}", "md5"),
+        ],
+    )
+    def test_another_digest_than_the_server_announced_is_refused(
+        self, server: FileServer, destination: Path, header: str, value: str, kind: str
+    ) -> None:
+        told = value.format(
+            md5=base64(hashlib.md5),
+            wrong=base64(hashlib.sha256, b"other"),
+            wrong5=base64(hashlib.md5, b"other"),
+            wrong512=base64(hashlib.sha512, b"other"),
+        )
+        wrong = server.add("wrong", CONTENT, headers={header: told})
+        assert f"does not have the {kind} that the server announced" in failure(
+            [wrong], destination, None
+        )
+        assert [path.name for path in destination.parent.iterdir()] == ["net.pth.lock"]
+        fetch([wrong, server.add("net.pth", CONTENT)], destination, None)
+        assert destination.read_bytes() == CONTENT
+
+    @pytest.mark.parametrize("told", ["sha-256=:AAAA:", "sha-256", "=", "unixsum=123", "md5=ä"])
+    def test_a_digest_that_makes_no_sense_is_ignored(
+        self, server: FileServer, destination: Path, told: str
+    ) -> None:
+        fetch([server.add("net.pth", CONTENT, headers={"Digest": told})], destination, None)
+        assert destination.read_bytes() == CONTENT
+
+    def test_the_digest_is_remembered_for_the_next_run(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        told = {"Digest": f"md5={base64(hashlib.md5)}"}
+        url = interrupted(server, destination, headers=told)  # whose bytes are others
+        server.add("net.pth", CONTENT)
+        fetch([url], destination, None)
+        assert server.ranges()[-2:] == [f"bytes={100 * download._ATTEMPTS}-", None]
+        assert destination.read_bytes() == CONTENT
+
+    @pytest.mark.parametrize("told", [{"ETag": ""}, {"ETag": 'W/"one"'}])
+    def test_a_part_without_a_version_is_not_gone_on_with(
+        self, server: FileServer, destination: Path, told: dict[str, str]
+    ) -> None:
+        url = interrupted(server, destination, headers=told)
+        server.add("net.pth", CONTENT, headers=told)
+        fetch([url], destination, None)
+        assert destination.read_bytes() == CONTENT
+
+    def test_a_date_is_a_version(self, server: FileServer, destination: Path) -> None:
+        told = {"ETag": "", "Last-Modified": "Sun, 15 Nov 2026 10:00:00 GMT"}
+        url = server.add("net.pth", CONTENT, sends=[100], headers=told, heeds=False)
+        fetch([url], destination, None)
+        assert server.requests[1][1]["if-range"] == told["Last-Modified"]
+        assert server.ranges()[1] == "bytes=100-"
+        assert destination.read_bytes() == CONTENT
+
+    def test_a_server_that_ignores_versions_makes_no_mixture(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        url = interrupted(server, destination)
+        server.add("net.pth", CONTENT, version='"two"', heeds=False)
+        fetch([url], destination, None)
+        assert destination.read_bytes() == CONTENT
+
+    def test_a_planted_version_that_no_header_can_carry_is_ignored(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        url = interrupted(server, destination)
+        origin = destination.with_name("net.pth.part.json")
+        origin.write_text(json.dumps({"url": url, "version": "a\r\nHost: b", "total": []}))
+        server.add("net.pth", CONTENT)
+        fetch([url], destination, None)
+        assert destination.read_bytes() == CONTENT
+
+    def test_a_note_that_is_no_text_is_named(self, server: FileServer, destination: Path) -> None:
+        destination.parent.mkdir()
+        destination.with_name("net.pth.sha256").write_bytes(b"\xff\xfe")
+        url = server.add("net.pth", CONTENT)
+        assert re.search(
+            r"net\.pth\.sha256 is not text: delete it", failure([url], destination, None)
+        )
+
+
+class TestSlowMirror:
+    @pytest.fixture(autouse=True)
+    def short_window(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(mirror, "_WINDOW", 0.1)
+
+    def test_the_next_one_is_asked(
+        self, server: FileServer, destination: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(mirror, "_SLOWEST", 200)
+        slow = server.add("slow", CONTENT, drip=0.02)
+        fetch([slow, server.add("net.pth", CONTENT)], destination, DIGEST)
+        assert [path for path, _ in server.requests] == ["/slow", "/net.pth"]
+        assert destination.read_bytes() == CONTENT
+
+    def test_without_another_one_the_sentence_says_so(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        url = server.add("net.pth", CONTENT, drip=0.02)
+        assert "sends less than 1 KiB per second; download it by" in failure(
+            [url], destination, DIGEST
+        )
+
+    def test_headers_that_trickle_in_are_no_answer(
+        self, server: FileServer, destination: Path
+    ) -> None:
+        url = server.add("net.pth", b"X-Filler: x\r\n" * 99, drip=0.02, bare=True)
+        assert "less than 1 KiB per second" in failure([url], destination, DIGEST)
+
+
+class TestLinks:
+    """What others planted in a folder that they can write to, too."""
+
+    SUFFIXES = (".part", ".part.json", ".lock", ".sha256")
+
+    @pytest.mark.parametrize("suffix", SUFFIXES)
+    @pytest.mark.parametrize("plant", ["symlink", "hard link", "dangling"])
+    def test_a_planted_link_is_never_written_through(
+        self, server: FileServer, destination: Path, tmp_path: Path, suffix: str, plant: str
+    ) -> None:
+        precious = tmp_path / "precious"
+        place = destination.with_name(destination.name + suffix)
+        place.parent.mkdir()
+        if plant != "dangling":
+            precious.write_bytes(b"precious")
+        if plant == "hard link":
+            place.hardlink_to(precious)
+        else:
+            place.symlink_to(precious)
+        sentence = failure([server.add("net.pth", CONTENT)], destination, DIGEST)
+        assert (
+            sentence
+            == f"{place} is a link or no plain file, and is not written through: delete it."
+        )
+        assert precious.exists() == (plant != "dangling")
+        assert plant == "dangling" or precious.read_bytes() == b"precious"
+
+    def test_a_destination_that_leads_nowhere_is_refused(
+        self, server: FileServer, destination: Path, tmp_path: Path
+    ) -> None:
+        destination.parent.mkdir()
+        destination.symlink_to(tmp_path / "elsewhere")
+        assert "is a link" in failure([server.add("net.pth", CONTENT)], destination, DIGEST)
+        assert not (tmp_path / "elsewhere").exists()
+
+    def test_a_pipe_does_not_hang(self, server: FileServer, destination: Path) -> None:
+        destination.parent.mkdir()
+        os.mkfifo(part_of(destination))
+        assert "no plain file" in failure([server.add("net.pth", CONTENT)], destination, DIGEST)
+
+    def test_a_link_put_there_meanwhile_is_not_followed(
+        self,
+        server: FileServer,
+        destination: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        destination.parent.mkdir()
+        part_of(destination).symlink_to(tmp_path / "elsewhere")
+        monkeypatch.setattr(download, "refuse_links", lambda *paths: None)
+        assert "Could not write" in failure([server.add("net.pth", CONTENT)], destination, DIGEST)
+        assert not (tmp_path / "elsewhere").exists()
+
+    def test_a_link_to_a_file_that_is_here_may_be_read(
+        self, destination: Path, tmp_path: Path
+    ) -> None:
+        destination.parent.mkdir()
+        (tmp_path / "shared").write_bytes(CONTENT)
+        destination.symlink_to(tmp_path / "shared")
+        assert fetch([], destination, DIGEST) == destination
+
+
+class TestFileThatIsHere:
+    @pytest.fixture
+    def hashed(self, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+        """The files that were hashed."""
+        seen: list[Path] = []
+
+        def hashing(path: Path, kind: str = "sha256") -> str:
+            seen.append(path)
+            return file_digest(path, kind)
+
+        monkeypatch.setattr(download, "file_digest", hashing)
+        return seen
+
+    def test_it_is_hashed_once_per_process(self, tmp_path: Path, hashed: list[Path]) -> None:
+        path = tmp_path / "net.pth"
+        path.write_bytes(CONTENT)
+        for _ in range(3):
+            assert checked(path, DIGEST) == path
+        assert hashed == [path]
+
+    def test_a_change_of_the_same_size_and_time_is_found(
+        self, tmp_path: Path, hashed: list[Path]
+    ) -> None:
+        path = tmp_path / "net.pth"
+        path.write_bytes(CONTENT)
+        checked(path, DIGEST)
+        before = path.stat()
+        path.write_bytes(b"x" * len(CONTENT))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        with pytest.raises(SolarError, match=r"net\.pth has sha256 .*; delete it to download"):
+            checked(path, DIGEST)
+
+    def test_a_noted_digest_counts(self, tmp_path: Path) -> None:
+        path = tmp_path / "net.pth"
+        path.write_bytes(CONTENT)
+        assert checked(path, None) == path
+        path.with_name("net.pth.sha256").write_text("0123456789  net.pth")
+        with pytest.raises(SolarError, match=r"noted in net\.pth\.sha256"):
+            checked(path, None)
 
 
 class TestRefusals:

@@ -22,6 +22,7 @@ LAYERS = (
     "errors",
     "defaults",
     "files",
+    "mirror",
     "download",
     "images",
     "nn",

@@ -163,15 +163,24 @@ def test_a_short_list_of_distractors_is_not_complete(
     assert not report.complete
 
 
-@pytest.mark.parametrize(("marked", "complete"), [(False, False), (True, True)])
+@pytest.mark.parametrize(
+    ("marked", "complete"),
+    [
+        (b"", False),
+        (b'{"files": 2}', True),
+        (b"{}", False),
+        (b'{"files": "many"}', False),
+        (b"\xff\xfe", False),
+    ],
+)
 def test_landmarks_are_as_many_as_the_archive_held(
-    tmp_path: Path, marked: bool, complete: bool
+    tmp_path: Path, marked: bytes, complete: bool
 ) -> None:
     folder = tmp_path / "gl18"
     for name in ("train.csv", "boxes_split1.csv", "boxes_split2.csv", "jpg/0a.jpg", "jpg/0b.jpg"):
         fill(folder / name)
     if marked:
-        fill(folder / ".solar" / "GL18_TRAIN.tar.gz.json", b'{"files": 2}')
+        fill(folder / ".solar" / "GL18_TRAIN.tar.gz.json", marked)
     assert check("gl18", tmp_path).complete is complete
 
 

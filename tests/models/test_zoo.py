@@ -14,6 +14,7 @@ import pytest
 import torch
 from support.file_server import FileServer, serve
 
+from solar import weights
 from solar.errors import SolarError
 from solar.models import (
     PATCH_REDUCTIONS,
@@ -23,6 +24,7 @@ from solar.models import (
     RetrievalConfig,
     RetrievalNet,
     attention_at,
+    load,
     zoo,
 )
 
@@ -232,8 +234,37 @@ class TestObtain:
     ) -> None:
         monkeypatch.setenv("SOLAR_OFFLINE", "1")
         own_cache.mkdir()
-        (own_cache / "gl18-tl-resnet101-gem-w-a4d43db.pth").write_bytes(b"put there by hand")
-        assert zoo.obtain("gem-r101-gl18").read_bytes() == b"put there by hand"
+        (own_cache / "resnet101-solar-best.pth").write_bytes(b"put there by hand")
+        assert zoo.obtain("solar-r101").read_bytes() == b"put there by hand"
+
+    def test_poisoned_file_is_named_and_not_used(self, own_cache: Path) -> None:
+        own_cache.mkdir()
+        (own_cache / "gl18-tl-resnet101-gem-w-a4d43db.pth").write_bytes(b"poison")
+        with pytest.raises(SolarError, match=r"a4d43db\.pth has sha256 .*; delete it to download"):
+            zoo.obtain("gem-r101-gl18")
+
+    def test_file_that_changed_after_its_download_is_refused(
+        self, server: FileServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SOLAR_MIRRORS", server.base)
+        server.add("resnet101-solar-best.pth", b"weights")
+        path = zoo.obtain("solar-r101")
+        assert zoo.obtain("solar-r101") == path
+        path.write_bytes(b"WEIGHTS")
+        with pytest.raises(SolarError, match=r"noted in resnet101-solar-best\.pth\.sha256"):
+            zoo.obtain("solar-r101")
+
+    def test_a_damaged_model_in_the_box_is_named_and_not_used(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        content = bytearray((weights.FOLDER / "solar-local-none.safetensors").read_bytes())
+        content[-1] ^= 1
+        (tmp_path / "solar-local-none.safetensors").write_bytes(content)
+        monkeypatch.setattr(weights, "FOLDER", tmp_path)
+        with pytest.raises(
+            SolarError, match=r"local-none\.safetensors has .*; install solar again"
+        ):
+            load("solar-local-none")
 
     def test_offline_tells_what_to_do(
         self, own_cache: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -21,6 +22,18 @@ class Answer:
     """Whether a Range request gets a part (206), or the whole file all the same (200)."""
     version: str = '"one"'
     """The ETag; a Range request made for another one gets the whole file."""
+    heeds: bool = True
+    """Whether it looks at the version that a Range request is made for."""
+    cap: int | None = None
+    """The most bytes of a part that are sent, and announced."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Further ones; "ETag": "" leaves it out."""
+    framing: str = "length"
+    """How the end of the body is known: "length", "chunked", or "close" of the connection."""
+    drip: float = 0.0
+    """Seconds before each two bytes of the body."""
+    bare: bool = False
+    """The content follows the first line at once: it is headers."""
     content_type: str = "application/octet-stream"
     length: int | None = None
     """A Content-Length that is a lie."""
@@ -82,31 +95,54 @@ def reply(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
         handler.send_response(302)
         handler.send_header("Location", answer.redirect)
         handler.end_headers()
+        if answer.hold:
+            answer.hold.wait(20)
         return
     if answer.status != 200:
         handler.send_error(answer.status)
+        return
+    if answer.bare:
+        trickle(handler, b"HTTP/1.0 200 OK\r\n" + answer.content, answer.drip)
         return
     start = asked_start(handler, answer)
     if start >= len(answer.content) > 0:
         handler.send_error(416)
         return
-    body = answer.content[start:]
+    body = answer.content[start:][: answer.cap if start else None]
     handler.send_response(206 if start else 200)
     handler.send_header("Content-Type", answer.content_type)
-    handler.send_header("ETag", answer.version)
-    handler.send_header("Content-Length", str(answer.length or len(body)))
+    for name, value in {"ETag": answer.version, **answer.headers}.items():
+        if value:
+            handler.send_header(name, value)
+    if answer.framing == "length":
+        handler.send_header("Content-Length", str(answer.length or len(body)))
+    elif answer.framing == "chunked":
+        handler.send_header("Transfer-Encoding", "chunked")
+        body = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
     if start:
-        last, size = len(answer.content) - 1, len(answer.content)
+        last, size = start + len(body) - 1, len(answer.content)
         handler.send_header("Content-Range", f"bytes {start}-{last}/{size}")
     handler.end_headers()
     sent = answer.sends.pop(0) if answer.sends else len(body)
+    if answer.drip:
+        trickle(handler, body, answer.drip)
+        return
     handler.wfile.write(body[:sent])
     if answer.hold and sent < len(body):
         handler.wfile.flush()
         answer.hold.wait(20)
 
 
+def trickle(handler: BaseHTTPRequestHandler, body: bytes, pause: float) -> None:
+    with suppress(OSError):  # whoever asked has given up
+        for place in range(0, len(body), 2):
+            time.sleep(pause)
+            handler.wfile.write(body[place : place + 2])
+            handler.wfile.flush()
+
+
 def asked_start(handler: BaseHTTPRequestHandler, answer: Answer) -> int:
     asked = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range", ""))
-    same = handler.headers.get("If-Range", answer.version) == answer.version
+    wanted = handler.headers.get("If-Range", answer.version)
+    same = wanted == answer.version or not answer.heeds
     return int(asked[1]) if asked and answer.ranges and same else 0

@@ -109,7 +109,7 @@ def _check_space(
     needed = sum(archive.unpacked for archive in pending)
     needed += sum(downloads) if keep_archives else max(downloads)
     archives = folder / "archives"
-    here = sum(f.stat().st_size for f in archives.iterdir()) if archives.is_dir() else 0
+    here = sum(f.lstat().st_size for f in archives.iterdir()) if archives.is_dir() else 0
     existing = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
     free = shutil.disk_usage(existing).free
     if needed - here > free:
@@ -123,9 +123,12 @@ def _check_space(
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Keep other processes out of a dataset's folder."""
+    from solar.download import refuse_links  # brings in http, which checking a dataset does not
+
     busy = f"Another process is getting data into {folder}; wait until it is done."
     try:
         (folder / ".solar").mkdir(parents=True, exist_ok=True)
+        refuse_links(folder / ".solar" / "lock")
         with locked(folder / ".solar" / "lock", busy):
             yield
     except OSError as error:
@@ -135,7 +138,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _fetch(file: File, path: Path, progress: bool) -> None:
-    from solar.download import fetch  # brings in http and ssl, which a finished dataset does not
+    from solar.download import fetch
 
     fetch(file.urls, path, file.sha256, progress=progress, elsewhere=_ELSEWHERE)
     beside(path, ".lock").unlink(missing_ok=True)  # the folder has its own

@@ -1,7 +1,8 @@
 """Unpack archives that strangers made: plain files only, and only below one folder.
 
-An archive is read as it comes, member by member. A member that would land elsewhere, or that is a
-link or a device, ends the unpacking: an honest photo collection holds nothing of the kind.
+An archive is read as it comes, member by member. A member that would land elsewhere, that is a
+link, a device or a sparse file, or that is larger than any photo ends the unpacking: an honest
+photo collection holds nothing of the kind. An archive that unpacks to far too much ends it as well.
 """
 
 import gzip
@@ -10,22 +11,22 @@ import shutil
 import stat
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO
+from typing import IO, Self
 
 from solar.download import Report, bar
 from solar.errors import SolarError
 from solar.files import replacing
 
 _PIECE = 1 << 20
-_DAMAGED = (
-    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError),
-    *(NotImplementedError, RuntimeError),  # zip: a strange method, or a password
-)
+_LARGEST = 4 << 30  # bytes of a member: lists and pictures of patches stay far below
+_HEADER = 1 << 20  # bytes of a tar header, which is read into memory at once
+# An archive may unpack to so many times its size, and this much in any case: text shrinks to a
+# tenth, photos not at all, and what is made to fill a disk to a thousandth.
+_EXPANSION, _ALLOWANCE = 200, 1 << 30
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class _Member:
     """A file in an archive."""
 
     name: str
-    plain: bool  # neither link nor device
+    size: int  # bytes, as the archive says; no more are read
+    fault: str  # why its kind is refused; "" for a plain file
     open: Callable[[], IO[bytes] | None]
 
 
@@ -56,32 +58,37 @@ def unpack(
 
     Raises:
         SolarError: A member is not to be trusted, the archive is damaged or holds no such file,
-            the disk is full, or the folder cannot be written to.
+            the disk is full or would be, or the folder cannot be written to.
     """
     archive = f"{parts[0]}" if len(parts) == 1 else f"{parts[0]} … {parts[-1].name}"
     count = 0
     try:
         into.mkdir(parents=True, exist_ok=True)
+        left = _ALLOWANCE + _EXPANSION * sum(part.stat().st_size for part in parts)
         with bar(f"unpacking {parts[0].name}", shown=progress) as report:
             zipped = len(parts) == 1 and zipfile.is_zipfile(parts[0])
             members = _zip_members(parts[0], report) if zipped else _tar_members(parts, report)
             for member in members:
                 place = _place(member, archive, keep)
                 unwanted = suffixes and place.suffix.lower() not in suffixes
-                if unwanted or place.name.startswith("."):
+                if unwanted or any(part.startswith(".") for part in place.parts):
                     continue
+                left -= member.size
+                _check_size(member, archive, left, into)
                 with member.open() or io.BytesIO() as source:
                     _write(source, into / place)
                 count += 1
-    except _DAMAGED as error:
-        reason = str(error).rstrip(".")
+    except SolarError:
+        raise
+    except Exception as error:  # a damaged archive can make its reader fail in any way at all
+        if isinstance(error, OSError) and error.errno is not None:  # readers of archives set none
+            raise SolarError(
+                f"Could not unpack {archive} into {into}: {error.strerror or error}; "
+                "free some room or choose another folder."
+            ) from error
+        reason = str(error).rstrip(".") or type(error).__name__
         raise SolarError(
             f"{archive} cannot be unpacked ({reason}); delete it to fetch it again."
-        ) from error
-    except OSError as error:
-        raise SolarError(
-            f"Could not unpack {archive} into {into}: {error.strerror or error}; "
-            "free some room or choose another folder."
         ) from error
     if not count:
         kind = " or ".join(suffixes) or "any"
@@ -95,9 +102,24 @@ def _place(member: _Member, archive: str, keep: int) -> PurePosixPath:
     path = PureWindowsPath(member.name)
     if path.drive or path.root or ".." in path.parts or not path.parts:
         raise _refused(archive, member, "has a path that leads out of the folder")
-    if not member.plain:
-        raise _refused(archive, member, "is a link or a device")
+    if "\0" in member.name:
+        raise _refused(archive, member, "has a name that no file can have")
+    if member.fault:
+        raise _refused(archive, member, member.fault)
     return PurePosixPath(*path.parts[-keep:])
+
+
+def _check_size(member: _Member, archive: str, left: int, into: Path) -> None:
+    """Refuse what is made to fill the disk, and what does not fit on it."""
+    if not 0 <= member.size <= _LARGEST:
+        raise _refused(archive, member, f"claims to have {member.size:,} bytes")
+    if left < 0:
+        raise _refused(archive, member, "goes beyond what so small an archive can honestly hold")
+    if member.size > (free := shutil.disk_usage(into).free):
+        raise SolarError(
+            f"{member.name!r} in {archive} needs {member.size / 1e6:,.1f} MB but only "
+            f"{free / 1e6:,.1f} MB are free in {into}; free some room or choose another folder."
+        )
 
 
 def _refused(archive: str, member: _Member, why: str) -> SolarError:
@@ -121,8 +143,8 @@ def _zip_members(archive: Path, report: Report) -> Iterator[_Member]:
         for info in infos:
             kind = stat.S_IFMT(info.external_attr >> 16)  # 0 where it was not packed on Unix
             if not info.is_dir():
-                plain = kind in (0, stat.S_IFREG)
-                yield _Member(info.filename, plain, partial(file.open, info))
+                fault = "" if kind in (0, stat.S_IFREG) else "is a link or a device"
+                yield _Member(info.filename, info.file_size, fault, partial(file.open, info))
             done += info.compress_size
             report(done, total)
 
@@ -132,13 +154,29 @@ def _tar_members(parts: Sequence[Path], report: Report) -> Iterator[_Member]:
         # tarfile's own reader of gzipped streams would not check their checksum.
         gzipped = raw.peek(2)[:2] == b"\x1f\x8b"
         stream = gzip.GzipFile(fileobj=raw) if gzipped else raw
-        with tarfile.open(fileobj=stream, mode="r|") as file:
+        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_CheckedHeader) as file:
             while (info := file.next()) is not None:
                 if not info.isdir():
-                    yield _Member(info.name, info.isfile(), partial(file.extractfile, info))
+                    fault = "" if info.isfile() else "is a link or a device"
+                    if info.issparse():  # its holes would be written as zeros
+                        fault = "is a sparse file"
+                    yield _Member(info.name, info.size, fault, partial(file.extractfile, info))
                 file.members = []  # type: ignore[attr-defined]  # else a million stay in memory
         while stream.read(_PIECE):  # the checksum stands at the very end
             pass
+
+
+class _CheckedHeader(tarfile.TarInfo):
+    """A header of a tar file, refused before tarfile believes its size."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        info = super().frombuf(buf, encoding, errors)
+        if info.size < 0:
+            raise tarfile.ReadError("a header with a negative size")
+        if info.size > _HEADER and info.type not in (*tarfile.REGULAR_TYPES, tarfile.DIRTYPE):
+            raise tarfile.ReadError("a header that claims to be huge")
+        return info
 
 
 class _Joined(io.RawIOBase):

@@ -25,6 +25,7 @@ from solar.models.inference import checked_device
 from solar.models.patch_net import PatchConfig, PatchNet
 from solar.models.published import Layout
 from solar.models.retrieval_net import RetrievalConfig, RetrievalNet
+from solar.models.soundness import check_digest, check_finite, with_digest
 from solar.nn import Whitening
 
 Model = RetrievalNet | PatchNet
@@ -58,12 +59,18 @@ def load(
             CPU.
 
     Raises:
-        SolarError: No such name or file, the file is no network that solar can read, or this
-            machine has no such device.
+        SolarError: No such name or file; the file is damaged, holds numbers that are none, or is
+            no network that solar can read; or this machine has no such device.
     """
     device = checked_device(device)
     path = _file(source)
-    model = _read_ours(path) if path.suffix == ".safetensors" else _read_published(path)
+    try:
+        model = _read_ours(path) if path.suffix == ".safetensors" else _read_published(path)
+    except SolarError:
+        raise
+    except Exception as error:  # settings that make no sense can fail in any way at all
+        reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".")
+        raise SolarError(f"{path} cannot be made a network of ({reason}).") from error
     model.source = str(path.resolve()) if _path(source).is_file() else str(source)
     return model.to(device).eval()
 
@@ -103,7 +110,7 @@ def save(model: Model, path: str | Path, *, half: bool = False) -> Path:
     if half:
         state = {name: _halved(name, tensor) for name, tensor in state.items()}
     with replacing(path) as temporary:
-        save_file(state, temporary, metadata=header)
+        save_file(state, temporary, metadata=with_digest(header, state))
     return Path(path)
 
 
@@ -193,14 +200,18 @@ def load_whitening(source: str | Path) -> nn.Linear:
     """Load a published whitening layer, as SOLAR's training starts from; else a SolarError."""
     path = _file(source)
     content = _read_pickle_safely(path)
-    if isinstance(content, Mapping) and {"m", "P"} <= set(content):
-        return Whitening(
-            torch.as_tensor(content["m"]).flatten(), torch.as_tensor(content["P"])
-        ).linear()
-    if not (isinstance(content, Mapping) and set(content) == {"weight", "bias"}):
-        raise SolarError(f"{path} does not hold a whitening layer (a weight and a bias).")
-    layer = nn.Linear(content["weight"].shape[1], content["weight"].shape[0])
-    layer.load_state_dict(dict(content))
+    try:
+        if isinstance(content, Mapping) and {"m", "P"} <= set(content):
+            mean, matrix = (torch.as_tensor(content[key]) for key in ("m", "P"))
+            layer = Whitening(mean.flatten(), matrix).linear()
+        else:
+            layer = nn.Linear(content["weight"].shape[1], content["weight"].shape[0])
+            layer.load_state_dict(dict(content))
+    except Exception as error:  # whatever else may be in there
+        raise SolarError(
+            f"{path} does not hold a whitening layer (a weight and a bias)."
+        ) from error
+    check_finite(layer.state_dict(), path)
     return layer
 
 
@@ -233,12 +244,14 @@ def _read_ours(path: Path) -> Model:
         raise SolarError(
             f"{path} is not a complete safetensors file ({error}): fetch or copy it again."
         ) from error
-    if header.get("format") != "solar":
-        return _from_state(path, state, meta={})
-    if header.get("version") != "1":
+    ours = header.get("format") == "solar"
+    if ours and header.get("version") != "1":
         raise SolarError(
             f"{path} was written by a newer solar (format {header.get('version')}): update solar."
         )
+    check_digest(header, state, path)
+    if not ours:
+        return _from_state(path, state, meta={})
     try:
         settings = json.loads(header["config"])
         model: Model
@@ -323,6 +336,7 @@ def _fill(
         )
     present = {our: tensors[their] for our, their in names.items() if their in tensors}
     model.load_state_dict(present, strict=False)
+    check_finite({names[our]: tensor for our, tensor in model.state_dict().items()}, path)
 
 
 def _some(names: list[str], most: int = 4) -> str:

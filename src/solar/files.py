@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -131,6 +132,17 @@ def locked(
         yield
     finally:
         lock.release()
+
+
+def regular(path: Path) -> Path:
+    """The path, of which it is certain that it is a file of its own and not a link to another.
+
+    FileNotFoundError if there is none; a SolarError if it is a link, a pipe or anything else: what
+    is in somebody's folder must not lead out of it, and a pipe would never end.
+    """
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise SolarError(f"{path} is not a regular file: restore it, and trust nobody's links.")
+    return path
 
 
 def file_digest(path: Path, kind: str = "sha256") -> str:

@@ -200,5 +200,5 @@ def _explained(folder: Path) -> Iterator[None]:
         ) from error
     except sqlite3.OperationalError as error:
         raise SolarError(f"{folder} cannot be used: {error}.") from error
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         raise SolarError(f"{folder / FILE} is damaged ({error}): build the index again.") from error

@@ -161,6 +161,11 @@ class View:
             damage.append(error.what)
         return damage
 
+    def check_whole(self) -> None:
+        """Raise a DamageError if anything is wrong with the metadata."""
+        for problem in self.problems():
+            raise DamageError(problem)
+
     def check_schema(self, known: frozenset[str]) -> None:
         """Refuse a file that consists of anything else than our tables: nobody made it for us.
 

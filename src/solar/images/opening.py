@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError, features
 
-from solar.errors import SolarError
+from solar.errors import PASSING, PassingError, SolarError
 from solar.images.formats import HEIF_BRANDS, RAW_SUFFIXES, is_raw_start, is_raw_tiff
 from solar.images.quiet import hush
 
@@ -86,6 +86,10 @@ def opened(source: Source) -> Iterator[Image.Image]:
         except MemoryError as error:
             raise ImageError(f"{name_of(source)} does not fit into memory: shrink it.") from error
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in PASSING:
+                raise PassingError(
+                    f"{name_of(source)} cannot be read: {error.strerror}."
+                ) from error
             # Pillow's plugins meet damaged files with OSError, SyntaxError, ValueError, KeyError,
             # struct.error and more, so no shorter list would be complete.
             raise ImageError(
@@ -143,6 +147,8 @@ def _stream(source: Any) -> BinaryIO:
         raise ImageError(f"{name} may not be read: check its permissions.") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
+        if getattr(error, "errno", None) in PASSING:
+            raise PassingError(f"{name} cannot be opened: {reason}.") from error
         raise ImageError(f"{name} cannot be opened: {reason}.") from error
 
 

@@ -1,5 +1,6 @@
 """The one exception that means: the person at the keyboard can fix this; and text safe to print."""
 
+import errno
 import re
 
 # What moves a cursor, begins a line, turns text around or has no character: file names may hold it.
@@ -11,6 +12,17 @@ class SolarError(ValueError):
 
     The command line prints the sentence and exits with code 2; it never shows a traceback for it.
     """
+
+
+class PassingError(SolarError):
+    """Trouble of the machine and not of a photo: the same may well succeed later."""
+
+
+PASSING = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EAGAIN, errno.EBUSY, errno.ENODEV}
+    | {getattr(errno, name, errno.EIO) for name in ("ESTALE", "ENOTCONN", "ETIMEDOUT", "ENOLINK")}
+)
+"""Numbers of system errors that say nothing about the file which was to be read."""
 
 
 def printable(text: object) -> str:

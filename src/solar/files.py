@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -61,7 +62,7 @@ def replacing(
     """
     path = Path(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make(path.parent)
         handle, name = tempfile.mkstemp(".tmp", ".solar-", path.parent)
         os.close(handle)
         temporary = Path(name)
@@ -97,7 +98,7 @@ def make_folder(
         complaint: The error to raise where it cannot be made.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        _make(folder)
         if marker is None or (folder / marker).exists():
             return
         files = {file.name for file in folder.iterdir() if not TEMPORARY.fullmatch(file.name)}
@@ -133,6 +134,24 @@ def locked(
         lock.release()
 
 
+def sweep(folder: Path) -> None:
+    """Delete files of a folder that were never finished; only for who has it alone."""
+    for file in folder.iterdir() if folder.is_dir() else ():
+        if TEMPORARY.fullmatch(file.name):
+            file.unlink(missing_ok=True)
+
+
+def regular(path: Path) -> Path:
+    """The path, of which it is certain that it is a file of its own and not a link to another.
+
+    FileNotFoundError if there is none; a SolarError if it is a link, a pipe or anything else: what
+    is in somebody's folder must not lead out of it, and a pipe would never end.
+    """
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise SolarError(f"{path} is not a regular file: restore it, and trust nobody's links.")
+    return path
+
+
 def file_digest(path: Path, kind: str = "sha256") -> str:
     """The checksum of a file, in hexadecimal digits."""
     with path.open("rb") as file:
@@ -164,6 +183,14 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _make(folder: Path) -> None:
+    """Make a folder and those above it, so that they survive a power cut."""
+    new = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in reversed(new):
+        sync_folder(one.parent)
 
 
 def _umask() -> int:

@@ -50,6 +50,25 @@ def test_resuming_an_empty_folder_starts(tmp_path: Path) -> None:
         assert run.state is None
 
 
+def test_two_processes_never_train_in_one_folder(tmp_path: Path) -> None:
+    with Run(tmp_path, Recipe(), resume=True) as run:
+        run.log(1, loss=0.5)
+        run.save(1, {"weights": torch.ones(2)})
+        with pytest.raises(SolarError, match="Another process trains in"):
+            Run(tmp_path, Recipe(), resume=True).__enter__()
+    with Run(tmp_path, Recipe(), resume=True) as run:
+        assert run.step == 1
+
+
+def test_what_a_kill_left_half_written_is_swept(tmp_path: Path) -> None:
+    with Run(tmp_path, Recipe(), resume=True) as run:
+        run.save(1, {"weights": torch.ones(2)})
+    for folder in (tmp_path, tmp_path / "checkpoints"):
+        (folder / ".solar-abcdefgh.tmp").write_bytes(b"half")
+    with Run(tmp_path, Recipe(), resume=True):
+        assert not list(tmp_path.rglob("*.tmp"))
+
+
 def test_a_used_folder_is_refused_without_resume(tmp_path: Path) -> None:
     with Run(tmp_path, Recipe(), resume=False) as run:
         run.log(1, loss=1.0)

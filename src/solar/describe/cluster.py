@@ -1,14 +1,21 @@
 """The same extraction on a Dask cluster: a shard is a task, the store is shared."""
 
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from solar import __version__
 from solar.describe.counting import Progress, expect
 from solar.describe.pipeline import (
     Describer,
     ExtractionJob,
+    Float32Rows,
     Settings,
     describer,
+    stack,
 )
 from solar.describe.store import Store
 from solar.errors import SolarError
@@ -19,7 +26,9 @@ if TYPE_CHECKING:
 
 # A task that was on a worker when it died runs again elsewhere, up to this many times.
 RETRIES = 5
-TIMEOUT = 10  # seconds that a scheduler has to answer
+TIMEOUT = 10  # seconds that a scheduler has to answer, and to have a worker
+# Processors round differently; another network is far away.
+_ALIKE = 0.999
 
 
 def run_on_cluster(
@@ -44,10 +53,11 @@ def run_on_cluster(
 
     pending = store.pending()
     expect(progress, sum(len(store.source(shard)) for shard in pending))
-    with _client(scheduler, workers) as client:
+    proof = Proof.of(net, job.settings)
+    with _client(scheduler, workers) as client, _explained(scheduler):
+        client.wait_for_workers(1, timeout=TIMEOUT)
         network = client.scatter(net.cpu().eval(), broadcast=True)
-        digest = fingerprint(net)
-        arguments = ((_part(job, store, shard), store, shard, network, digest) for shard in pending)
+        arguments = ((_part(job, store, shard), store, shard, network, proof) for shard in pending)
         tasks = [
             client.submit(_describe_shard, *one, retries=RETRIES, pure=False) for one in arguments
         ]
@@ -55,6 +65,70 @@ def run_on_cluster(
             described, failed = task.result()
             if progress:
                 progress(described, failed)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What every worker must agree with before it writes anything."""
+
+    version: str
+    fingerprint: str
+    vector: Float32Rows  # of a photo that needs no file
+
+    @classmethod
+    def of(cls, net: RetrievalNet, settings: Settings) -> "Proof":
+        """What this process computes."""
+        return cls(__version__, fingerprint(net), _probe(describer(net, settings)))
+
+    def check(self, net: RetrievalNet, describe: Describer) -> None:
+        """Raise a SolarError if this process would write other vectors."""
+        if __version__ != self.version:
+            raise SolarError(
+                f"A worker has solar {__version__}, and {self.version} asks it: install the same."
+            )
+        if fingerprint(net) != self.fingerprint:
+            raise SolarError("A worker got other weights than were sent: start it anew.")
+        near = float(_probe(describe) @ self.vector)
+        if not near > _ALIKE:
+            raise SolarError(
+                f"A worker describes the same photo otherwise (similarity {near:.4f}): install the "
+                "same versions of torch and solar there."
+            )
+
+
+def _probe(describe: Describer) -> Float32Rows:
+    """The descriptor (dim,) of a drawn photo."""
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (1, 96, 128, 3), dtype=np.uint8)
+    [row] = describe(stack(list(pixels), describe.device)).cpu().numpy()
+    vector: Float32Rows = row
+    return vector
+
+
+@contextmanager
+def _explained(scheduler: str | None) -> Iterator[None]:
+    """Turn what a cluster can die of into one sentence."""
+    from distributed import KilledWorker, TimeoutError
+    from distributed.client import FutureCancelledError
+    from distributed.comm.core import CommClosedError
+
+    where = scheduler or "of this machine"
+    try:
+        yield
+    except TimeoutError as error:
+        raise SolarError(
+            f"The Dask scheduler {where} has no workers: start some with `dask worker`."
+        ) from error
+    except KilledWorker as error:
+        raise SolarError(
+            f"Workers of {where} die of the same photos again and again ({error}): give them more "
+            "memory, and run the same command again."
+        ) from error
+    except (CommClosedError, FutureCancelledError) as error:
+        raise SolarError(
+            f"The cluster {where} is gone; what is finished is kept: start it, and run the same "
+            "command again."
+        ) from error
 
 
 def _client(scheduler: str | None, workers: int | None) -> "Client":
@@ -79,11 +153,11 @@ def _part(job: ExtractionJob, store: Store, shard: int) -> ExtractionJob:
 
 
 def _describe_shard(
-    job: ExtractionJob, store: Store, shard: int, net: RetrievalNet, digest: str
+    job: ExtractionJob, store: Store, shard: int, net: RetrievalNet, proof: Proof
 ) -> tuple[int, int]:
     """One task, on a worker: decode, describe and write a shard; return what came of it."""
     numbers = range(len(job.photos))
-    describe = _describer(net, digest, job.settings)
+    describe = _describer(net, proof, job.settings)
     described = job.describe(numbers, map(job.decode, numbers), describe)
     store.write_shard(shard, *described)
     return len(described.names), len(described.failures)
@@ -92,9 +166,12 @@ def _describe_shard(
 _prepared: dict[tuple[str, Settings], Describer] = {}
 
 
-def _describer(net: RetrievalNet, digest: str, settings: Settings) -> Describer:
-    """The network ready to run, prepared once per worker: it comes anew with every task."""
-    if (digest, settings) not in _prepared:
+def _describer(net: RetrievalNet, proof: Proof, settings: Settings) -> Describer:
+    """The network ready to run, prepared and tried once per worker: it comes with every task."""
+    key = proof.fingerprint, settings
+    if key not in _prepared:
         _prepared.clear()
-        _prepared[digest, settings] = describer(net, settings)
-    return _prepared[digest, settings]
+        describe = describer(net, settings)
+        proof.check(net, describe)
+        _prepared[key] = describe
+    return _prepared[key]

@@ -7,6 +7,7 @@ any run that finishes a store finishes the same one.
 """
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -30,7 +31,7 @@ from torch import Tensor
 
 from solar.defaults import BATCH, BATCH_PIXELS
 from solar.describe.counting import Progress, expect
-from solar.errors import SolarError
+from solar.errors import PassingError, SolarError
 from solar.images import (
     MAX_PIXELS,
     Box,
@@ -45,6 +46,8 @@ from solar.images.batches import Batch, Batcher
 from solar.models import RetrievalNet
 from solar.models.inference import checked_device
 
+# Seconds to wait before a photo is read again that the machine could not read.
+_PAUSES = (0.1, 0.5, 2.0)
 _DECODING = ("orient", "mode", "max_pixels")
 S = TypeVar("S")
 T = TypeVar("T")
@@ -240,14 +243,27 @@ class ExtractionJob:
         )
 
     def decode(self, number: int) -> Decoded:
-        """Read and reduce one photo."""
+        """Read and reduce one photo; a PassingError if the machine, and not the photo, is at fault.
+
+        That is tried again a few times. It must not be taken for a photo that cannot be read: the
+        store would be finished without it.
+        """
         box = self.boxes.get(self.photos.names[number])
         stamp = None
-        try:
-            stamp = self.photos.stamp(number)
-            return number, self.settings.decode(self.photos.read(number), box), stamp
-        except SolarError as error:
-            return number, str(error), stamp
+        for pause in (*_PAUSES, None):
+            try:
+                stamp = self.photos.stamp(number)
+                return number, self.settings.decode(self.photos.read(number), box), stamp
+            except PassingError as error:
+                if pause is None:
+                    raise PassingError(
+                        f"{str(error).rstrip('.')}; what is finished is kept: run the same command "
+                        "again when that has passed."
+                    ) from error
+                time.sleep(pause)
+            except SolarError as error:
+                return number, str(error), stamp
+        raise AssertionError("unreachable")
 
     def numbers(self, store: Shards, shard: int) -> list[int]:
         """Which of the photos a shard covers."""

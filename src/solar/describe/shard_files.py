@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from solar.describe.store_files import damaged, sha256, write_whole
 from solar.errors import SolarError
+from solar.files import file_digest
 from solar.images import Stamp
 
 Vectors: TypeAlias = npt.NDArray[np.floating[Any]]
@@ -97,19 +98,32 @@ class ShardFiles:
     def read_record(self, header: Header) -> Record:
         """The photos of a finished shard; a SolarError if they cannot be read."""
         try:
-            lines = self.record.read_bytes().split(b"\n")[1:-1]
+            content = self.record.read_bytes().partition(b"\n")[2]
+            if sha256(content) != header.photos_sha256:
+                raise damaged(self.record)
+            lines = content.split(b"\n")[:-1]
             photos = [ShardEntry.read(f) for f in json.loads(b"[" + b",".join(lines) + b"]")]
+        except SolarError:
+            raise
         except (OSError, ValueError, TypeError, IndexError) as error:
             raise damaged(self.record) from error
         if sum(photo.size is not None for photo in photos) != header.rows:
             raise damaged(self.record)
         return photos
 
-    def map(self, header: Header, dim: int, dtype: np.dtype[Any]) -> Vectors:
-        """The vectors (rows, dim), read when they are used; a SolarError if they are not those."""
+    def map(self, header: Header, dim: int, dtype: np.dtype[Any], *, check: bool = True) -> Vectors:
+        """The vectors (rows, dim), memory-mapped; a SolarError if they are not those written.
+
+        With `check` all of the file is read for that: its checksum goes through a gigabyte a second
+        or more.
+        """
         path = self.vectors(header)
         try:
+            if check and file_digest(path) != header.vectors_sha256:
+                raise damaged(path)
             array: Vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+        except SolarError:
+            raise
         except (OSError, ValueError) as error:
             raise damaged(path) from error
         if array.shape != (header.rows, dim) or array.dtype != dtype:
@@ -120,10 +134,6 @@ class ShardFiles:
         """Whether both files are to the byte what was written, for photos of these names."""
         try:
             self.map(header, dim, dtype)
-            return (
-                sha256(self.vectors(header).read_bytes()) == header.vectors_sha256
-                and sha256(self.record.read_bytes().partition(b"\n")[2]) == header.photos_sha256
-                and [photo.name for photo in self.read_record(header)] == list(names)
-            )
+            return [photo.name for photo in self.read_record(header)] == list(names)
         except (OSError, SolarError):
             return False

@@ -102,6 +102,7 @@ class Store:
         self._manifest = manifest
         self._source = source
         self._headers: dict[int, Header] = {}
+        self._checked: set[int] = set()  # shards whose vectors are those that were written
         self._photos: _Photos | None = None
         self._look()
 
@@ -395,7 +396,10 @@ class Store:
         return names
 
     def _map(self, number: int) -> Vectors:
-        return self._shard(number).map(self._headers[number], self.dim, self._on_disk)
+        header, check = self._headers[number], number not in self._checked
+        vectors = self._shard(number).map(header, self.dim, self._on_disk, check=check)
+        self._checked.add(number)
+        return vectors
 
     def _refuse_other(self, new: Manifest) -> None:
         old = self._manifest

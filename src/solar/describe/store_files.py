@@ -20,6 +20,7 @@ SOURCE = "source.json"
 
 # What the manifest's file calls a field of `Manifest`, where the two differ.
 _ON_DISK = {"fingerprint": "model_hash"}
+_SUM = "manifest_sha256"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -63,6 +64,8 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """The content of its file."""
         content = {_ON_DISK.get(name, name): value for name, value in asdict(self).items()}
+        if self.format > 1:
+            content[_SUM] = _checksum(content)
         return json.dumps(content, indent=2, sort_keys=True).encode() + b"\n"
 
     def choices(self) -> dict[tuple[str, bool], Any]:
@@ -90,15 +93,24 @@ def read_manifest(path: Path) -> Manifest:
         content = json.loads(file.read_bytes())
         newer = content["format"] > FORMAT
         if not newer:
+            # Stores of before have none.
+            if content["format"] > 1 and content.pop(_SUM, None) != _checksum(content):
+                raise damaged(file)
             return Manifest(**{names.get(key, key): value for key, value in content.items()})
     except (FileNotFoundError, NotADirectoryError):
         raise SolarError(
             f"{path} is not a store of descriptors, it has no {MANIFEST}; "
             "make one with `solar extract`."
         ) from None
+    except SolarError:
+        raise
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise damaged(file) from error
     raise SolarError(f"{path} was written by a newer version of solar; upgrade to read it.")
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return sha256(json.dumps(content, sort_keys=True).encode())
 
 
 def write_whole(target: Path, content: bytes) -> None:

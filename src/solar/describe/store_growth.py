@@ -58,9 +58,10 @@ class StoredShards:
         described = [one for one in photos if one.entry.size is not None]
         dim, dtype = self.manifest.dim, np.dtype(self.manifest.dtype).newbyteorder("<")
         rows: Vectors = np.empty((len(described), dim), dtype)
+        files = {one.shard: ShardFiles(self.path, one.shard) for one in described}
+        arrays = {n: file.map(self.headers[n], dim, dtype) for n, file in files.items()}
         for at, one in enumerate(described):
-            shard = ShardFiles(self.path, one.shard)
-            rows[at] = shard.map(self.headers[one.shard], dim, dtype)[one.row]
+            rows[at] = arrays[one.shard][one.row]
         return rows
 
     def waiting(self) -> list[str]:

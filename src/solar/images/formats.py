@@ -34,3 +34,17 @@ def is_raw_tiff(image: Image.Image) -> bool:
     """
     tags = getattr(image, "tag_v2", {}) if image.format == "TIFF" else {}
     return _DNG_VERSION in tags or (tags.get(_SUBFILE_TYPE) == 1 and _SUB_IFDS in tags)
+
+
+PILLOW_FORMATS = (
+    *("JPEG", "MPO", "PNG", "WEBP", "TIFF", "GIF", "BMP", "PPM", "JPEG2000", "AVIF", "HEIF"),
+)
+"""What Pillow calls the formats of photos."""
+
+DRAWINGS = {
+    b"%!PS": "EPS",
+    b"\xc5\xd0\xd3\xc6": "EPS",
+    b"\xd7\xcd\xc6\x9a": "WMF",
+    b"\x01\0\0\0": "EMF",
+}
+"""By their first four bytes, files that hold drawings."""

@@ -16,8 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError, features
 
-from solar.errors import SolarError
-from solar.images.formats import HEIF_BRANDS, RAW_SUFFIXES, is_raw_start, is_raw_tiff
+from solar.errors import PASSING, PassingError, SolarError
+from solar.images.formats import (
+    DRAWINGS,
+    HEIF_BRANDS,
+    PILLOW_FORMATS,
+    RAW_SUFFIXES,
+    is_raw_start,
+    is_raw_tiff,
+)
 from solar.images.quiet import hush
 
 if TYPE_CHECKING:
@@ -45,6 +52,10 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # two letters: C:/ is a dri
 _BYTES = bytes | bytearray | memoryview
 _pillow_limit = threading.Lock()
 hush()
+Image.preinit()  # BMP, GIF, JPEG, PNG and PPM; the others are in modules of their own
+for _plugin in ("Avif", "Jpeg2K", "Mpo", "Tiff", "WebP"):
+    with contextlib.suppress(ImportError):
+        importlib.import_module(f"PIL.{_plugin}ImagePlugin")
 
 
 class ImageError(SolarError):
@@ -86,6 +97,10 @@ def opened(source: Source) -> Iterator[Image.Image]:
         except MemoryError as error:
             raise ImageError(f"{name_of(source)} does not fit into memory: shrink it.") from error
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in PASSING:
+                raise PassingError(
+                    f"{name_of(source)} cannot be read: {error.strerror}."
+                ) from error
             # Pillow's plugins meet damaged files with OSError, SyntaxError, ValueError, KeyError,
             # struct.error and more, so no shorter list would be complete.
             raise ImageError(
@@ -146,6 +161,8 @@ def _stream(source: Any) -> BinaryIO:
         raise ImageError(f"{name} may not be read: check its permissions.") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
+        if getattr(error, "errno", None) in PASSING:
+            raise PassingError(f"{name} cannot be opened: {reason}.") from error
         raise ImageError(f"{name} cannot be opened: {reason}.") from error
 
 
@@ -192,9 +209,8 @@ def _identified(stream: BinaryIO, source: Source) -> Image.Image:
         image = _pillow_open(stream)
     if image is not None and is_raw_tiff(image):
         raise _raw(name)
-    # EPS is refused because Pillow would hand it to an interpreter, Ghostscript.
-    drawing = "SVG" if image is None and b"<svg" in head.lower() else image and image.format
-    if drawing in ("SVG", "EPS", "WMF"):
+    drawing = "SVG" if b"<svg" in head.lower() else DRAWINGS.get(head[:4])
+    if image is None and drawing:
         raise ImageError(f"{name} is a drawing ({drawing}), not a photo: export it as PNG.")
     if image is None and head[4:12] == b"ftypavif" and not features.check("avif"):
         raise ImageError(f'{name} is AVIF: pip install "pillow>=11.3" to read it.')
@@ -214,7 +230,7 @@ def _pillow_open(stream: BinaryIO) -> Image.Image | None:
     """Read the header of a photo; None where Pillow does not know this kind of file."""
     try:
         stream.seek(0)
-        return Image.open(stream)
+        return Image.open(stream, formats=_formats())
     except UnidentifiedImageError:
         return None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -224,9 +240,18 @@ def _pillow_open(stream: BinaryIO) -> Image.Image | None:
             limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
             try:
                 stream.seek(0)
-                return Image.open(stream)
+                return Image.open(stream, formats=_formats())
             finally:
                 Image.MAX_IMAGE_PIXELS = limit
+
+
+def _formats() -> list[str]:
+    """The formats of photos that Pillow can read here.
+
+    It knows forty more, some in code that nobody has looked at for long, and one hands files to an
+    interpreter (Ghostscript): what cannot be a photo is not tried.
+    """
+    return [name for name in PILLOW_FORMATS if name in Image.OPEN]
 
 
 # Pixels in memory

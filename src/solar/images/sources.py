@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from solar.errors import SolarError
-from solar.files import file_digest, reading
+from solar.errors import PASSING, PassingError, SolarError
+from solar.files import file_digest
 from solar.images.roots import Root, Roots, expanded, is_folder, read_place
 from solar.images.scan import Found, Place, Scan, scan
 
@@ -85,11 +85,18 @@ class Photos:
             assert isinstance(data, bytes)
             modified = place[0].stat().st_mtime_ns
             return Stamp(len(data), modified, hashlib.sha256(data).hexdigest())
-        with reading(place):
-            seen = place.stat()  # before it is read: a change while it is will be noticed later
-            if not stat.S_ISREG(seen.st_mode):  # reading a pipe would wait for ever
+        try:
+            now = place.stat()  # before it is read: a change while it is will be noticed later
+            if not stat.S_ISREG(now.st_mode):  # reading a pipe would wait for ever
                 raise SolarError(f"{place} is not a regular file, so it cannot be a photo.")
-            return Stamp(seen.st_size, seen.st_mtime_ns, file_digest(place))
+            return Stamp(now.st_size, now.st_mtime_ns, file_digest(place))
+        except OSError as error:
+            was_there = bool(self.seen) and self.seen[number].bytes >= 0
+            gone = isinstance(error, FileNotFoundError) and not place.parent.exists()
+            if error.errno in PASSING or (gone and was_there):
+                what = f"The folder {place.parent}" if gone else str(place)
+                raise PassingError(f"{what} cannot be read: {error.strerror or error}.") from error
+            raise SolarError(f"{place} cannot be read: {error.strerror or error}.") from error
 
 
 def find_photos(source: str | Path | Sequence[str | Path]) -> Photos:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
-from solar.files import file_digest, sync_folder
+from solar.files import file_digest, regular, sync_folder
 from solar.images import Roots
 from solar.search.asmk import Kernel, Postings, Signatures, inverse_frequency
 from solar.search.codebook import Codebook, Floats
@@ -94,6 +94,7 @@ class AsmkFolder(FolderStorage[_AsmkState]):
     @cached_property
     def codebook(self) -> Codebook:
         """The visual words, read when they are first needed."""
+        self._refuse_damaged({CODEBOOK: self.spec.settings["codebook"]})
         return Codebook.read(self.folder / CODEBOOK)
 
     def search_signatures(
@@ -138,8 +139,22 @@ class AsmkFolder(FolderStorage[_AsmkState]):
         return AsmkWriter(self.folder, view, self.codebook.blocks)
 
     def _load(self, view: View, version: Version) -> _AsmkState:
+        # Those that were checked once in this process are not read again.
+        files = {part.name: part.sha256 for part in version.codes}
+        self._refuse_damaged({n: s for n, s in files.items() if (n, s) not in self._checked})
+        self._checked |= files.items()
         parts = tuple(Postings.mapped(self.folder / part.name) for part in version.codes)
         return _AsmkState(version, view.removed(), parts)
+
+    @cached_property
+    def _checked(self) -> set[tuple[str, str]]:
+        return set()
+
+    def _refuse_damaged(self, files: Mapping[str, str]) -> None:
+        for name in files:
+            regular(self.folder / name)
+        for problem in self._damaged(files, "restore it or build again"):
+            raise SolarError(problem)
 
 
 class AsmkWriter(FolderWriter):

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from solar.errors import SolarError
+from solar.files import file_digest, regular
 from solar.search.engine import RowNumbers, Vectors
 from solar.search.exact import Stored
 
@@ -104,16 +105,19 @@ def write_part(codes: Codes, vectors: Stored, path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def read_part(path: Path) -> Codes:
-    """Read a part; FileNotFoundError if there is none, a SolarError if it is damaged."""
-    if not path.exists():
-        raise FileNotFoundError(2, "no such file", str(path))
+def read_part(path: Path, sha256: str) -> Codes:
+    """Read a part; FileNotFoundError if there is none, a SolarError if it is not the one written.
+
+    Faiss trusts what it reads: one wrong bit can end the process. The checksum costs less than
+    Faiss itself takes to read.
+    """
+    damaged = SolarError(f"{path} is damaged: run `solar index compact` to make it anew.")
+    if file_digest(regular(path)) != sha256:
+        raise damaged
     try:
         codes = import_module("faiss").read_index(str(path))
     except RuntimeError as error:
-        raise SolarError(
-            f"{path} is damaged: run `solar index compact` to make it anew."
-        ) from error
+        raise damaged from error
     if hasattr(codes, "nprobe"):
         codes.nprobe = max(16, codes.nlist // 8)
     if hasattr(codes, "hnsw"):

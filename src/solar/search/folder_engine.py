@@ -16,7 +16,6 @@ whatever their number.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,8 +31,9 @@ from solar.search.codes import CompressedCodes, read_part
 from solar.search.engine import DescriptorSpec, Hit, Photo, RowNumbers, Vectors, Where
 from solar.search.exact import Stored
 from solar.search.folder_storage import FolderState, FolderStorage, creating
+from solar.search.integrity import Block, CheckedVectors, gaps, rows_of
 from solar.search.metadata import Metadata
-from solar.search.metadata_view import CodesFile, Version, View
+from solar.search.metadata_view import CodesFile, DamageError, Version, View
 from solar.search.writer import COMPRESSIONS, Writer, first_version, mapped
 
 # Candidates that are ranked exactly: this many, or ten for every hit.
@@ -78,6 +78,7 @@ class _State(FolderState):
     """One committed version with its vectors mapped."""
 
     vectors: Stored
+    blocks: Sequence[Block]
 
     def present(self, first: int, last: int) -> RowNumbers | None:
         """The rows of first..last that were not removed; None for all of them."""
@@ -102,6 +103,7 @@ class FolderEngine(FolderStorage[_State]):
         super().__init__(folder, spec, metadata)
         self.compress = compress
         self._codes: tuple[tuple[CodesFile, ...], CompressedCodes] | None = None
+        self._checked = CheckedVectors()
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
         """The k best photos that satisfy `where`, for each of the queries (n, dim).
@@ -121,15 +123,19 @@ class FolderEngine(FolderStorage[_State]):
                 exact.rank(query, state.vectors, rows, k)
                 for query, rows in zip(queries, candidates, strict=True)
             ]
-            paths = view.paths({row for best in ranked for row, _ in best})
+            rows = rows_of(ranked)
+            self._check(state, rows)
+            paths = view.paths(rows)
         return [[Hit(paths[row], score) for row, score in best] for best in ranked]
 
     def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
         """What is known of photos and their vectors (dim,), by path; unknown paths are left out."""
         with self._metadata.snapshot(self._state) as (view, state):
+            found = view.find(paths)
+            self._check(state, (row for row, _ in found))
             return {
                 photo.path: (photo, np.array(state.vectors[row], np.float32))
-                for row, photo in view.find(paths)
+                for row, photo in found
             }
 
     def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
@@ -137,6 +143,7 @@ class FolderEngine(FolderStorage[_State]):
         with self._metadata.snapshot(self._state) as (view, state):
             for batch in view.batches(rows):
                 wanted = [row for row, _ in batch]
+                self._check(state, wanted)
                 yield [photo for _, photo in batch], np.asarray(state.vectors[wanted], np.float32)
 
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
@@ -147,6 +154,7 @@ class FolderEngine(FolderStorage[_State]):
     def close(self) -> None:
         """Let go of files and connections."""
         self._codes = None
+        self._checked.close()
         super().close()
 
     def _writer(self, view: View) -> Writer:
@@ -160,7 +168,14 @@ class FolderEngine(FolderStorage[_State]):
 
     def _load(self, view: View, version: Version) -> _State:
         vectors = mapped(self.folder / version.vectors, version.rows, self.spec.dim)
-        return _State(version, view.removed(), vectors)
+        blocks = view.blocks()
+        if gaps(blocks, version.rows):
+            raise DamageError("the record of what was written has gaps")
+        return _State(version, view.removed(), vectors, blocks)
+
+    def _check(self, state: _State, rows: Iterable[int]) -> None:
+        file = self.folder / state.version.vectors
+        self._checked.check(file, state.vectors, state.blocks, rows)
 
     def _facts(self, state: _State, files: Mapping[str, int]) -> dict[str, Any]:
         version = state.version
@@ -173,16 +188,12 @@ class FolderEngine(FolderStorage[_State]):
 
     def _problems(self, view: View, state: _State) -> list[str]:
         """The vectors are not those that were written, or the codes."""
-        file, problems, end = self.folder / state.version.vectors, [], 0
-        for first, rows, digest in view.blocks():
-            last = first + rows
-            if first != end:
-                return [f"The record of what was written to {file} has gaps."]
-            if hashlib.sha256(state.vectors[end:last].data).hexdigest() != digest:
-                problems.append(f"{file} is damaged in rows {end} to {last - 1}.")
-            end = last
-        if end != state.version.rows:
-            problems.append(f"{file} holds {end} rows, not {state.version.rows}.")
+        file, problems = self.folder / state.version.vectors, []
+        for block in state.blocks:
+            try:
+                CheckedVectors().check(file, state.vectors, [block], [block[0]])
+            except SolarError as error:
+                problems.append(str(error))
         codes = {part.name: part.sha256 for part in state.version.codes}
         return problems + self._damaged(codes, "run `solar index compact` to make it anew")
 
@@ -192,7 +203,7 @@ class FolderEngine(FolderStorage[_State]):
             return None
         loaded = self._codes
         if loaded is None or loaded[0] != version.codes:
-            parts = [read_part(self.folder / part.name) for part in version.codes]
+            parts = [read_part(self.folder / part.name, part.sha256) for part in version.codes]
             loaded = self._codes = version.codes, CompressedCodes(parts)
         return loaded[1]
 

@@ -21,6 +21,9 @@ from solar.search.engine import Amendment, DescriptorSpec, Photo, RowNumbers, Sk
 from solar.search.metadata import FILE, Metadata
 from solar.search.metadata_view import Version, View
 
+# Photos whose metadata are checked whole before the first search; of more, the rows it reads.
+_CHECKED_AT_ONCE = 4096
+
 
 class FolderWriter(ABC):
     """One change to the index in a folder; it becomes true when the view's transaction does."""
@@ -189,6 +192,8 @@ class FolderStorage(ABC, Generic[S]):
     def _state(self, view: View, version: Version) -> S:
         state = self._latest
         if state is None or state.version != version:
+            if version.photos <= _CHECKED_AT_ONCE:
+                view.check_whole()
             state = self._latest = self._load(view, version)
         return state
 

@@ -15,14 +15,15 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from solar.errors import SolarError
-from solar.files import LOCK, locked, unwritable
+from solar.files import LOCK, locked, regular, unwritable
 from solar.search.engine import DescriptorSpec, NoIndexError
-from solar.search.metadata_view import Version, View
+from solar.search.metadata_view import DamageError, Version, View
 
 T = TypeVar("T")
 
 FILE = "catalogue.sqlite"
-FORMAT = 1
+FORMAT = 2
+"""1 until rows had sums."""
 
 _PATIENCE = 60.0  # seconds to wait for another process that recovers or checkpoints
 
@@ -44,13 +45,24 @@ CREATE TABLE blocks (
     first INTEGER PRIMARY KEY, rows INTEGER NOT NULL, sha256 TEXT NOT NULL
 );
 """
-# Indices were made without it at first; a writer adds it to one that lacks it.
-_FILES = """
+# Indices were made without these at first; a writer adds them to one that lacks them.
+_LATER = """
 CREATE TABLE IF NOT EXISTS files (
     row INTEGER PRIMARY KEY REFERENCES photos ON DELETE CASCADE ON UPDATE CASCADE,
     bytes INTEGER NOT NULL, modified INTEGER NOT NULL, sha256 TEXT NOT NULL
-)
+);
+CREATE TABLE IF NOT EXISTS sums (
+    row INTEGER PRIMARY KEY REFERENCES photos ON DELETE CASCADE ON UPDATE CASCADE,
+    sum INTEGER NOT NULL
+);
 """
+
+
+_KNOWN = frozenset(
+    " ".join(statement.replace("IF NOT EXISTS ", "").split())
+    for statement in (_SCHEMA + _LATER).split(";")
+)
+"""What the file may consist of."""
 
 
 class Metadata:
@@ -117,8 +129,9 @@ class Metadata:
                 if create and not view.format():
                     for statement in _SCHEMA.split(";")[:-1]:
                         view.execute(statement)
-                    view.execute(f"PRAGMA user_version = {FORMAT}")
-                view.execute(_FILES)
+                for statement in _LATER.split(";")[:-1]:
+                    view.execute(statement)
+                view.execute(f"PRAGMA user_version = {FORMAT}")
                 yield view
                 connection.commit()
                 for action in view.afterwards:
@@ -138,8 +151,11 @@ class Metadata:
         place = self._folder
         if not (place / FILE).is_file():
             raise NoIndexError(f"{place} is not an index: make one with `solar index build`.")
+        regular(place / FILE)
         with self.reading() as view:
             found = view.format()
+            if found <= FORMAT:
+                view.check_schema(_KNOWN)
             if found > FORMAT:
                 raise SolarError(f"{place} was written by a newer version of solar: upgrade solar.")
             facts = view.facts() if found else None
@@ -153,13 +169,17 @@ class Metadata:
             self._idle.pop().close()
 
     def _connect(self, how: str) -> sqlite3.Connection:
-        return sqlite3.connect(
+        connection = sqlite3.connect(
             f"file:{quote(str((self._folder / FILE).absolute()))}?{how}",
             uri=True,
             timeout=_PATIENCE,
             isolation_level=None,
             check_same_thread=False,  # handed from thread to thread, never shared
         )
+        # The file may be a stranger's: nothing in it may run, and its pages are looked at twice.
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+        return connection
 
 
 def _readable(folder: Path) -> str:
@@ -174,7 +194,11 @@ def _explained(folder: Path) -> Iterator[None]:
     """Turn what SQLite and the disk complain about into a sentence."""
     try:
         yield
+    except DamageError as error:
+        raise SolarError(
+            f"{folder / FILE} is damaged ({error.what}): restore it or build the index again."
+        ) from error
     except sqlite3.OperationalError as error:
         raise SolarError(f"{folder} cannot be used: {error}.") from error
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         raise SolarError(f"{folder / FILE} is damaged ({error}): build the index again.") from error

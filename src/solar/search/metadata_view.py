@@ -1,8 +1,10 @@
 """The metadata of an index in a folder as one transaction sees them: questions and changes."""
 
+import contextlib
 import json
 import re
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -16,6 +18,9 @@ from solar.images.scan import is_text
 from solar.search.engine import Amendment, DescriptorSpec, Photo, RowNumbers, Skipped, Where
 
 _CODES = "sketch"  # what the file calls the names of codes
+_WHOLE = "whole"
+FILES = re.compile(r"|vectors-\d+\.f(32|16)|sketch-\d+-\d+\.faiss|postings-\d+-\d+\.npy")
+"""What a version may name: files of its own folder, or nothing."""
 _CONDITIONS = {
     ("tag", "="): "row IN (SELECT row FROM tags WHERE tag = ?)",
     ("path", "="): "path GLOB ?",
@@ -66,20 +71,23 @@ class View:
         found = self.execute("SELECT value FROM facts WHERE name = 'made'").fetchone()
         if found is None:
             return None
-        facts = json.loads(found[0])
-        facts["made"].pop("root", None)  # where an index had its only one
-        return DescriptorSpec(**facts["made"]), facts["compress"]
+        with parsing():
+            facts = json.loads(found[0])
+            facts["made"].pop("root", None)  # where an index had its only one
+            return DescriptorSpec(**facts["made"]), facts["compress"]
 
     def roots(self) -> Roots:
         """Where the photos are."""
-        stored = self._read_fact("roots")
-        if stored is None:
-            return Roots.at((self._read_fact("made") or {"made": {}})["made"].get("root"))
-        return Roots.read(stored)
+        with parsing():
+            stored = self._read_fact("roots")
+            if stored is None:
+                return Roots.at((self._read_fact("made") or {"made": {}})["made"].get("root"))
+            return Roots.read(stored)
 
     def skipped(self) -> dict[str, Skipped]:
         """Files that are left out."""
-        return {name: Skipped(*facts) for name, facts in (self._read_fact("skipped") or {}).items()}
+        with parsing():
+            return {n: Skipped(*facts) for n, facts in (self._read_fact("skipped") or {}).items()}
 
     def stamps(self) -> dict[str, Stamp | None]:
         """What the file of every photo was, by path."""
@@ -92,10 +100,15 @@ class View:
 
     def version(self) -> Version:
         """The version that this view shows."""
-        [value] = self.execute("SELECT value FROM facts WHERE name = 'version'").fetchone()
-        facts = json.loads(value)
-        codes = tuple(CodesFile(**part) for part in facts.pop(_CODES))
-        return Version(**facts, codes=codes)
+        with parsing():
+            facts = self._read_fact("version")
+            codes = tuple(CodesFile(**part) for part in facts.pop(_CODES))
+            version = Version(**facts, codes=codes)
+            names = [version.vectors, *(part.name for part in codes)]
+            # They may be a stranger's: none may lead out of the folder.
+            if not all(FILES.fullmatch(name) for name in names):
+                raise ValueError("a file that is none of its own")
+            return version
 
     def rows(self) -> RowNumbers:
         """The rows of photos, ascending."""
@@ -112,12 +125,12 @@ class View:
         return self._numbers(f"SELECT row FROM photos WHERE {conditions} ORDER BY row", *values)
 
     def paths(self, rows: Iterable[int]) -> dict[int, str]:
-        """The paths of some rows."""
-        found = self.execute(
-            "SELECT row, path FROM photos WHERE row IN (SELECT value FROM json_each(?))",
-            [json.dumps([int(row) for row in rows])],
-        )
-        return dict(found)
+        """The paths of some rows; a SolarError if one has no photo, or it is damaged."""
+        wanted = {int(row) for row in rows}
+        found = self._photos("row IN (SELECT value FROM json_each(?))", json.dumps(sorted(wanted)))
+        if len(found) != len(wanted):
+            raise DamageError("a row without its photo")
+        return {row: photo.path for row, photo in found}
 
     def find(self, paths: Sequence[str]) -> list[tuple[int, Photo]]:
         """Rows and photos of those paths that are indexed."""
@@ -136,10 +149,41 @@ class View:
         return self.execute("SELECT first, rows, sha256 FROM blocks ORDER BY first").fetchall()
 
     def problems(self) -> list[str]:
-        """What SQLite itself finds wrong with its file."""
+        """What is wrong with the metadata, whether SQLite itself finds it or their sums do."""
         damage = [text for (text,) in self.execute("PRAGMA integrity_check(5)") if text != "ok"]
         strays = self.execute("PRAGMA foreign_key_check").fetchall()
-        return damage + ([f"{len(strays)} facts belong to no photo"] if strays else [])
+        damage += [f"{len(strays)} facts belong to no photo"] if strays else []
+        try:
+            self.check_sums()
+            for _ in self.batches(4096):  # which compares the sum of every row
+                pass
+        except DamageError as error:
+            damage.append(error.what)
+        return damage
+
+    def check_whole(self) -> None:
+        """Raise a DamageError if anything is wrong with the metadata."""
+        for problem in self.problems():
+            raise DamageError(problem)
+
+    def check_schema(self, known: frozenset[str]) -> None:
+        """Refuse a file that consists of anything else than our tables: nobody made it for us.
+
+        Views, triggers and expressions of a stranger could run for ever.
+        """
+        for kind, sql in self.execute("SELECT type, sql FROM sqlite_master"):
+            if sql is not None and " ".join(str(sql).split()) not in known:
+                raise SolarError(f"The metadata hold a {kind} that solar did not make.")
+
+    def check_sums(self) -> None:
+        """Compare all rows and facts with their sum; a DamageError if they are not those written.
+
+        A million rows take 0.1 s; indices of before have no sums.
+        """
+        with parsing():
+            stored = self._read_fact(_WHOLE) if self._has_sums else None
+        if stored is not None and stored != self._whole():
+            raise DamageError("its rows are not those that were written")
 
     # Writing
 
@@ -160,7 +204,10 @@ class View:
             "UPDATE photos SET path = ? WHERE row = ?",
             [(change.renamed[old], row) for old, row in rows.items()],
         )
+        known = "path IN (SELECT value FROM json_each(?))"
+        self._sum(known, json.dumps(list(change.renamed.values()), ensure_ascii=False))
         self._stamp((row, change.stamps[p.path]) for row, p in self.find(list(change.stamps)))
+        self._sum(known, json.dumps(list(change.stamps), ensure_ascii=False))
         if change.roots is not None:
             self._fact("roots", change.roots.stored())
         if change.skipped is not None:
@@ -170,6 +217,7 @@ class View:
         """Say what the version being written consists of."""
         facts = asdict(version)
         self._fact("version", {_CODES: facts.pop("codes"), **facts})
+        self._fact(_WHOLE, self._whole())
 
     def put(self, photos: Sequence[Photo], first: int) -> int:
         """Give photos the rows from `first` on, and say how many were there already.
@@ -190,6 +238,7 @@ class View:
             [(tag, row) for row, photo in rows for tag in photo.tags],
         )
         self._stamp((row, photo.stamp) for row, photo in rows if photo.stamp is not None)
+        self._sum("row >= ?", first)
         return replaced
 
     def drop(self, paths: Sequence[str]) -> int:
@@ -216,12 +265,32 @@ class View:
         self.execute("DROP TABLE temp.moved")
         self.execute("DELETE FROM removed")
         self.execute("DELETE FROM blocks")
+        self._sum("row >= 0")
 
     @cached_property
     def _has_files(self) -> bool:
         return (
             self.execute("SELECT 1 FROM sqlite_master WHERE name = 'files'").fetchone() is not None
         )
+
+    @cached_property
+    def _has_sums(self) -> bool:
+        found = self.execute("SELECT 1 FROM sqlite_master WHERE name = 'sums'")
+        return found.fetchone() is not None
+
+    def _sum(self, condition: str, *values: str | int) -> None:
+        """Note the sums of some rows as they are now."""
+        rows = [(row, _sum_of(row, photo)) for row, photo in self._read(condition, *values)]
+        self.executemany("INSERT OR REPLACE INTO sums VALUES (?, ?)", rows)
+
+    def _whole(self) -> list[int]:
+        """A sum over all rows and facts."""
+        sums = self.execute("SELECT count(*), ifnull(sum(sum), 0), ifnull(sum(row), 0) FROM sums")
+        gone = self.execute("SELECT count(*), ifnull(sum(row), 0) FROM removed")
+        facts = self.execute(
+            f"SELECT name, value FROM facts WHERE name != '{_WHOLE}' ORDER BY name"
+        )
+        return [*sums.fetchone(), *gone.fetchone(), zlib.crc32(repr(facts.fetchall()).encode())]
 
     def _stamp(self, stamps: Iterable[tuple[int, Stamp]]) -> None:
         self.executemany(
@@ -240,6 +309,22 @@ class View:
         return np.fromiter((row for (row,) in self.execute(sql, values)), np.int64)
 
     def _photos(self, condition: str, *values: str | int) -> list[tuple[int, Photo]]:
+        """Rows and photos; a DamageError if one is not what was written."""
+        photos = self._read(condition, *values)
+        if self._has_sums and photos:
+            rows = json.dumps([row for row, _ in photos])
+            stored = dict(
+                self.execute(
+                    "SELECT row, sum FROM sums WHERE row IN (SELECT value FROM json_each(?))",
+                    [rows],
+                )
+            )
+            for row, photo in photos:
+                if row in stored and stored[row] != _sum_of(row, photo):
+                    raise DamageError(f"the row of {photo.path!r}")
+        return photos
+
+    def _read(self, condition: str, *values: str | int) -> list[tuple[int, Photo]]:
         joined = "LEFT JOIN files USING (row)" if self._has_files else ""
         found = self.execute(
             "SELECT row, path, width, height, taken, "
@@ -252,6 +337,30 @@ class View:
             (row, Photo(path, width, height, tuple(json.loads(tags)), taken, _stamp_of(stamp)))
             for row, path, width, height, taken, tags, *stamp in found
         ]
+
+
+def _sum_of(row: int, photo: Photo) -> int:
+    facts = (row, photo.path, photo.width, photo.height, photo.tags, photo.taken, photo.stamp)
+    return zlib.crc32(repr(facts).encode("utf-8", "backslashreplace"))
+
+
+class DamageError(SolarError):
+    """The metadata are not what was written; `Metadata` says where."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"The metadata are damaged ({what}): build the index again.")
+        self.what = what
+
+
+@contextlib.contextmanager
+def parsing() -> Iterator[None]:
+    """Turn what fails in the block, in which facts are read, into a DamageError."""
+    try:
+        yield
+    except SolarError:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DamageError(str(error) or type(error).__name__) from error
 
 
 def _stamp_of(found: list[Any]) -> Stamp | None:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from solar.errors import SolarError
-from solar.files import file_digest, sync_folder
+from solar.files import file_digest, regular, sync_folder
 from solar.search import codes as compressed
 from solar.search.engine import Photo, Vectors, fitting
 from solar.search.exact import Stored
@@ -40,7 +40,7 @@ def mapped(path: Path, rows: int, dim: int) -> Stored:
     dtype = _DTYPES[path.suffix]
     if rows == 0:
         return np.empty((0, dim), dtype)
-    with path.open("rb") as file:
+    with regular(path).open("rb") as file:
         try:
             content = mmap.mmap(file.fileno(), rows * dim * dtype.itemsize, access=mmap.ACCESS_READ)
         except ValueError as error:
@@ -98,7 +98,7 @@ class Writer(FolderWriter):
         """The vectors file, cut after its committed rows; on the disk when the block ends."""
         path = self._folder / name
         path.touch()
-        with path.open("r+b") as file:
+        with regular(path).open("r+b") as file:
             file.seek(rows * self._dim * _DTYPES[path.suffix].itemsize)
             file.truncate()
             yield file
@@ -121,7 +121,8 @@ class Writer(FolderWriter):
             return version
         vectors = mapped(self._folder / version.vectors, last, self._dim)
         if version.codes:
-            codes = compressed.read_part(self._folder / version.codes[0].name)
+            part = version.codes[0]
+            codes = compressed.read_part(self._folder / part.name, part.sha256)
         else:
             codes = compressed.train(self._kind, vectors)
         parts = list(version.codes)

@@ -73,6 +73,7 @@ def _query(query: Any, find: Callable[[str], Source | None], box: Box | None) ->
         source = query if is_file else find(name)
     else:
         name, source = "", query if isinstance(query, Image.Image) else None
+    name = printable(name)
     return f"<figure>{_photo(source, name, box)}<figcaption>{escape(name)}</figcaption></figure>\n"
 
 

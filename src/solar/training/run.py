@@ -18,7 +18,7 @@ import re
 import shutil
 import sys
 from collections.abc import Collection
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
@@ -29,7 +29,7 @@ import torch
 
 from solar import __version__
 from solar.errors import SolarError
-from solar.files import replacing
+from solar.files import LOCK, locked, make_folder, replacing, sweep
 from solar.training.distributed import started_processes
 from solar.training.recipe import differences, read_recipe, to_dict, write_recipe
 
@@ -68,6 +68,7 @@ class Run:
         self._metrics_bytes = 0  # what the newest checkpoint knows of
         self._tensorboard: Any = None
         self._metrics: Any = None
+        self._alone = ExitStack()
         if resume and (checkpoints := self._checkpoints()):
             self._check_recipe(may_change)
             content = _read_checkpoint(checkpoints[-1])
@@ -135,10 +136,11 @@ class Run:
     def __enter__(self) -> "Run":
         if not self.writes:
             return self
-        try:
-            (self.folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SolarError(f"{self.folder} cannot be made: {error.strerror}.") from error
+        make_folder(self.folder / "checkpoints", complaint=_unmakeable)
+        busy = f"Another process trains in {self.folder}: wait until it is done."
+        self._alone.enter_context(locked(self.folder / LOCK, busy))
+        for folder in (self.folder, self.folder / "checkpoints", self.folder / "pictures"):
+            sweep(folder)  # what kills left
         write_recipe(self.recipe, self.folder / "recipe.yaml")
         self._add_environment()
         self._metrics = (self.folder / "metrics.jsonl").open("ab")
@@ -158,6 +160,7 @@ class Run:
                 plot_run(self.folder)
         if self._tensorboard is not None:
             self._tensorboard.close()
+        self._alone.close()
 
     def _checkpoints(self) -> list[Path]:
         found = (self.folder / "checkpoints").glob("step-*.pt")
@@ -184,6 +187,10 @@ class Run:
         starts = json.loads(path.read_text()) if path.exists() and self.state else []
         with replacing(path) as temporary:
             temporary.write_text(json.dumps([*starts, environment()], indent=2) + "\n")
+
+
+def _unmakeable(folder: Path, error: OSError) -> SolarError:
+    return SolarError(f"{folder.parent} cannot be made: {error.strerror}.")
 
 
 def environment() -> dict[str, Any]:

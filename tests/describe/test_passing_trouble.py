@@ -1,0 +1,113 @@
+"""Trouble of the machine is not taken for a photo that cannot be read."""
+
+import errno
+import os
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+import torch
+
+from solar.describe import Throughput, extract, pipeline
+from solar.describe.cluster import Proof
+from solar.describe.pipeline import Settings, describer
+from solar.describe.store import Store
+from solar.errors import PassingError, SolarError
+from solar.images import find_photos
+from solar.models import RetrievalConfig, RetrievalNet
+
+HERE = Throughput(decoders=0, batch=4)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "_PAUSES", (0.0, 0.0))
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, times: int, number: int) -> list[Path]:
+    """Have the system fail to open photos a number of times; those that it failed for."""
+    opening, failed = os.open, list[Path]()
+
+    def opened(path: Any, *arguments: Any, **named: Any) -> int:
+        if str(path).endswith("05.png") and len(failed) < times:
+            failed.append(Path(path))
+            raise OSError(number, os.strerror(number), str(path))
+        return opening(path, *arguments, **named)
+
+    monkeypatch.setattr("solar.images.opening.os.open", opened)
+    return failed
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO, errno.ESTALE])
+def test_what_passes_is_tried_again(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    failed = failing(monkeypatch, 2, number)
+    store = extract(photos, tmp_path / "s", model=tiny, throughput=HERE)
+    assert len(failed) == 2
+    assert len(store) == 24
+    assert not any("05.png" in name for name in store.failures)
+
+
+def test_what_does_not_pass_ends_the_run_and_the_next_one_goes_on(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        failing(patched, 10**6, errno.EMFILE)
+        with pytest.raises(PassingError, match=r"Too many open files; what is finished is kept"):
+            extract(photos, tmp_path / "s", model=tiny, throughput=HERE, shard_size=4)
+    assert not Store.open(tmp_path / "s", allow_partial=True).complete
+    assert len(extract(photos, tmp_path / "s", model=tiny, throughput=HERE, shard_size=4)) == 24
+
+
+def test_a_folder_that_is_renamed_midway_ends_the_run(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    copytree(photos, tmp_path / "p")
+    found = find_photos(tmp_path / "p")
+    (tmp_path / "p" / "landmark-2").rename(tmp_path / "elsewhere")
+    with pytest.raises(PassingError, match=r"The folder .*landmark-2 cannot be read"):
+        extract(found, tmp_path / "s", model=tiny, throughput=HERE)
+    assert not Store.open(tmp_path / "s", allow_partial=True).complete
+
+
+def test_a_photo_that_is_deleted_midway_costs_only_itself(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path
+) -> None:
+    copytree(photos, tmp_path / "p")
+    found = find_photos(tmp_path / "p")
+    (tmp_path / "p" / "landmark-2" / "02.png").unlink()
+    store = extract(found, tmp_path / "s", model=tiny, throughput=HERE)
+    assert "landmark-2/02.png" in store.failures
+    assert len(store) == 23
+
+
+def test_a_worker_must_compute_the_same(
+    tiny: RetrievalNet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings.of(tiny)
+    proof, describe = Proof.of(tiny, settings), describer(tiny, settings)
+    proof.check(tiny, describe)
+    torch.manual_seed(1)
+    other = RetrievalNet(RetrievalConfig("resnet18", dim=16, size=64, scales=(1.0,))).eval()
+    with pytest.raises(SolarError, match="got other weights"):
+        proof.check(other, describe)
+    with pytest.raises(SolarError, match=r"describes the same photo otherwise .similarity"):
+        proof.check(tiny, describer(other, settings))
+    monkeypatch.setattr("solar.describe.cluster.__version__", "0.0.9")
+    with pytest.raises(SolarError, match=r"A worker has solar 0\.0\.9"):
+        proof.check(tiny, describe)
+
+
+def test_a_cluster_without_workers_is_one_sentence(
+    photos: Path, tiny: RetrievalNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed", reason='pip install "solar-retrieval[dask]"')
+    monkeypatch.setattr("solar.describe.cluster.TIMEOUT", 1)
+    nobody = {"n_workers": 0, "processes": False, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(**nobody) as cluster,
+        pytest.raises(SolarError, match="has no workers: start some"),
+    ):
+        extract(photos, tmp_path / "s", model=tiny, scheduler=cluster.scheduler_address)

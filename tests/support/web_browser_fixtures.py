@@ -39,7 +39,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
         config = RetrievalConfig("resnet18", attention={4: 4, 5: 2}, size=96, scales=(1.0,))
         model = home / f"{name}.safetensors"
         save(RetrievalNet(config), model)
-        build(home / "photos", home / f"{name}.solar", model=str(model)).index.close()
+        build(home / "photos", home / f"{name}.solar", model=model).close()
     return home
 
 

@@ -29,9 +29,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
         torch.manual_seed(seed)
         config = RetrievalConfig("resnet18", attention={4: 4, 5: 2}, size=96, scales=(1.0,))
         save(RetrievalNet(config), home / f"{name}.safetensors")
-        build(
-            home / "photos", home / f"{name}.solar", model=str(home / f"{name}.safetensors")
-        ).index.close()
+        model = home / f"{name}.safetensors"
+        build(home / "photos", home / f"{name}.solar", model=model).close()
     return home
 
 

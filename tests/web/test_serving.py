@@ -121,8 +121,8 @@ def test_a_collection_of_milvus_is_served_like_a_folder(home: Home, tmp_path: Pa
     with served(address, "--rate", 0) as (_, host, port):
         assert ask(host, port, "/api/v1/info")["name"] == "holidays"
         found = ask(host, port, "/api/v1/search", {"photo": "3", "k": 5})
-        assert found["hits"][0]["id"] == "3"
-        best = found["hits"][1]["id"]
+        best = found["hits"][0]["id"]
+        assert best != "3"
         matched = ask(host, port, "/api/v1/matches", {"a": "3", "b": best})
         assert matched["keypoints"][0] > 0
 

@@ -123,7 +123,7 @@ def create_router(service: Service) -> APIRouter:
     @router.get("/map", responses={202: {"model": schemas.Unfinished}})
     async def collection_map() -> schemas.MapAnswer:
         """Give every photo a place, alike ones close together; 202 while that is worked out."""
-        found = service.explorer.ask(len(service.collection))
+        found = service.explorer.ask(service.collection.revision)
         if found is None:
             since = round(service.explorer.seconds, 1)
             return JSONResponse({"seconds": since}, 202)  # type: ignore[return-value]
@@ -196,6 +196,7 @@ def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto)
         only.name_contains or None,
         only.min_score,
         depth_for(asked.offset + asked.k + 1),
+        asked.include_self,
     )
 
 

@@ -148,6 +148,7 @@ class SearchRequest(Asked):
     verify: bool = Field(False, description='`"verify"` after those in `rerank`.')
     model: str | None = Field(None, max_length=500, description="One of `info`'s; the first.")
     filter: Filter | None = None
+    include_self: bool = Field(False, description="Also find an indexed photo for itself.")
 
 
 class HitInfo(PhotoInfo):

@@ -34,6 +34,7 @@ class Wanted:
     name: str | None = None
     least: float | None = None
     depth: int = 100
+    include_self: bool = False  # an indexed photo is also found for itself
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,9 @@ class Searcher:
         return self._vectors.bytes + self._rankings.bytes
 
     def forget(self) -> None:
-        """Forget rankings: the index has changed."""
+        """Forget rankings and what methods keep: the index has changed."""
         self._rankings.clear()
+        self._methods_keep.clear()
 
     async def search(self, wanted: Wanted) -> AsyncIterator[StageResult]:
         """Rank, a stage after the other: plain, then as each method does.
@@ -141,7 +143,8 @@ class Searcher:
         photo = wanted.photo
         key = (
             *(photo.id, photo.version, wanted.model.name, wanted.box, wanted.label, wanted.name),
-            *(wanted.least, wanted.depth, tuple(names), len(self._collection)),
+            *(wanted.least, wanted.depth, wanted.include_self, tuple(names)),
+            self._collection.revision,
         )
         kept = self._rankings.get(key)
         if kept is not None:
@@ -174,13 +177,16 @@ class Searcher:
         # The index itself only knows how paths start.
         starts = label is not None and collection.flat
         where = (Condition("path", "=", f"{label}/"),) if starts else ()
+        photo = wanted.photo
+        own = photo.name if photo.indexed and not wanted.include_self else None
 
         def keeps(path: str) -> bool:
-            return name in path.casefold() and (label is None or collection.label(path) == label)
+            fits = name in path.casefold() and (label is None or collection.label(path) == label)
+            return fits and path != own
 
         def find(asked: Vectors, count: int) -> list[Hit]:
             """Search deeper and deeper until enough hits pass, or all were looked at."""
-            depth = count
+            depth = count + (own is not None)
             while True:
                 hits = index.search(asked, depth, where=where)
                 kept = [hit for hit in hits if keeps(hit.path)]

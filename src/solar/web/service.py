@@ -25,7 +25,6 @@ from solar.web.photos import (
     check_photo,
     picture,
     told_of_upload,
-    version_of,
 )
 from solar.web.problems import WebError
 from solar.web.searching import Searcher, StageResult
@@ -172,7 +171,7 @@ class Service:
             "width": known.width,
             "height": known.height,
             "label": self.collection.label(known.path),
-            **self.addresses(str(number), version_of(known.path)),
+            **self.addresses(str(number), self.collection.version(number)),
         }
 
     def browse(

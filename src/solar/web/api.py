@@ -138,10 +138,18 @@ def create_router(service: Service) -> APIRouter:
             files = [(_shown(upload.filename or ""), upload.file) for upload in uploads]
             return schemas.JobStarted(job=await service.adder.start(files))
 
+    @router.post("/sync", status_code=202)
+    async def sync() -> schemas.JobStarted:
+        """Bring the collection up to date with its folders, where this server allows it.
+
+        While that goes on, the answer is the job that runs already.
+        """
+        return schemas.JobStarted(job=service.updater.start())
+
     @router.get("/jobs/{id}")
     async def job(id: Annotated[str, Path(max_length=40)]) -> schemas.Job:
-        """Tell how far the adding of photos is."""
-        return service.adder.job(id)
+        """Tell how far the adding of photos, or an update of the collection, is."""
+        return service.jobs.get(id)
 
     return router
 

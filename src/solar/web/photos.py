@@ -102,6 +102,15 @@ class Collection:
         return [self._numbers.get(path) for path in paths]
 
     @property
+    def places(self) -> list[str]:
+        """Folders of this machine that sentences may name, and visitors need not know."""
+        folder = getattr(self.index.engine, "folder", None)
+        return [
+            *(root.path for root in self.roots.roots),
+            *([] if folder is None else [str(folder)]),
+        ]
+
+    @property
     def flat(self) -> bool:
         """Whether a label's photos are those whose path starts with it."""
         return self.labelled and self._flat
@@ -240,7 +249,7 @@ def picture(source: Path | bytes, size: int, quality: int = 85) -> bytes:
     return buffer.getvalue()
 
 
-def told_of_upload(error: SolarError) -> str:
+def told_of_upload(error: Exception) -> str:
     """What is wrong with an uploaded photo, in words of who sent it."""
     return str(error).replace("The photo given as bytes", "The file")
 

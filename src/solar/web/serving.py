@@ -6,7 +6,7 @@ import signal
 import socket
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -163,29 +163,28 @@ def comparison(
 
 def _described(index: Index, settings: WebSettings, model: str, say: Say) -> Index:
     from solar.search.folder_engine import FolderEngine
-    from solar.search.index_build import described_photos, details, note_skipped, working_folder
+    from solar.search.index_build import described_photos, details, working_folder
 
-    roots, engine = index.roots.moved_to(settings.photos), index.engine
-    if not roots or not isinstance(engine, FolderEngine):
+    engine, known = index.engine, index.engine.stamps()
+    short = re.sub(r"[^\w.-]+", "-", Path(model).stem)
+    if isinstance(engine, FolderEngine):
+        place = engine.folder.with_name(f"{engine.folder.stem}.{short}.solar")
+        with suppress(NoIndexError):
+            return need_vectors(Index.open(place, model=model))
+        photos = scan_roots(index.roots.moved_to(settings.photos), known)
+        # What the index does not have is not compared, either.
+        photos = photos.select(n for n, name in enumerate(photos.names) if name in known)
+    if not isinstance(engine, FolderEngine) or not photos:
         raise SolarError(
             f"The photos are not at hand to describe them with {model}: build an index with "
             "`solar index build --model`, and name that one."
         )
-    short = re.sub(r"[^\w.-]+", "-", Path(model).stem)
-    place = engine.folder.with_name(f"{engine.folder.stem}.{short}.solar")
-    try:
-        return need_vectors(Index.open(place, model=model))
-    except NoIndexError:
-        say(f"Describing {len(index):,} photos with {model} → {place}")
-        known = engine.stamps()
-        photos = scan_roots(roots, known)
-        photos = photos.select(n for n, name in enumerate(photos.names) if name in known)
-        store = working_folder(place)
-        with described_photos(photos, model, store) as found:
-            made = Index.create(place, found, details(found, photos, {}))
-            note_skipped(made, photos, found.failures)
-        shutil.rmtree(store, ignore_errors=True)
-        return made
+    say(f"Describing {len(photos):,} photos with {model} → {place}")
+    store = working_folder(place)
+    with described_photos(photos, model, store) as found:
+        made = Index.create(place, found, details(found, photos, {}))
+    shutil.rmtree(store, ignore_errors=True)
+    return made
 
 
 def _listening(host: str, port: int) -> socket.socket:

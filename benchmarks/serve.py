@@ -48,6 +48,7 @@ def make_index(root: Path, photos: int) -> tuple[Path, list[bytes]]:
     import torch
 
     from solar.demo import toy
+    from solar.images import Roots
     from solar.models import RetrievalConfig, RetrievalNet, fingerprint, save
     from solar.search import DescriptorSpec, Index, Photo
 

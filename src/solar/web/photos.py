@@ -16,7 +16,7 @@ from pathlib import Path
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.images import image_size, load
+from solar.images import Roots, image_size, load
 from solar.images.roots import MARK
 from solar.search import Index
 from solar.search.engine import Photo
@@ -87,7 +87,8 @@ class Collection:
                     photos[number], versions[number] = _slim(photo), version_of(photo)
                     numbers[photo.path] = number
             self._photos, self._versions, self._numbers = photos, versions, numbers
-            self.roots = self.index.roots.moved_to(self.moved)
+            # Made anew, as a root that is a list or a shard remembers what it held.
+            self.roots = Roots.read(self.index.roots.moved_to(self.moved).stored())
             depths = {_below(path).count("/") for path in numbers}
             self._flat = depths == {1} and not any(MARK in path for path in numbers)
             looks = depths == {1} and _share_folders(numbers)

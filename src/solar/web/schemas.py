@@ -294,10 +294,12 @@ class Job(BaseModel):
     done: int = Field(description="Photos that are dealt with.")
     total: int = Field(description="Of an update: those to describe, 0 until that is known.")
     added: list[str] = Field(description="Ids of the photos that are indexed now.")
-    known: list[str] = Field([], description="Ids of those that had been there already.")
+    known: list[str] = Field(
+        default=[], description="Ids of those of `added` that had been there already."
+    )
     failed: list[Failed]
-    changes: ChangeCounts | None = Field(None, description="What an update changed.")
-    error: str | None = Field(None, description="Why an update broke off.")
+    changes: ChangeCounts | None = Field(default=None, description="What an update changed.")
+    error: str | None = Field(default=None, description="Why an update broke off.")
 
 
 class Health(BaseModel):

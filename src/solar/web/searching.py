@@ -94,8 +94,12 @@ class Searcher:
         return self._vectors.bytes + self._rankings.bytes
 
     def forget(self) -> None:
-        """Forget rankings and what methods keep: the index has changed."""
+        """Forget rankings: the index has changed."""
         self._rankings.clear()
+
+    def forget_places(self) -> None:
+        """Forget also what knows where photos were."""
+        self.forget()
         self._methods_keep.clear()
 
     async def search(self, wanted: Wanted) -> AsyncIterator[StageResult]:
@@ -188,7 +192,7 @@ class Searcher:
             """Search deeper and deeper until enough hits pass, or all were looked at."""
             depth = count + (own is not None)
             while True:
-                hits = index.search(asked, depth, where=where)
+                [hits] = index.engine.search(asked[None], depth, where)
                 kept = [hit for hit in hits if keeps(hit.path)]
                 if len(kept) >= count or len(hits) < depth or depth >= _DEPTHS[-1]:
                     return kept[:count]

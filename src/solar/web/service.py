@@ -77,7 +77,7 @@ class Service:
             *(self.collection, self.model(None), settings, self.network, self.slow, self.jobs),
             changed=self.searcher.forget,
         )
-        self.updater = Updater(self.collection, settings, self.jobs, self.searcher.forget)
+        self.updater = Updater(self.collection, settings, self.jobs, self.searcher.forget_places)
         self._pictures: Cache[tuple[str, str, int], bytes] = Cache(settings.picture_bytes, len)
         self._gauges()
 

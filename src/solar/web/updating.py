@@ -82,10 +82,9 @@ class Updater:
                 "where each of them is."
             )
         told = _Told(job, lambda: self._closed)
-        device = {} if self._settings.device is None else {"device": self._settings.device}
         for attempt in range(_ATTEMPTS):
             try:
-                return sync(index, roots=roots, progress=told, **device)
+                return sync(index, roots=roots, progress=told, device=self._settings.device)
             except SolarError:  # a visitor may be adding photos at this moment
                 if attempt == _ATTEMPTS - 1 or self._closed:
                     raise

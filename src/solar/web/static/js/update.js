@@ -64,7 +64,7 @@ export function updater(updated) {
       "section.update",
       { "aria-label": "Update the collection" },
       start,
-      el("p.soft", {}, "Takes in new, changed, moved and deleted photos of the folders."),
+      el("p.soft", {}, "Looks for new, changed, moved and deleted photos in the folders."),
       bar,
       said,
     ),

@@ -1,6 +1,7 @@
 """Brings the collection up to date with its folders while visitors go on searching."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 
@@ -27,7 +28,7 @@ class Updater:
     ) -> None:
         self._collection, self._settings = collection, settings
         self._jobs, self._changed = jobs, changed
-        self._running: tuple[str, asyncio.Task[None]] | None = None
+        self._latest: tuple[str, Job, threading.Thread] | None = None
         self._closed = False
 
     @property
@@ -44,21 +45,23 @@ class Updater:
             raise WebError(
                 403, "The collection cannot be updated here: start the server with --writable."
             )
-        if self._running is None or self._running[1].done():
+        if self._latest is None or self._latest[1].state == "done":
             job = Job(state="running", done=0, total=0, added=[], failed=[])
-            self._running = self._jobs.add(job), asyncio.create_task(self._run(job))
-        return self._running[0]
+            thread = threading.Thread(target=self._run, args=(job,), name="update")
+            self._latest = self._jobs.add(job), job, thread
+            thread.start()
+        return self._latest[0]
 
     async def close(self) -> None:
         """Break off an update: what was described until now is not described again."""
         self._closed = True
-        if self._running is not None:
-            await asyncio.gather(self._running[1], return_exceptions=True)
+        if self._latest is not None:
+            await asyncio.to_thread(self._latest[2].join)
 
-    async def _run(self, job: Job) -> None:
+    def _run(self, job: Job) -> None:
         moved = {}
         try:
-            changes = await asyncio.to_thread(self._sync, job)
+            changes = self._sync(job)
             moved = dict(changes.moved)
             job.changes = ChangeCounts.of(changes)
             job.done = job.total
@@ -69,7 +72,7 @@ class Updater:
             raise
         finally:
             try:  # some changes came true even if not all did
-                await asyncio.to_thread(self._collection.update, moved)
+                self._collection.update(moved)
                 self._changed()
             finally:
                 job.state = "done"

@@ -10,11 +10,10 @@ from support.web_visits import PHOTOS, Home, Open, finished_job, names, search, 
 
 from solar.demo import toy
 from solar.errors import SolarError
-from solar.images import Roots
 from solar.search import Index
 from solar.search.index_build import build
 from solar.search.metadata import Metadata
-from solar.search.sync import sync
+from solar.search.sync import relocate, sync
 from solar.web.adding import file_name
 
 
@@ -108,7 +107,8 @@ def test_what_a_crash_left_is_taken_in_under_its_name(writable: TestClient, copy
 def test_an_update_leaves_added_photos_as_they_are(writable: TestClient, copy: Path) -> None:
     assert add(writable, ("a.jpg", photo(1)))["failed"] == []
     with Index.open(copy / "model.solar") as index:
-        found = sync(index, roots=Roots.at(copy / "photos"), dry_run=True)
+        relocate(index, copy / "photos")
+        found = sync(index, dry_run=True)
         assert not found
         assert "uploads/a.jpg" not in found.touched
 

@@ -160,6 +160,23 @@ def test_one_folder_cannot_stand_for_several(open_app: Open, home: Home, tmp_pat
     assert "solar index relocate" in update(client)["error"]
 
 
+def test_an_index_learns_where_its_photos_are(open_app: Open, home: Home, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "a" / "1.jpg").write_bytes(photo(1))
+    model = home / "model.safetensors"
+    with build(tmp_path / "a", tmp_path / "a.solar", model=model) as made:
+        spec, vector = made.spec, made.engine.lookup(["1.jpg"])["1.jpg"][1]
+    Index.create(tmp_path / "i.solar", vector[None], ["1.jpg"], spec=spec).close()
+    lost = open_app(index=tmp_path / "a.solar", photos=tmp_path / "b", writable=True)
+    assert update(lost)["error"] == "None of the 1 photos of a is in b."
+    client = open_app(index=tmp_path / "i.solar", photos=tmp_path / "a", writable=True)
+    (tmp_path / "a" / "2.jpg").write_bytes(photo(2))
+    assert update(client)["changes"]["new"] == 1
+    with Index.open(tmp_path / "i.solar") as index:
+        assert index.roots == Roots.at(tmp_path / "a")
+
+
 def test_photos_of_every_root_are_shown_found_and_labelled(
     open_app: Open, home: Home, tmp_path: Path
 ) -> None:

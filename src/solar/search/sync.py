@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from solar.errors import SolarError
-from solar.images import Photos, Root, Roots, Stamp, scan_roots
+from solar.images import Photos, Root, Stamp, scan_roots
 from solar.search import asmk_build
 from solar.search.addresses import Address
 from solar.search.asmk_index import AsmkIndex
@@ -84,7 +84,6 @@ def sync(
     dry_run: bool = False,
     force: bool = False,
     follow: bool = True,
-    roots: Roots | None = None,
     progress: Progress | None = None,
     **describing: Any,
 ) -> Changes:
@@ -95,7 +94,6 @@ def sync(
         dry_run: Only say what would change.
         force: Also where a root holds no photo any more, which is mostly a disk that is missing.
         follow: Enter folders that are links.
-        roots: Where its photos are now, if not where the index remembers them; it will.
         progress: Called while photos are described.
         **describing: For `solar.extract`: `device`, `max_pixels`, ….
 
@@ -107,17 +105,17 @@ def sync(
     """
     if not isinstance(index, PhotoIndex):
         with Index.open(index) as opened:
-            passed: dict[str, Any] = {"roots": roots, "progress": progress, **describing}
-            return sync(opened, dry_run=dry_run, force=force, follow=follow, **passed)
-    roots = index.roots if roots is None else roots
-    if not roots:
+            return sync(
+                opened, dry_run=dry_run, force=force, follow=follow, progress=progress, **describing
+            )
+    if not index.roots:
         raise SolarError(
             "The index does not know where its photos are: add their folder with `solar index add`."
         )
     known = index.engine.stamps()
-    photos = scan_roots(roots, known, follow=follow)
+    photos = scan_roots(index.roots, known, follow=follow)
     if not force:
-        _refuse_empty(roots, photos, known)
+        _refuse_empty(index, photos, known)
     changes = compare(index, photos, known)
     return changes if dry_run else apply(index, photos, changes, progress=progress, **describing)
 
@@ -285,8 +283,9 @@ def _shared(
     return shared
 
 
-def _refuse_empty(roots: Roots, photos: Photos, known: Mapping[str, Stamp | None]) -> None:
+def _refuse_empty(index: PhotoIndex, photos: Photos, known: Mapping[str, Stamp | None]) -> None:
     """Complain of a root that holds nothing any more: mostly its disk is missing."""
+    roots = index.roots
     found = {root for name in photos.names for root in roots.split(name)[0]}
     empty = [root for root in roots.roots if root not in found]
     for root in empty:

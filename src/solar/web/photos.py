@@ -106,10 +106,8 @@ class Collection:
     def places(self) -> list[str]:
         """Folders of this machine that sentences may name, and visitors need not know."""
         folder = getattr(self.index.engine, "folder", None)
-        return [
-            *(root.path for root in self.roots.roots),
-            *([] if folder is None else [str(folder)]),
-        ]
+        roots = (*self.roots.roots, *self.index.roots.roots)
+        return [*(root.path for root in roots), *([] if folder is None else [str(folder)])]
 
     @property
     def flat(self) -> bool:

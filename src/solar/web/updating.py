@@ -5,8 +5,12 @@ import threading
 import time
 from collections.abc import Callable
 
+from solar.describe.pipeline import Throughput
 from solar.errors import SolarError
-from solar.search.sync import Changes, sync
+from solar.images import Roots
+from solar.search import Index
+from solar.search.engine import Amendment
+from solar.search.sync import Changes, relocate, sync
 from solar.web.jobs import Jobs, without_places
 from solar.web.photos import Collection
 from solar.web.problems import WebError
@@ -14,6 +18,8 @@ from solar.web.schemas import ChangeCounts, Job
 from solar.web.settings import WebSettings
 
 _ATTEMPTS = 3
+# Few at a time: visitors see how far it is, and a server that is stopped need not wait for many.
+_PACE = Throughput(batch=4)
 
 
 class Updater:
@@ -78,21 +84,31 @@ class Updater:
                 job.state = "done"
 
     def _sync(self, job: Job) -> Changes:
-        index, roots = self._collection.index, self._collection.roots
-        if len({root.path for root in roots.roots}) < len(roots.roots):
-            raise SolarError(
-                "--photos names one folder for photos of several: say with `solar index relocate` "
-                "where each of them is."
-            )
-        told = _Told(job, lambda: self._closed)
+        index, told = self._collection.index, _Told(job, lambda: self._closed)
+        _settle(index, self._collection.roots)
         for attempt in range(_ATTEMPTS):
             try:
-                return sync(index, roots=roots, progress=told, device=self._settings.device)
+                return sync(index, progress=told, device=self._settings.device, throughput=_PACE)
             except SolarError:  # a visitor may be adding photos at this moment
                 if attempt == _ATTEMPTS - 1 or self._closed:
                     raise
                 time.sleep(0.2 * 2**attempt)
         raise AssertionError  # the last attempt raises
+
+
+def _settle(index: Index, roots: Roots) -> None:
+    """Have an index remember where its photos are now; a SolarError if they are not there."""
+    before = index.roots.roots
+    if len({root.path for root in roots.roots}) < len(roots.roots):
+        raise SolarError(
+            "--photos names one folder for photos of several: say with `solar index relocate` "
+            "where each of them is."
+        )
+    if not before:
+        index.engine.amend(Amendment(roots=roots))
+    for old, new in zip(before, roots.roots, strict=False):
+        if old.path != new.path:
+            relocate(index, new.path, old.path)
 
 
 class _Told:

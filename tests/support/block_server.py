@@ -74,6 +74,7 @@ def _work(asked: socket.socket) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    _reopen_output()
     environment = job["environment"]
     # All processes of a page are in one group, which ends with the page.
     os.setpgid(0, int(environment.get("PAGE_GROUP", 0)))
@@ -100,12 +101,18 @@ def _work(asked: socket.socket) -> None:
         os._exit(code)
 
 
+def _reopen_output() -> None:
+    """Have Python find out anew what standard output is: it remembers whether that can seek."""
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+
+
 def _serve_behind(arguments: list[str], asked: socket.socket) -> None:
     """Return from here in a process that serves; tell whoever asked once it listens."""
     read, write = os.pipe()
     if os.fork() == 0:
         os.dup2(write, sys.stdout.fileno())
         os.close(read)
+        _reopen_output()
         if "--port" not in arguments:
             arguments += ["--port", os.environ["PAGE_PORT"]]
         return

@@ -39,7 +39,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
         config = RetrievalConfig("resnet18", attention={4: 4, 5: 2}, size=96, scales=(1.0,))
         model = home / f"{name}.safetensors"
         save(RetrievalNet(config), model)
-        build(home / "photos", home / f"{name}.solar", model=str(model)).index.close()
+        build(home / "photos", home / f"{name}.solar", model=model).close()
     return home
 
 
@@ -75,13 +75,19 @@ def site(collection: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def private_site(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server with a token and a collection of its own, which may grow."""
+def private_photos(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The photos of `private_site`."""
     home = tmp_path_factory.mktemp("writable")
     for name in ("photos", "small.solar"):
         shutil.copytree(collection / name, home / name)
-    options = ("--photos", home / "photos", "--writable", "--token", TOKEN)
-    with served(home / "small.solar", *options) as url:
+    return home / "photos"
+
+
+@pytest.fixture(scope="session")
+def private_site(private_photos: Path) -> Iterator[str]:
+    """The address of a server with a token and a collection of its own, which may grow."""
+    options = ("--photos", private_photos, "--writable", "--token", TOKEN)
+    with served(private_photos.with_name("small.solar"), *options) as url:
         yield url
 
 

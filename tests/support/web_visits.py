@@ -1,5 +1,6 @@
 """What visitors of the web app do, for its tests."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -34,3 +35,13 @@ def search(client: TestClient, photo: str, **options: object) -> Answer:
 
 def names(answer: Answer) -> list[str]:
     return [hit["name"] for hit in answer["hits"]]
+
+
+def finished_job(client: TestClient, identity: str) -> Answer:
+    """A job once it is done."""
+    deadline = time.monotonic() + 60
+    while (job := client.get(f"/api/v1/jobs/{identity}").json())["state"] == "running":
+        assert job["done"] <= job["total"]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return job

@@ -1,3 +1,4 @@
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -29,9 +30,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
         torch.manual_seed(seed)
         config = RetrievalConfig("resnet18", attention={4: 4, 5: 2}, size=96, scales=(1.0,))
         save(RetrievalNet(config), home / f"{name}.safetensors")
-        build(
-            home / "photos", home / f"{name}.solar", model=str(home / f"{name}.safetensors")
-        ).index.close()
+        model = home / f"{name}.safetensors"
+        build(home / "photos", home / f"{name}.solar", model=model).close()
     return home
 
 
@@ -52,6 +52,20 @@ def client(home: Home) -> Iterator[TestClient]:
 @pytest.fixture
 def photo(home: Home) -> bytes:
     return (home / "photos" / "landmark-002" / "view-001.jpg").read_bytes()
+
+
+@pytest.fixture
+def copy(home: Home, tmp_path: Path) -> Path:
+    """An index of our own, and its photos in `photos` beside it."""
+    shutil.copytree(home / "photos", tmp_path / "photos")
+    shutil.copytree(home / "model.solar", tmp_path / "model.solar")
+    return tmp_path
+
+
+@pytest.fixture
+def writable(open_app: Open, copy: Path) -> TestClient:
+    """An app over that, which may change it."""
+    return open_app(index=copy / "model.solar", photos=copy / "photos", writable=True)
 
 
 @contextmanager

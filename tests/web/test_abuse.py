@@ -10,7 +10,8 @@ from fastapi.testclient import TestClient
 from PIL import Image
 from support.web_visits import Home, Open, upload
 
-from solar.search import DescriptorSpec, Index
+from solar.images import Roots
+from solar.search import Index
 
 SVG = b'<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"><script>1</script></svg>'
 
@@ -109,8 +110,8 @@ def test_names_in_an_index_lead_nowhere_outside_its_folder(
     outside = tmp_path / "outside.jpg"
     outside.write_bytes((home / "photos" / "landmark-000" / "view-000.jpg").read_bytes())
     names = ["../outside.jpg", str(outside)]
-    spec = DescriptorSpec(4, root=str(tmp_path / "photos"))
-    Index.create(tmp_path / "stranger.solar", [[1, 0, 0, 0], [0, 1, 0, 0]], names, spec=spec)
+    roots = Roots.at(tmp_path / "photos")
+    Index.create(tmp_path / "stranger.solar", [[1, 0, 0, 0], [0, 1, 0, 0]], names, roots=roots)
     client = open_app(index=tmp_path / "stranger.solar")
     for number in range(2):
         complaint(client.get(f"/api/v1/photos/{number}/photo"), 404)

@@ -96,6 +96,19 @@ def test_search_agrees_with_the_index(client: TestClient, home: Home) -> None:
     ]
 
 
+def test_an_indexed_photo_is_only_found_for_itself_where_that_is_wanted(client: TestClient) -> None:
+    name = "landmark-001/view-000.jpg"
+    identity = numbers(client)[name]
+    others = names(search(client, identity))
+    assert len(others) == PHOTOS - 1
+    assert names(search(client, identity, include_self=True)) == [name, *others]
+    whole = {"box": [0, 0, 160, 120]}
+    assert name not in names(search(client, identity, **whole))
+    assert names(search(client, identity, include_self=True, **whole))[0] == name
+    pages = [search(client, identity, k=5, offset=offset) for offset in (0, 5, 10)]
+    assert [one for page in pages for one in names(page)] == others
+
+
 def test_ground_truth_is_told_for_indexed_queries(client: TestClient) -> None:
     found = search(client, numbers(client)["landmark-001/view-000.jpg"])
     for hit in found["hits"]:

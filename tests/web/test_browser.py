@@ -54,15 +54,16 @@ def test_upload_draw_a_box_search_and_go_back(site: str, collection: Path, visit
 def test_more_results_come_with_scrolling(site: str, visit: Visit) -> None:
     page = visit(first_of(site, 0))
     finished(page)
-    assert page.locator(".card").count() < PHOTOS
+    others = PHOTOS - 1
+    assert page.locator(".card").count() < others
     page.mouse.move(800, 500)
     for _ in range(20):
         page.mouse.wheel(0, 3000)
-        if page.locator(".card").count() == PHOTOS:
+        if page.locator(".card").count() == others:
             break
         page.wait_for_timeout(100)
-    assert len(set(ranks(page))) == PHOTOS
-    assert page.locator(".rank").all_text_contents() == [str(n + 1) for n in range(PHOTOS)]
+    assert len(set(ranks(page))) == others
+    assert page.locator(".rank").all_text_contents() == [str(n + 1) for n in range(others)]
 
 
 def test_verification_and_expansion_tell_what_they_changed(site: str, visit: Visit) -> None:
@@ -206,7 +207,7 @@ def test_compare_two_models_side_by_side(site: str, visit: Visit) -> None:
         column.locator(".card").evaluate_all("all => all.map(c => c.dataset.id)")
         for column in columns.all()
     )
-    assert a[0] == b[0]
+    assert str(4 + 3 * VIEWS) not in {*a, *b}  # the query itself
     assert a != b
     assert columns.nth(0).get_by_label("Model").input_value() == "small"
     assert columns.nth(1).get_by_label("Model").input_value() == "other"

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from support.web_browser import PHONE, PHOTOS, TOKEN, Visit, finished, parameters, within
 
+from solar.demo import toy
+
 pytest_plugins = ["support.web_browser_fixtures"]
 
 VIEWS_TO_SEE = {
@@ -170,17 +172,42 @@ def test_a_token_lets_in_and_photos_can_be_added(
 
     page.get_by_role("link", name="Add", exact=True).click()
     (tmp_path / "letter.jpg").write_text("Dear browser")
-    photos = [collection / "photos" / "landmark-000" / f"view-00{n}.jpg" for n in (1, 2)]
-    page.locator("input[multiple]").set_input_files([*photos, tmp_path / "letter.jpg"])
-    page.locator(".facts", has_text="2 photos added, 1 could not be.").wait_for()
+    for n in range(2):
+        toy.landmark(77, n, size=(240, 180)).save(tmp_path / f"<i>{n}.png")
+    photos = [*tmp_path.iterdir(), collection / "photos" / "landmark-000" / "view-001.jpg"]
+    page.locator("input[multiple]").set_input_files(photos)
+    told = "2 photos added, 1 had been there already, 1 could not be."
+    page.locator(".facts", has_text=told).wait_for()
     assert page.locator(".failures li b").all_text_contents() == ["letter.jpg"]
     page.locator(".card").nth(1).wait_for()
     page.locator("#collection", has_text=f"{PHOTOS + 2}").wait_for()
     page.wait_for_load_state("networkidle")
     page.shoot("added")
-    page.locator(".card-main").first.click()
+    page.locator(".card", has_text="<i>0.png").locator(".card-main").click()
     finished(page)
-    assert page.locator(".score").nth(1).text_content() == "1.000"
+    assert page.locator(".query-name").text_content() == "<i>0.png"
+
+
+def test_an_update_takes_in_what_has_changed_on_a_phone_by_keyboard(
+    private_site: str, private_photos: Path, visit: Visit
+) -> None:
+    page = visit(private_site, expected=("401",), viewport={"width": 390, "height": 800})
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button", name="Come in").click()
+    page.get_by_role("link", name="Add", exact=True).click()
+    toy.landmark(78, 0, size=(240, 180)).save(private_photos / "new.png")
+    start = page.get_by_role("button", name="Update")
+    start.focus()
+    page.keyboard.press("Enter")
+    page.locator(".update .facts", has_text="1 new.").wait_for()
+    assert start.evaluate("one => one === document.activeElement")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.shoot("update")
+    private_photos.rename(private_photos.with_name("away"))
+    start.click()
+    page.locator(".update .facts[data-kind=bad]", has_text="holds no photo any more").wait_for()
+    assert str(private_photos.parent) not in page.content()
+    private_photos.with_name("away").rename(private_photos)
 
 
 def test_boxes_stay_in_the_photo_whatever_is_done(site: str, visit: Visit) -> None:

@@ -34,7 +34,9 @@ def serve(
             help="Whether folders say what photos show; by default where they look like it.",
         ),
     ] = None,
-    writable: Annotated[bool, typer.Option(help="Let visitors add photos.")] = False,
+    writable: Annotated[
+        bool, typer.Option(help="Let visitors add photos and update the collection.")
+    ] = False,
     token: Annotated[
         str | None,
         typer.Option(

@@ -1,40 +1,56 @@
 """Photos that visitors add: stored beside the others, described, and indexed.
 
 A photo is written to the disk before the index learns of it. A crash in between leaves a file in
-`uploads` that is not indexed, and nothing else; `solar index add` takes it in.
+`uploads` that is not indexed, and nothing else; an update of the collection takes it in.
 """
 
 import asyncio
-import datetime
+import hashlib
 import os
-import secrets
 import shutil
 import tempfile
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from io import BytesIO
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from PIL import Image
 
 from solar.errors import SolarError
-from solar.files import make_folder, replacing
+from solar.files import file_digest, make_folder, replacing
+from solar.images import Photos, Root, Stamp
+from solar.images.formats import SUFFIXES
+from solar.images.opening import opened
 from solar.search import Photo
 from solar.search.engine import Vectors
 from solar.search.index_build import taken_at
-from solar.web.photos import UPLOADS, Collection, check_photo
+from solar.web.jobs import Jobs, without_places
+from solar.web.photos import UPLOADS, Collection, check_photo, told_of_upload
 from solar.web.problems import WebError
 from solar.web.schemas import Failed, Job
 from solar.web.served_model import ServedModel
 from solar.web.settings import WebSettings
 from solar.web.thread_pools import NetworkThread, Threads
 
-_JOBS_KEPT = 200
 _JOBS_RUNNING = 4
 _PIECE = 16  # photos indexed at a time: what a visitor sees as progress
 _ATTEMPTS = 5
+_STEM_BYTES = 100  # of a file's name, without its ending
+
+_JPEG = (".jpg", ".jpeg", ".jpe", ".jfif")
+# The endings that photos of a format have, the usual one first.
+_ENDINGS = {
+    "JPEG": _JPEG,
+    "MPO": _JPEG,
+    "PNG": (".png",),
+    "WEBP": (".webp",),
+    "TIFF": (".tif", ".tiff"),
+    "GIF": (".gif",),
+    "BMP": (".bmp",),
+    "AVIF": (".avif",),
+    "HEIF": (".heic", ".heif"),
+}
 
 
 class Adder:
@@ -50,17 +66,19 @@ class Adder:
         settings: WebSettings,
         network: NetworkThread,
         threads: Threads,
+        jobs: Jobs,
         changed: Callable[[], None],
     ) -> None:
         self._collection, self._model, self._settings = collection, model, settings
         self._network, self._threads, self._changed = network, threads, changed
-        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._jobs = jobs
         self._running: set[asyncio.Task[None]] = set()
-        self._folder = _folder(collection) if settings.writable else None
+        self._one_by_one = asyncio.Lock()  # or one photo could be stored twice at the same time
+        self._root = writable_root(collection) if settings.writable else None
 
     def check(self) -> None:
         """Raise a WebError where nothing may be added."""
-        if self._folder is None:
+        if self._root is None:
             raise WebError(403, "No photos can be added here: start the server with --writable.")
 
     async def start(self, uploads: Sequence[tuple[str, BinaryIO]]) -> str:
@@ -80,21 +98,11 @@ class Adder:
         except BaseException:
             shutil.rmtree(waiting, ignore_errors=True)
             raise
-        identity = secrets.token_urlsafe(9)
         job = Job(state="running", done=0, total=len(names), added=[], failed=[])
-        self._jobs[identity] = job
-        while len(self._jobs) > _JOBS_KEPT:
-            self._jobs.popitem(last=False)
         task = asyncio.create_task(self._run(job, names, waiting))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        return identity
-
-    def job(self, identity: str) -> Job:
-        """How far a job is; a WebError where there is none, or it was long ago."""
-        if identity not in self._jobs:
-            raise WebError(404, "There is no such job.")
-        return self._jobs[identity]
+        return self._jobs.add(job)
 
     async def close(self) -> None:
         """Break off what runs: photos that are indexed stay."""
@@ -105,43 +113,82 @@ class Adder:
     async def _run(self, job: Job, names: Sequence[str], waiting: Path) -> None:
         try:
             for start in range(0, len(names), _PIECE):
-                await self._add(job, names, range(len(names))[start : start + _PIECE], waiting)
+                piece = range(len(names))[start : start + _PIECE]
+                async with self._one_by_one:
+                    await self._add(job, [(names[n], waiting / str(n)) for n in piece])
         finally:
             job.state = "done"
             await asyncio.to_thread(shutil.rmtree, waiting, ignore_errors=True)
 
-    async def _add(self, job: Job, names: Sequence[str], numbers: range, waiting: Path) -> None:
-        """Describe some photos and index them at once."""
-        described: list[tuple[str, Photo, Vectors]] = []
-        for number in numbers:
+    async def _add(self, job: Job, uploads: Sequence[tuple[str, Path]]) -> None:
+        """Describe some photos and index them at once; those that the index has are left out."""
+        described: dict[str, tuple[str, Photo, Vectors]] = {}  # by content
+        again: list[tuple[str, str]] = []  # names and paths of what is there already
+        for name, file in uploads:
             try:
-                described.append((names[number], *await self._describe(waiting / str(number))))
+                data = await self._threads.run(_read, file, self._settings.max_upload_bytes)
+                content = hashlib.sha256(data).hexdigest()
+                path = await self._threads.run(self._collection.with_content, content)
+                if content in described:
+                    path = described[content][1].path
+                if path is None:
+                    described[content] = (name, *await self._describe(name, data))
+                else:
+                    again.append((name, path))
             except (SolarError, WebError) as error:
-                job.failed.append(Failed(name=names[number], error=str(error)))
-                job.done += 1
-        if not described:
-            return
-        photos = [photo for _, photo, _ in described]
-        try:
-            await self._index(photos, [vector for _, _, vector in described])
-        except SolarError as error:
-            job.failed += [Failed(name=name, error=str(error)) for name, _, _ in described]
-        else:
-            numbers_now = self._collection.numbers([photo.path for photo in photos])
-            job.added += [str(number) for number in numbers_now if number is not None]
-            self._changed()
-        job.done += len(described)
+                self._fail(job, name, error)
+        new = list(described.values())
+        if new:
+            try:
+                await self._index([photo for _, photo, _ in new], [vector for *_, vector in new])
+                self._changed()
+            except SolarError as error:
+                for name, _, _ in new:
+                    self._fail(job, name, error)
+                new = []
+        job.added += self._ids([photo.path for _, photo, _ in new])
+        job.done += len(new)
+        for name, path in again:
+            ids = self._ids([path])
+            if not ids:  # its twin among these could not be indexed
+                self._fail(job, name, SolarError("The same photo could not be added before."))
+                continue
+            job.added += ids
+            job.known += ids
+            job.done += 1
 
-    async def _describe(self, file: Path) -> tuple[Photo, Vectors]:
-        data = await self._threads.run(_read, file, self._settings.max_upload_bytes)
+    def _fail(self, job: Job, name: str, error: Exception) -> None:
+        told = without_places(told_of_upload(error), self._collection.places)
+        job.failed.append(Failed(name=name, error=told))
+        job.done += 1
+
+    def _ids(self, paths: Sequence[str]) -> list[str]:
+        numbers = self._collection.numbers(paths)
+        return [str(number) for number in numbers if number is not None]
+
+    async def _describe(self, name: str, data: bytes) -> tuple[Photo, Vectors]:
         width, height = await self._threads.run(check_photo, data, self._settings.max_pixels)
         encoder = await self._model.encoder()
         pixels = await self._threads.run(encoder.decode, data)
         key = (self._model.name, pixels.shape)
         vector = await self._network.together(key, pixels, encoder.describe)
-        assert self._folder is not None
-        path = await self._threads.run(_store, data, self._folder)
-        return Photo(path, width, height, taken=taken_at(data)), vector
+        path, stamp = await self._threads.run(self._store, name, data)
+        return Photo(path, width, height, taken=taken_at(data), stamp=stamp), vector
+
+    def _store(self, name: str, data: bytes) -> tuple[str, Stamp]:
+        """Write a photo under its own name or one like it; its path in the index, and its stamp."""
+        assert self._root is not None
+        assert self._root.folder is not None
+        stem, ending = file_name(name, data)
+        folder = self._root.folder / UPLOADS
+        make_folder(folder)
+        for number in count(1):
+            own = f"{stem}-{number}{ending}" if number > 1 else f"{stem}{ending}"
+            path, file = self._root.named(f"{UPLOADS}/{own}"), folder / own
+            # A photo may be indexed whose file is gone: that was another one.
+            if path not in self._collection.index and _put(data, file):
+                return path, Photos((path,), (file,)).stamp(0)
+        raise AssertionError  # there is always another number
 
     async def _index(self, photos: Sequence[Photo], vectors: Sequence[Vectors]) -> None:
         index = self._collection.index
@@ -155,15 +202,59 @@ class Adder:
                 await asyncio.sleep(0.2 * 2**attempt)
 
 
-def _folder(collection: Collection) -> Path:
-    folders = [root.folder for root in collection.roots.roots]
-    root = next((folder for folder in folders if folder is not None), None)
-    if root is None or not root.is_dir() or not os.access(root, os.W_OK):
-        raise SolarError(
-            f"With --writable added photos go to the folder of the others, and {root} is none that "
-            "can be written: name one with --photos."
-        )
-    return root / UPLOADS
+def writable_root(collection: Collection) -> Root:
+    """The first root that added photos can go below; a SolarError if there is none."""
+    for root in collection.roots.roots:
+        # Not the folder of a list, which would not name them.
+        if Path(root.path).is_dir() and os.access(root.path, os.W_OK):
+            return root
+    raise SolarError(
+        "With --writable added photos go to the folder of the others, and there is none that can "
+        f"be written ({collection.roots or 'the index does not know any'}): name one with --photos."
+    )
+
+
+def file_name(name: str, data: bytes) -> tuple[str, str]:
+    """What to call the file of an added photo: without and with nothing but its ending.
+
+    Args:
+        name: What the visitor called it; anything at all.
+        data: Its content, which decides on the ending.
+
+    Raises:
+        SolarError: It is a photo of a kind that folders are not searched for.
+    """
+    with opened(data) as image:
+        kind = image.format or "unknown"
+    if kind not in _ENDINGS:
+        raise SolarError(f"The file is {kind}, which cannot be added: send it as JPEG or PNG.")
+    last = name.replace("\\", "/").rpartition("/")[2]
+    last = "".join(c for c in last if c.isprintable()).lstrip(". ")
+    stem, dot, ending = last.rpartition(".")
+    if f".{ending}".lower() not in SUFFIXES or not dot:
+        stem, ending = last, ""
+    stem = stem.encode()[:_STEM_BYTES].decode(errors="ignore").rstrip(". ") or "photo"
+    fits = f".{ending}".lower() in _ENDINGS[kind]
+    return stem, f".{ending}" if fits else _ENDINGS[kind][0]
+
+
+def _put(data: bytes, file: Path) -> bool:
+    """Write a file unless another one is called so; the same content may be there already."""
+    try:
+        file.open("xb").close()  # nobody else gets this name now
+    except FileExistsError:
+        same = file.is_file() and file.stat().st_size == len(data)
+        return same and file_digest(file) == hashlib.sha256(data).hexdigest()
+    except OSError as error:
+        raise SolarError(f"{file.name} cannot be stored: {error.strerror or error}.") from error
+    try:
+        with replacing(file) as temporary:
+            temporary.write_bytes(data)
+    except BaseException:
+        with suppress(OSError):
+            file.unlink()
+        raise
+    return True
 
 
 def _copy(files: Sequence[BinaryIO], folder: Path) -> None:
@@ -177,15 +268,3 @@ def _read(file: Path, most: int) -> bytes:
     if file.stat().st_size > most:
         raise WebError(413, f"The photo is too large: at most {most / 2**20:.0f} MiB are taken.")
     return file.read_bytes()
-
-
-def _store(data: bytes, folder: Path) -> str:
-    """Write a photo under a new name, and give that name as the index will know it."""
-    with Image.open(BytesIO(data)) as image:
-        kind = (image.format or "img").lower()
-    kind = "jpg" if kind in ("jpeg", "mpo") else kind
-    name = f"{datetime.date.today():%Y%m%d}-{secrets.token_hex(8)}.{kind}"
-    make_folder(folder)
-    with replacing(folder / name) as temporary:  # the name is random: nothing is replaced
-        temporary.write_bytes(data)
-    return f"{UPLOADS}/{name}"

@@ -123,7 +123,7 @@ def create_router(service: Service) -> APIRouter:
     @router.get("/map", responses={202: {"model": schemas.Unfinished}})
     async def collection_map() -> schemas.MapAnswer:
         """Give every photo a place, alike ones close together; 202 while that is worked out."""
-        found = service.explorer.ask(len(service.collection))
+        found = service.explorer.ask(service.collection.revision)
         if found is None:
             since = round(service.explorer.seconds, 1)
             return JSONResponse({"seconds": since}, 202)  # type: ignore[return-value]
@@ -138,10 +138,18 @@ def create_router(service: Service) -> APIRouter:
             files = [(_shown(upload.filename or ""), upload.file) for upload in uploads]
             return schemas.JobStarted(job=await service.adder.start(files))
 
+    @router.post("/sync", status_code=202)
+    async def sync() -> schemas.JobStarted:
+        """Bring the collection up to date with its folders, where this server allows it.
+
+        While that goes on, the answer is the job that runs already.
+        """
+        return schemas.JobStarted(job=service.updater.start())
+
     @router.get("/jobs/{id}")
     async def job(id: Annotated[str, Path(max_length=40)]) -> schemas.Job:
-        """Tell how far the adding of photos is."""
-        return service.adder.job(id)
+        """Tell how far the adding of photos, or an update of the collection, is."""
+        return service.jobs.get(id)
 
     return router
 
@@ -196,6 +204,7 @@ def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto)
         only.name_contains or None,
         only.min_score,
         depth_for(asked.offset + asked.k + 1),
+        asked.include_self,
     )
 
 

@@ -64,7 +64,7 @@ def create_app(
         yield
         for task in tasks:
             task.cancel()
-        await service.adder.close()
+        await asyncio.gather(service.adder.close(), service.updater.close())
         await asyncio.to_thread(service.close)
 
     app = FastAPI(

@@ -118,7 +118,7 @@ class Explorer:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._task: asyncio.Task[CollectionMap] | None = None
-        self._photos = -1
+        self._revision = -1
         self._since = 0.0
 
     @property
@@ -126,12 +126,12 @@ class Explorer:
         """For how long the map has been made."""
         return perf_counter() - self._since
 
-    def ask(self, photos: int) -> CollectionMap | None:
-        """The map, or None while it is being made; made anew when the number of photos changed."""
+    def ask(self, revision: int) -> CollectionMap | None:
+        """The map, or None while it is being made; made anew for another revision of the photos."""
         from solar.show.collection_map import map_index
 
-        if self._task is None or (self._task.done() and self._photos != photos):
-            self._photos, self._since = photos, perf_counter()
+        if self._task is None or (self._task.done() and self._revision != revision):
+            self._revision, self._since = revision, perf_counter()
             self._task = asyncio.create_task(asyncio.to_thread(map_index, self._index))
         if not self._task.done():
             return None

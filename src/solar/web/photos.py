@@ -1,7 +1,7 @@
 """The photos that visitors can see: indexed ones by their number, uploaded ones by a secret name.
 
 A visitor never names a file. Numbers count the index's photos in its own order, and go on for
-photos that are added while the app runs.
+photos that are added while the app runs. Nobody gets the number of a photo that was removed.
 """
 
 import hashlib
@@ -9,14 +9,15 @@ import io
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.images import image_size, load
+from solar.images import Roots, image_size, load
+from solar.images.roots import MARK
 from solar.search import Index
 from solar.search.engine import Photo
 from solar.web.cache import Cache
@@ -54,24 +55,59 @@ class Collection:
     ) -> None:
         self.index = index
         self.moved = root
-        self.roots = index.roots.moved_to(root)
-        self._photos: list[Photo] = []
+        self.revision = 0
+        """Grows whenever something changes."""
+        self._labels = labels
+        self._photos: list[Photo | None] = []
+        self._versions: list[str] = []
         self._numbers: dict[str, int] = {}
         self._lock = threading.Lock()
-        for batch in index.engine.photos():
-            self._take(batch)
-        self._flat = all(photo.path.count("/") == 1 for photo in self._photos)
-        self.labelled = self._looks_labelled() if labels is None else labels
+        self.update()
 
     def __len__(self) -> int:
-        return len(self._photos)
+        return len(self._numbers)
+
+    def update(self, moved: Mapping[str, str] | None = None) -> None:
+        """Learn what the index holds now; photos keep their numbers, also those that `moved`.
+
+        Args:
+            moved: Photos that have another path now: old to new.
+        """
+        with self._lock:
+            known = dict(self._numbers)
+            known |= {new: known[old] for old, new in (moved or {}).items() if old in known}
+            photos: list[Photo | None] = [None] * len(self._photos)
+            versions, numbers = [""] * len(photos), dict[str, int]()
+            for batch in self.index.engine.photos():
+                for photo in batch:
+                    number = known.get(photo.path, len(photos))
+                    if number == len(photos):
+                        photos.append(None)
+                        versions.append("")
+                    photos[number], versions[number] = _slim(photo), version_of(photo)
+                    numbers[photo.path] = number
+            self._photos, self._versions, self._numbers = photos, versions, numbers
+            # Made anew, as a root that is a list or a shard remembers what it held.
+            self.roots = Roots.read(self.index.roots.moved_to(self.moved).stored())
+            depths = {_below(path).count("/") for path in numbers}
+            self._flat = depths == {1} and not any(MARK in path for path in numbers)
+            looks = depths == {1} and _share_folders(numbers)
+            self.labelled = looks if self._labels is None else self._labels
+            self.revision += 1
 
     def numbers(self, paths: Sequence[str]) -> list[int | None]:
         """The numbers of indexed photos, some of which another process may just have added."""
         unknown = [path for path in paths if path not in self._numbers]
         if unknown:
-            self._take([photo for photo, _ in self.index.engine.lookup(unknown).values()])
+            self._take(list(self.index.engine.find(unknown).values()))
         return [self._numbers.get(path) for path in paths]
+
+    @property
+    def places(self) -> list[str]:
+        """Folders of this machine that sentences may name, and visitors need not know."""
+        folder = getattr(self.index.engine, "folder", None)
+        roots = (*self.roots.roots, *self.index.roots.roots)
+        return [*(root.path for root in roots), *([] if folder is None else [str(folder)])]
 
     @property
     def flat(self) -> bool:
@@ -80,40 +116,57 @@ class Collection:
 
     def photo(self, number: int) -> Photo:
         """What is known of a photo, perhaps not its size; a WebError if there is no such number."""
-        if not 0 <= number < len(self._photos):
-            raise WebError(404, f"There is no photo {number}: the last one is {len(self) - 1}.")
-        return self._photos[number]
+        photo = self._photos[number] if 0 <= number < len(self._photos) else None
+        if photo is None:
+            raise WebError(404, f"There is no photo {number}.")
+        return photo
+
+    def version(self, number: int) -> str:
+        """A few letters that change with the content of a photo, see `version_of`."""
+        return self._versions[number]
+
+    def with_content(self, sha256: str) -> str | None:
+        """The path of a photo with this content that is there; None if the app knows of none."""
+        known = zip(self._photos, self._versions, strict=False)
+        paths = [photo.path for photo, version in known if photo and sha256.startswith(version)]
+        for path, photo in self.index.engine.find(paths).items() if paths else ():
+            same = photo.stamp is not None and photo.stamp.sha256 == sha256
+            if same and self.roots.find(path) is not None:
+                return path
+        return None
 
     def label(self, path: str) -> str | None:
-        """What a photo shows, by its folder."""
+        """What a photo shows, by its folder; right below a root with a name, by that."""
         if not self.labelled:
             return None
-        folder = PurePosixPath(path).parent.name
+        folder = _folder(path)
         return None if folder in _UNLABELLED else folder or None
 
     def visible(self, number: int) -> VisiblePhoto:
         """A photo that is there; a WebError where there is no such number, or it has gone."""
-        photo = self.photo(number)
+        photo, version = self.photo(number), self.version(number)
         source = self.roots.find(photo.path)
         if source is None:
             raise WebError(404, f"The photo {photo.path} is not where the index remembers it.")
         width, height = photo.width, photo.height
         if not (width and height):
             width, height = image_size(source)
-        label, version = self.label(photo.path), version_of(photo.path)
+        label = self.label(photo.path)
         return VisiblePhoto(str(number), photo.path, width, height, source, label, version=version)
 
     def select(
         self, offset: int, limit: int, label: str | None = None, search: str | None = None
     ) -> tuple[int, list[int]]:
         """How many photos have a label and a text in their name, and the numbers of some."""
-        if label is None and not search:
-            return len(self), list(range(len(self))[offset : offset + limit])
+        photos = self._photos
+        if label is None and not search and len(self) == len(photos):
+            return len(photos), list(range(len(photos))[offset : offset + limit])
         wanted = (search or "").casefold()
         found = [
             number
-            for number, photo in enumerate(self._photos)
-            if wanted in photo.path.casefold()
+            for number, photo in enumerate(photos)
+            if photo is not None
+            and wanted in photo.path.casefold()
             and (label is None or self.label(photo.path) == label)
         ]
         return len(found), found[offset : offset + limit]
@@ -122,21 +175,38 @@ class Collection:
         with self._lock:
             for photo in photos:
                 if photo.path not in self._numbers:
-                    self._photos.append(photo)
+                    self._photos.append(_slim(photo))
+                    self._versions.append(version_of(photo))
                     self._numbers[photo.path] = len(self._photos) - 1
-
-    def _looks_labelled(self) -> bool:
-        """Whether all names are `label/photo`, and labels are shared."""
-        if not self._flat:
-            return False
-        folders = Counter(photo.path.split("/")[0] for photo in self._photos)
-        counts = {name: count for name, count in folders.items() if name not in _UNLABELLED}
-        return len(counts) > 1 and sum(n > 1 for n in counts.values()) * 2 > len(counts)
+                    self.revision += 1
 
 
-def version_of(name: str) -> str:
-    """A few letters that differ from photo to photo, so that browsers keep no wrong picture."""
-    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+def _slim(photo: Photo) -> Photo:
+    return photo if photo.stamp is None else replace(photo, stamp=None)  # as large as the rest
+
+
+def _below(path: str) -> str:
+    """The path of a photo below its root."""
+    return path.partition(MARK)[2] or path
+
+
+def _folder(path: str) -> str:
+    """The name of the folder that a photo is in."""
+    return path.rpartition("/")[0].rstrip("/").rpartition("/")[2]
+
+
+def _share_folders(paths: Iterable[str]) -> bool:
+    """Whether there are several folders, and most hold several photos."""
+    folders = Counter(map(_folder, paths))
+    counts = {name: count for name, count in folders.items() if name not in _UNLABELLED}
+    return len(counts) > 1 and sum(n > 1 for n in counts.values()) * 2 > len(counts)
+
+
+def version_of(photo: Photo) -> str:
+    """A few letters that differ from photo to photo, so that nobody is shown a wrong picture."""
+    if photo.stamp is not None and photo.stamp.sha256:
+        return photo.stamp.sha256[:8]
+    return hashlib.sha256(photo.path.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
 class Uploads:
@@ -178,7 +248,7 @@ def picture(source: Path | bytes, size: int, quality: int = 85) -> bytes:
     return buffer.getvalue()
 
 
-def told_of_upload(error: SolarError) -> str:
+def told_of_upload(error: Exception) -> str:
     """What is wrong with an uploaded photo, in words of who sent it."""
     return str(error).replace("The photo given as bytes", "The file")
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from solar.search.rerank import METHODS
+from solar.search.sync import Changes
 from solar.web.settings import LARGEST, THUMBNAIL
 
 Expansion = Literal["alpha", "average"]
@@ -94,6 +95,7 @@ class Features(BaseModel):
     match: bool
     labels: bool
     map: bool
+    sync: bool = Field(description="Whether the collection may be brought up to date.")
 
 
 class Info(BaseModel):
@@ -148,6 +150,7 @@ class SearchRequest(Asked):
     verify: bool = Field(False, description='`"verify"` after those in `rerank`.')
     model: str | None = Field(None, max_length=500, description="One of `info`'s; the first.")
     filter: Filter | None = None
+    include_self: bool = Field(False, description="Also find an indexed photo for itself.")
 
 
 class HitInfo(PhotoInfo):
@@ -257,7 +260,7 @@ class Unfinished(BaseModel):
 
 
 class JobStarted(BaseModel):
-    """Photos were taken in; `jobs/{job}` tells how far they are."""
+    """Work has begun; `jobs/{job}` tells how far it is."""
 
     job: str
 
@@ -269,14 +272,34 @@ class Failed(BaseModel):
     error: str
 
 
+class ChangeCounts(BaseModel):
+    """How many photos an update found new, changed, moved, deleted, and could not take in."""
+
+    new: int
+    changed: int
+    moved: int
+    deleted: int
+    skipped: int
+
+    @classmethod
+    def of(cls, changes: Changes) -> "ChangeCounts":
+        """Count what changed."""
+        return cls(**{name: len(getattr(changes, name)) for name in cls.model_fields})
+
+
 class Job(BaseModel):
-    """How far the adding of photos is."""
+    """How far the adding of photos, or an update of the collection, is."""
 
     state: Literal["running", "done"]
-    done: int
-    total: int
+    done: int = Field(description="Photos that are dealt with.")
+    total: int = Field(description="Of an update: those to describe, 0 until that is known.")
     added: list[str] = Field(description="Ids of the photos that are indexed now.")
+    known: list[str] = Field(
+        default=[], description="Ids of those of `added` that had been there already."
+    )
     failed: list[Failed]
+    changes: ChangeCounts | None = Field(default=None, description="What an update changed.")
+    error: str | None = Field(default=None, description="Why an update broke off.")
 
 
 class Health(BaseModel):

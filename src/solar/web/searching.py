@@ -34,6 +34,7 @@ class Wanted:
     name: str | None = None
     least: float | None = None
     depth: int = 100
+    include_self: bool = False  # an indexed photo is also found for itself
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,11 @@ class Searcher:
         """Forget rankings: the index has changed."""
         self._rankings.clear()
 
+    def forget_places(self) -> None:
+        """Forget also what knows where photos were."""
+        self.forget()
+        self._methods_keep.clear()
+
     async def search(self, wanted: Wanted) -> AsyncIterator[StageResult]:
         """Rank, a stage after the other: plain, then as each method does.
 
@@ -141,7 +147,8 @@ class Searcher:
         photo = wanted.photo
         key = (
             *(photo.id, photo.version, wanted.model.name, wanted.box, wanted.label, wanted.name),
-            *(wanted.least, wanted.depth, tuple(names), len(self._collection)),
+            *(wanted.least, wanted.depth, wanted.include_self, tuple(names)),
+            self._collection.revision,
         )
         kept = self._rankings.get(key)
         if kept is not None:
@@ -174,15 +181,18 @@ class Searcher:
         # The index itself only knows how paths start.
         starts = label is not None and collection.flat
         where = (Condition("path", "=", f"{label}/"),) if starts else ()
+        photo = wanted.photo
+        own = photo.name if photo.indexed and not wanted.include_self else None
 
         def keeps(path: str) -> bool:
-            return name in path.casefold() and (label is None or collection.label(path) == label)
+            fits = name in path.casefold() and (label is None or collection.label(path) == label)
+            return fits and path != own
 
         def find(asked: Vectors, count: int) -> list[Hit]:
             """Search deeper and deeper until enough hits pass, or all were looked at."""
-            depth = count
+            depth = count + (own is not None)
             while True:
-                hits = index.search(asked, depth, where=where)
+                [hits] = index.engine.search(asked[None], depth, where)
                 kept = [hit for hit in hits if keeps(hit.path)]
                 if len(kept) >= count or len(hits) < depth or depth >= _DEPTHS[-1]:
                     return kept[:count]

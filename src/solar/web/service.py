@@ -17,6 +17,7 @@ from solar.web.access import Keys
 from solar.web.adding import Adder
 from solar.web.cache import Cache
 from solar.web.inspection import Attention, Explorer, Matching
+from solar.web.jobs import Jobs
 from solar.web.monitoring import Metrics
 from solar.web.photos import (
     Collection,
@@ -25,13 +26,13 @@ from solar.web.photos import (
     check_photo,
     picture,
     told_of_upload,
-    version_of,
 )
 from solar.web.problems import WebError
 from solar.web.searching import Searcher, StageResult
 from solar.web.served_model import ServedModel
 from solar.web.settings import LARGEST, THUMBNAIL, WebSettings
 from solar.web.thread_pools import NetworkThread, Threads
+from solar.web.updating import Updater
 
 if TYPE_CHECKING:
     from solar.show.collection_map import CollectionMap
@@ -71,10 +72,12 @@ class Service:
         self.attention = Attention(self.network, settings.attention_bytes, settings.attention_size)
         self.matching = Matching(self.slow)
         self.explorer = Explorer(index)
+        self.jobs = Jobs()
         self.adder = Adder(
-            *(self.collection, self.model(None), settings, self.network, self.slow),
+            *(self.collection, self.model(None), settings, self.network, self.slow, self.jobs),
             changed=self.searcher.forget,
         )
+        self.updater = Updater(self.collection, settings, self.jobs, self.searcher.forget_places)
         self._pictures: Cache[tuple[str, str, int], bytes] = Cache(settings.picture_bytes, len)
         self._gauges()
 
@@ -143,6 +146,7 @@ class Service:
                 match=matching,
                 labels=self.collection.labelled,
                 map=True,
+                sync=self.updater.allowed,
             ),
         )
 
@@ -172,7 +176,7 @@ class Service:
             "width": known.width,
             "height": known.height,
             "label": self.collection.label(known.path),
-            **self.addresses(str(number), version_of(known.path)),
+            **self.addresses(str(number), self.collection.version(number)),
         }
 
     def browse(

@@ -1,17 +1,19 @@
 """Runs the web app until somebody stops it."""
 
 import re
+import shutil
 import signal
 import socket
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from solar.errors import SolarError
+from solar.images import Roots, scan_roots
 from solar.search import Index, need_vectors
 from solar.search.addresses import engine_module, is_folder
 from solar.search.engine import NoIndexError
@@ -63,14 +65,17 @@ def serve(
 
     from solar.web.app import create_app
 
-    wanted = WebSettings(name=collection_name(address), **settings)
+    wanted = WebSettings(name=collection_name(address), device=device, **settings)
     check_exposure(host, wanted)
     with need_vectors(Index.open(address, model=model, device=device)) as index:
         models = dict(comparison(index, wanted, other, say) for other in compare)
         app = create_app(index, models=models, settings=wanted)
         with _listening(host, port) as listening:
             shown = _shown(listening, host)
-            say(f"{index.roots or wanted.name}: {len(index):,} photos at {shown}")
+            roots = index.roots.moved_to(wanted.photos)
+            say(f"{roots or wanted.name}: {len(index):,} photos at {shown}")
+            if missing := photos_missing(roots, wanted.name):
+                say(missing)
             if open_browser and not _open_page(shown):
                 say("No browser could be opened.")
             say("Ctrl-C ends it.")
@@ -86,6 +91,18 @@ def serve(
             server = uvicorn.Server(config)
             server.capture_signals = partial(_until_signalled, server)  # type: ignore[method-assign]
             server.run([listening])
+
+
+def photos_missing(roots: Roots, name: str) -> str | None:
+    """A sentence where photos of a collection cannot be looked at; None if all roots are there."""
+    gone = [root.path for root in roots.roots if not Path(root.path).exists()]
+    if roots and not gone:
+        return None
+    why = f"there is no {', '.join(gone)}" if roots else "the index does not know their folder"
+    return (
+        f"The photos of {name} are not at hand ({why}): pictures, matching and verification need "
+        "them; name their folder with --photos."
+    )
 
 
 def _open_page(address: str) -> bool:
@@ -146,22 +163,28 @@ def comparison(
 
 def _described(index: Index, settings: WebSettings, model: str, say: Say) -> Index:
     from solar.search.folder_engine import FolderEngine
-    from solar.search.index_build import build
+    from solar.search.index_build import described_photos, details, working_folder
 
-    roots, engine = index.roots.moved_to(settings.photos), index.engine
-    if not roots or not isinstance(engine, FolderEngine):
+    engine, known = index.engine, index.engine.stamps()
+    short = re.sub(r"[^\w.-]+", "-", Path(model).stem)
+    if isinstance(engine, FolderEngine):
+        place = engine.folder.with_name(f"{engine.folder.stem}.{short}.solar")
+        with suppress(NoIndexError):
+            return need_vectors(Index.open(place, model=model))
+        photos = scan_roots(index.roots.moved_to(settings.photos), known)
+        # What the index does not have is not compared, either.
+        photos = photos.select(n for n, name in enumerate(photos.names) if name in known)
+    if not isinstance(engine, FolderEngine) or not photos:
         raise SolarError(
             f"The photos are not at hand to describe them with {model}: build an index with "
             "`solar index build --model`, and name that one."
         )
-    short = re.sub(r"[^\w.-]+", "-", Path(model).stem)
-    place = engine.folder.with_name(f"{engine.folder.stem}.{short}.solar")
-    try:
-        return need_vectors(Index.open(place, model=model))
-    except NoIndexError:
-        say(f"Describing {len(index):,} photos with {model} → {place}")
-        places = [root.path for root in roots.roots]
-        return build(places, place, model=model)
+    say(f"Describing {len(photos):,} photos with {model} → {place}")
+    store = working_folder(place)
+    with described_photos(photos, model, store) as found:
+        made = Index.create(place, found, details(found, photos, {}))
+    shutil.rmtree(store, ignore_errors=True)
+    return made
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -17,7 +17,8 @@ class WebSettings:
     Attributes:
         name: The collection's name, shown on the page.
         photos: Where the photos are; the place that the index remembers if not given.
-        writable: Let visitors add photos.
+        writable: Let visitors add photos, and have the collection brought up to date.
+        device: Where photos are described when it is; found out if not given.
         token: What visitors must know; None lets everybody in who can reach the address.
         labels: Take a photo's label from its folder; None looks whether the names are like that.
         hosts: Host names the app answers to, besides `localhost` and any address in numbers. A page
@@ -43,6 +44,7 @@ class WebSettings:
     name: str = "photos"
     photos: str | Path | None = None
     writable: bool = False
+    device: str | None = None
     token: str | None = None
     labels: bool | None = None
     hosts: tuple[str, ...] = ()

@@ -15,3 +15,6 @@ export function photo(id) {
   promise.catch(() => known.delete(id));
   return promise;
 }
+
+/** Forgets all: the collection has changed. */
+export const forgetPhotos = () => known.clear();

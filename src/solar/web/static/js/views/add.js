@@ -5,9 +5,10 @@ import { card } from "../card.js";
 import { el, icon } from "../dom.js";
 import { createGrid } from "../grid.js";
 import { nothing, notify, say } from "../notice.js";
-import { photo } from "../photos.js";
+import { forgetPhotos, photo } from "../photos.js";
 import * as route from "../route.js";
 import { forgetSearches } from "../searches.js";
+import { updater } from "../update.js";
 import { filePicker } from "../upload.js";
 import { bytes, count, counted } from "../words.js";
 
@@ -31,6 +32,7 @@ export function add(root, shared) {
     }),
   );
   const progress = el("section.adding", { hidden: true }, bar, said, failures);
+  const update = info.features.sync && updater(learn);
   root.append(
     el(
       "div.add",
@@ -48,12 +50,13 @@ export function add(root, shared) {
         filePicker("Choose photos", { multiple: true }, take),
         el("p.hint", {}, "or drop them anywhere, or paste one"),
       ),
+      update && update.element,
       progress,
       grid.element,
     ),
   );
   let left = false;
-  const sum = { total: 0, done: 0, added: 0, failed: 0 };
+  const sum = { total: 0, done: 0, added: 0, known: 0, failed: 0 };
   let turn = Promise.resolve();
 
   function fail(name, error) {
@@ -67,7 +70,8 @@ export function add(root, shared) {
     const parts = [
       sum.done < sum.total
         ? `${count(sum.done)} of ${counted(sum.total, "photo")}`
-        : `${counted(sum.added, "photo")} added`,
+        : `${counted(sum.added - sum.known, "photo")} added`,
+      sum.known && `${count(sum.known)} had been there already`,
       sum.failed && `${count(sum.failed)} could not be`,
     ];
     said.textContent = `${parts.filter(Boolean).join(", ")}.`;
@@ -95,14 +99,15 @@ export function add(root, shared) {
       const form = new FormData();
       for (const file of files) form.append("photos", file, file.name || "pasted.png");
       const { job } = await post("/photos", form);
-      let seen = { failed: 0, added: 0 };
+      let seen = { failed: 0, added: 0, known: 0 };
       for (;;) {
         const now = await get(`/jobs/${encodeURIComponent(job)}`);
         for (const { name, error } of now.failed.slice(seen.failed)) fail(name, error);
         const fresh = now.added.slice(seen.added);
         sum.added += fresh.length;
+        sum.known += now.known.length - seen.known;
         sum.done = before + now.done;
-        seen = { failed: now.failed.length, added: now.added.length };
+        seen = { failed: now.failed.length, added: now.added.length, known: now.known.length };
         show();
         grid.append(await Promise.all(fresh.map(photo)));
         if (now.state === "done" || left) return;
@@ -117,13 +122,24 @@ export function add(root, shared) {
 
   async function finish() {
     if (sum.done < sum.total) return;
-    forgetSearches();
     say(said.textContent);
-    if (sum.added) notify(`${counted(sum.added, "photo")} added.`);
+    if (sum.added > sum.known) notify(`${counted(sum.added - sum.known, "photo")} added.`);
+    await learn();
+  }
+
+  /** Forgets what was known of the collection, and asks how large it is now. */
+  async function learn() {
+    forgetSearches();
+    forgetPhotos();
     const fresh = await get("/info");
     info.photos = fresh.photos;
     document.getElementById("collection").textContent = `${fresh.name} · ${count(fresh.photos)}`;
   }
 
-  return { title: "Add photos", show() {}, takeFiles: take, leave: () => (left = true) };
+  function leave() {
+    left = true;
+    update?.stop?.();
+  }
+
+  return { title: "Add photos", show() {}, takeFiles: take, leave };
 }

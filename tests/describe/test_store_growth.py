@@ -232,7 +232,7 @@ def as_written_before_stamps(path: Path) -> None:
         header = json.loads(head) | {"photos_sha256": hashlib.sha256(kept).hexdigest()}
         record.write_bytes(json.dumps(header).encode() + b"\n" + kept)
     manifest = json.loads((path / "manifest.json").read_bytes())
-    del manifest["layout"], manifest["roots"]
+    del manifest["layout"], manifest["roots"], manifest["manifest_sha256"]
     (path / "manifest.json").write_text(json.dumps(manifest | {"format": 1}))
 
 

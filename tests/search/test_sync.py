@@ -500,8 +500,10 @@ def as_made_before_stamps(index: Path, photos: Path) -> None:
         facts = json.loads(made)
         facts["made"]["root"] = str(photos)
         connection.execute("UPDATE facts SET value = ? WHERE name = 'made'", [json.dumps(facts)])
-        connection.execute("DELETE FROM facts WHERE name IN ('roots', 'skipped')")
+        connection.execute("DELETE FROM facts WHERE name IN ('roots', 'skipped', 'whole')")
         connection.execute("DROP TABLE files")
+        connection.execute("DROP TABLE sums")
+        connection.execute("PRAGMA user_version = 1")
     connection.close()
 
 

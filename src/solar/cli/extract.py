@@ -37,7 +37,9 @@ def extract(
     ] = False,
     ignore_orientation: IgnoreOrientation = False,
     half: Half = False,
-    shard_size: Annotated[int, typer.Option(min=1, help="Photos per shard.")] = SHARD_SIZE,
+    shard_size: Annotated[
+        int | None, typer.Option(min=1, help=f"Photos per shard; {SHARD_SIZE} if not given.")
+    ] = None,
     device: Device = None,
     backend: Backend = "torch",
     max_pixels: MaxPixels = None,

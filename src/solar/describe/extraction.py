@@ -15,6 +15,7 @@ from solar.describe.pipeline import (
     describer,
 )
 from solar.describe.store import Store
+from solar.describe.store_files import is_store, read_manifest
 from solar.describe.store_lock import lock
 from solar.errors import SolarError
 from solar.images import Box, Photos, find_sources
@@ -26,7 +27,7 @@ class ExtractionOptions(SettingsOptions, total=False):
     """How to describe, and how to store."""
 
     dtype: Literal["float32", "float16"]
-    shard_size: int
+    shard_size: int | None
 
 
 def extract(
@@ -73,7 +74,10 @@ def extract(
     """
     photos = source if isinstance(source, Photos) else find_sources(source)
     net = retrieval_model(model)
-    dtype, shard_size = options.pop("dtype", "float32"), options.pop("shard_size", SHARD_SIZE)
+    dtype, shard_size = options.pop("dtype", "float32"), options.pop("shard_size", None)
+    if shard_size is None:  # how a store is cut changes nothing in it
+        begun = is_store(destination)
+        shard_size = read_manifest(Path(destination)).shard_size if begun else SHARD_SIZE
     chosen = Settings.of(net, **cast("SettingsOptions", options))
     here = scheduler is None and workers is None
     if not here and chosen.backend != "torch":

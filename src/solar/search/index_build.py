@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import ExifTags
 
-from solar.defaults import SHARD_SIZE
 from solar.describe.store import Store
 from solar.describe.store_files import OtherPhotosError, OtherSettingsError, is_store
 from solar.errors import SolarError
@@ -211,9 +210,7 @@ def describe_photos(
 
     if isinstance(model, str | Path) and Path(model).is_file():
         model = str(Path(model).resolve())  # searches may start elsewhere
-    shard = _SMALL_SHARD if len(photos) <= _FEW else SHARD_SIZE
-    if is_store(place):
-        shard = Store.open(place, allow_partial=True).shard_size
+    shard = _SMALL_SHARD if len(photos) <= _FEW and not is_store(place) else None
     known: dict[str, Any] = {"model": model, "shard_size": shard, "progress": progress, **settings}
     try:
         try:

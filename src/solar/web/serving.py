@@ -163,7 +163,7 @@ def comparison(
 
 def _described(index: Index, settings: WebSettings, model: str, say: Say) -> Index:
     from solar.search.folder_engine import FolderEngine
-    from solar.search.index_build import described_photos, details, working_folder
+    from solar.search.index_build import describe_photos, details, working_folder
 
     engine, known = index.engine, index.engine.stamps()
     short = re.sub(r"[^\w.-]+", "-", Path(model).stem)
@@ -181,8 +181,8 @@ def _described(index: Index, settings: WebSettings, model: str, say: Say) -> Ind
         )
     say(f"Describing {len(photos):,} photos with {model} → {place}")
     store = working_folder(place)
-    with described_photos(photos, model, store) as found:
-        made = Index.create(place, found, details(found, photos, {}))
+    found = describe_photos(photos, model, store)
+    made = Index.create(place, found, details(found, photos, {}))
     shutil.rmtree(store, ignore_errors=True)
     return made
 

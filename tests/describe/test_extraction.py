@@ -177,7 +177,7 @@ def test_a_store_killed_twenty_times_equals_one_that_was_not(
     child.join()
     assert child.exitcode == 0
     assert content(killed) == content(whole)
-    assert Store.open(killed).verify() == []
+    assert Store.open(killed).check() == []
 
 
 # The command.
@@ -227,7 +227,7 @@ def test_an_interrupted_command_says_so_and_loses_nothing(
     assert "Traceback" not in said
     store = Store.open(tmp_path / "s", allow_partial=True)
     assert 0 < len(store) < 4000
-    assert all("lacks shard" in problem for problem in store.verify())
+    assert all("lacks shard" in problem for problem in store.check())
 
 
 def test_a_source_without_photos_is_one_sentence(tiny: RetrievalNet, tmp_path: Path) -> None:

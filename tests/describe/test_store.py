@@ -243,7 +243,7 @@ def test_a_store_of_the_first_format_opens_and_is_left_as_it_is(tmp_path: Path) 
         assert store.vectors().tolist() == [[1, 2], [3, 4], [5, 6]]
         assert store.stamps == [None, None, None]
         assert not store.roots
-        assert store.verify() == []
+        assert store.check() == []
     assert content(tmp_path / "s") == before
 
 
@@ -253,7 +253,7 @@ def test_a_store_of_the_first_format_grows(tmp_path: Path) -> None:
     store = run(tmp_path / "s", names, settings={}, dim=2)
     assert store.names == names
     assert store.vectors(slice(3)).tolist() == [[1, 2], [3, 4], [5, 6]]
-    assert Store.open(tmp_path / "s").verify() == []
+    assert Store.open(tmp_path / "s").check() == []
 
 
 def test_the_manifest_on_disk(tmp_path: Path) -> None:
@@ -295,12 +295,12 @@ def test_torn_vectors_are_pending_and_written_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pattern", ["shard-00002-*.npy", "shard-00002.jsonl", "source.json"])
 def test_verify_finds_one_changed_byte(tmp_path: Path, pattern: str) -> None:
     store = run(tmp_path / "s")
-    assert store.verify() == []
+    assert store.check() == []
     file = next((tmp_path / "s").glob(pattern))
     changed = bytearray(file.read_bytes())
     changed[-3] ^= 1
     file.write_bytes(changed)
-    problems = Store.open(tmp_path / "s").verify()
+    problems = Store.open(tmp_path / "s").check()
     assert len(problems) == 1
     assert pattern[:11] in problems[0]
 
@@ -362,7 +362,7 @@ def test_another_list_brings_the_store_up_to_date(
     again = Store.open(tmp_path / "s")
     assert sorted(again.names) == sorted(names)
     np.testing.assert_array_equal(again.vectors(), [vector(name) for name in again.names])
-    assert again.verify() == []
+    assert again.check() == []
     with lock(tmp_path / "s"):  # which sweeps shards of before
         assert create(tmp_path / "s", names).complete
     assert len(list((tmp_path / "s").glob("shard-*"))) == 2 * again.shards
@@ -470,7 +470,7 @@ def test_rival_writers_of_one_shard_never_mix(
     monkeypatch.setattr(shard_files, "write_whole", write_and_be_overtaken)
     store.write_shard(0, np.full((3, DIM), 1.0), NAMES[:3], [(1, 1)] * 3, {})
 
-    assert Store.open(store.path).verify() == []
+    assert Store.open(store.path).check() == []
     with lock(store.path):
         assert len(list(store.path.glob("*.npy"))) == 1, "the loser's vectors were not swept"
 

@@ -63,7 +63,7 @@ def run(path: Path, source: Path | Photos, stop: int | None = None, size: int = 
 def check(path: Path, folder: Path) -> None:
     """The store says of every photo of a folder, and of no other, what is true."""
     store = Store.open(path)
-    assert store.verify() == []
+    assert store.check() == []
     contents = {file.name: file.read_bytes() for file in folder.glob("*.jpg")}
     bad = {name for name, content in contents.items() if content.startswith(b"bad")}
     assert set(store.failures) == bad
@@ -241,7 +241,7 @@ def test_a_store_of_an_older_version_opens_and_grows(folder: Path, tmp_path: Pat
     run(tmp_path / "s", folder)
     as_written_before_stamps(tmp_path / "s")
     old = Store.open(tmp_path / "s")
-    assert (old.verify(), old.stamps, bool(old.roots)) == ([], [None] * 7, False)
+    assert (old.check(), old.stamps, bool(old.roots)) == ([], [None] * 7, False)
     fill(folder, h="mended", new="a new one")
     assert run(tmp_path / "s", folder) == ["h.jpg", "new.jpg"]
     (folder / "a.jpg").unlink()

@@ -110,7 +110,7 @@ def test_a_store_goes_on_after_any_failure(tmp_path: Path) -> None:
         assert raised is None or isinstance(raised, SolarError), f"{what}: {raised!r}"
         write_store(copy)
         store = Store.open(copy)
-        assert store.verify() == [], what
+        assert store.check() == [], what
         assert np.array_equal(store.vectors(), ROWS), what
 
 

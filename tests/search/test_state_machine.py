@@ -154,7 +154,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert row.tolist() == vector(seed).tolist(), name
             assert stamp is not None
             assert stamp.sha256 == digest(seed)
-        assert store.verify() == []
+        assert store.check() == []
 
     @rule()
     def extract_again_describes_nothing(self) -> None:

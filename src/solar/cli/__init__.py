@@ -21,8 +21,11 @@ _PANELS = {
     "Look closer": ("match", "attention"),
     "Measure": ("evaluate",),
     "Train": ("data", "train", "distill"),
-    "Descriptors and models": ("describe", "extract", "models", "convert", "export"),
+    "Descriptors and models": ("describe", "extract", "store", "models", "convert", "export"),
 }
+
+# A module's name is there once in the package.
+_GROUPS = {"index": "index_commands", "store": "store_commands"}
 
 
 class _Panels(Group):
@@ -62,7 +65,7 @@ def _options(
 
 
 for _name in chain.from_iterable(_PANELS.values()):
-    _module: Any = import_module(f"solar.cli.{'index_commands' if _name == 'index' else _name}")
+    _module: Any = import_module(f"solar.cli.{_GROUPS.get(_name, _name)}")
     if hasattr(_module, "app"):
         app.add_typer(_module.app, name=_name, epilog=getattr(_module, "EXAMPLE", None))
     else:

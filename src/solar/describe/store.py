@@ -332,9 +332,10 @@ class Store:
                 )
         return np.array([photos.rows[name] for name in names], np.int64)
 
-    def verify(self) -> list[str]:
+    def check(self) -> list[str]:
         """Read everything, recompute every checksum, and return one sentence a problem."""
-        problems = [f"{self.path} lacks shard {shard}" for shard in self.pending()]
+        again = "run the command that made it again"
+        problems = [f"{self.path} lacks shard {shard}: {again}." for shard in self.pending()]
         try:
             self._source = self._read_source()
         except SolarError as error:
@@ -343,9 +344,11 @@ class Store:
             shard, header = self._shard(number), self._headers[number]
             if not shard.sound(header, self.source(number), self.dim, self._on_disk):
                 problems.append(
-                    f"{shard.record} or its vectors are damaged; delete it and run again"
+                    f"{shard.record} or its vectors are damaged: delete it, and {again}."
                 )
         return problems
+
+    verify = check  # as it was called once
 
     # The files
 

@@ -1,0 +1,54 @@
+"""`solar store`: look at a store of descriptors."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from solar.cli.help import Commands
+from solar.cli.options import Json
+
+app = Commands(help="Look at a store of descriptors.")
+
+StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="What `solar extract` made.")]
+
+
+@app.command(epilog="Example: solar store info photos.store")
+def info(store: StorePath, json: Json = False) -> None:
+    """Say what a store holds and how it was made."""
+    from solar.cli.printing import print_json, say
+    from solar.describe.store import Store
+
+    opened = Store.open(store, allow_partial=True)
+    facts = {
+        "store": str(store),
+        "model": opened.model,
+        "fingerprint": opened.fingerprint,
+        "settings": opened.settings,
+        "dim": opened.dim,
+        "dtype": str(opened.dtype),
+        "photos": len(opened),
+        "failed": len(opened.failures),
+        "finished": opened.complete,
+        "roots": [root.path for root in opened.roots.roots],
+    }
+    if json:
+        print_json(facts)
+        return
+    for name, value in facts.items():
+        say(f"{name:<12} {value}")
+
+
+@app.command(epilog="Example: solar store check photos.store")
+def check(store: StorePath) -> None:
+    """Read everything, recompute every checksum, and exit with 1 if anything is wrong."""
+    from solar.cli.printing import say
+    from solar.describe.store import Store
+
+    opened = Store.open(store, allow_partial=True)
+    problems = opened.check()
+    for problem in problems:
+        say(problem, "red")
+    if problems:
+        raise typer.Exit(1)
+    say(f"{len(opened):,} descriptors, all sound.")

@@ -196,9 +196,13 @@ class Visitor:
 
     def upload(self, what: str, path: str, field: str, photos: list[bytes]) -> Any:
         """Send photos as a form."""
-        head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{field}"; filename="a.jpg"'
-        parts = [head.encode() + b"\r\n\r\n" + photo + b"\r\n" for photo in photos]
-        body = b"".join(parts) + f"--{BOUNDARY}--\r\n".encode()
+        body = b""
+        for photo in photos:
+            # A name that never comes again: a deleted photo's name must not be found any more.
+            file = f"{time.time_ns()}.jpg"
+            head = f'Content-Disposition: form-data; name="{field}"; filename="{file}"'
+            body += f"--{BOUNDARY}\r\n{head}\r\n\r\n".encode() + photo + b"\r\n"
+        body += f"--{BOUNDARY}--\r\n".encode()
         return self.ask(what, "POST", path, body, f"multipart/form-data; boundary={BOUNDARY}")
 
     def search(self, what: str, photo: str) -> list[Any]:
@@ -279,10 +283,12 @@ class Folder:
 
     def change(self) -> None:
         """Change a few files, then let the index follow."""
+        crowd = self.loose()
+        for name in self._dice.sample(crowd, max(len(crowd) - LOOSE, 0)):
+            self._delete(name)
         for _ in range(self._dice.randint(2, 6)):
             loose = self.loose()
-            more = len(loose) < LOOSE
-            change = self._dice.choice(("add", "add" if more else "delete", "edit", "rename"))
+            change = self._dice.choice(("add", "delete", "edit", "rename"))
             if change == "add" or not loose:
                 self._write(self._new_name())
             elif change == "edit":
@@ -290,9 +296,7 @@ class Folder:
             elif change == "rename":
                 (self._folder / self._dice.choice(loose)).rename(self._folder / self._new_name())
             else:
-                name = self._dice.choice(loose)
-                self._gone.append((name, (self._folder / name).read_bytes()))
-                (self._folder / name).unlink()
+                self._delete(self._dice.choice(loose))
             self._tally.event(f"{change} a file")
         command = self._dice.choice(("sync", "sync", "sync", "remove", "compact"))
         if command == "remove":
@@ -351,6 +355,10 @@ class Folder:
     def _expect_gone(self, name: str, photo: bytes) -> None:
         if name in [hit["name"] for hit in self._visitor.look_for(photo)]:
             self._tally.wrong(f"{name} is found after it was removed")
+
+    def _delete(self, name: str) -> None:
+        self._gone.append((name, (self._folder / name).read_bytes()))
+        (self._folder / name).unlink()
 
     def _new_name(self) -> str:
         self._number += 1

@@ -1,8 +1,8 @@
 """A fuzzer that keeps what it learns: `python tests/support/fuzzing.py --seconds 60 --target box`.
 
 Inputs are changed at random: bytes, numbers and words of text, nodes of JSON. An input that reaches
-lines of the package that none reached before, or ends in another sentence, is changed further; the
-smallest inputs that together reach everything are kept in `tests/support/fuzz_corpus`, and tried
+lines of the package that none reached before, or fails for another reason, is changed further. A
+few small ones that together reach everything are kept in `tests/support/fuzz_corpus`, and tried
 first the next time.
 
 A case is broken if anything but one of the target's own errors comes out, if it takes longer than
@@ -33,6 +33,7 @@ from typing import Any
 
 LIMIT = 10.0
 LARGEST = 200_000  # bytes of an input
+KEPT = 4096  # and of one that is kept
 CORPUS = Path(__file__).parent / "fuzz_corpus"
 
 _NUMBERS = (
@@ -149,7 +150,7 @@ class Fuzzer:
         return bool(new)
 
     def distilled(self) -> list[bytes]:
-        """The smallest inputs that show all that was seen, without those that begin anyway."""
+        """Inputs, small ones first, that together show all that was seen; seeds are not listed."""
         self.seen.clear()
         seeds, known = list(self.seeds), sorted(set(self.kept) - set(self.seeds), key=len)
         self.kept = []
@@ -164,7 +165,7 @@ class Fuzzer:
             with _limited(LIMIT), _confined(self._own, self._home), _traced(lines):
                 self._target.read(data, self._own)
         except self._target.errors as error:
-            return lines, f"{_kind(error)} {_kind(error.__cause__)}"
+            return lines, f"{type(error).__name__} {_kind(error.__cause__)}"
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -397,7 +398,8 @@ def keep(name: str, inputs: list[bytes], broken: list[Broken]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.glob("kept-*"):
         path.unlink()
-    for kind, data in [("kept", d) for d in inputs] + [("broken", b.data) for b in broken]:
+    small = [data for data in inputs if len(data) <= KEPT]
+    for kind, data in [("kept", d) for d in small] + [("broken", b.data) for b in broken]:
         (folder / f"{kind}-{hashlib.sha256(data).hexdigest()[:12]}").write_bytes(data)
 
 

@@ -25,7 +25,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -123,6 +123,10 @@ class Fuzzer:
         self._home.mkdir()
         self._own = folder / "own"
         self.seeds = target.seeds(self._home)
+        self._own.mkdir()
+        with suppress(*target.errors):  # what is imported meanwhile is neither timed nor traced
+            target.read(self.seeds[0], self._own)
+        _emptied(self._own)
         self.kept: list[bytes] = []
         self.seen: set[object] = set()
         self.broken: dict[str, Broken] = {}
@@ -159,7 +163,6 @@ class Fuzzer:
 
     def run(self, data: bytes) -> tuple[set[tuple[str, int]], str | Broken]:
         """The lines that an input reaches, and what comes out."""
-        self._own.mkdir(exist_ok=True)
         lines: set[tuple[str, int]] = set()
         try:
             with _limited(LIMIT), _confined(self._own, self._home), _traced(lines):

@@ -17,6 +17,7 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import struct
 import sys
@@ -34,6 +35,7 @@ from typing import Any
 LIMIT = 10.0
 LARGEST = 200_000  # bytes of an input
 KEPT = 4096  # and of one that is kept
+MEMORY = 12 * 2**30  # that a long run may take: the machine is not to be brought down
 CORPUS = Path(__file__).parent / "fuzz_corpus"
 
 _NUMBERS = (
@@ -415,6 +417,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60, help="For each target.")
     parser.add_argument("--seed", type=int, default=time.time_ns())
     given = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     worst = 0
     for name in [given.target] if given.target else TARGETS:
         with tempfile.TemporaryDirectory() as folder:

@@ -381,6 +381,6 @@ TARGETS: dict[str, Target] = {
         _texts('{"path": "a.jpg", "tags": ["x"], "taken": "2019-07-14T18:30:00"}\n'),
         _read_file("a.jsonl", _metadata),
     ),
-    "recipe": _target(_recipes, _read_file("a.yaml", _recipe)),
+    "recipe": _target(_recipes, _read_file("a.yaml", _recipe), 30),
     "network": _target(_heads, _read_network, 40),
 }

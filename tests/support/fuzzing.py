@@ -32,7 +32,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-LIMIT = 10.0
+LIMIT = 30.0  # a busy machine is not the reader's fault
 LARGEST = 200_000  # bytes of an input
 KEPT = 4096  # and of one that is kept
 MEMORY = 12 * 2**30  # that a long run may take: the machine is not to be brought down
@@ -143,7 +143,7 @@ class Fuzzer:
         known = self.kept or self.seeds
         return mutate(self._dice.choice(known), known, self._dice)
 
-    def attempt(self, data: bytes) -> bool:
+    def attempt(self, data: bytes, *, keep: bool = True) -> bool:
         """Try one input; whether it kept the rule and showed something new."""
         lines, outcome = self.run(data)
         if isinstance(outcome, Broken):
@@ -152,7 +152,7 @@ class Fuzzer:
         new = {*lines, outcome} - self.seen
         if new:
             self.seen |= new
-            self.kept.append(data)
+            self.kept += [data] if keep else []
         return bool(new)
 
     def distilled(self) -> list[bytes]:
@@ -392,9 +392,9 @@ def _places(content: Any) -> Iterator[tuple[Any, Any]]:
 # The corpus, and long runs.
 
 
-def corpus(name: str) -> list[bytes]:
-    """What is kept for a target, in a fixed order."""
-    return [path.read_bytes() for path in sorted((CORPUS / name).glob("*"))]
+def corpus(name: str, kind: str = "kept") -> list[bytes]:
+    """What is kept for a target, in a fixed order; or what was `found` once, or is `broken`."""
+    return [path.read_bytes() for path in sorted((CORPUS / name).glob(f"{kind}-*"))]
 
 
 def keep(name: str, inputs: list[bytes], broken: list[Broken]) -> None:

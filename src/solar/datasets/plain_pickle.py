@@ -42,5 +42,5 @@ def _check_memo(data: bytes) -> None:
     The unpickler makes room for the highest number at once: ten bytes could take all memory.
     """
     for step, number, _ in pickletools.genops(data):
-        if step.name in ("PUT", "LONG_BINPUT") and number >= len(data):
+        if step.name in ("PUT", "LONG_BINPUT") and (number or 0) >= len(data):
             raise pickle.UnpicklingError("it numbers more objects than it can hold")

@@ -4,6 +4,7 @@ import signal
 import socket
 import struct
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -239,6 +240,12 @@ def test_tensors_are_read(tensor):
 def test_tensors_of_half_precision_are_read(kind):
     pixels = load((BYTES / 255).to(kind), None).pixels
     assert np.abs(pixels.astype(int) - PIXELS).max() <= 1
+
+
+def test_photos_are_read_while_another_thread_imports_torch(photo, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))  # has no Tensor yet
+    assert image_size(photo.read_bytes()) == (16, 12)
+    assert is_photo(photo)
 
 
 def test_grey_tensors_are_read():

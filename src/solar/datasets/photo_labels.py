@@ -116,7 +116,8 @@ def photo_paths(ids: Sequence[str], folder: Path) -> list[str]:
         lambda name: f"{'/'.join(name[:3])}/{name}.jpg",
         lambda name: f"train/{'/'.join(name[:3])}/{name}.jpg",
     ]
-    for way in ways:
-        if any((folder / way(name)).is_file() for name in ids[:1000]):
-            return [way(name) for name in ids]
+    with reading(folder):  # a name may be too long for a file
+        for way in ways:
+            if any((folder / way(name)).is_file() for name in ids[:1000]):
+                return [way(name) for name in ids]
     return [ways[0](name) for name in ids]

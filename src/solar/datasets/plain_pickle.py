@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import pickletools
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,19 @@ def read_plain_pickle(path: str | Path) -> Any:
     with reading(path):
         data = Path(path).read_bytes()
     try:
+        _check_memo(data)
         return _PlainUnpickler(io.BytesIO(data), encoding="latin1").load()
     except pickle.UnpicklingError as error:
         raise SolarError(f"{path} is not plain data and was not loaded: {error}.") from error
     except Exception as error:  # damaged bytes make the unpickler fail in any way
         raise SolarError(f"{path} is no pickle of plain data, or is damaged.") from error
+
+
+def _check_memo(data: bytes) -> None:
+    """Refuse a pickle that numbers more objects than it has bytes.
+
+    The unpickler makes room for the highest number at once: ten bytes could take all memory.
+    """
+    for step, number, _ in pickletools.genops(data):
+        if step.name in ("PUT", "LONG_BINPUT") and (number or 0) >= len(data):
+            raise pickle.UnpicklingError("it numbers more objects than it can hold")

@@ -90,7 +90,7 @@ def _from_pickle(path: Path) -> GroundTruth:
 
 def _from_json(path: Path) -> GroundTruth:
     wrong = "is not a ground truth in JSON: it needs a database and queries"
-    with reading(path, wrong, ValueError, KeyError, TypeError):
+    with reading(path, wrong, ValueError, KeyError, TypeError, RecursionError):
         content = json.loads(path.read_bytes())
         names, queries = content["database"], content["queries"]
     return _ground_truth(path, names, queries, box="box")

@@ -137,7 +137,7 @@ def read_training_file(path: str | Path, *, root: str | Path | None = None) -> T
     A SolarError if it cannot be read, is something else, of a later version, or damaged.
     """
     path = Path(path)
-    with reading(path, "is not JSON, or is damaged", ValueError):
+    with reading(path, "is not JSON, or is damaged", ValueError, RecursionError):
         content = json.loads(path.read_bytes())
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise SolarError(f"{path} is no training set: make one with `solar data build`.")
@@ -150,7 +150,7 @@ def read_training_file(path: str | Path, *, root: str | Path | None = None) -> T
         landmarks = tuple(_landmark(one) for one in content["landmarks"])
         sources = tuple(path.parent / source for source in content["sources"])
         least = None if content["least"] is None else int(content["least"])
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise SolarError(f"{path} is a damaged training set: build it again.") from error
     read = TrainingFile(sources, landmarks, least)
     return read if root is None else replace(read, sources=(Path(root),))

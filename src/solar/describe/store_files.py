@@ -104,7 +104,7 @@ def read_manifest(path: Path) -> Manifest:
         ) from None
     except SolarError:
         raise
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise damaged(file) from error
     raise SolarError(f"{path} was written by a newer version of solar; upgrade to read it.")
 

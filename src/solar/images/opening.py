@@ -275,8 +275,9 @@ def _from_array(array: NDArray[np.generic]) -> Image.Image:
 
 
 def _is_tensor(source: object) -> TypeGuard["Tensor"]:
-    torch = sys.modules.get("torch")  # whoever has a tensor has imported it
-    return torch is not None and isinstance(source, torch.Tensor)
+    # Whoever has a tensor has imported it; while another thread imports it, it has no Tensor yet.
+    kind = getattr(sys.modules.get("torch"), "Tensor", None)
+    return kind is not None and isinstance(source, kind)
 
 
 def _tensor_pixels(tensor: "Tensor") -> NDArray[np.uint8]:

@@ -164,7 +164,7 @@ def _in_shard(path: Path) -> Scan:
                     continue
                 place = path, member.offset_data, member.size
                 result.found.append(Found(member.name, place, member.size, modified))
-    except tarfile.TarError as error:
+    except (tarfile.TarError, OverflowError, ValueError) as error:  # of an offset beyond all files
         raise SolarError(f"{path} is not a complete tar file ({error}).") from error
     return result
 

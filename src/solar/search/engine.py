@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from solar.errors import SolarError
 from solar.images import Roots, Stamp
+from solar.images.scan import is_text
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 """Descriptors of unit norm, one a row."""
@@ -149,11 +150,11 @@ def parse_where(conditions: str | Iterable[str | Condition] | None) -> Where:
 
 
 def _parse(text: str) -> Condition:
-    found = _CONDITION.fullmatch(text)
+    found = _CONDITION.fullmatch(text) if is_text(text) else None
     match found.groups() if found else ():
         case ("tag" | "path" as name, "=", str(value)) if value:
             return Condition(name, "=", value)
-        case ("width" | "height" as name, ">=" | "<" as relation, str(value)) if value.isdecimal():
+        case ("width" | "height" as name, ">=" | "<" as relation, str(value)) if _is_count(value):
             return Condition(name, relation, int(value))
         case ("taken", ">=" | "<" as relation, str(value)) if _TIME.fullmatch(value):
             return Condition("taken", relation, value.replace(" ", "T"))
@@ -161,6 +162,10 @@ def _parse(text: str) -> Condition:
         f"The condition {text!r} is not understood: write tag=night, path=rome/, width>=1024, "
         "height<2000, taken>=2019-07-14 or taken<2020."
     )
+
+
+def _is_count(text: str) -> bool:
+    return text.isdecimal() and len(text) < 19  # as far as databases count
 
 
 class Storage(Protocol):

@@ -180,7 +180,7 @@ def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
             if facts.get("taken"):
                 details["taken"] = datetime.fromisoformat(facts["taken"]).isoformat()
             known[str(facts["path"])] = details
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise SolarError(
                 f'Line {number} of {path} is not like {{"path": "a.jpg", "tags": ["night"], '
                 '"taken": "2019-07-14T18:30:00"}.'

@@ -74,7 +74,7 @@ class View:
         with parsing():
             facts = json.loads(found[0])
             facts["made"].pop("root", None)  # where an index had its only one
-            return DescriptorSpec(**facts["made"]), facts["compress"]
+            return DescriptorSpec(**facts["made"]), str(facts["compress"])
 
     def roots(self) -> Roots:
         """Where the photos are."""
@@ -359,7 +359,7 @@ def parsing() -> Iterator[None]:
         yield
     except SolarError:
         raise
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DamageError(str(error) or type(error).__name__) from error
 
 

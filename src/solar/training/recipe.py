@@ -126,7 +126,7 @@ def _parse(text: str, where: str) -> Any:
     yaml = _yaml()
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a 13th month, endless nesting
         reason = " ".join(str(error).split())
         raise SolarError(f"{where} is not YAML ({reason}).") from error
 

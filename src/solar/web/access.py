@@ -101,7 +101,7 @@ class Rates:
         """Count a request; a WebError once the visitor has sent too many."""
         if self._rate <= 0 or cost <= 0:
             return
-        who, now = _neighbourhood(visitor), self._clock()
+        who, now = neighbourhood(visitor), self._clock()
         left, since = self._buckets.pop(who, (self._burst, now))
         left = min(self._burst, left + (now - since) * self._rate)
         allowed = left >= cost
@@ -130,7 +130,7 @@ def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
         return None
 
 
-def _neighbourhood(visitor: str) -> str:
+def neighbourhood(visitor: str) -> str:
     """An address, or for IPv6 the network that one household has."""
     address = address_of(visitor)
     if address is None or address.version == 4:

@@ -19,7 +19,8 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is refused is not waited for long."""
-    monkeypatch.setattr("solar.web.bodies._LINGER_SECONDS", 0.05)
+    for name in ("_LINGER_SECONDS", "_LINGER_WHOLE_SECONDS"):
+        monkeypatch.setattr(f"solar.web.bodies.{name}", 0.05)
 
 
 def visit(receive: Receive, **headers: str) -> tuple[int, dict[str, str]]:

@@ -61,6 +61,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         tasks = [asyncio.create_task(work) for work in (service.open(), keep_tidy())]
+        service.adder.resume()
         yield
         for task in tasks:
             task.cancel()

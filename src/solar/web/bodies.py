@@ -22,9 +22,11 @@ FRAME = 64 * 1024
 # Bytes a second that must come on average, once the patience is used up.
 _PACE = 16 * 1024
 
-# After a refusal the sender may still be sending: reading a little lets it see the answer.
+# After a refusal the sender may still be sending: reading a little lets it see the answer. Many
+# read it only when all is sent, and who may come back should see that.
 _LINGER_BYTES = 8 * 2**20
 _LINGER_SECONDS = 2.0
+_LINGER_WHOLE_SECONDS = 10.0
 
 
 class InFlight:
@@ -106,12 +108,12 @@ class Body:
             if (await self._receive())["type"] == "http.disconnect":
                 self._gone.set()
 
-    async def drain(self) -> None:
-        """Read a little of what still comes, and throw it away."""
-        seen = 0
+    async def drain(self, *, whole: bool = False) -> None:
+        """Read a little of what still comes, or the `whole` of it, and throw it away."""
+        seen, most = 0, self._longest if whole else _LINGER_BYTES
         try:
-            async with asyncio.timeout(_LINGER_SECONDS):
-                while self.unread and seen < _LINGER_BYTES:
+            async with asyncio.timeout(_LINGER_WHOLE_SECONDS if whole else _LINGER_SECONDS):
+                while self.unread and seen < most:
                     message = await self._receive()
                     seen += len(message.get("body", b""))
                     self.unread = bool(message.get("more_body"))

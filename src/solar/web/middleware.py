@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse
 from solar.web.access import Keys, Rates, check_host, check_origin, cost_of
 from solar.web.bodies import FRAME, JSON_BYTES, Body, InFlight, Message, Receive
 from solar.web.monitoring import Metrics
-from solar.web.problems import WebError
+from solar.web.problems import HIDDEN, WebError
 from solar.web.settings import WebSettings
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -151,7 +151,7 @@ class _Answer:
         await self._send({**start, "headers": answer.raw_headers})
         await self._send({"type": "http.response.body", "body": answer.body, "more_body": rest})
         if rest:
-            await body.drain()
+            await body.drain(whole=problem.status == 503)
             await self._send({"type": "http.response.body", "body": b""})
 
 
@@ -164,4 +164,4 @@ def _hidden(error: Exception) -> WebError:
         return WebError(
             503, "The server has too many files open: try again in 5 s.", {"Retry-After": "5"}
         )
-    return WebError(500, "Something went wrong here; the server's log says what.")
+    return WebError(500, HIDDEN)

@@ -112,8 +112,9 @@ class Guard:
         check_host(headers.get("host", ""), self._settings)
         if path.startswith("/api/"):
             check_origin(headers)
-        self._rates.spend((scope.get("client") or ("", 0))[0], cost_of(method, path))
-        self._keys.check(path, scope["query_string"].decode("latin-1"), headers)
+        visitor = (scope.get("client") or ("", 0))[0]
+        self._rates.spend(visitor, cost_of(method, path))
+        self._keys.check(path, scope["query_string"].decode("latin-1"), headers, visitor)
 
 
 class _Answer:

@@ -31,8 +31,8 @@ Pair = Annotated[list[Number], Field(min_length=2, max_length=2)]
 Pixel = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 Box = Annotated[
     list[Pixel],
-    AfterValidator(_encloses),
     Field(min_length=4, max_length=4, description="x1, y1, x2, y2 in upright pixels."),
+    AfterValidator(_encloses),
 ]
 
 

@@ -12,7 +12,11 @@ from typing import Any
 import pytest
 import uvicorn
 
+from solar.web.access import Keys
 from solar.web.connections import ConnectionLimits, Seldom, limited, quiet_logs
+from solar.web.middleware import Guard
+from solar.web.monitoring import Metrics
+from solar.web.settings import WebSettings
 
 ASK = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -30,11 +34,11 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 
 
 @contextlib.contextmanager
-def serving(**limits: Any) -> Iterator[tuple[uvicorn.Server, tuple[str, int]]]:
+def serving(answer: Any = app, **limits: Any) -> Iterator[tuple[uvicorn.Server, tuple[str, int]]]:
     """A server with such limits, and its address."""
     listening = socket.create_server(("127.0.0.1", 0))
     protocol = limited(ConnectionLimits(**limits))
-    config = uvicorn.Config(app, http=protocol, ws="none", lifespan="off", log_config=None)
+    config = uvicorn.Config(answer, http=protocol, ws="none", lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
@@ -132,6 +136,27 @@ def test_where_all_are_at_work_one_more_is_told_to_come_back(
                 assert b"Retry-After: 5" in answer
         assert b"200 OK" in busy.recv(4096)
     assert len(caplog.records) == 1
+
+
+def test_work_for_a_visitor_who_hangs_up_is_dropped() -> None:
+    begun, dropped = threading.Event(), threading.Event()
+
+    async def work(scope: Any, receive: Any, send: Any) -> None:
+        assert (await receive())["body"] == b"{}"
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            dropped.set()
+            raise
+
+    guard = Guard(work, WebSettings(), Keys(None), Metrics())
+    with serving(guard) as (_, address):
+        with connect(address) as visitor:
+            visitor.sendall(ASK.replace(b"GET", b"POST")[:-2] + b"Content-Length: 2\r\n\r\n{}")
+            assert begun.wait(10)
+            assert not dropped.wait(0.1)
+        assert dropped.wait(10)
 
 
 def test_a_line_of_the_log_comes_seldom_and_with_a_count() -> None:

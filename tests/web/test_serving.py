@@ -16,6 +16,7 @@ from support.web_server import running, served
 from support.web_visits import PHOTOS, Home
 
 from solar.errors import SolarError
+from solar.web.connections import LimitedConnection
 from solar.web.serving import check_exposure, collection_name, comparison, serve
 from solar.web.settings import WebSettings
 
@@ -159,6 +160,19 @@ def test_photos_that_are_not_at_hand_are_told_of(
     assert f"(there is no {gone})" in told
     assert sentences(tmp_path / "lost.solar", photos=home / "photos") == []
     assert sentences(home / "model.solar") == []
+
+
+@pytest.mark.parametrize(("rate", "each"), [(20.0, 64), (0.0, 0)])
+def test_connections_are_limited(
+    home: Home, monkeypatch: pytest.MonkeyPatch, rate: float, each: int
+) -> None:
+    ran: list[Any] = []
+    monkeypatch.setattr("uvicorn.Server.run", lambda server, *_: ran.append(server.config))
+    serve(str(home / "model.solar"), port=0, rate=rate)
+    [config] = ran
+    assert issubclass(config.http, LimitedConnection)
+    assert (config.http.limits.each, config.http.limits.header) == (each, 10.0)
+    assert 64 <= config.http.limits.most <= 512
 
 
 def test_an_address_gives_the_name_and_no_password() -> None:

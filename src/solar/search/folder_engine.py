@@ -31,10 +31,10 @@ from solar.search.codes import CompressedCodes, read_part
 from solar.search.engine import DescriptorSpec, Hit, Photo, RowNumbers, Vectors, Where
 from solar.search.exact import Stored
 from solar.search.folder_storage import FolderState, FolderStorage, creating
-from solar.search.integrity import Block, CheckedVectors, gaps, rows_of
+from solar.search.integrity import Block, CheckedVectors, gaps, rows_of, whole
 from solar.search.metadata import Metadata
 from solar.search.metadata_view import CodesFile, DamageError, Version, View
-from solar.search.writer import COMPRESSIONS, Writer, first_version, mapped, whole
+from solar.search.writer import COMPRESSIONS, Writer, first_version, mapped
 
 # Candidates that are ranked exactly: this many, or ten for every hit.
 _CANDIDATES = 400

@@ -49,15 +49,6 @@ def mapped(path: Path, rows: int, dim: int) -> Stored:
     return vectors
 
 
-def whole(path: Path, vectors: Stored) -> None:
-    """Make sure that a mapped file was not cut short since: reading it would end the process.
-
-    Raises as `mapped` does.
-    """
-    if len(vectors) and path.stat().st_size < vectors.nbytes:
-        raise SolarError(f"{path} is cut short: restore it or build again.")
-
-
 class Writer(FolderWriter):
     """One change to an index of vectors."""
 

@@ -298,10 +298,12 @@ def test_two_servers_do_not_take_up_the_same_photos(
         file = files.enter_context(io.BytesIO(photo(1)))
         adding._keep([("a.jpg", file)], folder)
     (copy / "photos" / "uploads" / ".adding-cut").mkdir()  # never sent to the end
+    (copy / "photos" / "uploads" / ".adding-odd").mkdir()
+    (copy / "photos" / "uploads" / ".adding-odd" / "names.json").write_text("7")
     with locked(folder / LOCK):
         other = open_app(index=copy / "model.solar", photos=copy / "photos", writable=True)
         assert other.get("/api/v1/jobs/one").status_code == 404
-        assert uploaded(copy) == {".adding-one"}
+        assert uploaded(copy) == {".adding-one", ".adding-odd"}
 
 
 def test_a_busy_server_takes_photos_all_the_same(

@@ -167,9 +167,14 @@ def test_connections_are_limited(
     home: Home, monkeypatch: pytest.MonkeyPatch, rate: float, each: int
 ) -> None:
     ran: list[Any] = []
-    monkeypatch.setattr("uvicorn.Server.run", lambda server, *_: ran.append(server.config))
+
+    def run(server: Any, sockets: Any) -> None:
+        ran.extend((server.config, sockets[0].proto))
+
+    monkeypatch.setattr("uvicorn.Server.run", run)
     serve(str(home / "model.solar"), port=0, rate=rate)
-    [config] = ran
+    config, protocol = ran
+    assert protocol == socket.IPPROTO_TCP  # or asyncio waits 40 ms with half of an answer
     assert issubclass(config.http, LimitedConnection)
     assert (config.http.limits.each, config.http.limits.header) == (each, 10.0)
     assert 64 <= config.http.limits.most <= 512

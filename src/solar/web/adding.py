@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from solar.errors import SolarError
-from solar.files import LOCK, file_digest, locked, make_folder, replacing
+from solar.files import LOCK, file_digest, locked, make_folder, reading, regular, replacing
 from solar.images import Photos, Root, Stamp
 from solar.images.formats import SUFFIXES
 from solar.images.opening import opened
@@ -117,7 +117,7 @@ class Adder:
         if self._root is None:
             return
         for waiting in sorted(self._uploads.glob(f"{_WAITING}*")):
-            with suppress(SolarError, OSError):  # another server is at it
+            with suppress(SolarError):  # another server is at it
                 self._begin(waiting)
 
     async def close(self) -> None:
@@ -139,7 +139,8 @@ class Adder:
             if not (waiting / _NAMES).is_file():  # it was never whole, and nobody was told so
                 shutil.rmtree(waiting, ignore_errors=True)
                 raise SolarError("These photos were not sent to the end.")
-            names = [str(name) for name in json.loads((waiting / _NAMES).read_text("utf-8"))]
+            with reading(waiting / _NAMES, "is damaged", ValueError, TypeError):
+                names = [str(name) for name in json.loads((waiting / _NAMES).read_text("utf-8"))]
             job = Job(state="running", done=0, total=len(names), added=[], failed=[])
             task = asyncio.create_task(self._run(job, names, waiting, held.pop_all()))
         self._running.add(task)
@@ -330,7 +331,7 @@ def _keep(uploads: Sequence[tuple[str, BinaryIO]], folder: Path) -> None:
 
 
 def _read(file: Path, most: int) -> bytes:
-    if file.stat().st_size > most:
+    if regular(file).stat().st_size > most:
         raise WebError(413, f"The photo is too large: at most {most / 2**20:.0f} MiB are taken.")
     return file.read_bytes()
 

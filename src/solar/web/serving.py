@@ -202,7 +202,7 @@ def _described(index: Index, settings: WebSettings, model: str, say: Say) -> Ind
 def _listening(host: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # With the protocol named, asyncio sends small packets at once; otherwise answers take 40 ms.
+        # Where the protocol is named, asyncio sends at once; otherwise answers take 40 ms more.
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))

@@ -32,7 +32,7 @@ Pixel = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 Box = Annotated[
     list[Pixel],
     Field(min_length=4, max_length=4, description="x1, y1, x2, y2 in upright pixels."),
-    AfterValidator(_encloses),
+    AfterValidator(_encloses),  # of four numbers
 ]
 
 

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.search import DescriptorSpec, Hit, Index, Photo, codes, parse_where, writer
+from solar.search.engine import Amendment
 
 DIM = 16
 
@@ -464,6 +465,43 @@ def test_a_vectors_file_cut_short_is_one_sentence(folder: Path) -> None:
     with pytest.raises(SolarError, match="cut short"):
         index.search(unit(1, 1)[0])
     assert "cut short" in index.check()[0]
+
+
+def test_a_vectors_file_cut_short_while_it_is_open_ends_no_process(folder: Path) -> None:
+    Index.create(folder, unit(0, 2000), names(2000)).close()
+    file = folder / "vectors-1.f32"
+    content = file.read_bytes()
+    with Index.open(folder) as index:
+        index.search(unit(1, 1)[0])
+        begun = index.engine.batches(10)
+        next(begun)
+        with file.open("r+b") as cut:
+            cut.truncate(1000)
+        for use in (
+            lambda: index.search(unit(1, 1)[0]),
+            lambda: index.engine.lookup(["1500.jpg"]),
+            lambda: list(index.engine.batches()),
+            lambda: list(begun),
+        ):
+            with pytest.raises(SolarError, match="cut short"):
+                use()
+        assert "cut short" in index.check()[0]
+        file.write_bytes(content)
+        assert len(index.search(unit(1, 1)[0])) == 10
+
+
+def test_an_index_has_a_number_that_every_change_raises(folder: Path) -> None:
+    with Index.create(folder, unit(0, 10), names(10)) as index, Index.open(folder) as other:
+        seen = [other.engine.version]
+        for change in (
+            lambda: index.add(unit(1, 1), ["new.jpg"]),
+            lambda: index.remove(["new.jpg"]),
+            lambda: index.engine.amend(Amendment(roots=Roots.at(folder))),
+            index.compact,
+        ):
+            change()
+            seen.append(other.engine.version)
+        assert seen == sorted(set(seen))
 
 
 def test_the_file_keeps_the_names_that_older_versions_wrote(folder: Path) -> None:

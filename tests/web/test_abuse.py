@@ -1,6 +1,7 @@
 """What a stranger may try."""
 
 import io
+import json
 import struct
 import zlib
 from pathlib import Path
@@ -10,6 +11,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 from support.web_visits import Home, Open, upload
 
+from solar.errors import SolarError
 from solar.images import Roots
 from solar.search import Index
 
@@ -249,3 +251,65 @@ def test_forms_that_are_none_are_refused(client: TestClient) -> None:
     complaint(client.post("/api/v1/queries", content=b"hello", headers=broken), 400)
     broken = {"Content-Type": "multipart/form-data; boundary=x"}
     complaint(client.post("/api/v1/queries", content=b"hello", headers=broken), 400)
+
+
+@pytest.mark.parametrize("box", [[], [1], [1, 2, 3], [0, 0, 9, 9, 9]])
+def test_a_box_of_other_than_four_numbers_is_refused(client: TestClient, box: list[int]) -> None:
+    answer = client.post("/api/v1/search", json={"photo": "0", "box": box})
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith("box: list should have at ")
+
+
+@pytest.mark.parametrize("headers", [{"Host": "["}, {"Origin": "http://["}, {"Host": "[::1"}])
+def test_addresses_that_are_none_are_refused(client: TestClient, headers: dict[str, str]) -> None:
+    complaint(client.get("/api/v1/info", headers=headers), 400)
+
+
+def test_no_error_tells_where_things_are(
+    client: TestClient, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [home / "model.solar" / "x", home / "photos" / "a b" / "c.jpg", Path("/etc/passwd")]
+    named = ", ".join(map(str, places))
+    page = client.app.state.service.page
+
+    def fail(*_: object) -> object:
+        raise SolarError(f"There is something wrong with {named}: mend it.")
+
+    def fail_later(asked: object, photo: object, ranking: object) -> object:
+        return page(asked, photo, ranking) if ranking.stage == "search" else fail()
+
+    told = "There is something wrong with model.solar/x, photos/a b/c.jpg, passwd: mend it."
+    with monkeypatch.context() as patched:
+        patched.setattr(client.app.state.service, "page", fail)
+        assert complaint(client.post("/api/v1/search", json={"photo": "0"}), 422) == told
+    monkeypatch.setattr(client.app.state.service, "page", fail_later)
+    asked, headers = {"photo": "0", "rerank": ["alpha"]}, {"Accept": "application/x-ndjson"}
+    *_, last = client.post("/api/v1/search", json=asked, headers=headers).text.splitlines()
+    assert json.loads(last) == {"error": told}
+
+
+def test_tokens_cannot_be_guessed_at_full_speed(open_app: Open) -> None:
+    client = open_app(token="open sesame", rate=20.0)
+
+    def visit(token: str) -> object:
+        return client.get("/api/v1/info", headers={"Authorization": f"Bearer {token}"})
+
+    for _ in range(30):  # the right one costs nothing
+        assert visit("open sesame").status_code == 200
+    for number in range(10):
+        complaint(visit(f"guess {number}"), 401)
+    for token in ("guess 11", "open sesame"):  # who guesses does not learn that this is right
+        assert "too many wrong tokens" in complaint(visit(token), 429)
+    assert client.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("token", ["schlüssel-für-à", "klucz-do-łodzi", "鍵鍵鍵鍵鍵鍵鍵鍵"])
+def test_tokens_may_have_any_letters(open_app: Open, token: str) -> None:
+    client = open_app(token=token)
+    sent = [token.encode()] + ([token.encode("latin-1")] if token.startswith("s") else [])
+    for given in sent:
+        headers = {b"Authorization": b"Bearer " + given}
+        assert client.get("/api/v1/info", headers=headers).status_code == 200
+    complaint(
+        client.get("/api/v1/info", headers={b"Authorization": b"Bearer " + sent[0][:-1]}), 401
+    )

@@ -1,6 +1,10 @@
+import errno
 import io
 import shutil
+import threading
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -10,11 +14,14 @@ from support.web_visits import PHOTOS, Home, Open, finished_job, names, search, 
 
 from solar.demo import toy
 from solar.errors import SolarError
+from solar.files import LOCK, locked
 from solar.search import Index
 from solar.search.index_build import build
 from solar.search.metadata import Metadata
 from solar.search.sync import relocate, sync
+from solar.web import WebSettings, adding, create_app
 from solar.web.adding import file_name
+from solar.web.problems import BusyError
 
 
 @pytest.fixture
@@ -22,6 +29,9 @@ def new(tmp_path: Path) -> bytes:
     file = tmp_path / "new.png"
     toy.landmark(77, 0, size=(160, 120)).save(file)
     return file.read_bytes()
+
+
+ADDRESS = "http://127.0.0.1:8000"
 
 
 def add(client: TestClient, *files: tuple[str, bytes]) -> dict[str, object]:
@@ -204,3 +214,110 @@ def test_large_files_and_jobs_of_nobody(open_app: Open, copy: Path, new: bytes) 
 def test_a_folder_is_needed(open_app: Open, home: Home, tmp_path: Path) -> None:
     with pytest.raises(SolarError, match="--photos"):
         open_app(writable=True, photos=tmp_path / "none")
+
+
+def test_what_is_swept_away_meanwhile_has_failed(
+    writable: TestClient, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = adding._keep
+
+    def sweep(uploads: Any, folder: Path) -> None:
+        keep(uploads, folder)
+        for number in range(3):
+            (folder / str(number)).unlink()
+
+    monkeypatch.setattr(adding, "_keep", sweep)
+    job = add(writable, *((f"{seed}.jpg", photo(seed)) for seed in range(4)))
+    assert (job["done"], job["total"], len(job["added"])) == (4, 4, 1)
+    assert [one["name"] for one in job["failed"]] == ["0.jpg", "1.jpg", "2.jpg"]
+    assert all("not there any more" in one["error"] for one in job["failed"])
+
+
+def test_a_mistake_of_ours_fails_photos_and_no_job(
+    writable: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(adding, "file_name", fail)
+    [failed] = add(writable, ("a.jpg", photo(1)))["failed"]
+    assert "secret" not in failed["error"]
+    assert "log" in failed["error"]
+
+
+def test_photos_that_a_locked_index_does_not_take_are_not_left_behind(
+    writable: TestClient, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adding, "_ATTEMPTS", 1)
+    (copy / "photos" / "uploads").mkdir()
+    (copy / "photos" / "uploads" / "b.jpg").write_bytes(photo(2))  # somebody else's
+    with Metadata(copy / "model.solar").writing():
+        job = add(writable, ("a.jpg", photo(1)), ("b.jpg", photo(2)))
+    assert [one["name"] for one in job["failed"]] == ["a.jpg", "b.jpg"]
+    assert all("Another process" in one["error"] for one in job["failed"])
+    assert str(copy) not in job["failed"][0]["error"]
+    assert uploaded(copy) == {"b.jpg"}
+
+
+def test_a_full_disk_is_told(
+    writable: TestClient, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(copy))
+
+    monkeypatch.setattr("shutil.copyfileobj", full)
+    answer = writable.post("/api/v1/photos", files={"photos": ("a.jpg", photo(1))})
+    assert answer.status_code == 507
+    assert answer.json()["error"] == "The photos cannot be stored here: No space left on device."
+    assert uploaded(copy) == set()
+
+
+def test_a_server_goes_on_with_what_the_one_before_it_took(home: Home, copy: Path) -> None:
+    settings = WebSettings(photos=copy / "photos", writable=True, rate=0.0)
+    with Index.open(copy / "model.solar") as index:
+        with TestClient(create_app(index, settings=settings), base_url=ADDRESS) as client:
+            held = threading.Event()
+            client.get("/api/v1/info")  # all is loaded
+            client.portal.start_task_soon(client.app.state.service.network.alone, held.wait)
+            sent = [("photos", (f"{seed}.jpg", photo(seed))) for seed in range(3)]
+            identity = client.post("/api/v1/photos", files=sent).json()["job"]
+            threading.Timer(0.5, held.set).start()  # when the server has begun to stop
+        assert len(index) == PHOTOS
+        assert uploaded(copy) == {f".adding-{identity}"}
+        with TestClient(create_app(index, settings=settings), base_url=ADDRESS) as client:
+            job = finished_job(client, identity)
+            assert (len(job["added"]), job["failed"]) == (3, [])
+    assert uploaded(copy) == {"0.jpg", "1.jpg", "2.jpg"}
+
+
+def test_two_servers_do_not_take_up_the_same_photos(
+    writable: TestClient, open_app: Open, copy: Path
+) -> None:
+    folder = copy / "photos" / "uploads" / ".adding-one"
+    with ExitStack() as files:
+        file = files.enter_context(io.BytesIO(photo(1)))
+        adding._keep([("a.jpg", file)], folder)
+    (copy / "photos" / "uploads" / ".adding-cut").mkdir()  # never sent to the end
+    (copy / "photos" / "uploads" / ".adding-odd").mkdir()
+    (copy / "photos" / "uploads" / ".adding-odd" / "names.json").write_text("7")
+    with locked(folder / LOCK):
+        other = open_app(index=copy / "model.solar", photos=copy / "photos", writable=True)
+        assert other.get("/api/v1/jobs/one").status_code == 404
+        assert uploaded(copy) == {".adding-one", ".adding-odd"}
+
+
+def test_a_busy_server_takes_photos_all_the_same(
+    writable: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adding, "_PAUSE", 0.01)
+    network, refusals = writable.app.state.service.network, [1, 2, 3]
+    together = network.together
+
+    async def busy(*given: Any) -> Any:
+        if refusals:
+            refusals.pop()
+            raise BusyError(1.0)
+        return await together(*given)
+
+    monkeypatch.setattr(network, "together", busy)
+    assert add(writable, ("a.jpg", photo(1)))["failed"] == []

@@ -1,9 +1,12 @@
 """The layer around the app, alone."""
 
 import asyncio
+import errno
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
+
+import pytest
 
 from solar.web.access import Keys
 from solar.web.middleware import Guard
@@ -11,6 +14,13 @@ from solar.web.monitoring import Metrics
 from solar.web.settings import WebSettings
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is refused is not waited for long."""
+    for name in ("_LINGER_SECONDS", "_LINGER_WHOLE_SECONDS"):
+        monkeypatch.setattr(f"solar.web.bodies.{name}", 0.05)
 
 
 def visit(receive: Receive, **headers: str) -> tuple[int, dict[str, str]]:
@@ -22,25 +32,30 @@ def visit(receive: Receive, **headers: str) -> tuple[int, dict[str, str]]:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"{}"})
 
+    start, *rest = answers(app, receive, **headers)
+    return start["status"], json.loads(b"".join(message.get("body", b"") for message in rest))
+
+
+def answers(app: Any, receive: Receive, **headers: str) -> list[dict[str, Any]]:
+    """What is sent to a visitor who posts something to an app."""
     sent: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    settings = WebSettings(patience=0.05)
-    guard = Guard(app, settings, Keys(None), Metrics())
-    named = {
-        "host": "localhost",
-        **{key.replace("_", "-"): value for key, value in headers.items()},
-    }
-    scope = {
-        **{"type": "http", "method": "POST", "path": "/api/v1/search", "query_string": b""},
+    guard = Guard(app, WebSettings(patience=0.05), Keys(None), Metrics())
+    named = {key.replace("_", "-"): value for key, value in headers.items()}
+    asyncio.run(guard(scope_of("/api/v1/search", named), receive, send))
+    return sent
+
+
+def scope_of(path: str, headers: dict[str, str]) -> dict[str, Any]:
+    named = {"host": "localhost", **headers}
+    return {
+        **{"type": "http", "method": "POST", "path": path, "query_string": b""},
         "headers": [(key.encode(), value.encode()) for key, value in named.items()],
         "client": ("127.0.0.1", 1),
     }
-    asyncio.run(guard(scope, receive, send))
-    body = b"".join(message.get("body", b"") for message in sent)
-    return sent[0]["status"], json.loads(body)
 
 
 def test_a_silent_visitor_is_not_waited_for() -> None:
@@ -69,3 +84,89 @@ def test_a_long_body_that_says_so_is_not_handed_on() -> None:
         return {"type": "http.disconnect"}
 
     assert visit(nothing, content_length=str(2**30))[0] == 413
+
+
+def test_a_body_that_trickles_is_cut_off_although_it_is_never_silent() -> None:
+    async def trickle() -> dict[str, Any]:
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b" ", "more_body": True}
+
+    assert visit(trickle, content_length="60000")[0] == 408
+
+
+def test_a_visitor_who_goes_away_is_no_failure_to_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def goes() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def app(scope: Any, receive: Receive, send: Any) -> None:
+        assert (await receive())["type"] == "http.disconnect"
+        raise RuntimeError("the client has gone")
+
+    assert answers(app, goes, content_length="10") == []
+    assert not caplog.records
+
+
+def test_work_for_a_visitor_who_has_gone_is_dropped() -> None:
+    messages = [
+        {"type": "http.request", "body": b"", "more_body": False},
+        {"type": "http.disconnect"},
+    ]
+    dropped = []
+
+    async def goes() -> dict[str, Any]:
+        return messages.pop(0)
+
+    async def app(scope: Any, receive: Receive, send: Any) -> None:
+        assert (await receive())["type"] == "http.request"
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            dropped.append(1)
+            raise
+
+    assert answers(app, goes) == []
+    assert dropped == [1]
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(errno.ENOSPC, 507), (errno.EMFILE, 503), (errno.EPERM, 500)]
+)
+def test_what_the_machine_lacks_is_told(number: int, status: int) -> None:
+    async def there() -> dict[str, Any]:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def app(scope: Any, receive: Receive, send: Any) -> None:
+        raise OSError(number, "/a/secret/place")
+
+    start, body = answers(app, there)
+    assert start["status"] == status
+    assert b"secret" not in body["body"]
+
+
+def test_uploads_under_way_stay_within_their_budget() -> None:
+    async def silence() -> dict[str, Any]:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def app(scope: Any, receive: Receive, send: Any) -> None:
+        await receive()
+
+    async def visits() -> list[int]:
+        guard = Guard(app, WebSettings(patience=0.2), Keys(None), Metrics())
+        sent: list[dict[str, Any]] = []
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        scope = scope_of("/api/v1/queries", {"content-length": str(31 * 2**20)})
+        other = scope_of("/api/v1/search", {"content-length": "10"})
+        await asyncio.gather(*(guard(one, silence, send) for one in (*[scope] * 120, other)))
+        statuses = [one["status"] for one in sent if "status" in one]
+        assert dict(sent[0]["headers"])[b"retry-after"] == b"5"
+        await guard(scope, silence, send)
+        return [*statuses, sent[-3]["status"]]
+
+    *statuses, later = asyncio.run(visits())
+    assert (statuses.count(503), statuses.count(408)) == (112, 9)
+    assert later == 408

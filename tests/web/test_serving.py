@@ -16,6 +16,7 @@ from support.web_server import running, served
 from support.web_visits import PHOTOS, Home
 
 from solar.errors import SolarError
+from solar.web.connections import LimitedConnection
 from solar.web.serving import check_exposure, collection_name, comparison, serve
 from solar.web.settings import WebSettings
 
@@ -159,6 +160,24 @@ def test_photos_that_are_not_at_hand_are_told_of(
     assert f"(there is no {gone})" in told
     assert sentences(tmp_path / "lost.solar", photos=home / "photos") == []
     assert sentences(home / "model.solar") == []
+
+
+@pytest.mark.parametrize(("rate", "each"), [(20.0, 64), (0.0, 0)])
+def test_connections_are_limited(
+    home: Home, monkeypatch: pytest.MonkeyPatch, rate: float, each: int
+) -> None:
+    ran: list[Any] = []
+
+    def run(server: Any, sockets: Any) -> None:
+        ran.extend((server.config, sockets[0].proto))
+
+    monkeypatch.setattr("uvicorn.Server.run", run)
+    serve(str(home / "model.solar"), port=0, rate=rate)
+    config, protocol = ran
+    assert protocol == socket.IPPROTO_TCP  # or asyncio waits 40 ms with half of an answer
+    assert issubclass(config.http, LimitedConnection)
+    assert (config.http.limits.each, config.http.limits.header) == (each, 10.0)
+    assert 64 <= config.http.limits.most <= 512
 
 
 def test_an_address_gives_the_name_and_no_password() -> None:

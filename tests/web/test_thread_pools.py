@@ -1,7 +1,7 @@
 import asyncio
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -11,6 +11,7 @@ from support.web_visits import Open, upload
 
 from solar.describe.query_encoder import QueryEncoder
 from solar.web import thread_pools
+from solar.web.inspection import MadeOnce
 from solar.web.problems import BusyError
 from solar.web.thread_pools import NetworkThread, Threads
 
@@ -187,3 +188,34 @@ def test_memory_is_given_back_again_and_again(monkeypatch: pytest.MonkeyPatch) -
     loop.run_until_complete(tidy())
     loop.close()
     assert calls[:2] == [0, 0]
+
+
+def test_what_nobody_waits_for_any_more_is_not_run(network: NetworkThread) -> None:
+    gate, ran = Gate(), []
+
+    async def visit() -> None:
+        made = MadeOnce[str](100, len)
+        first = asyncio.create_task(network.alone(gate))
+        await asyncio.to_thread(gate.reached.wait)
+
+        def work(name: str) -> Callable[[], Awaitable[str]]:
+            return lambda: network.alone(lambda: ran.append(name) or name)
+
+        gone = [
+            asyncio.create_task(network.alone(lambda: ran.append("alone"))),
+            *(asyncio.create_task(made.get("a", work("a"))) for _ in range(2)),
+            asyncio.create_task(made.get("b", work("b"))),
+        ]
+        stays = asyncio.create_task(made.get("b", work("b")))
+        await asyncio.sleep(0.01)
+        for task in gone:
+            task.cancel()
+        await asyncio.wait(gone)
+        again = asyncio.create_task(made.get("a", work("a again")))
+        await asyncio.sleep(0.01)
+        gate.opened.set()
+        await first
+        assert (await stays, await again) == (("b", False), ("a again", False))
+
+    asyncio.run(visit())
+    assert ran == ["b", "a again"]

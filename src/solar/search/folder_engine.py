@@ -31,7 +31,7 @@ from solar.search.codes import CompressedCodes, read_part
 from solar.search.engine import DescriptorSpec, Hit, Photo, RowNumbers, Vectors, Where
 from solar.search.exact import Stored
 from solar.search.folder_storage import FolderState, FolderStorage, creating
-from solar.search.integrity import Block, CheckedVectors, gaps, rows_of
+from solar.search.integrity import Block, CheckedVectors, gaps, rows_of, whole
 from solar.search.metadata import Metadata
 from solar.search.metadata_view import CodesFile, DamageError, Version, View
 from solar.search.writer import COMPRESSIONS, Writer, first_version, mapped
@@ -172,6 +172,11 @@ class FolderEngine(FolderStorage[_State]):
         if gaps(blocks, version.rows):
             raise DamageError("the record of what was written has gaps")
         return _State(version, view.removed(), vectors, blocks)
+
+    def _state(self, view: View, version: Version) -> _State:
+        state = super()._state(view, version)
+        whole(self.folder / version.vectors, state.vectors)
+        return state
 
     def _check(self, state: _State, rows: Iterable[int]) -> None:
         file = self.folder / state.version.vectors

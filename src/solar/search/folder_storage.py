@@ -100,6 +100,12 @@ class FolderStorage(ABC, Generic[S]):
             return view.version().photos
 
     @property
+    def version(self) -> int:
+        """A number that grows with every change, whoever made it; cheap to ask for."""
+        with self._metadata.reading() as view:
+            return view.version().number
+
+    @property
     def roots(self) -> Roots:
         """Where the photos are."""
         with self._metadata.reading() as view:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,7 @@ class CheckedVectors:
         """Make sure of some rows, or of all of a small file; a SolarError if it is damaged."""
         if self._damage is not None:
             raise SolarError(self._damage)
+        _whole_if_there(file, vectors)
         todo = [block for block in blocks if (file, block) not in self._sound]
         if not todo:
             return
@@ -69,6 +71,10 @@ class CheckedVectors:
             for block in blocks:
                 if self._closed.is_set():
                     return
+                try:
+                    _whole_if_there(file, vectors)
+                except SolarError:  # every search says so, until the file is restored
+                    return
                 if problem := self._problem(file, vectors, block):
                     self._damage = problem
                     return
@@ -85,6 +91,20 @@ class CheckedVectors:
             )
         self._sound.add((file, block))
         return None
+
+
+def whole(file: Path, vectors: Stored) -> None:
+    """Make sure that a mapped file was not cut short since: reading it would end the process.
+
+    FileNotFoundError if it is gone, a SolarError if it is too short.
+    """
+    if len(vectors) and file.stat().st_size < vectors.nbytes:
+        raise SolarError(f"{file} is cut short: restore it or build again.")
+
+
+def _whole_if_there(file: Path, vectors: Stored) -> None:
+    with suppress(FileNotFoundError):  # a writer has replaced it: what is mapped stays
+        whole(file, vectors)
 
 
 def rows_of(ranked: Iterable[Iterable[tuple[int, float]]]) -> set[int]:

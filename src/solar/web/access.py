@@ -6,8 +6,9 @@ import ipaddress
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from solar.web.problems import WebError
 from solar.web.settings import WebSettings
@@ -23,7 +24,7 @@ def check_host(host: str, settings: WebSettings) -> None:
     A page elsewhere can make its own name point to this machine, and its scripts may then read what
     that name answers. An address in numbers cannot be made to point elsewhere.
     """
-    name = urlsplit(f"//{host}").hostname or ""
+    name = _parsed(f"//{host}", "Host").hostname or ""
     if name in ("localhost", *settings.hosts) or address_of(name):
         return
     raise WebError(421, f"This server is not called {name!r}: start it with --allow-host {name}.")
@@ -32,25 +33,46 @@ def check_host(host: str, settings: WebSettings) -> None:
 def check_origin(headers: Mapping[str, str]) -> None:
     """Refuse what a page of another site sends; pages only ever speak to their own server."""
     site, origin = headers.get("sec-fetch-site", ""), headers.get("origin")
-    same = origin is None or urlsplit(origin).netloc == headers.get("host")
+    same = origin is None or _parsed(origin, "Origin").netloc == headers.get("host")
     if site in ("cross-site", "same-site") or not same:
         raise WebError(403, "Another site's page may not use this server.")
 
 
+def _parsed(address: str, header: str) -> SplitResult:
+    try:
+        return urlsplit(address)
+    except ValueError as error:  # a bracket that is never closed
+        raise WebError(400, f"The header {header} is no address: send another.") from error
+
+
 class Keys:
-    """Checks the token, and signs the addresses of pictures, which carry no token of their own."""
+    """Checks the token, and signs the addresses of pictures, which carry no token of their own.
 
-    def __init__(self, token: str | None, clock: Callable[[], float] = time.time) -> None:
+    A visitor who has sent `guesses` wrong tokens must wait, also with the right one: otherwise the
+    right one would be found by trying.
+    """
+
+    def __init__(
+        self,
+        token: str | None,
+        clock: Callable[[], float] = time.time,
+        guesses: "Rates | None" = None,
+    ) -> None:
         self._token = None if token is None else token.encode()
-        self._clock = clock
+        # Programs send UTF-8, browsers Latin-1 where that has the letters.
+        self._spellings = set(_spellings(token or ""))
+        self._clock, self._guesses = clock, guesses
 
-    def check(self, path: str, query: str, headers: Mapping[str, str]) -> None:
-        """Raise a WebError unless a request may be answered."""
+    def check(self, path: str, query: str, headers: Mapping[str, str], visitor: str = "") -> None:
+        """Raise a WebError unless a request of a visitor, by address, may be answered.
+
+        Headers are decoded as Latin-1.
+        """
         closed = path == "/metrics" or (path.startswith("/api/") and path not in _OPEN)
         if self._token is None or not closed:
             return
         kind, _, given = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token):
+        if kind.lower() == "bearer" and self._right(given.encode("latin-1"), visitor):
             return
         picture = _PICTURE.fullmatch(path)
         if picture and self._signed(picture[1], (parse_qs(query).get("k") or [""])[0]):
@@ -60,6 +82,14 @@ class Keys:
             "This server wants a token: send it as `Authorization: Bearer …`.",
             {"WWW-Authenticate": "Bearer"},
         )
+
+    def _right(self, given: bytes, visitor: str) -> bool:
+        if self._guesses is not None:
+            self._guesses.spend(visitor, 1.0)
+        matches = [hmac.compare_digest(given.strip(b" \t"), one) for one in self._spellings]
+        if self._guesses is not None and any(matches):
+            self._guesses.give_back(visitor, 1.0)
+        return any(matches)
 
     def sign(self, photo: str) -> str:
         """What lets a browser fetch the pictures of one photo for an hour or two."""
@@ -81,8 +111,17 @@ class Keys:
         return hmac.new(self._token, f"{photo} {until}".encode(), hashlib.sha256).hexdigest()[:32]
 
 
+def _spellings(token: str) -> Iterator[bytes]:
+    yield token.encode()
+    with suppress(UnicodeEncodeError):
+        yield token.encode("latin-1")
+
+
 class Rates:
-    """A bucket of `burst` requests for each of the `most` latest visitors, filling at a `rate`."""
+    """A bucket of `burst` requests for each of the `most` latest visitors, filling at a `rate`.
+
+    `what` says what they are, for who has sent too many.
+    """
 
     def __init__(
         self,
@@ -90,7 +129,9 @@ class Rates:
         burst: float,
         clock: Callable[[], float] = time.monotonic,
         most: int = 10_000,
+        what: str = "requests",
     ) -> None:
+        self._what = what
         self._rate, self._burst, self._clock, self._most = rate, burst, clock, most
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
@@ -101,7 +142,7 @@ class Rates:
         """Count a request; a WebError once the visitor has sent too many."""
         if self._rate <= 0 or cost <= 0:
             return
-        who, now = _neighbourhood(visitor), self._clock()
+        who, now = neighbourhood(visitor), self._clock()
         left, since = self._buckets.pop(who, (self._burst, now))
         left = min(self._burst, left + (now - since) * self._rate)
         allowed = left >= cost
@@ -111,8 +152,17 @@ class Rates:
         if not allowed:
             wait = max(1, round((cost - left) / self._rate + 0.5))
             raise WebError(
-                429, f"These are too many requests: go on in {wait} s.", {"Retry-After": str(wait)}
+                429,
+                f"These are too many {self._what}: go on in {wait} s.",
+                {"Retry-After": str(wait)},
             )
+
+    def give_back(self, visitor: str, cost: float) -> None:
+        """Do not count a request after all."""
+        who = neighbourhood(visitor)
+        if who in self._buckets:
+            left, since = self._buckets[who]
+            self._buckets[who] = (left + cost, since)
 
 
 def cost_of(method: str, path: str) -> float:
@@ -130,7 +180,7 @@ def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
         return None
 
 
-def _neighbourhood(visitor: str) -> str:
+def neighbourhood(visitor: str) -> str:
     """An address, or for IPv6 the network that one household has."""
     address = address_of(visitor)
     if address is None or address.version == 4:

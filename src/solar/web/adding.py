@@ -2,32 +2,36 @@
 
 A photo is written to the disk before the index learns of it. A crash in between leaves a file in
 `uploads` that is not indexed, and nothing else; an update of the collection takes it in.
+
+What was sent waits in a hidden folder inside `uploads` until all of it is described. A server that
+is stopped leaves that folder, and the next one goes on with it under the same id of the job.
 """
 
 import asyncio
 import hashlib
+import json
+import logging
 import os
 import shutil
-import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from solar.errors import SolarError
-from solar.files import file_digest, make_folder, replacing
+from solar.files import LOCK, file_digest, locked, make_folder, reading, regular, replacing
 from solar.images import Photos, Root, Stamp
 from solar.images.formats import SUFFIXES
 from solar.images.opening import opened
 from solar.search import Photo
 from solar.search.engine import Vectors
 from solar.search.index_build import taken_at
-from solar.web.jobs import Jobs, without_places
+from solar.web.jobs import Jobs, new_identity, without_places
 from solar.web.photos import UPLOADS, Collection, check_photo, told_of_upload
-from solar.web.problems import WebError
+from solar.web.problems import HIDDEN, BusyError, WebError
 from solar.web.schemas import Failed, Job
 from solar.web.served_model import ServedModel
 from solar.web.settings import WebSettings
@@ -37,6 +41,9 @@ _JOBS_RUNNING = 4
 _PIECE = 16  # photos indexed at a time: what a visitor sees as progress
 _ATTEMPTS = 5
 _STEM_BYTES = 100  # of a file's name, without its ending
+_WAITING = ".adding-"  # and the job's id: what is sent, in files called 0, 1, …
+_NAMES = "names.json"  # written last: without it the folder was never whole
+_PAUSE = 0.5  # seconds until a busy server is asked again
 
 _JPEG = (".jpg", ".jpeg", ".jpe", ".jfif")
 # The endings that photos of a format have, the usual one first.
@@ -51,6 +58,9 @@ _ENDINGS = {
     "AVIF": (".avif",),
     "HEIF": (".heic", ".heif"),
 }
+
+
+log = logging.getLogger("solar.web")
 
 
 class Adder:
@@ -91,61 +101,91 @@ class Adder:
             raise WebError(
                 503, "Others are adding photos: try again in 10 s.", {"Retry-After": "10"}
             )
-        waiting = Path(tempfile.mkdtemp(prefix="solar-adding-"))
-        names = [name for name, _ in uploads]
+        waiting = self._uploads / f"{_WAITING}{new_identity()}"
         try:
-            await self._threads.run(_copy, [file for _, file in uploads], waiting)
-        except BaseException:
+            await self._threads.run(_keep, uploads, waiting)
+            return self._begin(waiting)
+        except BaseException as error:
             shutil.rmtree(waiting, ignore_errors=True)
+            if isinstance(error, OSError):
+                why = error.strerror or error
+                raise WebError(507, f"The photos cannot be stored here: {why}.") from error
             raise
-        job = Job(state="running", done=0, total=len(names), added=[], failed=[])
-        task = asyncio.create_task(self._run(job, names, waiting))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return self._jobs.add(job)
+
+    def resume(self) -> None:
+        """Go on with photos that were sent before the server was stopped."""
+        if self._root is None:
+            return
+        for waiting in sorted(self._uploads.glob(f"{_WAITING}*")):
+            with suppress(SolarError):  # another server is at it
+                self._begin(waiting)
 
     async def close(self) -> None:
-        """Break off what runs: photos that are indexed stay."""
+        """Break off what runs: photos that are indexed stay, and `resume` goes on with the rest."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    async def _run(self, job: Job, names: Sequence[str], waiting: Path) -> None:
-        try:
+    @property
+    def _uploads(self) -> Path:
+        assert self._root is not None
+        assert self._root.folder is not None
+        return self._root.folder / UPLOADS
+
+    def _begin(self, waiting: Path) -> str:
+        """Describe the photos of a folder behind it; a SolarError if somebody else does."""
+        with ExitStack() as held:
+            held.enter_context(locked(waiting / LOCK, "Another server is adding these photos."))
+            if not (waiting / _NAMES).is_file():  # it was never whole, and nobody was told so
+                shutil.rmtree(waiting, ignore_errors=True)
+                raise SolarError("These photos were not sent to the end.")
+            with reading(waiting / _NAMES, "is damaged", ValueError, TypeError):
+                names = [str(name) for name in json.loads((waiting / _NAMES).read_text("utf-8"))]
+            job = Job(state="running", done=0, total=len(names), added=[], failed=[])
+            task = asyncio.create_task(self._run(job, names, waiting, held.pop_all()))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return self._jobs.add(job, waiting.name.removeprefix(_WAITING))
+
+    async def _run(self, job: Job, names: Sequence[str], waiting: Path, held: ExitStack) -> None:
+        with held:
             for start in range(0, len(names), _PIECE):
                 piece = range(len(names))[start : start + _PIECE]
                 async with self._one_by_one:
                     await self._add(job, [(names[n], waiting / str(n)) for n in piece])
-        finally:
-            job.state = "done"
             await asyncio.to_thread(shutil.rmtree, waiting, ignore_errors=True)
+            job.state = "done"
 
     async def _add(self, job: Job, uploads: Sequence[tuple[str, Path]]) -> None:
         """Describe some photos and index them at once; those that the index has are left out."""
         described: dict[str, tuple[str, Photo, Vectors]] = {}  # by content
         again: list[tuple[str, str]] = []  # names and paths of what is there already
+        written: list[Path] = []
         for name, file in uploads:
             try:
-                data = await self._threads.run(_read, file, self._settings.max_upload_bytes)
+                most = self._settings.max_upload_bytes
+                data: bytes = await _unhurried(self._threads.run, _read, file, most)
                 content = hashlib.sha256(data).hexdigest()
-                path = await self._threads.run(self._collection.with_content, content)
+                known = self._collection.with_content
+                path: str | None = await _unhurried(self._threads.run, known, content)
                 if content in described:
                     path = described[content][1].path
                 if path is None:
-                    described[content] = (name, *await self._describe(name, data))
+                    described[content] = (name, *await self._describe(name, data, written))
                 else:
                     again.append((name, path))
-            except (SolarError, WebError) as error:
+            except Exception as error:
                 self._fail(job, name, error)
         new = list(described.values())
         if new:
             try:
                 await self._index([photo for _, photo, _ in new], [vector for *_, vector in new])
                 self._changed()
-            except SolarError as error:
+            except Exception as error:
                 for name, _, _ in new:
                     self._fail(job, name, error)
                 new = []
+                await asyncio.to_thread(_remove, written)
         job.added += self._ids([photo.path for _, photo, _ in new])
         job.done += len(new)
         for name, path in again:
@@ -159,6 +199,11 @@ class Adder:
 
     def _fail(self, job: Job, name: str, error: Exception) -> None:
         told = without_places(told_of_upload(error), self._collection.places)
+        if isinstance(error, OSError):
+            told = f"The file is not there any more: {error.strerror or 'send it again'}."
+        elif not isinstance(error, SolarError | WebError):
+            log.error("adding a photo failed", exc_info=error)
+            told = HIDDEN
         job.failed.append(Failed(name=name, error=told))
         job.done += 1
 
@@ -166,35 +211,41 @@ class Adder:
         numbers = self._collection.numbers(paths)
         return [str(number) for number in numbers if number is not None]
 
-    async def _describe(self, name: str, data: bytes) -> tuple[Photo, Vectors]:
-        width, height = await self._threads.run(check_photo, data, self._settings.max_pixels)
+    async def _describe(self, name: str, data: bytes, written: list[Path]) -> tuple[Photo, Vectors]:
+        work, most = self._threads.run, self._settings.max_pixels
+        width, height = await _unhurried(work, check_photo, data, most)
         encoder = await self._model.encoder()
-        pixels = await self._threads.run(encoder.decode, data)
+        pixels = await _unhurried(work, encoder.decode, data)
         key = (self._model.name, pixels.shape)
-        vector = await self._network.together(key, pixels, encoder.describe)
-        path, stamp = await self._threads.run(self._store, name, data)
+        vector = await _unhurried(self._network.together, key, pixels, encoder.describe)
+        path, stamp = await _unhurried(work, self._store, name, data, written)
         return Photo(path, width, height, taken=taken_at(data), stamp=stamp), vector
 
-    def _store(self, name: str, data: bytes) -> tuple[str, Stamp]:
-        """Write a photo under its own name or one like it; its path in the index, and its stamp."""
+    def _store(self, name: str, data: bytes, written: list[Path]) -> tuple[str, Stamp]:
+        """Write a photo under its own name or one like it; its path in the index, and its stamp.
+
+        What is new on the disk is also put into `written`.
+        """
         assert self._root is not None
-        assert self._root.folder is not None
         stem, ending = file_name(name, data)
-        folder = self._root.folder / UPLOADS
-        make_folder(folder)
+        make_folder(self._uploads)
         for number in count(1):
             own = f"{stem}-{number}{ending}" if number > 1 else f"{stem}{ending}"
-            path, file = self._root.named(f"{UPLOADS}/{own}"), folder / own
-            # A photo may be indexed whose file is gone: that was another one.
-            if path not in self._collection.index and _put(data, file):
-                return path, Photos((path,), (file,)).stamp(0)
+            path, file = self._root.named(f"{UPLOADS}/{own}"), self._uploads / own
+            if path in self._collection.index:  # its file may be gone: that was another one
+                continue
+            if _put(data, file):
+                written.append(file)
+            elif not _holds(file, data):
+                continue
+            return path, Photos((path,), (file,)).stamp(0)
         raise AssertionError  # there is always another number
 
     async def _index(self, photos: Sequence[Photo], vectors: Sequence[Vectors]) -> None:
         index = self._collection.index
         for attempt in range(_ATTEMPTS):
             try:
-                await self._threads.run(index.add, np.stack(vectors), photos)
+                await _unhurried(self._threads.run, index.add, np.stack(vectors), photos)
                 return
             except SolarError:  # another process may be writing for a moment
                 if attempt == _ATTEMPTS - 1:
@@ -239,12 +290,11 @@ def file_name(name: str, data: bytes) -> tuple[str, str]:
 
 
 def _put(data: bytes, file: Path) -> bool:
-    """Write a file unless another one is called so; the same content may be there already."""
+    """Write a file unless another one is called so."""
     try:
         file.open("xb").close()  # nobody else gets this name now
     except FileExistsError:
-        same = file.is_file() and file.stat().st_size == len(data)
-        return same and file_digest(file) == hashlib.sha256(data).hexdigest()
+        return False
     except OSError as error:
         raise SolarError(f"{file.name} cannot be stored: {error.strerror or error}.") from error
     try:
@@ -257,14 +307,39 @@ def _put(data: bytes, file: Path) -> bool:
     return True
 
 
-def _copy(files: Sequence[BinaryIO], folder: Path) -> None:
-    for number, file in enumerate(files):
+def _holds(file: Path, data: bytes) -> bool:
+    """Whether a file has this content."""
+    same = file.is_file() and file.stat().st_size == len(data)
+    return same and file_digest(file) == hashlib.sha256(data).hexdigest()
+
+
+def _remove(files: Sequence[Path]) -> None:
+    for file in files:
+        with suppress(OSError):
+            file.unlink()
+
+
+def _keep(uploads: Sequence[tuple[str, BinaryIO]], folder: Path) -> None:
+    """Put what was sent into a new folder, and its names last."""
+    folder.mkdir(parents=True)
+    for number, (_, file) in enumerate(uploads):
         file.seek(0)
         with (folder / str(number)).open("wb") as copy:
             shutil.copyfileobj(file, copy, 2**20)
+    with replacing(folder / _NAMES, complaint=None) as temporary:
+        temporary.write_text(json.dumps([name for name, _ in uploads]), "utf-8")
 
 
 def _read(file: Path, most: int) -> bytes:
-    if file.stat().st_size > most:
+    if regular(file).stat().st_size > most:
         raise WebError(413, f"The photo is too large: at most {most / 2**20:.0f} MiB are taken.")
     return file.read_bytes()
+
+
+async def _unhurried(ask: Callable[..., Awaitable[Any]], *given: Any) -> Any:
+    """Ask until there is room for the work: the photos are taken, and nobody waits to be told."""
+    while True:
+        try:
+            return await ask(*given)
+        except BusyError:
+            await asyncio.sleep(_PAUSE)

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
@@ -47,7 +47,8 @@ class Width(IntEnum):
 
 def create_router(service: Service) -> APIRouter:
     """All operations over one service."""
-    router = APIRouter(prefix="/api/v1", responses=schemas.ERRORS)
+    follow = Depends(service.follower.follow)  # before every answer
+    router = APIRouter(prefix="/api/v1", responses=schemas.ERRORS, dependencies=[follow])
 
     @router.get("/info")
     async def info() -> schemas.Info:
@@ -98,7 +99,7 @@ def create_router(service: Service) -> APIRouter:
         if NDJSON in request.headers.get("accept", ""):
             lines = _lines(service, asked, photo, rankings)
             first = await anext(lines)  # what can be refused is refused before the answer begins
-            return StreamingResponse(_joined(first, lines), media_type=NDJSON)  # type: ignore[return-value]
+            return StreamingResponse(_joined(service, first, lines), media_type=NDJSON)  # type: ignore[return-value]
         stages = [ranking async for ranking in rankings]
         return await service.threads.run(service.page, asked, photo, stages[-1])
 
@@ -223,13 +224,13 @@ async def _lines(
         yield page.model_dump_json() + "\n"
 
 
-async def _joined(first: str, rest: AsyncIterator[str]) -> AsyncIterator[str]:
+async def _joined(service: Service, first: str, rest: AsyncIterator[str]) -> AsyncIterator[str]:
     yield first
     try:
         async for line in rest:
             yield line
     except (SolarError, WebError) as error:  # too late for a status: the last line tells
-        yield json.dumps({"error": str(error)}, ensure_ascii=False) + "\n"
+        yield json.dumps({"error": service.told(error)}, ensure_ascii=False) + "\n"
 
 
 def _jpeg(data: bytes) -> Response:

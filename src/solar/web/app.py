@@ -61,6 +61,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         tasks = [asyncio.create_task(work) for work in (service.open(), keep_tidy())]
+        service.adder.resume()
         yield
         for task in tasks:
             task.cancel()
@@ -80,7 +81,7 @@ def create_app(
     app.state.service = service
     app.include_router(create_router(service))
     _add_pages(app, service)
-    _add_errors(app)
+    _add_errors(app, service)
     app.add_middleware(Guard, settings=settings, keys=service.keys, metrics=service.metrics)
     return app
 
@@ -138,7 +139,7 @@ def _file(files: dict[str, Path], name: str, request: Request) -> Response:
     return Response(content, media_type=_TYPES[files[name].suffix], headers=headers)
 
 
-def _add_errors(app: FastAPI) -> None:
+def _add_errors(app: FastAPI, service: Service) -> None:
     """Every failure becomes `{"error": "One sentence."}`."""
 
     @app.exception_handler(WebError)
@@ -147,7 +148,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(SolarError)
     async def _(_: Request, error: SolarError) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, 422)
+        return JSONResponse({"error": service.told(error)}, 422)
 
     @app.exception_handler(RequestValidationError)
     async def _(_: Request, error: RequestValidationError) -> JSONResponse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable
 from time import perf_counter
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -29,6 +30,7 @@ class MadeOnce(Generic[V]):
     def __init__(self, budget: int, size: Callable[[V], int]) -> None:
         self._kept: Cache[Hashable, V] = Cache(budget, size)
         self._making: dict[Hashable, asyncio.Task[V]] = {}
+        self._waiting: Counter[Hashable] = Counter()
 
     @property
     def nbytes(self) -> int:
@@ -43,16 +45,21 @@ class MadeOnce(Generic[V]):
         task = self._making.get(key)
         if task is None:
             task = self._making[key] = asyncio.ensure_future(self._make(key, make))
-        # Who goes away does not take the value from those who still wait.
-        return await asyncio.shield(task), False
+        self._waiting[key] += 1
+        try:
+            # Who goes away does not take the value from those who still wait.
+            return await asyncio.shield(task), False
+        finally:
+            self._waiting[key] -= 1
+            if not self._waiting[key]:  # nobody is left, and what is not begun need not be
+                del self._waiting[key]
+                self._making.pop(key, None)
+                task.cancel()
 
     async def _make(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> V:
-        try:
-            value = await make()
-            self._kept.put(key, value)
-            return value
-        finally:
-            del self._making[key]
+        value = await make()
+        self._kept.put(key, value)
+        return value
 
 
 class Attention(MadeOnce["AttentionSource"]):

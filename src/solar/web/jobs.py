@@ -19,9 +19,9 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: OrderedDict[str, Job] = OrderedDict()
 
-    def add(self, job: Job) -> str:
-        """Keep a job, and give the id that it is known by."""
-        identity = secrets.token_urlsafe(9)
+    def add(self, job: Job, identity: str | None = None) -> str:
+        """Keep a job, and give the id that it is known by: a new one if it has none."""
+        identity = identity or new_identity()
         self._jobs[identity] = job
         while len(self._jobs) > _KEPT:
             self._jobs.popitem(last=False)
@@ -32,6 +32,11 @@ class Jobs:
         if identity not in self._jobs:
             raise WebError(404, "There is no such job.")
         return self._jobs[identity]
+
+
+def new_identity() -> str:
+    """An id that nobody can guess, and that may be part of a file's name."""
+    return secrets.token_urlsafe(9)
 
 
 def without_places(sentence: str, places: Iterable[str]) -> str:

@@ -1,5 +1,8 @@
 """What a visitor is told when something does not work: a status and one sentence."""
 
+HIDDEN = "Something went wrong here; the server's log says what."
+"""All that visitors are told of a mistake of ours."""
+
 
 class WebError(Exception):
     """An answer other than the one asked for: what was wrong and what to do, in a sentence."""

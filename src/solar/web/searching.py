@@ -98,8 +98,9 @@ class Searcher:
         self._rankings.clear()
 
     def forget_places(self) -> None:
-        """Forget also what knows where photos were."""
+        """Forget also what knows where photos were, and what they looked like."""
         self.forget()
+        self._vectors.clear()
         self._methods_keep.clear()
 
     async def search(self, wanted: Wanted) -> AsyncIterator[StageResult]:

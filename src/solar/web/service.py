@@ -13,11 +13,12 @@ from solar.errors import SolarError
 from solar.search import Hit, Index, need_vectors
 from solar.search.rerank import METHODS, Reranker
 from solar.web import schemas
-from solar.web.access import Keys
+from solar.web.access import Keys, Rates
 from solar.web.adding import Adder
 from solar.web.cache import Cache
+from solar.web.following import Follower
 from solar.web.inspection import Attention, Explorer, Matching
-from solar.web.jobs import Jobs
+from solar.web.jobs import Jobs, without_places
 from solar.web.monitoring import Metrics
 from solar.web.photos import (
     Collection,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _PICTURES_WAITING = 512
 _POINTS = 20_000
+_GUESSES = 1 / 6, 10  # wrong tokens a second and at once
 
 
 class Service:
@@ -50,7 +52,9 @@ class Service:
         for one in (index, *(models or {}).values()):
             need_vectors(one)
         self.settings = settings
-        self.keys = Keys(settings.token)
+        # Without a limit of requests, all visitors may come through one proxy.
+        guesses = Rates(*_GUESSES, what="wrong tokens") if settings.rate > 0 else None
+        self.keys = Keys(settings.token, guesses=guesses)
         self.metrics = Metrics()
         self.collection = Collection(index, settings.photos, settings.labels)
         main = model_name(index)
@@ -75,9 +79,15 @@ class Service:
         self.jobs = Jobs()
         self.adder = Adder(
             *(self.collection, self.model(None), settings, self.network, self.slow, self.jobs),
-            changed=self.searcher.forget,
+            changed=self._added,
         )
         self.updater = Updater(self.collection, settings, self.jobs, self.searcher.forget_places)
+        self.follower = Follower(
+            self.collection,
+            [model.index for model in self.models.values()],
+            forget=self.searcher.forget_places,
+            busy=lambda: self.updater.running,
+        )
         self._pictures: Cache[tuple[str, str, int], bytes] = Cache(settings.picture_bytes, len)
         self._gauges()
 
@@ -97,6 +107,10 @@ class Service:
         for threads in (self.threads, self.slow, self.picturing):
             threads.close()
 
+    def _added(self) -> None:
+        self.searcher.forget()
+        self.follower.added()
+
     # What visitors name
 
     def model(self, name: str | None) -> ServedModel:
@@ -113,6 +127,12 @@ class Service:
         if identity.isascii() and identity.isdecimal():
             return self.collection.visible(int(identity))
         return self.uploads.get(identity)
+
+    def told(self, error: Exception) -> str:
+        """What a visitor is told of an error: without folders of this machine."""
+        models = [Path(model.index.spec.model).parent for model in self.models.values()]
+        known = [str(folder) for folder in models if folder.is_absolute()]
+        return without_places(str(error), [*self.collection.places, *known])
 
     # What visitors get
 

@@ -42,6 +42,11 @@ class Updater:
         """Whether visitors may have the collection brought up to date."""
         return self._settings.writable and bool(self._collection.roots)
 
+    @property
+    def running(self) -> bool:
+        """Whether an update is under way."""
+        return self._latest is not None and self._latest[1].state == "running"
+
     def start(self) -> str:
         """Begin an update, or join the one that runs; gives the job's id.
 
@@ -51,7 +56,7 @@ class Updater:
             raise WebError(
                 403, "The collection cannot be updated here: start the server with --writable."
             )
-        if self._latest is None or self._latest[1].state == "done":
+        if self._latest is None or not self.running:
             job = Job(state="running", done=0, total=0, added=[], failed=[])
             thread = threading.Thread(target=self._run, args=(job,), name="update")
             self._latest = self._jobs.add(job), job, thread

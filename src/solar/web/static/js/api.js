@@ -70,7 +70,10 @@ async function ask(path, options = {}) {
 async function send(path, { body, accept = "application/json", signal }) {
   const headers = { Accept: accept };
   const token = sessionStorage.getItem("solar-token");
-  if (token) headers.Authorization = `Bearer ${token}`;
+  // A header holds bytes; a token may hold any letters.
+  if (token) {
+    headers.Authorization = `Bearer ${String.fromCharCode(...new TextEncoder().encode(token))}`;
+  }
   const form = body instanceof FormData;
   if (body && !form) headers["Content-Type"] = "application/json";
   try {

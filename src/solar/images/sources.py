@@ -41,7 +41,7 @@ class Photos:
     names: tuple[str, ...]
     places: tuple[Place, ...]
     skipped: Mapping[str, str] = field(default_factory=dict)
-    roots: Roots = field(default_factory=Roots)
+    roots: Roots = field(default_factory=Roots, compare=False)
     seen: tuple[Found, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod

@@ -52,6 +52,8 @@ def make_index(folder: Path, compress: str) -> None:
 def ask_index(folder: Path) -> list[Any]:
     with Index.open(folder) as index:
         assert isinstance(index, Index)
+        problems = index.check()  # which never raises
+        assert all(problem.endswith(".") for problem in problems)
         conditions = (None, "tag=night", "taken>=2019-01-20", "path=album-3/", "width<120")
         return [
             *(index.search_vectors(QUERIES, 8, where=where) for where in conditions),

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from itertools import islice
 from typing import (
     Any,
@@ -267,11 +266,7 @@ class ExtractionJob:
 
     def numbers(self, store: Shards, shard: int) -> list[int]:
         """Which of the photos a shard covers."""
-        return [self._numbers[name] for name in store.source(shard)]
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.photos.names)}
+        return [self.photos.numbers[name] for name in store.source(shard)]
 
     def _decoded(self, numbers: Sequence[int], describe: Describer) -> Iterator[Decoded]:
         """Decoded photos in the order asked for, ahead of their use when there are decoders."""

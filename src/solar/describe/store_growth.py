@@ -24,8 +24,7 @@ from solar.describe.store_files import (
     source_bytes,
     write_whole,
 )
-from solar.errors import SolarError
-from solar.images import Photos, Stamp
+from solar.images import Photos
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,6 @@ class _Plan:
 
     def __init__(self, stored: StoredShards, photos: Photos, retry: bool) -> None:
         self.stored, self.photos, self._retry = stored, photos, retry
-        self._numbers = {name: number for number, name in enumerate(photos.names)}
         self.kept: dict[int, list[_Known]] = {}
         self._rewritten: set[int] = set()
         known: dict[str, _Known] = {}
@@ -156,7 +154,7 @@ class _Plan:
 
     def _now(self, one: _Known, done: set[str]) -> _Known | None:
         """A photo as the store is to keep it; None if it is gone or has changed."""
-        entry, number = one.entry, self._numbers.get(one.entry.name)
+        entry, number = one.entry, self.photos.numbers.get(one.entry.name)
         if number is None or entry.name in done or (self._retry and entry.size is None):
             return None
         if not self.photos.seen:  # nobody looked at the files
@@ -168,7 +166,7 @@ class _Plan:
             return one
         if entry.stamp.bytes != seen.bytes or entry.size is None:
             return None
-        now = _stamp(self.photos, number)
+        now = self.photos.stamp_if_readable(number)
         if now is None or now.sha256 != entry.stamp.sha256:
             return None
         return replace(one, entry=replace(entry, stamp=now))
@@ -182,11 +180,11 @@ class _Plan:
         if boxes or not self.photos.seen:
             return
         for name in names:
-            number = self._numbers[name]
+            number = self.photos.numbers[name]
             # Few files have the same number of bytes: the others need not be read.
             if self.photos.seen[number].bytes not in sizes:
                 continue
-            now = _stamp(self.photos, number)
+            now = self.photos.stamp_if_readable(number)
             if now is not None and now.sha256 in known:
                 one = known[now.sha256]
                 yield name, replace(one, entry=replace(one.entry, name=name, stamp=now))
@@ -196,10 +194,3 @@ def _content(one: _Known) -> str:
     """The digest of a photo that has a vector; empty if it has none, or nobody knows."""
     entry = one.entry
     return entry.stamp.sha256 if entry.stamp is not None and entry.size is not None else ""
-
-
-def _stamp(photos: Photos, number: int) -> Stamp | None:
-    try:
-        return photos.stamp(number)
-    except SolarError:  # told of when it is described
-        return None

@@ -5,6 +5,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,6 +75,11 @@ class Photos:
         """
         return read_place(self.places[number], self.names[number])
 
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The number of each photo, by name."""
+        return {name: number for number, name in enumerate(self.names)}
+
     def stamp(self, number: int) -> Stamp:
         """What identifies photo `number` as it is now; its file is read for that.
 
@@ -98,6 +104,13 @@ class Photos:
                 raise PassingError(f"{what} cannot be read: {error.strerror or error}.") from error
             raise SolarError(f"{place} cannot be read: {error.strerror or error}.") from error
 
+    def stamp_if_readable(self, number: int) -> Stamp | None:
+        """The same; None where it cannot be read, which is told of when it is described."""
+        try:
+            return self.stamp(number)
+        except SolarError:
+            return None
+
 
 def find_photos(source: str | Path | Sequence[str | Path]) -> Photos:
     """Find photos, in the same order every time.
@@ -110,21 +123,23 @@ def find_photos(source: str | Path | Sequence[str | Path]) -> Photos:
     Raises:
         SolarError: There is no such thing, it holds no photo, or two photos share a name.
     """
-    parts = [source] if isinstance(source, str | Path) else list(source)
-    places = [expanded(part) for part in parts]
-    return gather([(root_at(place), scan(place)) for place in places], parts)
+    return gather(*_scanned(source))
 
 
 def find_sources(source: str | Path | Sequence[str | Path], *, follow: bool = True) -> Photos:
     """Find photos as `find_photos` does; names that two folders share begin with the folder's."""
+    found, parts = _scanned(source, follow=follow)
+    below = [one.below for _, scanned in found for one in scanned.found]
+    return collect(parts, follow=follow) if len(set(below)) < len(below) else gather(found, parts)
+
+
+def _scanned(
+    source: str | Path | Sequence[str | Path], *, follow: bool = True
+) -> tuple[list[tuple[Root, Scan]], list[str | Path]]:
+    """What each of the sources holds, below its root; and the sources."""
     parts = [source] if isinstance(source, str | Path) else list(source)
     places = [expanded(part) for part in parts]
-    found = [(root_at(place), scan(place, follow=follow)) for place in places]
-    if len({one.below for _, scanned in found for one in scanned.found}) < sum(
-        len(scanned.found) for _, scanned in found
-    ):
-        return collect(parts, follow=follow)
-    return gather(found, parts)
+    return [(root_at(place), scan(place, follow=follow)) for place in places], parts
 
 
 def root_at(place: Path) -> Root:

@@ -6,7 +6,6 @@ Features are kept in files while that lasts, so that a killed run continues wher
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -89,37 +88,37 @@ def build(
     refuse_taken(address)
     if local is not None and Path(str(local)).is_file():
         local = str(Path(str(local)).resolve())  # searches may start elsewhere
-    place = Path(store) if store else working_folder(address)
     extra = read_metadata(metadata) if metadata else {}
-    finder = Finder(local_model(local), keypoints, size, place)
-    given = settings.codebook
-    codebook = None if given is None else _read_codebook(given, finder.model)
-    photos = collect(sources, follow=follow)
-    if settings.train_on is not None:
-        # In a folder of their own: photos there may be called as some here are.
-        apart = Finder(finder.model, keypoints, size, place / "training")
-        others = find_photos(settings.train_on)
-        codebook = learn_words(others, apart, settings.words, seed=settings.seed, progress=progress)
-    sample = None if codebook else FeatureSample(len(photos), settings.words, settings.seed)
-    failures = finder.look(photos, sample, progress)
-    if len(failures) == len(photos):
-        why = next(iter(failures.values()), "there is none")
-        shown = ", ".join(map(str, sources))
-        raise SolarError(f"No photo of {shown} could be described: {why.rstrip('.')}.")
-    if sample:
-        codebook = sample.words(finder)
-    assert codebook is not None
-    spec = DescriptorSpec(
-        codebook.dim,
-        local_name(finder.model),
-        local_fingerprint(finder.model),
-        {"method": "asmk", "keypoints": keypoints, "size": size},
-    )
-    described = finder.signatures(photos, failures, codebook, extra)
-    index = AsmkIndex(asmk_folder.create(address, spec, codebook, described, photos.roots))
-    note_skipped(index, photos, failures)
-    if not store:
-        shutil.rmtree(place, ignore_errors=True)
+    with working_folder(address, store) as place:
+        finder = Finder(local_model(local), keypoints, size, place)
+        given = settings.codebook
+        codebook = None if given is None else _read_codebook(given, finder.model)
+        photos = collect(sources, follow=follow)
+        if settings.train_on is not None:
+            # In a folder of their own: photos there may be called as some here are.
+            apart = Finder(finder.model, keypoints, size, place / "training")
+            others = find_photos(settings.train_on)
+            codebook = learn_words(
+                others, apart, settings.words, seed=settings.seed, progress=progress
+            )
+        sample = None if codebook else FeatureSample(len(photos), settings.words, settings.seed)
+        failures = finder.look(photos, sample, progress)
+        if len(failures) == len(photos):
+            why = next(iter(failures.values()), "there is none")
+            shown = ", ".join(map(str, sources))
+            raise SolarError(f"No photo of {shown} could be described: {why.rstrip('.')}.")
+        if sample:
+            codebook = sample.words(finder)
+        assert codebook is not None
+        spec = DescriptorSpec(
+            codebook.dim,
+            local_name(finder.model),
+            local_fingerprint(finder.model),
+            {"method": "asmk", "keypoints": keypoints, "size": size},
+        )
+        described = finder.signatures(photos, failures, codebook, extra)
+        index = AsmkIndex(asmk_folder.create(address, spec, codebook, described, photos.roots))
+        note_skipped(index, photos, failures)
     return BuiltIndex(index, len(photos) - len(failures), {**photos.skipped, **failures})
 
 
@@ -133,14 +132,11 @@ def add(
 ) -> dict[str, str]:
     """Add photos to an index, or replace those of the same path; those that failed, and why."""
     settings = index.spec.settings
-    folder = index.engine.folder
-    place = Path(store) if store else working_folder(folder)
-    finder = Finder(index.local, settings["keypoints"], settings["size"], place)
-    failures = finder.look(photos, None, progress)
-    described = finder.signatures(photos, failures, index.engine.codebook, extra or {})
-    index.engine.add_signatures(described)
-    if not store:
-        shutil.rmtree(place, ignore_errors=True)
+    with working_folder(index.engine.folder, store) as place:
+        finder = Finder(index.local, settings["keypoints"], settings["size"], place)
+        failures = finder.look(photos, None, progress)
+        described = finder.signatures(photos, failures, index.engine.codebook, extra or {})
+        index.engine.add_signatures(described)
     return failures
 
 

@@ -1,9 +1,10 @@
 """From photos to an index: describe them, gather what is known of them, fill the index."""
 
+import contextlib
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -106,22 +107,20 @@ def build_index(
     refuse_taken(address)
     shown = ", ".join(map(str, sources))
     settings = {name: value for name, value in (describing or {}).items() if value is not None}
+    extra = read_metadata(metadata) if metadata else {}
     if len(sources) == 1 and is_store(sources[0]):
         for name in settings:
             raise SolarError(f"{shown} is described already: leave out --{name.replace('_', '-')}.")
-        found, skipped = Store.open(sources[0]), dict[str, str]()
-        index = _filled(address, found, details(found, None, metadata), shown, options)
-        return BuiltIndex(index, len(found), {**skipped, **found.failures})
+        found = Store.open(sources[0])
+        index = _filled(address, found, details(found, None, extra), shown, options)
+        return BuiltIndex(index, len(found), found.failures)
     photos = collect(sources, follow=follow)
-    extra = read_metadata(metadata) if metadata else {}
-    place = Path(store) if store else working_folder(address)
-    found = describe_photos(photos, model or DEFAULT, place, progress, **settings)
     given = None if model is None or isinstance(model, str | Path) else model
     options = {"model": given, **options}
-    index = _filled(address, found, details(found, photos, extra), shown, options)
-    note_skipped(index, photos, found.failures)
-    if not store:
-        shutil.rmtree(place, ignore_errors=True)
+    with working_folder(address, store) as place:
+        found = describe_photos(photos, model or DEFAULT, place, progress, **settings)
+        index = _filled(address, found, details(found, photos, extra), shown, options)
+        note_skipped(index, photos, found.failures)
     return BuiltIndex(index, len(found), {**photos.skipped, **found.failures})
 
 
@@ -188,11 +187,20 @@ def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
     return known
 
 
-def working_folder(address: Address) -> Path:
-    """Where descriptors are kept until they are in the index."""
+@contextlib.contextmanager
+def working_folder(address: Address, keep: str | Path | None = None) -> Iterator[Path]:
+    """Where descriptors are until they are in the index: `keep`, or a folder that is gone then.
+
+    After an error it stays, so that the next run can go on.
+    """
+    if keep:
+        yield Path(keep)
+        return
     _, scheme, rest = str(address).partition("://")
     name = re.sub(r"[^\w.-]+", "-", rest.partition("?")[0]) if scheme else str(address).rstrip("/")
-    return Path(f"{name}{_WORKING}")
+    place = Path(f"{name}{_WORKING}")
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def describe_photos(
@@ -228,17 +236,14 @@ def describe_photos(
 
 
 def details(
-    store: Store, photos: Photos | None, extra: Mapping[str, Mapping[str, Any]] | str | Path | None
+    store: Store, photos: Photos | None, extra: Mapping[str, Mapping[str, Any]]
 ) -> list[Photo]:
     """What is known of the photos of a store, row by row."""
-    if isinstance(extra, str | Path):
-        extra = read_metadata(extra)
-    places = {name: number for number, name in enumerate(photos.names)} if photos else {}
     known = []
     facts = zip(store.names, store.sizes.tolist(), store.stamps, strict=True)
     for name, (width, height), stamp in facts:
-        file = photos.read(places[name]) if photos else store.roots.find(name)
-        photo = detail(name, width, height, file, (extra or {}).get(name, {}))
+        file = photos.read(photos.numbers[name]) if photos else store.roots.find(name)
+        photo = detail(name, width, height, file, extra.get(name, {}))
         known.append(replace(photo, stamp=stamp))
     return known
 

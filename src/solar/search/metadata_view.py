@@ -91,12 +91,12 @@ class View:
 
     def stamps(self) -> dict[str, Stamp | None]:
         """What the file of every photo was, by path."""
-        if not self._has_files:
+        if "files" not in self._tables:
             return {path: None for (path,) in self.execute("SELECT path FROM photos")}
         found = self.execute(
             "SELECT path, bytes, modified, sha256 FROM photos LEFT JOIN files USING (row)"
         )
-        return {path: Stamp(*stamp) if stamp[2] is not None else None for path, *stamp in found}
+        return {path: _stamp_of(stamp) for path, *stamp in found}
 
     def version(self) -> Version:
         """The version that this view shows."""
@@ -181,7 +181,7 @@ class View:
         A million rows take 0.1 s; indices of before have no sums.
         """
         with parsing():
-            stored = self._read_fact(_WHOLE) if self._has_sums else None
+            stored = self._read_fact(_WHOLE) if "sums" in self._tables else None
         if stored is not None and stored != self._whole():
             raise DamageError("its rows are not those that were written")
 
@@ -268,15 +268,9 @@ class View:
         self._sum("row >= 0")
 
     @cached_property
-    def _has_files(self) -> bool:
-        return (
-            self.execute("SELECT 1 FROM sqlite_master WHERE name = 'files'").fetchone() is not None
-        )
-
-    @cached_property
-    def _has_sums(self) -> bool:
-        found = self.execute("SELECT 1 FROM sqlite_master WHERE name = 'sums'")
-        return found.fetchone() is not None
+    def _tables(self) -> set[str]:
+        """What is there: indices of before lack `files` or `sums`."""
+        return {name for (name,) in self.execute("SELECT name FROM sqlite_master")}
 
     def _sum(self, condition: str, *values: str | int) -> None:
         """Note the sums of some rows as they are now."""
@@ -311,7 +305,7 @@ class View:
     def _photos(self, condition: str, *values: str | int) -> list[tuple[int, Photo]]:
         """Rows and photos; a DamageError if one is not what was written."""
         photos = self._read(condition, *values)
-        if self._has_sums and photos:
+        if "sums" in self._tables and photos:
             rows = json.dumps([row for row, _ in photos])
             stored = dict(
                 self.execute(
@@ -325,7 +319,7 @@ class View:
         return photos
 
     def _read(self, condition: str, *values: str | int) -> list[tuple[int, Photo]]:
-        joined = "LEFT JOIN files USING (row)" if self._has_files else ""
+        joined = "LEFT JOIN files USING (row)" if "files" in self._tables else ""
         found = self.execute(
             "SELECT row, path, width, height, taken, "
             "(SELECT json_group_array(tag) FROM tags WHERE tags.row = photos.row), "

@@ -8,7 +8,6 @@ been seen is described.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -141,7 +140,7 @@ def compare(
         complete: Whether a photo that is not among them is gone.
         retry: Whether photos that could not be described before are tried again.
     """
-    numbers = {name: number for number, name in enumerate(photos.names)}
+    numbers = photos.numbers
     names, stamps = frozenset(numbers), dict[str, Stamp]()
     unread = tuple(name for name in photos.skipped if name.endswith("/"))  # may come back
     gone = [n for n in known if n not in names and not n.startswith(unread)] if complete else []
@@ -155,7 +154,9 @@ def compare(
                 touched[name] = Stamp(seen.bytes, seen.modified, "")
             elif stamp.fits(seen):
                 unchanged += 1
-            elif (now := _stamp(photos, number)) is not None and now.sha256 == stamp.sha256:
+            elif (
+                now := photos.stamp_if_readable(number)
+            ) is not None and now.sha256 == stamp.sha256:
                 touched[name] = now
             else:
                 changed.append(name)
@@ -167,7 +168,9 @@ def compare(
     moved, copied = dict[str, str](), dict[str, str]()
     sizes = {stamp.bytes for stamp in known.values() if stamp is not None and stamp.sha256}
     alike_in_size = [name for name in new if photos.seen[numbers[name]].bytes in sizes]
-    stamps |= {n: now for n in alike_in_size if (now := _stamp(photos, numbers[n])) is not None}
+    stamps |= {
+        n: now for n in alike_in_size if (now := photos.stamp_if_readable(numbers[n])) is not None
+    }
     if stamps:
         by_content: dict[str, list[str]] = {}
         for name in dict.fromkeys([*gone, *known]):
@@ -222,7 +225,7 @@ def apply(
         progress: Called while photos are described.
         **describing: For `solar.extract`.
     """
-    numbers = {name: number for number, name in enumerate(photos.names)}
+    numbers = photos.numbers
     lacking = (name for name in (*changes.new, *changes.changed) if name not in changes.copied)
     wanted = photos.select(numbers[name] for name in lacking)
     if wanted and not index.spec.model and isinstance(index, Index):
@@ -267,13 +270,11 @@ def _described(
     model, settings = index.spec.model, index.spec.settings
     known = {name: settings[name] for name in _DESCRIBING if name in settings}
     known |= {name: value for name, value in describing.items() if value is not None}
-    place = Path(store) if store else working_folder(_address(index))
-    found = describe_photos(photos, model, place, progress, **known)
-    failures = found.failures
-    if len(found):
-        index.add(found, details(found, photos, extra))
-    if not store:
-        shutil.rmtree(place, ignore_errors=True)
+    with working_folder(_address(index), store) as place:
+        found = describe_photos(photos, model, place, progress, **known)
+        failures = found.failures
+        if len(found):
+            index.add(found, details(found, photos, extra))
     return failures
 
 
@@ -316,13 +317,6 @@ def _is_below(place: Place, root: Root) -> bool:
     if not isinstance(place, Path):
         return str(place[0]) == root.path
     return root.folder is not None and place.is_relative_to(root.folder)
-
-
-def _stamp(photos: Photos, number: int) -> Stamp | None:
-    try:
-        return photos.stamp(number)
-    except SolarError:  # told of when it is described
-        return None
 
 
 def _address(index: Index) -> Address:

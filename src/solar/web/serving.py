@@ -1,7 +1,6 @@
 """Runs the web app until somebody stops it."""
 
 import re
-import shutil
 import signal
 import socket
 import webbrowser
@@ -192,11 +191,9 @@ def _described(index: Index, settings: WebSettings, model: str, say: Say) -> Ind
             "`solar index build --model`, and name that one."
         )
     say(f"Describing {len(photos):,} photos with {model} → {place}")
-    store = working_folder(place)
-    found = describe_photos(photos, model, store)
-    made = Index.create(place, found, details(found, photos, {}))
-    shutil.rmtree(store, ignore_errors=True)
-    return made
+    with working_folder(place) as store:
+        found = describe_photos(photos, model, store)
+        return Index.create(place, found, details(found, photos, {}))
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -1,5 +1,6 @@
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,16 @@ def golden_image() -> Path:
     return GOLDEN / "image.png"
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test may see or fill the user's own cache, or reach the network by accident."""
-    monkeypatch.setenv("SOLAR_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.setenv("SOLAR_OFFLINE", "1")
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test may see or fill the user's own cache, or reach the network by accident.
+
+    Fixtures of a session are made before those of a test, and must keep to it as well.
+    """
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("SOLAR_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+        monkeypatch.setenv("SOLAR_OFFLINE", "1")
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:

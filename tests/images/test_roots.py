@@ -230,3 +230,20 @@ def test_what_nobody_may_look_at_is_one_sentence(
     with pytest.raises(SolarError, match="cannot be read"):
         scan_roots(Roots((Root(str(folder)),)))
     assert Roots((Root(str(folder)),)).find("1.jpg") is None
+
+
+@pytest.mark.parametrize("name", ["../private", "..", "/etc", "a/../../private"])
+def test_the_name_of_a_root_does_not_lead_out_of_where_the_photos_are(
+    tmp_path: Path, name: str
+) -> None:
+    fill(tmp_path / "private", "1.jpg")
+    fill(tmp_path / "photos", "1.jpg")
+    (tmp_path / "photos" / "a").mkdir()
+    roots = Roots((Root("/elsewhere", name),))
+    assert str(roots.moved_to(tmp_path / "photos")) == str(tmp_path / "photos")
+
+
+@pytest.mark.parametrize("path", [5, None, "a\0b", "\ud800", ["/etc"]])
+def test_a_root_that_is_no_path_is_one_sentence(path: object) -> None:
+    with pytest.raises(SolarError, match="can be no folder of photos"):
+        Roots.read([[path, "", True]])

@@ -48,12 +48,7 @@ def served(index: Path, *options: object) -> Iterator[str]:
     """Runs `solar serve` until the end of the block, and gives its address."""
     command = [sys.executable, "-c", "from solar.cli import main; main()", "serve", str(index)]
     command += ["--port", "0", "--rate", "0", "--no-open", *map(str, options)]
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "SOLAR_CACHE": str(index.parent / "cache"),
-        "SOLAR_OFFLINE": "1",
-    }
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert process.stdout is not None

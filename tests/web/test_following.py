@@ -44,6 +44,23 @@ def test_photos_that_another_process_adds_are_found_by_the_same_query(
     assert numbers(client) == {**before, first["name"]: str(PHOTOS)}
 
 
+def test_a_folder_that_somebody_else_names_meanwhile_is_not_shown(
+    open_app: Open, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = open_app(index=copy / "model.solar")
+    for seed, folder in enumerate(("theirs", "mine")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{folder}.jpg").write_bytes(photo(seed))
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("SOLAR_CACHE", str(tmp_path / "their-cache"))
+        add([tmp_path / "theirs"], copy / "model.solar").index.close()
+    add([tmp_path / "mine"], copy / "model.solar").index.close()
+    known = numbers(client)
+    for name, status in (("theirs//theirs.jpg", 404), ("mine//mine.jpg", 200)):
+        assert client.get(f"/api/v1/photos/{known[name]}/thumbnail").status_code == status
+    assert client.get("/api/v1/photos/0/thumbnail").status_code == 200
+
+
 def test_nothing_is_read_again_where_nothing_changed(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import shutil
 import signal
 import socket
 import time
@@ -16,6 +17,7 @@ from support.web_server import running, served
 from support.web_visits import PHOTOS, Home
 
 from solar.errors import SolarError
+from solar.search.sync import relocate
 from solar.web.connections import LimitedConnection
 from solar.web.serving import check_exposure, collection_name, comparison, serve
 from solar.web.settings import WebSettings
@@ -31,6 +33,14 @@ def ask(host: str, port: int, path: str, sent: dict[str, Any] | None = None) -> 
         headers = {"Content-Type": "application/json"}
         connection.request("POST", path, json.dumps(sent), headers)
     answer = json.loads(connection.getresponse().read())
+    connection.close()
+    return answer
+
+
+def ask_bytes(host: str, port: int, path: str) -> bytes:
+    connection = http.client.HTTPConnection(host, port, timeout=60)
+    connection.request("GET", path)
+    answer = connection.getresponse().read()
     connection.close()
     return answer
 
@@ -133,6 +143,32 @@ def test_the_demo_serves_its_sample_where_that_is_wanted(tmp_path: Path) -> None
     sample = ("--landmarks", 2, "--views", 2, "-o", tmp_path)
     with running("demo", "--serve", *sample) as (_, host, port):
         assert ask(host, port, "/api/v1/info")["photos"] == 4
+
+
+def test_a_foreign_index_is_served_once_its_folders_are_confirmed(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from solar.search import Index
+
+    moved = tmp_path / "home" / "sent.solar"  # beside what it names: that proves nothing
+    moved.parent.mkdir()
+    shutil.copytree(home / "photos", tmp_path / "home" / "private")
+    with Index.open(home / "model.solar") as index, monkeypatch.context() as elsewhere:
+        elsewhere.setenv("SOLAR_CACHE", str(tmp_path / "theirs"))
+        with index.copy(moved) as copied:
+            relocate(copied, tmp_path / "home" / "private")
+    refused = solar("serve", moved, "--port", 0, expect=2)
+    assert refused.stderr.count("\n") == 1
+    option = ("--root", tmp_path / "home" / "private")
+    assert " ".join(map(str, option)) in refused.stderr
+    with served(moved, *option) as (_, host, port):
+        [photo] = ask(host, port, "/api/v1/photos?limit=1")["photos"]
+        assert ask_bytes(host, port, photo["thumbnail"]).startswith(b"\xff\xd8")
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_: None)
+    serve(str(moved), port=0)  # it is remembered
+    with pytest.raises(SolarError, match="--root"):
+        serve(str(moved.rename(tmp_path / "other.solar")), port=0)
+    serve(str(tmp_path / "other.solar"), port=0, photos=home / "photos")
 
 
 def test_photos_that_are_not_at_hand_are_told_of(

@@ -71,6 +71,7 @@ def extract(
     from solar.cli.describe import parse_scales
     from solar.cli.printing import photo_progress, print_json
     from solar.cli.skip_report import print_summary, write_report
+    from solar.describe.known_roots import confirm
     from solar.images import find_sources
 
     photos = find_sources(source, follow=follow)
@@ -94,6 +95,7 @@ def extract(
             workers=workers,
             progress=shown,
         )
+    confirm(output, photos.roots)
     seconds = perf_counter() - start
     skipped = {**photos.skipped, **store.failures}
     summary = {

@@ -17,6 +17,7 @@ from solar.cli.options import (
     Json,
     MaxPixels,
     Report,
+    ShownRoots,
     Size,
 )
 from solar.weights import DEFAULT
@@ -263,6 +264,7 @@ def draw_map(
     photos: Annotated[
         Path | None, typer.Option(help="Where the photos are, if not where they were indexed.")
     ] = None,
+    root: ShownRoots = None,
     seed: Annotated[int, typer.Option(min=0, help="Another seed gives another map.")] = 0,
     side: Annotated[
         int, typer.Option(min=200, max=20000, help="Width of the picture in pixels.")
@@ -272,7 +274,9 @@ def draw_map(
     """Draw all photos on one map, those that look alike close together."""
     from solar.cli.pictures import check_suffix, save_image
     from solar.cli.printing import errors, print_json
+    from solar.describe.known_roots import shown_roots
     from solar.errors import SolarError
+    from solar.images import Roots
     from solar.search import Index, need_vectors
     from solar.show.collection_map import choose_method, map_index
     from solar.show.map_picture import draw_map
@@ -282,11 +286,13 @@ def draw_map(
     check_suffix(output)
     console = errors()
     with need_vectors(Index.open(index)) as opened:
+        roots = Roots()
+        if output is not None:
+            roots = shown_roots(opened.place, opened.roots, photos=photos, given=root or [])
         if reason := choose_method(len(opened))[1]:
             console.print(reason, soft_wrap=True, markup=False)
         with console.status("Arranging"):
             found = map_index(opened, seed=seed)
-            roots = opened.roots.moved_to(photos)
     if output is not None:
         picture, shown = draw_map(found, roots.find, side=side)
         save_image(picture, output)

@@ -75,4 +75,12 @@ IndexAddress = Annotated[
 MovedPhotos = Annotated[
     Path | None, typer.Option(help="Where the indexed photos are, if they have moved.")
 ]
+ShownRoots = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--root",
+        metavar="FOLDER",
+        help="A folder that the index names and may show, for one made elsewhere; remembered.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

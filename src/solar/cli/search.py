@@ -7,7 +7,7 @@ import typer
 
 from solar.cli.completion import keypoint_models, rerank_methods
 from solar.cli.help import METHODS
-from solar.cli.options import Box, Device, IndexAddress, IndexModel, Json, MovedPhotos
+from solar.cli.options import Box, Device, IndexAddress, IndexModel, Json, MovedPhotos, ShownRoots
 
 if TYPE_CHECKING:
     from solar.search import Hit
@@ -64,9 +64,11 @@ def search(
         Path | None, typer.Option(help="Write a page that shows the query and what was found.")
     ] = None,
     photos: MovedPhotos = None,
+    root: ShownRoots = None,
 ) -> None:
     """Find photos of the same place or object."""
     from solar.cli.printing import print_json, say, warnings_as_sentences
+    from solar.describe.known_roots import shown_roots
     from solar.errors import SolarError
     from solar.images import parse_box
     from solar.search import Index
@@ -82,6 +84,8 @@ def search(
     verified = "verify" in methods
     verifying = verified and VerifySettings(top=verify_top, model=local, photos=photos)
     with Index.open(index, model=model, device=device) as opened, warnings_as_sentences():
+        if html is not None:
+            shown_roots(opened.place, opened.roots, photos=photos, given=root or [])
         how: dict[str, Any] = {"box": wanted_box, "rerank": methods, "where": conditions}
         how |= {"verify": verifying, "include_self": include_self}
         hits = opened.search_mean(asked, k, **how)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import photo_models
-from solar.cli.options import Device, IndexAddress, IndexModel, MovedPhotos
+from solar.cli.options import Device, IndexAddress, IndexModel, MovedPhotos, ShownRoots
 from solar.cli.printing import output, say
 from solar.web.settings import WebSettings
 
@@ -27,6 +27,7 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
     photos: MovedPhotos = None,
+    root: ShownRoots = None,
     labels: Annotated[
         bool | None,
         typer.Option(
@@ -67,6 +68,7 @@ def serve(
         model=model,
         device=device,
         compare=compare_model or [],
+        roots=root or [],
         host=host,
         port=port,
         open_browser=open_browser,

@@ -136,7 +136,7 @@ def _index(
     if not len(store):
         why = next(iter(store.failures.values()))
         raise SolarError(f"No photo of {root} could be described: {why}")
-    Index.create(place, store).close()
+    Index.create(place, store, roots=photos.roots).close()
     shutil.rmtree(described, ignore_errors=True)
     return len(store)
 

@@ -7,6 +7,7 @@ from typing import Literal, Unpack, cast
 
 from solar.defaults import SHARD_SIZE
 from solar.describe.counting import Progress
+from solar.describe.known_roots import confirm
 from solar.describe.pipeline import (
     ExtractionJob,
     Settings,
@@ -104,4 +105,6 @@ def extract(
             from solar.describe.cluster import run_on_cluster
 
             run_on_cluster(job, store, net, scheduler, workers, progress)
+        if not isinstance(source, Photos):  # which may come from the roots of somebody's index
+            confirm(destination, photos.roots)
         return Store.open(destination)

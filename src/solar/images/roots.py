@@ -82,8 +82,12 @@ class Roots:
 
     @classmethod
     def read(cls, stored: Iterable[Sequence[Any]]) -> "Roots":
-        """What `stored` made plain."""
-        return cls(tuple(Root(*facts) for facts in stored))
+        """What `stored` made plain; a SolarError if it is nothing of the kind."""
+        roots = tuple(Root(*facts) for facts in stored)
+        for root in roots:
+            if not (_is_path(root.path) and isinstance(root.name, str)):
+                raise SolarError(f"{root.path!r} can be no folder of photos: restore a copy.")
+        return cls(roots)
 
     def stored(self) -> list[list[Any]]:
         """As JSON has it."""
@@ -142,6 +146,11 @@ class Roots:
         inside = [r for r in self.roots if r.folder is not None and folder.is_relative_to(r.folder)]
         return max(inside, key=lambda root: len(Path(root.path).parts), default=None)
 
+    def besides(self, others: "Roots") -> "Roots":
+        """Those that are at no place of the others."""
+        places = {root.path for root in others.roots}
+        return Roots(tuple(root for root in self.roots if root.path not in places))
+
     def folders(self, *, single: bool = False) -> "Roots":
         """Those that are folders and belong to the collection whole; `single`: or not whole."""
         return Roots(
@@ -157,8 +166,10 @@ class Roots:
             return Roots.at(there)
         moved = []
         for root in self.roots:
-            own = there / root.name if root.name and (there / root.name).exists() else there
-            moved.append(replace(root, path=str(own)))
+            # Names may be a stranger's, with an index: they must not lead out of the folder.
+            own = Path(os.path.normpath(there / root.name))
+            inside = own.parent == there and own.exists()
+            moved.append(replace(root, path=str(own if inside else there)))
         return Roots(tuple(moved))
 
     def with_root(self, place: Path, *, named: bool, whole: bool = True) -> tuple["Roots", Root]:
@@ -178,6 +189,13 @@ class Roots:
 def expanded(place: str | Path) -> Path:
     """A place as somebody writes it, with `~` for their home."""
     return Path(os.path.expanduser(place))  # noqa: PTH111 (keeps a ~ that is nobody's home)
+
+
+def _is_path(text: Any) -> bool:
+    try:
+        return isinstance(text, str) and b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def is_folder(place: Path) -> bool:

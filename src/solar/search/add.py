@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from solar.describe.known_roots import confirm
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
@@ -16,7 +17,7 @@ from solar.search.asmk_index import AsmkIndex
 from solar.search.engine import Amendment
 from solar.search.index import Index, need_vectors
 from solar.search.index_build import BuiltIndex, details, read_metadata
-from solar.search.ingest import joined_roots
+from solar.search.ingest import joined_roots, roots_known
 from solar.search.photo_index import PhotoIndex
 from solar.search.sync import Changes, apply, compare
 
@@ -96,4 +97,5 @@ def _add_store(index: PhotoIndex, store: Store, extra: Mapping[str, Any]) -> Bui
     count = vectors.add(store, known)
     if roots != index.roots:
         index.engine.amend(Amendment(roots=roots))
+        confirm(index.place, roots_known(store))
     return BuiltIndex(index, count, {names(name): why for name, why in store.failures.items()})

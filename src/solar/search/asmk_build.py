@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from solar.describe.counting import expect
+from solar.describe.known_roots import confirm
 from solar.describe.local import LocalFeatures, LocalModel, local_features, local_model, local_name
 from solar.describe.local_cache import LocalCache, pack, unpack
 from solar.errors import SolarError
@@ -118,6 +119,7 @@ def build(
         )
         described = finder.signatures(photos, failures, codebook, extra)
         index = AsmkIndex(asmk_folder.create(address, spec, codebook, described, photos.roots))
+        confirm(index.place, photos.roots)
         note_skipped(index, photos, failures)
     return BuiltIndex(index, len(photos) - len(failures), {**photos.skipped, **failures})
 

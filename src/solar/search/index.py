@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from solar.describe.known_roots import confirm, confirmed_roots
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.search.addresses import FORMATS, Address, engine_module, is_folder
@@ -32,6 +33,7 @@ from solar.search.ingest import (
     joined_roots,
     knows_its_photos,
     photos_of,
+    roots_known,
     roots_of,
     spec_of,
 )
@@ -103,10 +105,13 @@ class Index(PhotoIndex):
                 together.
         """
         spec = spec or spec_of(source) or DescriptorSpec(np.atleast_2d(np.asarray(source)).shape[1])
+        named = roots_known(source) if roots is None else roots
         if roots is None:
             roots = roots_of(source)
         filling = batches(source, photos)
-        return cls(engine_module(address).create(address, spec, filling, roots, **options), model)
+        index = cls(engine_module(address).create(address, spec, filling, roots, **options), model)
+        confirm(index.place, named)
+        return index
 
     @classmethod
     def open(
@@ -227,13 +232,16 @@ class Index(PhotoIndex):
         count = self.engine.add(batches(source, known))
         if roots != self.roots:
             self.engine.amend(Amendment(roots=roots))
+            confirm(self.place, roots_known(source))
         return count
 
     def copy(self, address: Address, **options: Any) -> Index:
         """Make the same index elsewhere, on another engine or compressed otherwise."""
         everything = self.engine.batches(BATCH)
         create = engine_module(address).create
-        return Index(create(address, self.spec, everything, self.roots, **options), self._given)
+        copied = Index(create(address, self.spec, everything, self.roots, **options), self._given)
+        confirm(copied.place, confirmed_roots(self.place, self.roots))
+        return copied
 
     # Queries
 

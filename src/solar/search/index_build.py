@@ -119,7 +119,8 @@ def build_index(
     options = {"model": given, **options}
     with working_folder(address, store) as place:
         found = describe_photos(photos, model or DEFAULT, place, progress, **settings)
-        index = _filled(address, found, details(found, photos, extra), shown, options)
+        known = details(found, photos, extra)
+        index = _filled(address, found, known, shown, {"roots": photos.roots, **options})
         note_skipped(index, photos, found.failures)
     return BuiltIndex(index, len(found), {**photos.skipped, **found.failures})
 

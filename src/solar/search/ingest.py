@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
+from solar.describe.known_roots import confirmed_roots
 from solar.errors import SolarError
 from solar.images import Root, Roots
 from solar.search.engine import DescriptorSpec, Photo, Vectors
@@ -34,6 +35,11 @@ def spec_of(source: object) -> DescriptorSpec | None:
 def roots_of(source: object) -> Roots:
     """Where the photos of a store are; nowhere for plain vectors."""
     return source.roots if knows_its_photos(source) else Roots()
+
+
+def roots_known(source: object) -> Roots:
+    """Those of them that this user gave to the store."""
+    return confirmed_roots(source.path, source.roots) if knows_its_photos(source) else Roots()
 
 
 def joined_roots(roots: Roots, others: Roots) -> tuple[Roots, Callable[[str], str]]:

@@ -66,9 +66,8 @@ class PhotoIndex(ABC):
         return len(self.engine)
 
     def __repr__(self) -> str:
-        where = getattr(self.engine, "folder", None) or self.engine
         made = f", described by {self.spec.model}" if self.spec.model else ""
-        return f"<{type(self).__name__} {str(where)!r}: {len(self):,} photos{made}>"
+        return f"<{type(self).__name__} {self.place!r}: {len(self):,} photos{made}>"
 
     def __contains__(self, path: object) -> bool:
         return isinstance(path, str) and bool(self.engine.find([path]))
@@ -78,6 +77,12 @@ class PhotoIndex(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def place(self) -> str:
+        """Where it is: its folder, or its address without a password."""
+        folder = getattr(self.engine, "folder", None)
+        return str(self.engine if folder is None else folder)
 
     @property
     def spec(self) -> DescriptorSpec:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from solar.describe.known_roots import confirm
 from solar.errors import SolarError
 from solar.images import Photos, Root, Stamp, scan_roots
 from solar.images.roots import expanded
@@ -237,8 +238,10 @@ def apply(
     extra = {n: {"tags": old.tags} for n, old in tags.items() if old.tags} | dict(extra or {})
     shared = _shared(index, photos, changes, extra)
     stamps = {new: changes.stamps[new] for new in changes.moved.values()} | dict(changes.touched)
-    roots = photos.roots if photos.roots and photos.roots != index.roots else None
+    before = index.roots
+    roots = photos.roots if photos.roots and photos.roots != before else None
     engine.amend(Amendment(changes.deleted, changes.moved, stamps, None, roots))
+    confirm(index.place, photos.roots.besides(before))
     if shared:
         assert isinstance(index, Index)
         index.add(np.stack([vector for _, vector in shared]), [photo for photo, _ in shared])
@@ -357,4 +360,5 @@ def relocate(
     if names and not here:
         raise SolarError(f"None of the {len(names):,} photos of {found[0].path} is in {there}.")
     index.engine.amend(Amendment(roots=all_roots))
+    confirm(index.place, type(roots)((moved,)))
     return moved, len(names), here

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from solar.describe.known_roots import confirmed_roots
 from solar.errors import SolarError
 from solar.images import Roots, image_size, load
 from solar.images.roots import MARK
@@ -55,6 +56,7 @@ class Collection:
     ) -> None:
         self.index = index
         self.moved = root
+        self.roots = Roots()
         self.revision = 0
         """Grows whenever something changes."""
         self._labels = labels
@@ -87,8 +89,13 @@ class Collection:
                     photos[number], versions[number] = _slim(photo), version_of(photo)
                     numbers[photo.path] = number
             self._photos, self._versions, self._numbers = photos, versions, numbers
+            roots = self.index.roots.moved_to(self.moved)
+            if self.revision and self.moved is None:  # somebody may have named a folder meanwhile
+                seen = {root.path for root in self.roots.roots}
+                named = {root.path for root in confirmed_roots(self.index.place, roots).roots}
+                roots = Roots(tuple(one for one in roots.roots if one.path in seen | named))
             # Made anew, as a root that is a list or a shard remembers what it held.
-            self.roots = Roots.read(self.index.roots.moved_to(self.moved).stored())
+            self.roots = Roots.read(roots.stored())
             depths = {_below(path).count("/") for path in numbers}
             self._flat = depths == {1} and not any(MARK in path for path in numbers)
             looks = depths == {1} and _share_folders(numbers)

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from solar.describe.known_roots import confirm, confirmed_roots, shown_roots
 from solar.errors import SolarError
 from solar.images import Roots, scan_roots
 from solar.search import Index, need_vectors
@@ -36,6 +37,7 @@ def serve(
     model: str | None = None,
     device: str | None = None,
     compare: Sequence[str] = (),
+    roots: Sequence[str | Path] = (),
     host: str = "127.0.0.1",
     port: int = 8000,
     open_browser: bool = False,
@@ -44,14 +46,15 @@ def serve(
 ) -> None:
     """Open an index and answer visitors until SIGINT or SIGTERM.
 
-    A SolarError if there is no index, the port is taken, or these settings would let strangers add
-    photos.
+    A SolarError if there is no index, the port is taken, these settings would let strangers add
+    photos, or the index names folders that this user has not.
 
     Args:
         address: The index.
         model: What describes queries, where the index names none at hand.
         device: Where it does so; the first CUDA device if there is one, unless told.
         compare: Further models, or indexes of the same photos made with them.
+        roots: Folders that the index names and may show, see `solar.describe.known_roots`.
         host: The address to listen on.
         port: 0 takes a free one.
         open_browser: Show the page.
@@ -74,13 +77,13 @@ def serve(
     wanted = WebSettings(name=collection_name(address), device=device, **settings)
     check_exposure(host, wanted)
     with need_vectors(Index.open(address, model=model, device=device)) as index:
+        photos = shown_roots(index.place, index.roots, photos=wanted.photos, given=roots)
         models = dict(comparison(index, wanted, other, say) for other in compare)
         app = create_app(index, models=models, settings=wanted)
         with _listening(host, port) as listening:
             shown = _shown(listening, host)
-            roots = index.roots.moved_to(wanted.photos)
-            say(f"{roots or wanted.name}: {len(index):,} photos at {shown}")
-            if missing := photos_missing(roots, wanted.name):
+            say(f"{photos or wanted.name}: {len(index):,} photos at {shown}")
+            if missing := photos_missing(photos, wanted.name):
                 say(missing)
             if open_browser and not _open_page(shown):
                 say("No browser could be opened.")
@@ -193,7 +196,10 @@ def _described(index: Index, settings: WebSettings, model: str, say: Say) -> Ind
     say(f"Describing {len(photos):,} photos with {model} → {place}")
     with working_folder(place) as store:
         found = describe_photos(photos, model, store)
-        return Index.create(place, found, details(found, photos, {}))
+        made = Index.create(place, found, details(found, photos, {}))
+        moved = settings.photos is not None
+        confirm(made.place, made.roots if moved else confirmed_roots(index.place, made.roots))
+        return made
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from solar.describe.known_roots import confirm
 from solar.describe.pipeline import Throughput
 from solar.errors import SolarError
 from solar.images import Roots
@@ -111,6 +112,7 @@ def _settle(index: Index, roots: Roots) -> None:
         )
     if not before:
         index.engine.amend(Amendment(roots=roots))
+        confirm(index.place, roots)
     for old, new in zip(before, roots.roots, strict=False):
         if old.path != new.path:
             relocate(index, new.path, old.path)

@@ -56,6 +56,9 @@ HINTS = {
     "No Milvus server answers": "See [searching with Milvus](cluster-search.md).",
     "Cannot listen on": "Another program has the port; often it is an older `solar serve`.",
     "anybody could add photos": "See [the web app](web.md).",
+    "names folders that you have not": "An index that somebody sent could name any folder of this "
+    "machine. Yours is asked about once if it was moved, made by another user, or before solar "
+    "kept note of it. See [the web app](web.md).",
     "is in no folder that would say what it shows": "See [your own labels](own-labels.md).",
     "is not plain data and was not loaded": "Pickles can run programs. Only numbers, texts, lists "
     "and dicts are read from them.",

@@ -5,8 +5,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from solar.models import RetrievalNet
 pytest.importorskip("distributed", reason='pip install "solar-retrieval[dask]"')
 
 FEW = Throughput(decoders=0, batch=4)
+HERE = ("--host", "127.0.0.1", "--no-dashboard")
 
 
 def content(store: Path) -> dict[str, bytes]:
@@ -33,7 +35,9 @@ def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
         process.wait()
 
 
-def start(processes: list[subprocess.Popen[bytes]], *arguments: object) -> subprocess.Popen[bytes]:
+def start(
+    processes: list[subprocess.Popen[bytes]], *arguments: object, folder: Path | None = None
+) -> subprocess.Popen[bytes]:
     command = [
         sys.executable,
         "-m",
@@ -41,7 +45,8 @@ def start(processes: list[subprocess.Popen[bytes]], *arguments: object) -> subpr
         *map(str, arguments[1:]),
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, env=environment, cwd=folder, **quiet)
     processes.append(process)
     return process
 
@@ -52,16 +57,29 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
+def start_scheduler(
+    processes: list[subprocess.Popen[bytes]],
+) -> tuple[subprocess.Popen[bytes], str]:
+    """A scheduler and its address."""
+    port = free_port()
+    scheduler = start(processes, "dask_scheduler", "--port", port, *HERE)
+    return scheduler, f"tcp://127.0.0.1:{port}"
+
+
+def start_worker(
+    processes: list[subprocess.Popen[bytes]], address: str, folder: Path | None = None
+) -> subprocess.Popen[bytes]:
+    worker = ("dask_worker", address, "--no-nanny", "--nthreads", 1, *HERE)
+    return start(processes, *worker, folder=folder)
+
+
 def test_a_cluster_that_loses_a_worker_writes_the_same_store(
     photos: Path, tiny: RetrievalNet, tmp_path: Path, processes: list[subprocess.Popen[bytes]]
 ) -> None:
     from distributed import Client
 
-    address = f"tcp://127.0.0.1:{free_port()}"
-    options = ("--host", "127.0.0.1", "--no-dashboard")
-    start(processes, "dask_scheduler", "--port", address.rsplit(":", 1)[1], *options)
-    worker = ("dask_worker", address, "--no-nanny", "--nthreads", 1, *options)
-    doomed, _ = (start(processes, *worker) for _ in range(2))
+    _, address = start_scheduler(processes)
+    doomed, _ = (start_worker(processes, address) for _ in range(2))
     with Client(address, timeout=30) as client:
         client.wait_for_workers(2, timeout=60)
 
@@ -142,3 +160,58 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence(
     with pytest.raises(SolarError, match=f"No Dask scheduler answers at {address}"):
         extract(photos, tmp_path / "s", model=tiny, scheduler=address)
     assert time.monotonic() - began < 20
+
+
+def test_a_cluster_that_is_lost_is_one_sentence_and_a_rerun_goes_on(
+    photos: Path,
+    tiny: RetrievalNet,
+    tmp_path: Path,
+    processes: list[subprocess.Popen[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """One cluster loses, in turn, what it can lose."""
+    some = [photos / "landmark-0", photos / "landmark-1"]
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    monkeypatch.chdir(here)
+    # Large scales take the workers long enough for them to be lost midway.
+    slow: dict[str, Any] = {"model": tiny, "throughput": FEW, "shard_size": 1, "scales": (5.0,)}
+    scheduler, address = start_scheduler(processes)
+
+    def refused(store: str | Path, why: str, kill: Sequence[subprocess.Popen[bytes]] = ()) -> None:
+        def described(*_: int) -> None:
+            for process in kill:
+                process.kill()
+
+        with pytest.raises(SolarError, match=why):
+            extract(some, store, scheduler=address, progress=described, **slow)
+        assert "Traceback" not in capfd.readouterr().err
+
+    from distributed import Client
+
+    with Client(address, timeout=30):  # it answers
+        pass
+    with monkeypatch.context() as patched:
+        patched.setattr("solar.describe.cluster.TIMEOUT", 1)
+        refused("s", "has no workers: start some with `dask worker`")
+    assert not finished(here / "s")
+    elsewhere = start_worker(processes, address, there)
+    if Path("/proc/self/cwd").exists():  # a folder that is another one for every process
+        refused("/proc/self/cwd/s", "does not see the store /proc/self/cwd/s: let all workers")
+    lost = "has lost its scheduler or all its workers; what is finished is kept"
+    refused("s", lost, [elsewhere])
+    kept = finished(here / "s")
+    assert 0 < len(kept) < 12
+    start_worker(processes, address)
+    refused("s", lost, [scheduler])
+    more = finished(here / "s")
+    assert len(kept) < len(more) < 12
+    assert len(extract(some, "s", **slow)) == 12
+    assert more.items() <= finished(here / "s").items()  # nothing was described twice
+
+
+def finished(store: Path) -> dict[str, int]:
+    """The shards that are there, and when they were written."""
+    return {file.name: file.stat().st_mtime_ns for file in store.glob("shard-*.jsonl")}

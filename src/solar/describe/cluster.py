@@ -1,8 +1,11 @@
 """The same extraction on a Dask cluster: a shard is a task, the store is shared."""
 
+import logging
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +21,7 @@ from solar.describe.pipeline import (
     stack,
 )
 from solar.describe.store import Store
+from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.models import RetrievalNet, fingerprint
 
@@ -44,7 +48,8 @@ def run_on_cluster(
     Every worker must see the photos and the store under the same paths, and have this package
     installed. It gets the network once. A worker that is lost costs only the shards it was at.
     Without the address of a scheduler, so many workers are started here. `progress` is called after
-    every shard. A SolarError if Dask is not installed, or the scheduler cannot be reached.
+    every shard. A SolarError if Dask is not installed, the scheduler cannot be reached, the cluster
+    is lost, or a worker does not see the store; a rerun goes on with what is left.
     """
     try:
         from distributed import as_completed
@@ -54,10 +59,12 @@ def run_on_cluster(
     pending = store.pending()
     expect(progress, sum(len(store.source(shard)) for shard in pending))
     proof = Proof.of(net, job.settings)
-    with _client(scheduler, workers) as client, _explained(scheduler):
+    with _quiet(), _explained(scheduler), _client(scheduler, workers) as client:
         client.wait_for_workers(1, timeout=TIMEOUT)
         network = client.scatter(net.cpu().eval(), broadcast=True)
-        arguments = ((_part(job, store, shard), store, shard, network, proof) for shard in pending)
+        # A worker opens the store itself: where that fails, the reason comes back.
+        place = store.path.absolute()
+        arguments = ((_part(job, store, shard), place, shard, network, proof) for shard in pending)
         tasks = [
             client.submit(_describe_shard, *one, retries=RETRIES, pure=False) for one in arguments
         ]
@@ -65,6 +72,11 @@ def run_on_cluster(
             described, failed = task.result()
             if progress:
                 progress(described, failed)
+    if left := store.pending():
+        raise SolarError(
+            f"{len(left)} of {store.shards} shards that workers have written are not in {place}: "
+            "let them see this folder under the same path, and run the same command again."
+        )
 
 
 @dataclass(frozen=True)
@@ -106,6 +118,22 @@ def _probe(describe: Describer) -> Float32Rows:
 
 
 @contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Dask's own log, which tells of lost connections in tracebacks, from the terminal."""
+    import distributed.client  # noqa: F401 (after which the levels are set)
+
+    names = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    before = {name: logging.getLogger(name).level for name in names}
+    try:
+        for name in names:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
+
+
+@contextmanager
 def _explained(scheduler: str | None) -> Iterator[None]:
     """Turn what a cluster can die of into one sentence."""
     from distributed import KilledWorker, TimeoutError
@@ -126,8 +154,8 @@ def _explained(scheduler: str | None) -> Iterator[None]:
         ) from error
     except (CommClosedError, FutureCancelledError) as error:
         raise SolarError(
-            f"The cluster {where} is gone; what is finished is kept: start it, and run the same "
-            "command again."
+            f"The cluster {where} has lost its scheduler or all its workers; what is finished is "
+            "kept: start them, and run the same command again."
         ) from error
 
 
@@ -136,7 +164,8 @@ def _client(scheduler: str | None, workers: int | None) -> "Client":
 
     if scheduler is None:
         # Worker processes of our own: one network each, so threads would only share its locks.
-        return Client(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+        known = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
+        return Client(n_workers=workers, threads_per_worker=1, **known)
     try:
         return Client(scheduler, timeout=TIMEOUT)
     except (OSError, ValueError) as error:
@@ -153,9 +182,15 @@ def _part(job: ExtractionJob, store: Store, shard: int) -> ExtractionJob:
 
 
 def _describe_shard(
-    job: ExtractionJob, store: Store, shard: int, net: RetrievalNet, proof: Proof
+    job: ExtractionJob, place: Path, shard: int, net: RetrievalNet, proof: Proof
 ) -> tuple[int, int]:
     """One task, on a worker: decode, describe and write a shard; return what came of it."""
+    if not is_store(place):
+        raise SolarError(
+            f"A worker on {platform.node()} does not see the store {place}: let all workers see "
+            "its folder under the same path, and run the same command again."
+        )
+    store = Store.open(place, allow_partial=True)
     numbers = range(len(job.photos))
     describe = _describer(net, proof, job.settings)
     described = job.describe(numbers, map(job.decode, numbers), describe)

@@ -137,5 +137,7 @@ def test_commands_ask_before_they_show_photos(
     assert refused.stderr.count("\n") == 1
     assert f"--root {private}" in refused.stderr
     assert not page.exists()
+    drawn = solar("index", "map", foreign.place, "-o", tmp_path / "map.png", expect=2)
+    assert f"--root {private}" in drawn.stderr
     solar(*search, "--html", page, "--root", private)
     assert "data:image/" in page.read_text()

@@ -1,0 +1,244 @@
+"""Why two photos are similar: which regions of one speak for which of the other.
+
+A descriptor is a sum over the regions of its photo (`solar.models.located`), and the similarity of
+two is their inner product. So it is a sum over pairs of regions, exactly. The table of all pairs is
+never held: a heat map is its sums along one side, and any row of it is one product.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from solar.errors import SolarError
+from solar.images import Box, Source, load, read_image
+from solar.show.attention_source import Location, check_locations
+from solar.weights import DEFAULT
+
+if TYPE_CHECKING:
+    from solar.models import RetrievalNet
+    from solar.models.located import LocatedDescriptor
+
+Heat = NDArray[np.float32]
+Side = Literal["a", "b"]
+
+PAIRS = 10
+"""How many of the strongest pairs of regions pictures show."""
+
+_SHOWN = 1024  # pixels of the longer side of a photo in a picture
+_FAINT = 0.2  # pairs that add less than this much of what the strongest adds say nothing
+_BLOCK = 1 << 22  # pairs looked at together: 16 MB
+
+
+class RegionPair(NamedTuple):
+    """A region of each photo, by its middle in pixels, and what the two add to the similarity."""
+
+    a: Location
+    b: Location
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """The similarity of two photos, A and B, as a sum over their regions.
+
+    A notebook shows it as a picture.
+
+    Attributes:
+        a: What the regions of A add to its descriptor.
+        b: The same for B.
+        photos: Both, upright and reduced, for pictures.
+        plain: The same without second-order attention, if that was asked for.
+    """
+
+    a: LocatedDescriptor
+    b: LocatedDescriptor
+    photos: tuple[Image.Image, Image.Image] | None = None
+    plain: Explanation | None = None
+
+    @property
+    def score(self) -> float:
+        """The similarity: the sum of either heat map."""
+        return float(self.a.descriptor @ self.b.descriptor)
+
+    @property
+    def shift(self) -> float:
+        """How much of the similarity comes from the whitening's shift, mostly a negative number.
+
+        It lies in both heat maps; every region takes its share, see `solar.models.located`.
+        """
+        without_a, without_b = (one.descriptor - one.shift for one in (self.a, self.b))
+        return self.score - float(without_a @ without_b)
+
+    @property
+    def heat_a(self) -> Heat:
+        """(h, w) what each region of A adds to the similarity; negative where it speaks against."""
+        return self.a.vectors @ self.b.descriptor
+
+    @property
+    def heat_b(self) -> Heat:
+        """(h, w) the same for the regions of B."""
+        return self.b.vectors @ self.a.descriptor
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it holds."""
+        plain = self.plain.nbytes if self.plain else 0
+        return self.a.nbytes + self.b.nbytes + plain
+
+    def answers(self, at: Location, side: Side = "a") -> Heat:
+        """What the regions of the other photo add together with one region of this: (h, w).
+
+        Its sum is that region's number in the heat map. A SolarError if the location is not in the
+        photo; beyond the box the nearest region is meant.
+        """
+        own, other = (self.a, self.b) if side == "a" else (self.b, self.a)
+        check_locations([at], own.size)
+        return other.vectors @ own.vectors[region_at(own, at)]
+
+    def pairs(self, count: int = PAIRS) -> list[RegionPair]:
+        """At most so many pairs of regions that are each other's best, strongest first.
+
+        Pairs that add little compared with the first are left out.
+        """
+        dim = self.a.vectors.shape[-1]
+        first, second = (one.vectors.reshape(-1, dim) for one in (self.a, self.b))
+        best_a, best_b, value_a = _best(first, second)
+        own = np.arange(len(first))
+        mutual = own[(best_b[best_a] == own) & (value_a > _FAINT * max(value_a.max(), 0))]
+        strongest = mutual[np.argsort(-value_a[mutual], kind="stable")][:count]
+        middles_a, middles_b = (_middles(one) for one in (self.a, self.b))
+        return [
+            RegionPair(middles_a[i], middles_b[int(best_a[i])], float(value_a[i]))
+            for i in strongest.tolist()
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `solar why --json` prints."""
+        pairs = [pair._asdict() for pair in self.pairs()]
+        facts = {"score": self.score, "shift": self.shift, "pairs": pairs}
+        return facts | ({"score_without_attention": self.plain.score} if self.plain else {})
+
+    def figure(self, *, height: int = 480, opacity: float = 0.75) -> Image.Image:
+        """Both photos with their heat maps, and lines between the strongest pairs."""
+        from solar.show.explanation_figure import draw_explanation
+
+        return draw_explanation(self, height=height, opacity=opacity)
+
+    def _repr_png_(self) -> bytes:
+        encoded = io.BytesIO()
+        self.figure().save(encoded, "PNG")
+        return encoded.getvalue()
+
+
+def explain(
+    a: Source,
+    b: Source,
+    *,
+    model: RetrievalNet | str | Path | None = None,
+    size: int | None = None,
+    scales: Sequence[float] | None = None,
+    box: Box | None = None,
+    compare_attention: bool = False,
+    device: str | None = None,
+) -> Explanation:
+    """Tell which regions make two photos similar.
+
+    Example:
+        >>> why = explain("a.jpg", "b.jpg")  # doctest: +SKIP
+        >>> why.score, why.heat_a.sum()  # doctest: +SKIP
+        (0.8234, 0.8234)
+        >>> why.figure().save("why.png")  # doctest: +SKIP
+
+    Args:
+        a: A photo: whatever `RetrievalNet.describe` takes.
+        b: The other one.
+        model: A network that pools by GeM, SPoC or MAC, its name or file.
+        size: Longest side that photos are reduced to. Default: the model's.
+        scales: Default: the model's.
+        box: x1, y1, x2, y2 of what is meant in A.
+        compare_attention: Also explain what the similarity would be without the attention blocks.
+        device: Where to compute, for a model given by its name.
+
+    Raises:
+        SolarError: A photo cannot be read, the box misses it, the network describes patches, pools
+            in another way, or has no attention to compare.
+    """
+    from solar.models.checkpoint import retrieval_model
+    from solar.models.located import check_splits, locate
+
+    net = retrieval_model(model or DEFAULT, device=device)
+    check_splits(net)
+    if compare_attention and not net.config.attention:
+        raise SolarError("This network has no attention to compare with: leave that out.")
+    first, second = read_image(a), read_image(b)
+    photos = _shown(first), _shown(second)
+
+    def parts(*, attention: bool) -> Explanation:
+        how: dict[str, Any] = {"size": size, "scales": scales, "attention": attention}
+        return Explanation(locate(net, first, box=box, **how), locate(net, second, **how), photos)
+
+    plain = parts(attention=False) if compare_attention else None
+    return replace(parts(attention=True), plain=plain)
+
+
+def region_at(one: LocatedDescriptor, at: Location) -> tuple[int, int]:
+    """Row and column of the region that a pixel is in, or of the nearest one."""
+    x, y = at
+    row = int(np.searchsorted(one.rows, y, side="right")) - 1
+    column = int(np.searchsorted(one.columns, x, side="right")) - 1
+    h, w = one.vectors.shape[:2]
+    return min(max(row, 0), h - 1), min(max(column, 0), w - 1)
+
+
+def density(one: LocatedDescriptor, heat: Heat, size: tuple[int, int]) -> Heat:
+    """A heat map as a picture of (width, height): what a pixel of it adds, smooth between middles.
+
+    Outside the box it is 0.
+    """
+    area = np.diff(one.rows)[:, None] * np.diff(one.columns)
+    per_pixel = (heat / area).astype(np.float32)
+    (width, height), (whole_width, whole_height) = size, one.size
+    ys = (np.arange(height) + 0.5) * (whole_height / height)
+    xs = (np.arange(width) + 0.5) * (whole_width / width)
+    down, across = _between(one.rows, ys), _between(one.columns, xs)
+    return (down @ per_pixel @ across.T).astype(np.float32)
+
+
+def _between(edges: NDArray[np.float64], places: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weights (places, regions) that interpolate between the middles of regions."""
+    middles = (edges[1:] + edges[:-1]) / 2
+    weights = np.stack([np.interp(places, middles, row) for row in np.eye(len(middles))], axis=1)
+    inside = (places >= edges[0]) & (places <= edges[-1])
+    return weights * inside[:, None]
+
+
+def _best(a: Heat, b: Heat) -> tuple[NDArray[np.int64], NDArray[np.int64], Heat]:
+    """For each row of a the best of b, for each of b the best of a, and the products of a's."""
+    best_a, value_a = np.zeros(len(a), np.int64), np.zeros(len(a), np.float32)
+    best_b, value_b = np.zeros(len(b), np.int64), np.full(len(b), -np.inf, np.float32)
+    step = max(1, _BLOCK // len(b))
+    for start in range(0, len(a), step):
+        products = a[start : start + step] @ b.T
+        here = slice(start, start + len(products))
+        best_a[here], value_a[here] = products.argmax(axis=1), products.max(axis=1)
+        higher = products.max(axis=0) > value_b
+        best_b[higher] = start + products.argmax(axis=0)[higher]
+        value_b = np.maximum(value_b, products.max(axis=0))
+    return best_a, best_b, value_a
+
+
+def _middles(one: LocatedDescriptor) -> list[Location]:
+    ys, xs = ((edges[1:] + edges[:-1]) / 2 for edges in (one.rows, one.columns))
+    return [(float(x), float(y)) for y in ys for x in xs]
+
+
+def _shown(photo: Image.Image) -> Image.Image:
+    return Image.fromarray(load(photo, _SHOWN).pixels)

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from solar.cli.completion import any_models
-from solar.cli.options import Box, Device, Json
+from solar.cli.describe import parse_scales
+from solar.cli.options import Box, Device, Json, Model, Scales, Size
 from solar.cli.pictures import check_suffix, save_image
 from solar.weights import DEFAULT
 
@@ -19,20 +19,10 @@ def why(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Draw it into this picture.")
     ] = None,
-    model: Annotated[
-        str,
-        typer.Option(
-            help="A name from `solar models`, a .safetensors or a published .pth.",
-            autocompletion=any_models,
-        ),
-    ] = DEFAULT,
+    model: Model = DEFAULT,
     box: Box = None,
-    size: Annotated[
-        int | None, typer.Option(min=1, help="Shrink longer sides to this; the model's own.")
-    ] = None,
-    single_scale: Annotated[
-        bool, typer.Option("--single-scale", help="Only the photo's own scale, not three.")
-    ] = False,
+    size: Size = None,
+    scales: Scales = None,
     compare_attention: Annotated[
         bool,
         typer.Option(
@@ -53,7 +43,7 @@ def why(
         b,
         model=model,
         size=size,
-        scales=(1.0,) if single_scale else None,
+        scales=None if scales is None else parse_scales(scales),
         box=None if box is None else parse_box(box),
         compare_attention=compare_attention,
         device=device,
@@ -69,4 +59,4 @@ def why(
         say(f"without second-order attention {found.plain.score:.4f}", to=to)
     for pair in found.pairs():
         (ax, ay), (bx, by) = pair.a, pair.b
-        say(f"{pair.value:+.4f}  {ax:.0f},{ay:.0f} in A and {bx:.0f},{by:.0f} in B", to=to)
+        say(f"{pair.value:+.5f}  {ax:.0f},{ay:.0f} in A with {bx:.0f},{by:.0f} in B", to=to)

@@ -34,6 +34,7 @@ PAIRS = 10
 
 _SHOWN = 1024  # pixels of the longer side of a photo in a picture
 _ALIKE = 0.5  # cosine of two regions from which on their product is not just two large numbers
+_FAINT = 0.1  # pairs that add less than this much of what the strongest adds are not worth a line
 _BLOCK = 1 << 22  # pairs looked at together: 16 MB
 
 
@@ -106,14 +107,16 @@ class Explanation:
     def pairs(self, count: int = PAIRS) -> list[RegionPair]:
         """At most so many pairs of regions that are each other's best, strongest first.
 
-        Only those that point the same way, with a cosine of at least a half.
+        Only those that point the same way, with a cosine of at least a half, and that add at least
+        a tenth of what the first does.
         """
         dim = self.a.vectors.shape[-1]
         first, second = (one.vectors.reshape(-1, dim) for one in (self.a, self.b))
         best_a, best_b, value_a = _best(first, second)
         own = np.arange(len(first))
         lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)[best_a]
-        mutual = own[(best_b[best_a] == own) & (value_a > _ALIKE * lengths)]
+        enough = np.maximum(_ALIKE * lengths, _FAINT * max(float(value_a.max()), 0.0))
+        mutual = own[(best_b[best_a] == own) & (value_a > enough)]
         strongest = mutual[np.argsort(-value_a[mutual], kind="stable")][:count]
         middles_a, middles_b = (_middles(one) for one in (self.a, self.b))
         return [

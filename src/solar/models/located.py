@@ -1,7 +1,8 @@
 """A descriptor as what it is: a sum over the regions of its photo.
 
 Location i holds the share xᵢᵖ / Σ xᵖ of what GeM makes of a channel; other poolings split likewise.
-All that follows is linear once the norms are known: whitening, the mean of the scales, whitening
+Where the last stage is an attention block, a location has gathered part of that from others, to
+whom it is handed back (`SecondOrderAttention.trace`). All that follows is linear once the norms are known: whitening, the mean of the scales, whitening
 learnt afterwards. So every location of every scale adds a vector to the descriptor.
 
 The shift of a whitening layer has no place in the photo. It is minus the mean of all photos, which
@@ -24,7 +25,7 @@ from solar.images import Box, Source, check_visible, load
 from solar.images.boxes import pixel_box
 from solar.models.inference import inference
 from solar.models.retrieval_net import RetrievalNet, rescale
-from solar.nn import Backbone
+from solar.nn import Backbone, SecondOrderAttention
 
 Floats = NDArray[np.float32]
 Edges = NDArray[np.float64]
@@ -98,9 +99,9 @@ def locate(
         batch = net.normalise(torch.from_numpy(image.pixels)[None].to(net.device))
         for scale in scales:
             scaled = rescale(batch, scale)
-            features = net.backbone.run(scaled, lambda _, block, x: block(x) if attention else x)
-            sums.append(_described(net, features))
-            (high, wide), (h, w) = scaled.shape[2:], features.shape[2:]
+            parts = _pooled(net, scaled, attention=attention)
+            sums.append(_described(net, parts))
+            (high, wide), (h, w) = scaled.shape[2:], parts.shape[:2]
             rows = _edges(net.backbone, h, high, (top, bottom))
             grids.append((rows, _edges(net.backbone, w, wide, (left, right))))
         sums = _averaged(net, sums)
@@ -159,10 +160,29 @@ class _Sum:
         return _Sum(parts, F.linear(self.shift, layer.weight, shares.sum() * layer.bias))
 
 
-def _described(net: RetrievalNet, features: Tensor) -> _Sum:
-    """The descriptor of one scale from its feature map (1, c, h, w); as `RetrievalNet.head`."""
+def _pooled(net: RetrievalNet, images: Tensor, *, attention: bool) -> Tensor:
+    """What each location of one scale (1, 3, ·, ·) adds to the pooled vector, (h, w, c)."""
     assert _splits(net.pool)
-    parts = net.pool.split(net.before_pooling(features))[0].movedim(0, -1)
+    last: tuple[SecondOrderAttention, Tensor, Tensor] | None = None
+
+    def attend(_: int, block: SecondOrderAttention, x: Tensor) -> Tensor:
+        nonlocal last
+        if not attention:
+            return x
+        out = block(x)
+        last = block, x, out
+        return out
+
+    features = net.backbone.run(images, attend)
+    parts = net.pool.split(net.before_pooling(features))
+    if last is not None and last[2] is features and net.local_whiten is None:
+        block, before, _ = last
+        parts = block.trace(before, parts)
+    return parts[0].movedim(0, -1)
+
+
+def _described(net: RetrievalNet, parts: Tensor) -> _Sum:
+    """The descriptor of one scale from what is pooled; as `RetrievalNet.head`."""
     [pooled] = _normalised([_Sum(parts, torch.zeros_like(parts[0, 0]))])
     if net.whiten is None:
         return pooled

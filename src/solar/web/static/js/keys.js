@@ -9,6 +9,7 @@ const HELP = [
   ["b", "A box on the photo: arrows move it, Shift and arrows resize it, Delete removes it"],
   ["l", "Look where the photo attends"],
   ["m", "Matches of the query and the photo"],
+  ["w", "Why the query and the photo are similar"],
   ["c", "Compare two settings"],
   ["e", "Explore the map"],
   ["Esc", "Back"],

@@ -71,7 +71,7 @@ function explaining(root, shared, [a, b], first) {
   const maps = {}; // what a pixel of each photo adds, by regions
   let lines = []; // between the strongest pairs: a group and its ends
   let best = null; // the same to what answers the region most
-  const explanations = new Map(); // with and without attention
+  const explanations = new Map(); // with and without attention, as promises
   const answers = new Map();
 
   const attention = () => !params.plain;
@@ -79,7 +79,7 @@ function explaining(root, shared, [a, b], first) {
   const keyOf = ({ side, row, column }) => [attention(), side, row, column].join();
 
   const score = el("strong.why-score", {}, "…");
-  const text = el("p.facts.why-text", { role: "status" }, "Comparing the photos by their regions…");
+  const text = el("p.facts.why-text", { role: "status" }, "Comparing the regions of both…");
   const stages = { a: stage("a", "The query"), b: stage("b", "The result") };
   const sheet = el("svg.lines", { "aria-hidden": "true" });
   const pair = el(
@@ -89,6 +89,7 @@ function explaining(root, shared, [a, b], first) {
     sheet,
   );
   const trouble = el("div");
+  const tools = controls();
   root.append(
     el(
       "div.why",
@@ -103,34 +104,36 @@ function explaining(root, shared, [a, b], first) {
       text,
       pair,
       trouble,
-      controls(),
+      tools,
     ),
   );
   const watch = new ResizeObserver(place);
   watch.observe(pair);
 
   // Photos are there long before their explanation.
-  Promise.all([photo(a), photo(b)]).then((photos) => {
-    SIDES.forEach((side, at) => stages[side].show(photos[at]));
-    explain();
-  }, fail);
-
-  function fail(error) {
-    if (isAbort(error)) return;
-    for (const part of [pair, text]) part.remove();
-    trouble.replaceChildren(problem(error));
-  }
+  Promise.all([photo(a), photo(b)]).then(
+    (photos) => SIDES.forEach((side, at) => stages[side].show(photos[at])),
+    (error) => {
+      for (const part of [pair, text, tools]) part.remove();
+      trouble.replaceChildren(problem(error));
+    },
+  );
+  explain();
 
   async function explain() {
     const wanted = attention();
     pair.setAttribute("aria-busy", "true");
+    trouble.replaceChildren();
     try {
-      const told = explanations.get(wanted) ?? (await post("/why", asked(), { signal }));
-      explanations.set(wanted, told);
-      if (wanted !== attention()) return;
-      take(told);
+      if (!explanations.has(wanted)) explanations.set(wanted, post("/why", asked(), { signal }));
+      const told = await explanations.get(wanted);
+      if (wanted === attention()) take(told);
     } catch (error) {
-      fail(error);
+      explanations.delete(wanted);
+      if (isAbort(error)) return;
+      text.textContent = "";
+      pair.removeAttribute("aria-busy");
+      trouble.replaceChildren(problem(error, explain));
     }
   }
 
@@ -204,8 +207,10 @@ function explaining(root, shared, [a, b], first) {
     const { row, column, side } = chosen;
     const value = found[side].heat[row * (found[side].columns.length - 1) + column];
     const adds = value < 0 ? "speaks against the match: it takes away" : "adds";
-    const part = found.score > 0.01 ? `, ${percent(Math.abs(value) / found.score)} of the similarity` : "";
-    text.textContent = `This region of the ${side === "a" ? "query" : "result"} ${adds} ${Math.abs(value).toFixed(4)}${part}.`;
+    const much = Math.abs(value);
+    const share = found.score > 0.01 ? `, ${percent(much / found.score)} of the similarity` : "";
+    const photo = side === "a" ? "query" : "result";
+    text.textContent = `This region of the ${photo} ${adds} ${much.toFixed(4)}${share}.`;
   }
 
   /** Left, top, right and bottom of a region. */
@@ -281,8 +286,8 @@ function explaining(root, shared, [a, b], first) {
       const y = ((event.clientY - bounds.top) / bounds.height) * height;
       const row = rows.findLastIndex((edge) => edge <= y);
       const column = columns.findLastIndex((edge) => edge <= x);
-      const inside = row >= 0 && column >= 0 && row < rows.length - 1 && column < columns.length - 1;
-      return inside ? { side, row, column } : null;
+      const within = (at, edges) => at >= 0 && at < edges.length - 1;
+      return within(row, rows) && within(column, columns) ? { side, row, column } : null;
     }
 
     element.addEventListener("pointermove", (event) => {
@@ -378,7 +383,7 @@ function explaining(root, shared, [a, b], first) {
   return {
     show(changed) {
       params = changed;
-      if (found) explain();
+      explain();
     },
     leave() {
       control.abort();

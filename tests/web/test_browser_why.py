@@ -40,6 +40,12 @@ def test_a_result_tells_why_it_was_found(site: str, visit: Visit) -> None:
     page.shoot("why")
     assert page.locator(".why-score").text_content() == score
     assert page.locator(".lines g").count() > 0
+    frame, image = (
+        page.locator(one).bounding_box()
+        for one in (".why-box:visible", ".why-stage:has(.why-box:visible) img")
+    )
+    assert frame["x"] - image["x"] == pytest.approx(30 / 240 * image["width"], abs=1)
+    assert frame["width"] == pytest.approx(190 / 240 * image["width"], abs=1)
     whole = maps(page)
     a, b = page.locator(".why-stage").all()
     places = [one.bounding_box() for one in (a, b)]
@@ -126,6 +132,36 @@ def test_a_finger_and_the_keyboard_ask_regions_on_a_phone(site: str, visit: Visi
     assert page.locator(".region:visible").count() == 0
     page.keyboard.press("Escape")
     page.wait_for_url(re.compile(r"#/\?q=4"))
+
+
+def test_only_the_newest_region_is_asked_and_none_twice(site: str, visit: Visit) -> None:
+    page = visit(f"{site}#/why/4/5")
+    explained(page)
+    stage, held, asked = page.locator(".why-stage").first, [], []
+
+    def hold_first(route) -> None:
+        asked.append(route.request.post_data_json)
+        if len(asked) == 1:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/api/v1/why/answers", hold_first)
+    whole = maps(page)
+    page.mouse.move(*within(stage, 0.1, 0.1))
+    page.wait_for_timeout(100)
+    for x in (0.4, 0.6, 0.9):  # while the first is under way
+        page.mouse.move(*within(stage, x, 0.9))
+    assert len(asked) == 1
+    held[0].continue_()
+    last = answered(page)
+    assert last != whole
+    assert [(one["x"] > 160, one["y"] > 90) for one in asked] == [(False, False), (True, True)]
+    page.mouse.move(*within(stage, 0.1, 0.1))  # known by now
+    assert answered(page) not in (last, whole)
+    page.mouse.move(*within(stage, 0.9, 0.9))
+    assert answered(page) == last
+    assert len(asked) == 2
 
 
 def test_a_photo_that_is_gone_cannot_be_explained(site: str, visit: Visit) -> None:

@@ -148,6 +148,8 @@ function explaining(root, shared, [a, b], first) {
       parts("a", one.a),
       parts("b", one.b),
     ]);
+    const { rows, columns } = told.a;
+    stages.a.frame(box && [columns[0], rows[0], columns.at(-1), rows.at(-1)]);
     paint();
     if (chosen) ask();
   }
@@ -264,6 +266,7 @@ function explaining(root, shared, [a, b], first) {
     const image = el("img", { alt: "", draggable: "false" });
     const canvas = el("canvas.heat", { "aria-hidden": "true" });
     const region = el("div.region", { hidden: true });
+    const frame = el("div.why-box", { hidden: true });
     let drawn = null;
     const name = el("figcaption.soft", {}, text);
     const element = el(
@@ -275,6 +278,7 @@ function explaining(root, shared, [a, b], first) {
       },
       image,
       canvas,
+      frame,
       region,
     );
 
@@ -333,17 +337,13 @@ function explaining(root, shared, [a, b], first) {
         drawn = map;
         drawEvidence(canvas, found[side], map, most);
       },
+      frame(bounds) {
+        set(frame, "hidden", !bounds);
+        if (bounds) cover(frame, bounds, found[side]);
+      },
       mark(bounds) {
         set(region, "hidden", !bounds);
-        if (!bounds) return;
-        const { width, height } = found[side];
-        const [left, top, right, bottom] = bounds;
-        style(region, {
-          left: `${(100 * left) / width}%`,
-          top: `${(100 * top) / height}%`,
-          width: `${(100 * (right - left)) / width}%`,
-          height: `${(100 * (bottom - top)) / height}%`,
-        });
+        if (bounds) cover(region, bounds, found[side]);
       },
     };
   }
@@ -398,6 +398,15 @@ function explaining(root, shared, [a, b], first) {
 }
 
 const middle = ([left, top, right, bottom]) => [(left + right) / 2, (top + bottom) / 2];
+
+function cover(node, [left, top, right, bottom], { width, height }) {
+  style(node, {
+    left: `${(100 * left) / width}%`,
+    top: `${(100 * top) / height}%`,
+    width: `${(100 * (right - left)) / width}%`,
+    height: `${(100 * (bottom - top)) / height}%`,
+  });
+}
 
 const swatch = (colour, text) =>
   el("span", {}, style(el("i.swatch"), { background: `rgb(${colour.join(" ")})` }), text);

@@ -55,7 +55,7 @@ export function why(root, shared) {
 const other = (side) => (side === "a" ? "b" : "a");
 const same = (one, two) =>
   one?.side === two?.side && one?.row === two?.row && one?.column === two?.column;
-const percent = (part) => `${(100 * part).toFixed(1)} %`;
+const percent = (part) => (part < 0.001 ? "less than 0.1 %" : `${(100 * part).toFixed(1)} %`);
 
 function explaining(root, shared, [a, b], first) {
   const control = new AbortController();

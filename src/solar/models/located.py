@@ -12,7 +12,7 @@ it has in the vector before: wᵢ = uᵢ·f / |f|², where f = Σ uᵢ. Both sta
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeGuard
+from typing import Literal, Protocol, TypeGuard
 
 import numpy as np
 import torch
@@ -68,6 +68,7 @@ def locate(
     size: int | None = None,
     scales: Sequence[float] | None = None,
     box: Box | None = None,
+    mode: Literal["exact", "fast"] = "exact",
     attention: bool = True,
 ) -> LocatedDescriptor:
     """Describe a photo, and tell what each region of it adds.
@@ -78,6 +79,7 @@ def locate(
         size: Longest side. Default: the model's.
         scales: Default: the model's.
         box: The part of the photo that is meant; regions lie inside.
+        mode: How to decode, as for `solar.images.load`.
         attention: Off: pass by the attention blocks, to see what they change.
 
     Returns:
@@ -89,7 +91,7 @@ def locate(
     """
     check_splits(net)
     scales = net.config.scales if scales is None else scales
-    image = load(photo, size or net.config.size, box=box)
+    image = load(photo, size or net.config.size, box=box, mode=mode)
     height, width = image.pixels.shape[:2]
     check_visible(width, height, photo, scales=scales, least=net.backbone.least_side)
     whole = 0, 0, image.width, image.height

@@ -17,7 +17,6 @@ of buildings, spread evenly, and the most similar photo of the same building.
 import argparse
 import json
 import os
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from lib.places import SIZE, labels_of
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
-from solar.images import find_photos
+from solar.images import find_photos, read_image
 from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
 from solar.models.located import LocatedDescriptor, locate
 from solar.show.attention_source import AttentionSource
@@ -76,10 +75,10 @@ def matching_pairs(
     """Photos spread evenly over a set, each with the most similar one of the same place."""
     photos = find_photos([shard])
     labels = np.array(labels_of(photos))
-    images = [Image.open(BytesIO(photos.read(i))).convert("RGB") for i in range(len(photos))]
+    images = [read_image(photos.read(i)) for i in range(len(photos))]
     rows = net.describe(images, size=SIZE)
     print(f"described {len(images)} photos", flush=True)
-    pairs = []
+    pairs: list[tuple[Image.Image, Image.Image]] = []
     for i in range(0, len(images), len(images) // count):
         similar = np.where(labels == labels[i], rows @ rows[i], -np.inf)
         similar[i] = -np.inf
@@ -95,13 +94,12 @@ def sums(net: RetrievalNet, pairs: list[tuple[Image.Image, Image.Image]]) -> dic
         box = tuple(
             side * edge for edge, side in zip((0.2, 0.1, 0.9, 0.8), 2 * a.size, strict=True)
         )
-        for name, how in {
-            "three scales": {},
-            "three scales, box": {"box": box},
-            "one scale": {"scales": (1.0,)},
-        }.items():
-            other: Any = {key: value for key, value in how.items() if key != "box"}
-            given: Any = how
+        settings: dict[str, tuple[Any, Any]] = {  # for A and for B
+            "three scales": ({}, {}),
+            "three scales, box": ({"box": box}, {}),
+            "one scale": ({"scales": (1.0,)}, {"scales": (1.0,)}),
+        }
+        for name, (given, other) in settings.items():
             why = Explanation(
                 locate(net, a, size=SIZE, **given), locate(net, b, size=SIZE, **other)
             )

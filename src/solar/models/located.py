@@ -2,8 +2,9 @@
 
 Location i holds the share xᵢᵖ / Σ xᵖ of what GeM makes of a channel; other poolings split likewise.
 Where the last stage is an attention block, a location has gathered part of that from others, to
-whom it is handed back (`SecondOrderAttention.trace`). All that follows is linear once the norms are known: whitening, the mean of the scales, whitening
-learnt afterwards. So every location of every scale adds a vector to the descriptor.
+whom it is handed back (`SecondOrderAttention.trace`). All that follows is linear once the norms are
+known: whitening, the mean of the scales, whitening learnt afterwards. So every location of every
+scale adds a vector to the descriptor.
 
 The shift of a whitening layer has no place in the photo. It is minus the mean of all photos, which
 is what a location must differ from to tell anything; so every location takes the share of it that

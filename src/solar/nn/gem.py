@@ -33,7 +33,8 @@ class GeM(nn.Module):
     def split(self, x: Tensor) -> Tensor:
         """What each location adds to the mean: (b, c, h, w) to (b, c, h, w), whose sums it is."""
         powers = x.float().clamp(min=self.eps).pow(self.p.float()[:, None, None])
-        return self(x)[:, :, None, None] * powers / powers.sum(dim=(2, 3), keepdim=True)
+        shares: Tensor = powers / powers.sum(dim=(2, 3), keepdim=True)
+        return self.forward(x)[:, :, None, None] * shares
 
     def extra_repr(self) -> str:
         """Show the exponent as it is now."""

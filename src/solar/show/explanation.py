@@ -14,19 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from solar.errors import SolarError
 from solar.images import Box, Source, load, read_image
 from solar.show.attention_source import Location, check_locations
+from solar.show.colours import AGAINST, FOR, signed
+from solar.show.lettering import INK, PAPER, SOFT, short, wide, write
+from solar.show.matches import draw_lines, pale
+from solar.show.regions import Heat, best_pairs, density, middles, region_at
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from solar.models import RetrievalNet
     from solar.models.located import LocatedDescriptor
 
-Heat = NDArray[np.float32]
 Side = Literal["a", "b"]
 
 PAIRS = 10
@@ -34,8 +36,9 @@ PAIRS = 10
 
 _SHOWN = 1024  # pixels of the longer side of a photo in a picture
 _ALIKE = 0.5  # cosine of two regions from which on their product is not just two large numbers
+# A few pixels add far more than all others; from this quantile on they look alike.
+_BRIGHT = 0.99
 _FAINT = 0.1  # pairs that add less than this much of what the strongest adds are not worth a line
-_BLOCK = 1 << 22  # pairs looked at together: 16 MB
 
 
 class RegionPair(NamedTuple):
@@ -102,7 +105,8 @@ class Explanation:
         """
         own, other = (self.a, self.b) if side == "a" else (self.b, self.a)
         check_locations([at], own.size)
-        return other.vectors @ own.vectors[region_at(own, at)]
+        heat: Heat = other.vectors @ own.vectors[region_at(own, at)]
+        return heat
 
     def pairs(self, count: int = PAIRS) -> list[RegionPair]:
         """At most so many pairs of regions that are each other's best, strongest first.
@@ -112,13 +116,13 @@ class Explanation:
         """
         dim = self.a.vectors.shape[-1]
         first, second = (one.vectors.reshape(-1, dim) for one in (self.a, self.b))
-        best_a, best_b, value_a = _best(first, second)
+        best_a, best_b, value_a = best_pairs(first, second)
         own = np.arange(len(first))
         lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)[best_a]
         enough = np.maximum(_ALIKE * lengths, _FAINT * max(float(value_a.max()), 0.0))
         mutual = own[(best_b[best_a] == own) & (value_a > enough)]
         strongest = mutual[np.argsort(-value_a[mutual], kind="stable")][:count]
-        middles_a, middles_b = (_middles(one) for one in (self.a, self.b))
+        middles_a, middles_b = (middles(one) for one in (self.a, self.b))
         return [
             RegionPair(middles_a[i], middles_b[int(best_a[i])], float(value_a[i]))
             for i in strongest.tolist()
@@ -132,8 +136,6 @@ class Explanation:
 
     def figure(self, *, height: int = 480, opacity: float = 0.75) -> Image.Image:
         """Both photos with their heat maps, and lines between the strongest pairs."""
-        from solar.show.explanation_figure import draw_explanation
-
         return draw_explanation(self, height=height, opacity=opacity)
 
     def _repr_png_(self) -> bytes:
@@ -193,56 +195,64 @@ def explain(
     return replace(parts(attention=True), plain=plain)
 
 
-def region_at(one: LocatedDescriptor, at: Location) -> tuple[int, int]:
-    """Row and column of the region that a pixel is in, or of the nearest one."""
-    x, y = at
-    row = int(np.searchsorted(one.rows, y, side="right")) - 1
-    column = int(np.searchsorted(one.columns, x, side="right")) - 1
-    h, w = one.vectors.shape[:2]
-    return min(max(row, 0), h - 1), min(max(column, 0), w - 1)
-
-
-def density(one: LocatedDescriptor, heat: Heat, size: tuple[int, int]) -> Heat:
-    """A heat map as a picture of (width, height): what a pixel of it adds, smooth between middles.
-
-    Outside the box it is 0.
-    """
-    area = np.diff(one.rows)[:, None] * np.diff(one.columns)
-    per_pixel = (heat / area).astype(np.float32)
-    (width, height), (whole_width, whole_height) = size, one.size
-    ys = (np.arange(height) + 0.5) * (whole_height / height)
-    xs = (np.arange(width) + 0.5) * (whole_width / width)
-    down, across = _between(one.rows, ys), _between(one.columns, xs)
-    return (down @ per_pixel @ across.T).astype(np.float32)
-
-
-def _between(edges: NDArray[np.float64], places: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights (places, regions) that interpolate between the middles of regions."""
-    middles = (edges[1:] + edges[:-1]) / 2
-    weights = np.stack([np.interp(places, middles, row) for row in np.eye(len(middles))], axis=1)
-    inside = (places >= edges[0]) & (places <= edges[-1])
-    return weights * inside[:, None]
-
-
-def _best(a: Heat, b: Heat) -> tuple[NDArray[np.int64], NDArray[np.int64], Heat]:
-    """For each row of a the best of b, for each of b the best of a, and the products of a's."""
-    best_a, value_a = np.zeros(len(a), np.int64), np.zeros(len(a), np.float32)
-    best_b, value_b = np.zeros(len(b), np.int64), np.full(len(b), -np.inf, np.float32)
-    step = max(1, _BLOCK // len(b))
-    for start in range(0, len(a), step):
-        products = a[start : start + step] @ b.T
-        here = slice(start, start + len(products))
-        best_a[here], value_a[here] = products.argmax(axis=1), products.max(axis=1)
-        higher = products.max(axis=0) > value_b
-        best_b[higher] = start + products.argmax(axis=0)[higher]
-        value_b = np.maximum(value_b, products.max(axis=0))
-    return best_a, best_b, value_a
-
-
-def _middles(one: LocatedDescriptor) -> list[Location]:
-    ys, xs = ((edges[1:] + edges[:-1]) / 2 for edges in (one.rows, one.columns))
-    return [(float(x), float(y)) for y in ys for x in xs]
-
-
 def _shown(photo: Image.Image) -> Image.Image:
     return Image.fromarray(load(photo, _SHOWN).pixels)
+
+
+def draw_explanation(why: Explanation, *, height: int = 480, opacity: float = 0.75) -> Image.Image:
+    """Draw both photos of an explanation `height` pixels high, their heat maps and strongest pairs.
+
+    What speaks for the match is orange, what speaks against it blue. Where the explanation knows
+    what the similarity would be without second-order attention, that is drawn below.
+    """
+    text = max(14, height // 30)
+    rows = [_row(why, "similarity", height, opacity, text)]
+    if why.plain is not None:
+        rows.append(_row(why.plain, "without second-order attention", height, opacity, text))
+    step = rows[0].height + text
+    picture = Image.new("RGB", (rows[0].width + 2 * text, len(rows) * step + text), PAPER)
+    for number, row in enumerate(rows):
+        picture.paste(row, (text, text + number * step))
+    return picture
+
+
+def _row(why: Explanation, title: str, height: int, opacity: float, text: int) -> Image.Image:
+    if why.photos is None:
+        raise SolarError("This explanation has no photos to draw: use solar.explain.")
+    heats = [why.heat_a, why.heat_b]
+    sides = [
+        density(one, heat, (max(1, round(height * photo.width / photo.height)), height))
+        for one, heat, photo in zip((why.a, why.b), heats, why.photos, strict=True)
+    ]
+    most = float(np.quantile(np.abs(np.concatenate([side.ravel() for side in sides])), _BRIGHT))
+    drawn = []
+    for side, photo in zip(sides, why.photos, strict=True):
+        under = pale(photo.resize(side.shape[::-1], Image.Resampling.LANCZOS))
+        over = signed(side, most)
+        over[..., 3] = (over[..., 3] * opacity).round()
+        under.paste(Image.fromarray(over[..., :3]), mask=Image.fromarray(over[..., 3]))
+        drawn.append(under)
+    gap, top = text // 2, 2 * text
+    row = Image.new("RGB", (drawn[0].width + gap + drawn[1].width, top + height), PAPER)
+    row.paste(drawn[0], (0, top))
+    row.paste(drawn[1], (drawn[0].width + gap, top))
+    _caption(row, f"{title} {why.score:.3f}", text)
+    pairs = why.pairs()
+    if not pairs:
+        return row
+    scales = [height / one.size[1] for one in (why.a, why.b)]
+    starts = np.array([pair.a for pair in pairs]) * scales[0] + (0, top)
+    ends = np.array([pair.b for pair in pairs]) * scales[1] + (drawn[0].width + gap, top)
+    return draw_lines(row, starts, ends, max(2, height // 120))
+
+
+def _caption(row: Image.Image, score: str, text: int) -> None:
+    """The similarity, and what the colours mean, as far as there is room."""
+    write(row, (0, text // 4), score, text, INK)
+    x = wide(score, text) + 2 * text
+    for colour, meaning in ((FOR, "speaks for it"), (AGAINST, "speaks against it")):
+        if x + wide(meaning, text) + 2 * text > row.width:
+            return
+        row.paste(colour, (x, text // 2, x + text, text // 2 + text * 3 // 4))
+        write(row, (x + text * 3 // 2, text // 4), short(meaning, row.width, text), text, SOFT)
+        x += wide(meaning, text) + 3 * text

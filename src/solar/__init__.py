@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from solar.search.matching import match as match
     from solar.search.sync import sync as sync
     from solar.show.attention_maps import attention as attention
+    from solar.show.explanation import explain as explain
     from solar.training import train as train
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__spec__)

@@ -15,6 +15,7 @@ VIEWS_TO_SEE = {
     "search": ("#/?q=4&expand=alpha&verify=1", "[data-stage=verify]"),
     "look": ("#/look/4", ".facts:has-text('Layer')"),
     "match": ("#/match/4/5", ".facts:has-text('keypoints'), .facts:has-text('none fit')"),
+    "why": ("#/why/4/5", ".why-pair:not([aria-busy])"),
     "compare": ("#/compare?q=4", ".column:last-child .card"),
     "explore": ("#/explore", f"canvas[data-pictures='{PHOTOS}']"),
 }

@@ -41,7 +41,9 @@ def test_a_model_that_cannot_be_loaded_says_so_to_those_who_need_it(
     names = ["landmark-002/view-001.jpg", "landmark-001/view-001.jpg"]
     Index.create(tmp_path / "i.solar", vectors, names).close()
     client = open_app(index=tmp_path / "i.solar", photos=home / "photos")
-    assert client.get("/api/v1/info").json()["models"] == [{"name": "model", "attention": []}]
+    assert client.get("/api/v1/info").json()["models"] == [
+        {"name": "model", "attention": [], "why": False}
+    ]
     assert client.get("/readyz").status_code == 200
     indexed = numbers(client)[names[0]]
     found = search(client, indexed, include_self=True)

@@ -162,11 +162,16 @@ class RetrievalNet(nn.Module):
     def head(self, features: Tensor) -> Tensor:
         """Feature maps (b, c, h, w) of the backbone to unit descriptors (b, dim), in float32."""
         with torch.autocast(features.device.type, enabled=False):
-            features = features.float()
-            if self.local_whiten is not None:
-                features = self.local_whiten(features.movedim(1, -1)).movedim(-1, 1)
-            pooled = l2_normalize(self.pool(features))
+            pooled = l2_normalize(self.pool(self.before_pooling(features)))
             return pooled if self.whiten is None else l2_normalize(self.whiten(pooled))
+
+    def before_pooling(self, features: Tensor) -> Tensor:
+        """Feature maps (b, c, h, w) of the backbone to those that are pooled, in float32."""
+        features = features.float()
+        if self.local_whiten is None:
+            return features
+        whitened: Tensor = self.local_whiten(features.movedim(1, -1)).movedim(-1, 1)
+        return whitened
 
     def multiscale(
         self,
@@ -200,13 +205,14 @@ class RetrievalNet(nn.Module):
         """
         if not vectors:
             raise SolarError("At least one scale is needed to describe a photo.")
-        power = self._scale_power(len(vectors))
+        power = self.scale_power(len(vectors))
         mean = torch.stack([v.pow(power) for v in vectors]).mean(dim=0).pow(1 / power)
         mean = mean / mean.norm(dim=1, keepdim=True)
         name = "multi" if len(vectors) > 1 else "single"
         return l2_normalize(self.post[name](mean)) if name in self.post else mean
 
-    def _scale_power(self, scales: int) -> float | Tensor:
+    def scale_power(self, scales: int) -> float | Tensor:
+        """The power of the mean over so many scales, see `average`."""
         plain = self.whiten is None and not self.config.regional
         if scales > 1 and plain and self.config.pooling == "gem" and isinstance(self.pool, GeM):
             return self.pool.p.detach()  # not its value: reading that stops a GPU and an export

@@ -29,6 +29,8 @@ class Backbone(nn.Module):
             the same in every backbone.
         fusable: Whether `fuse_stage` knows every stage.
         least_side: Pixels that the shorter side of an image must have for the map not to be empty.
+        stride: Pixels from one location of the map to the next.
+        first: Where the first location looks: the middle of what it sees, in pixels from the edge.
         takes_blocks: Whether the fused stem can take 2×2 pixels per location (`to_blocks`).
     """
 
@@ -37,6 +39,8 @@ class Backbone(nn.Module):
     fusable: ClassVar[bool] = False
     takes_blocks: ClassVar[bool] = False
     least_side: ClassVar[int] = 1
+    stride: ClassVar[int] = 32
+    first: ClassVar[float] = 0.5  # every convolution with a stride pads half its window
 
     def __init__(self, attention: Mapping[int, int] | None = None) -> None:
         super().__init__()

@@ -30,6 +30,12 @@ class GeM(nn.Module):
             powers = x.float().clamp(min=self.eps).pow(p)
             return powers.mean(dim=(2, 3)).pow(1 / p[..., 0, 0])  # paper, equation 1
 
+    def split(self, x: Tensor) -> Tensor:
+        """What each location adds to the mean: (b, c, h, w) to (b, c, h, w), whose sums it is."""
+        powers = x.float().clamp(min=self.eps).pow(self.p.float()[:, None, None])
+        shares: Tensor = powers / powers.sum(dim=(2, 3), keepdim=True)
+        return self.forward(x)[:, :, None, None] * shares
+
     def extra_repr(self) -> str:
         """Show the exponent as it is now."""
         p = self.p.detach()

@@ -17,6 +17,11 @@ class MAC(nn.Module):
         """Shape: (b, c, h, w) to (b, c)."""
         return x.amax(dim=(2, 3))
 
+    def split(self, x: Tensor) -> Tensor:
+        """What each location adds, as for GeM; equal maxima share what they are."""
+        highest = (x == x.amax(dim=(2, 3), keepdim=True)).float()
+        return x * highest / highest.sum(dim=(2, 3), keepdim=True)
+
 
 class SPoC(nn.Module):
     """Average over all locations."""
@@ -24,6 +29,10 @@ class SPoC(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (b, c, h, w) to (b, c)."""
         return x.mean(dim=(2, 3))
+
+    def split(self, x: Tensor) -> Tensor:
+        """What each location adds, as for GeM."""
+        return x / (x.shape[2] * x.shape[3])
 
 
 class CroW(nn.Module):

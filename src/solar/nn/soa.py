@@ -8,6 +8,9 @@ from torch import Tensor, nn
 
 Init = Literal["kaiming", "orthogonal"]
 
+_TINY = 1e-6  # an output so small that there is nothing to divide
+_BLOCK = 1 << 22  # entries of an attention map held at a time
+
 
 class AttentionFactors(NamedTuple):
     """What an attention map over n locations is made of: 2·n·mid numbers in place of n·n.
@@ -77,6 +80,31 @@ class SecondOrderAttention(nn.Module):
         alpha = self._scale(picture_scale)
         z = torch.softmax(alpha * (q @ k.transpose(1, 2)), dim=-1)  # paper, equation 2
         return self._residual(x, z @ v), z
+
+    def trace(self, x: Tensor, parts: Tensor) -> Tensor:
+        """Hand what the block's locations add to something back to where it was gathered.
+
+        The output at i is xᵢ + b + Σⱼ zᵢⱼ O vⱼ, and what location i adds is split in the proportion
+        of these terms: those with zᵢⱼ go to j. Sums over locations stay, channel by channel.
+
+        Args:
+            x: What the block was given, (b, channels, h, w).
+            parts: What each location of its output adds, of the same shape.
+        """
+        out, (queries, keys) = self.forward_with_factors(x)
+        some = out.abs() > _TINY
+        ratio = torch.where(some, parts / torch.where(some, out, 1), 0)
+        rows = _locations(ratio)
+        gathered = torch.zeros_like(rows)
+        step = max(1, _BLOCK // rows.shape[1])
+        for start in range(0, rows.shape[1], step):
+            here = slice(start, start + step)
+            z = torch.softmax(queries[:, here] @ keys.transpose(1, 2), dim=-1)
+            gathered += z.transpose(1, 2) @ rows[:, here]
+        values = F.conv2d(self.value(x), self.output.weight)
+        assert self.output.bias is not None
+        own = torch.where(some, ratio * (x + self.output.bias[:, None, None]), parts)
+        return own + gathered.transpose(1, 2).reshape(x.shape) * values
 
     def _scale(self, picture: bool) -> float:
         return float(self.mid ** (-0.75 if picture else -0.5))

@@ -14,7 +14,8 @@ class VGG16(Backbone):
     """
 
     channels = 512
-    least_side = 16
+    least_side = stride = 16
+    first = 8.0
 
     def __init__(self, attention: Mapping[int, int] | None = None) -> None:
         super().__init__(attention)
@@ -37,6 +38,8 @@ class AlexNet(Backbone):
 
     channels = 256
     least_side = 31
+    stride = 16
+    first = 15.5
 
     def __init__(self, attention: Mapping[int, int] | None = None) -> None:
         super().__init__(attention)

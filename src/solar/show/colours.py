@@ -58,3 +58,18 @@ def colour(values: NDArray[np.floating[Any]], name: str = "ember") -> NDArray[np
     level = (values - low) * (255 / (high - low)) if high > low else np.zeros_like(values)
     coloured: NDArray[np.uint8] = COLOURS[name][level.round().astype(np.uint8)]
     return coloured
+
+
+FOR, AGAINST = (255, 138, 0), (38, 110, 255)
+"""The colours of evidence for and against a match."""
+
+
+def signed(values: NDArray[np.floating[Any]], most: float) -> NDArray[np.uint8]:
+    """Colour numbers by their sign: `FOR` above zero, `AGAINST` below, as opaque as they are far.
+
+    Values of any shape become that shape and four channels, the last of them the opacity, whole at
+    `most` and beyond.
+    """
+    colours = np.where(values[..., None] > 0, FOR, AGAINST)
+    opacity = 255 * (np.abs(values) / max(most, 1e-30)).clip(0, 1)[..., None]
+    return np.concatenate([colours, opacity.round()], axis=-1).astype(np.uint8)

@@ -60,8 +60,8 @@ def _row(
     gap, top = text // 2, 2 * text
     width = left[0].width + gap + right[0].width
     row = Image.new("RGB", (width, top + left[0].height), PAPER)
-    row.paste(_pale(left[0]), (0, top))
-    row.paste(_pale(right[0]), (left[0].width + gap, top))
+    row.paste(pale(left[0]), (0, top))
+    row.paste(pale(right[0]), (left[0].width + gap, top))
     name, result = caption(matches)
     name = short(name, max(width // 3, 1), text)
     write(row, (0, text // 4), name, text, INK)
@@ -71,12 +71,13 @@ def _row(
     starts = _places(matches.points_a[pairs[:, 0]], left[1], (0, top))
     ends = _places(matches.points_b[pairs[:, 1]], right[1], (left[0].width + gap, top))
     chosen = _spread(starts, most)
-    return _lines(row, starts[chosen], ends[chosen], max(2, left[0].height // 160))
+    return draw_lines(row, starts[chosen], ends[chosen], max(2, left[0].height // 160))
 
 
-def _lines(
+def draw_lines(
     row: Image.Image, starts: NDArray[np.float64], ends: NDArray[np.float64], radius: int
 ) -> Image.Image:
+    """Draw lines (n, 2) to (n, 2) in pixels, with a dot of this radius at each end."""
     cv2 = opencv()
     canvas = np.array(row)
     under = canvas.copy()
@@ -101,7 +102,7 @@ def _scaled(photo: Source, height: int) -> tuple[Image.Image, float]:
     return image.resize((width, height), Image.Resampling.LANCZOS), scale
 
 
-def _pale(photo: Image.Image) -> Image.Image:
+def pale(photo: Image.Image) -> Image.Image:
     """Half grey and a little darker, for coloured lines to stand out."""
     grey = photo.convert("L").convert("RGB")
     return Image.blend(Image.blend(photo, grey, 0.6), Image.new("RGB", photo.size), 0.15)

@@ -19,6 +19,14 @@ from solar.errors import SolarError
 from solar.images import Box
 from solar.search.rerank import chosen
 from solar.web import schemas
+from solar.web.explaining import (
+    RegionAnswer,
+    RegionRequest,
+    WhyAnswer,
+    WhyRequest,
+    answered,
+    explained,
+)
 from solar.web.photos import VisiblePhoto
 from solar.web.problems import WebError
 from solar.web.searching import StageResult, Wanted, depth_for
@@ -28,6 +36,7 @@ from solar.web.settings import LARGEST, THUMBNAIL
 if TYPE_CHECKING:
     from solar.search.matching import Matches
     from solar.show.attention_source import AttentionSource
+    from solar.show.explanation import Explanation
 
 NDJSON = "application/x-ndjson"
 _PictureId = Annotated[schemas.PhotoId, Path()]
@@ -114,6 +123,22 @@ def create_router(service: Service) -> APIRouter:
         source, cached = await service.attention.source(photo, service.model(asked.model))
         return await service.threads.run(_row, source, asked, cached, started)
 
+    @router.post("/why")
+    async def why(asked: WhyRequest) -> WhyAnswer:
+        """Tell which regions make two photos similar."""
+        started = perf_counter()
+        photos, found, cached = await _explain(service, asked)
+        told = [service.photo_info(photo) for photo in photos]
+        # The strongest pairs are looked for among all, which takes longer than a search.
+        return await service.slow.run(explained, told, found, cached, started)
+
+    @router.post("/why/answers")
+    async def answers(asked: RegionRequest) -> RegionAnswer:
+        """Tell what a region of one photo answers to in the other; after `why` in milliseconds."""
+        started = perf_counter()
+        _, found, cached = await _explain(service, asked)
+        return await service.threads.run(answered, asked, found, cached, started)
+
     @router.post("/matches")
     async def matches(asked: schemas.MatchRequest) -> schemas.MatchAnswer:
         """Compare two photos point by point."""
@@ -171,6 +196,16 @@ def _row(
         seconds=round(perf_counter() - started, 5),
         cached=cached,
     )
+
+
+async def _explain(
+    service: Service, asked: WhyRequest
+) -> tuple[list[VisiblePhoto], Explanation, bool]:
+    a, b = [await service.threads.run(service.visible, one) for one in (asked.a, asked.b)]
+    found, cached = await service.explainer.explain(
+        *(a, b, service.model(asked.model)), box=_box(asked.box), attention=asked.attention
+    )
+    return [a, b], found, cached
 
 
 def _matched(

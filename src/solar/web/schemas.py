@@ -53,6 +53,7 @@ class ModelInfo(BaseModel):
 
     name: str
     attention: list[int] = Field(description="The layers whose attention can be looked at.")
+    why: bool = Field(description="Whether it can tell why two photos are similar.")
 
 
 class SettingsInfo(BaseModel):

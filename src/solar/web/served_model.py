@@ -45,3 +45,13 @@ class ServedModel:
         """The layers that have attention; none where the network could not be loaded."""
         await self._tried.wait()
         return [] if self._problem else sorted(self.index.model.config.attention)
+
+    async def explains(self) -> bool:
+        """Whether it can be told why two photos are similar; not if loading failed."""
+        from solar.models.located import check_splits
+
+        try:
+            check_splits((await self.encoder()).net)
+        except SolarError:
+            return False
+        return True

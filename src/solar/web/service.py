@@ -16,6 +16,7 @@ from solar.web import schemas
 from solar.web.access import Keys, Rates
 from solar.web.adding import Adder
 from solar.web.cache import Cache
+from solar.web.explaining import Explainer
 from solar.web.following import Follower
 from solar.web.inspection import Attention, Explorer, Matching
 from solar.web.jobs import Jobs, without_places
@@ -74,6 +75,7 @@ class Service:
             *(self.collection, self.network, self.threads, self.slow), _methods()
         )
         self.attention = Attention(self.network, settings.attention_bytes, settings.attention_size)
+        self.explainer = Explainer(self.network, settings.why_bytes)
         self.matching = Matching(self.slow)
         self.explorer = Explorer(index)
         self.jobs = Jobs()
@@ -145,7 +147,9 @@ class Service:
             photos=await self.threads.run(len, index),
             dim=index.spec.dim,
             models=[
-                schemas.ModelInfo(name=model.name, attention=await model.attention())
+                schemas.ModelInfo(
+                    name=model.name, attention=await model.attention(), why=await model.explains()
+                )
                 for model in self.models.values()
             ],
             settings=schemas.SettingsInfo(
@@ -289,6 +293,7 @@ class Service:
         show("solar_picture_bytes", "Memory of pictures kept.", lambda: self._pictures.bytes)
         show("solar_upload_bytes", "Memory of uploaded queries.", lambda: self.uploads.nbytes)
         show("solar_attention_bytes", "Memory of attention kept.", lambda: self.attention.nbytes)
+        show("solar_why_bytes", "Memory of explanations kept.", lambda: self.explainer.nbytes)
         show("solar_match_bytes", "Memory of matches kept.", lambda: self.matching.nbytes)
         show("solar_ranking_bytes", "Memory of rankings kept.", lambda: self.searcher.bytes)
 

@@ -37,6 +37,7 @@ class WebSettings:
         picture_bytes: Memory for pictures made before.
         attention_bytes: Memory for what attention maps are made of.
         attention_size: The shorter side of a photo whose attention is looked at.
+        why_bytes: Memory for what explanations are made of.
         in_flight_bytes: Uploads that arrive or are looked at together, those to search with and
             those to add each; a further one is told to come back.
         patience: Seconds that a visitor may be silent in all during an upload; every 16 KiB that
@@ -64,6 +65,7 @@ class WebSettings:
     picture_bytes: int = 64 * MIB
     attention_bytes: int = 256 * MIB
     attention_size: int = SIZE
+    why_bytes: int = 256 * MIB
     in_flight_bytes: int = 256 * MIB
     patience: float = 20.0
     static: Path = field(default=Path(__file__).parent / "static")

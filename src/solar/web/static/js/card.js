@@ -9,7 +9,7 @@ const TRUTH = new Map([
 
 /**
  * @param {object} hit A hit of a search, or a photo of the collection.
- * @param {{search: string, look?: string, match?: string}} links Where its parts lead.
+ * @param {{search: string, look?: string, match?: string, why?: string}} links Where its parts lead.
  * @param {{beside?: string}} more A note on the picture.
  */
 export function card(hit, links, { beside = null } = {}) {
@@ -38,8 +38,13 @@ export function card(hit, links, { beside = null } = {}) {
     ranked && el("span.score", {}, hit.score.toFixed(3)),
     hit.inliers != null &&
       el("span.inliers", { title: "Matches that fit one geometry" }, `◆ ${hit.inliers}`),
-    links.match && small(links.match, "match", `Matches with ${hit.name}`),
-    links.look && small(links.look, "look", `Look into ${hit.name}`),
+    el(
+      "span.card-links",
+      {},
+      links.match && small(links.match, "match", `Matches with ${hit.name}`),
+      links.why && small(links.why, "why", `Why ${hit.name} is similar`),
+      links.look && small(links.look, "look", `Look into ${hit.name}`),
+    ),
   );
   return el(
     "li.card",

@@ -1,4 +1,5 @@
-// A colour map from dark to bright in equal steps, the "ember" of `solar attention`.
+// The colours of maps: "ember" of `solar attention`, from dark to bright in equal steps, and those
+// of `solar why`.
 
 /** Linear interpolation in a table of points. */
 function interpolate(x, xs, ys) {
@@ -37,3 +38,9 @@ export const EMBER = Array.from({ length: 256 }, (_, step) => {
 
 /** A colour of the map for CSS, from a level of 0 to 1. */
 export const ember = (level) => `rgb(${EMBER[Math.round(255 * level)].join(" ")})`;
+
+/** The colours of evidence for and against a match, [r, g, b]. */
+export const [FOR, AGAINST] = [
+  [255, 138, 0],
+  [38, 110, 255],
+];

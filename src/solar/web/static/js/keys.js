@@ -8,6 +8,7 @@ const HELP = [
   ["Enter", "Search with the photo"],
   ["b", "A box on the photo: arrows move it, Shift and arrows resize it, Delete removes it"],
   ["l", "Look where the photo attends"],
+  ["w", "Why the query and the photo are similar"],
   ["m", "Matches of the query and the photo"],
   ["c", "Compare two settings"],
   ["e", "Explore the map"],

@@ -13,9 +13,10 @@ import { explore } from "./views/explore.js";
 import { look } from "./views/look.js";
 import { match } from "./views/match.js";
 import { search } from "./views/search.js";
+import { why } from "./views/why.js";
 import { count } from "./words.js";
 
-const VIEWS = { search, look, compare, match, explore, add };
+const VIEWS = { search, look, compare, match, why, explore, add };
 const main = document.getElementById("main");
 // What views share: what the server told, and the photo that was last searched with.
 const shared = { info: null, query: null, box: null };

@@ -13,6 +13,7 @@ import * as route from "../route.js";
 import { searchFor } from "../searches.js";
 import { stageLine } from "../stages.js";
 import { shortName } from "../words.js";
+import { whyAddress } from "./why.js";
 
 const SIDES = ["a", "b"];
 const TOP = 10;
@@ -110,6 +111,10 @@ function comparing(root, shared, first) {
         {
           search: route.address("search", [], { q: hit.id }),
           match: route.address("match", [query, hit.id], { box: params.box }),
+          why: whyAddress(shared.info, query, hit.id, {
+            box: params.box,
+            model: params[`${side}.model`],
+          }),
         },
         { beside: beside(side, hit) },
       ),

@@ -3,7 +3,8 @@
 import { isAbort, post } from "../api.js";
 import { read } from "../boxes.js";
 import { ember } from "../colours.js";
-import { button, el, linkButton, set, style } from "../dom.js";
+import { button, el, linkButton, style } from "../dom.js";
+import { layLines, line } from "../lines.js";
 import { problem, say } from "../notice.js";
 import { toggle } from "../options.js";
 import * as route from "../route.js";
@@ -86,8 +87,8 @@ function draw(pair, found) {
       },
     ),
   );
-  const lines = found.inliers.map((ends, at) =>
-    line(ends, at / Math.max(1, found.inliers.length - 1)),
+  const lines = found.inliers.map((_, at) =>
+    line(ember(0.45 + (0.5 * at) / Math.max(1, found.inliers.length - 1))),
   );
   const sheet = el(
     "svg.lines",
@@ -104,51 +105,15 @@ function draw(pair, found) {
   });
   pair.addEventListener("pointerleave", () => pair.classList.remove("one"));
   const place = () => {
-    const base = pair.getBoundingClientRect();
-    const [first, second] = images.map((image) => image.getBoundingClientRect());
-    set(sheet, "viewBox", `0 0 ${base.width} ${base.height}`);
-    lines.forEach((one, at) => {
-      const [xa, ya, xb, yb] = found.inliers[at];
-      lay(
-        one,
-        inside(first, base, xa / found.a.width, ya / found.a.height),
-        inside(second, base, xb / found.b.width, yb / found.b.height),
-      );
-    });
+    const parts = ({ width, height }, x, y) => [x / width, y / height];
+    const ends = found.inliers.map(([xa, ya, xb, yb], at) => [
+      lines[at],
+      parts(found.a, xa, ya),
+      parts(found.b, xb, yb),
+    ]);
+    layLines(sheet, pair, images, ends);
   };
   const watch = new ResizeObserver(place);
   [pair, ...images].forEach((node) => watch.observe(node));
   return watch;
-}
-
-const inside = (bounds, base, x, y) => [
-  bounds.left - base.left + x * bounds.width,
-  bounds.top - base.top + y * bounds.height,
-];
-
-/** A line with its ends, and a wide one that is easy to point at. */
-function line(ends, level) {
-  const colour = ember(0.45 + 0.5 * level);
-  return el(
-    "g",
-    { stroke: colour, fill: colour },
-    el("line.reach"),
-    el("line.seen"),
-    el("circle", { r: 3.5 }),
-    el("circle", { r: 3.5 }),
-  );
-}
-
-function lay(group, [xa, ya], [xb, yb]) {
-  const [reach, seen, first, second] = group.children;
-  for (const one of [reach, seen]) {
-    set(one, "x1", xa);
-    set(one, "y1", ya);
-    set(one, "x2", xb);
-    set(one, "y2", yb);
-  }
-  set(first, "cx", xa);
-  set(first, "cy", ya);
-  set(second, "cx", xb);
-  set(second, "cy", yb);
 }

@@ -15,6 +15,7 @@ import * as route from "../route.js";
 import { searchFor } from "../searches.js";
 import { stageLine, summary } from "../stages.js";
 import { shortName } from "../words.js";
+import { whyAddress } from "./why.js";
 
 const WIDE = matchMedia("(min-width: 861px)");
 
@@ -107,6 +108,7 @@ function results(root, shared, first) {
       look: route.address("look", [hit.id]),
       match:
         shared.info.features.match !== false && route.address("match", [query, hit.id], { box }),
+      why: whyAddress(shared.info, query, hit.id, params),
     };
   }
 
@@ -289,6 +291,10 @@ function results(root, shared, first) {
       get l() {
         const id = grid.current;
         return id && (() => route.go(route.address("look", [id])));
+      },
+      get w() {
+        const address = grid.current && whyAddress(shared.info, query, grid.current, params);
+        return address && (() => route.go(address));
       },
       get m() {
         const id = grid.current;

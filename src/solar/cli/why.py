@@ -1,0 +1,62 @@
+"""`solar why`: which regions make two photos similar."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from solar.cli.describe import parse_scales
+from solar.cli.options import Box, Device, Json, Model, Scales, Size
+from solar.cli.pictures import check_suffix, save_image
+from solar.weights import DEFAULT
+
+EXAMPLE = "Example: solar why a.jpg b.jpg -o why.png"
+
+
+def why(
+    a: Annotated[Path, typer.Argument(metavar="A", help="A photo, such as a query.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Another one, such as what it found.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Draw it into this picture.")
+    ] = None,
+    model: Model = DEFAULT,
+    box: Box = None,
+    size: Size = None,
+    scales: Scales = None,
+    compare_attention: Annotated[
+        bool,
+        typer.Option(
+            "--compare-attention", help="Show below what it is without second-order attention."
+        ),
+    ] = False,
+    device: Device = None,
+    json: Json = False,
+) -> None:
+    """Show which regions of two photos make them similar."""
+    from solar.cli import printing
+    from solar.images import parse_box
+    from solar.show.explanation import explain
+
+    check_suffix(output)
+    found = explain(
+        a,
+        b,
+        model=model,
+        size=size,
+        scales=None if scales is None else parse_scales(scales),
+        box=None if box is None else parse_box(box),
+        compare_attention=compare_attention,
+        device=device,
+    )
+    if output is not None:
+        save_image(found.figure(), output)
+    if json:
+        printing.print_json(found.to_dict())
+        return
+    say, to = printing.say, printing.output()
+    say(f"similarity {found.score:.4f}", to=to)
+    if found.plain is not None:
+        say(f"without second-order attention {found.plain.score:.4f}", to=to)
+    for pair in found.pairs():
+        (ax, ay), (bx, by) = pair.a, pair.b
+        say(f"{pair.value:+.5f}  {ax:.0f},{ay:.0f} in A with {bx:.0f},{by:.0f} in B", to=to)

@@ -1,0 +1,258 @@
+"""Why two photos are similar: which regions of one speak for which of the other.
+
+A descriptor is a sum over the regions of its photo (`solar.models.located`), and the similarity of
+two is their inner product. So it is a sum over pairs of regions, exactly. The table of all pairs is
+never held: a heat map is its sums along one side, and any row of it is one product.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from solar.errors import SolarError
+from solar.images import Box, Source, load, read_image
+from solar.show.attention_source import Location, check_locations
+from solar.show.colours import AGAINST, FOR, signed
+from solar.show.lettering import INK, PAPER, SOFT, short, wide, write
+from solar.show.matches import draw_lines, pale
+from solar.show.regions import Heat, best_pairs, density, middles, region_at
+from solar.weights import DEFAULT
+
+if TYPE_CHECKING:
+    from solar.models import RetrievalNet
+    from solar.models.located import LocatedDescriptor
+
+Side = Literal["a", "b"]
+
+PAIRS = 10
+"""How many of the strongest pairs of regions pictures show."""
+
+_SHOWN = 1024  # pixels of the longer side of a photo in a picture
+_ALIKE = 0.5  # cosine of two regions from which on their product is not just two large numbers
+# A few pixels add far more than all others; from this quantile on they look alike.
+_BRIGHT = 0.99
+_FAINT = 0.1  # pairs that add less than this much of what the strongest adds are not worth a line
+
+
+class RegionPair(NamedTuple):
+    """A region of each photo, by its middle in pixels, and what the two add to the similarity."""
+
+    a: Location
+    b: Location
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """The similarity of two photos, A and B, as a sum over their regions.
+
+    A notebook shows it as a picture.
+
+    Attributes:
+        a: What the regions of A add to its descriptor.
+        b: The same for B.
+        photos: Both, upright and reduced, for pictures.
+        plain: The same without second-order attention, if that was asked for.
+    """
+
+    a: LocatedDescriptor
+    b: LocatedDescriptor
+    photos: tuple[Image.Image, Image.Image] | None = None
+    plain: Explanation | None = None
+
+    @property
+    def score(self) -> float:
+        """The similarity: the sum of either heat map."""
+        return float(self.a.descriptor @ self.b.descriptor)
+
+    @property
+    def shift(self) -> float:
+        """How much of the similarity comes from the whitening's shift, mostly a negative number.
+
+        It lies in both heat maps; every region takes its share, see `solar.models.located`.
+        """
+        without_a, without_b = (one.descriptor - one.shift for one in (self.a, self.b))
+        return self.score - float(without_a @ without_b)
+
+    @property
+    def heat_a(self) -> Heat:
+        """(h, w) what each region of A adds to the similarity; negative where it speaks against."""
+        return self.a.vectors @ self.b.descriptor
+
+    @property
+    def heat_b(self) -> Heat:
+        """(h, w) the same for the regions of B."""
+        return self.b.vectors @ self.a.descriptor
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it holds."""
+        plain = self.plain.nbytes if self.plain else 0
+        return self.a.nbytes + self.b.nbytes + plain
+
+    def answers(self, at: Location, side: Side = "a") -> Heat:
+        """What the regions of the other photo add together with one region of this: (h, w).
+
+        Its sum is that region's number in the heat map. A SolarError if the location is not in the
+        photo; beyond the box the nearest region is meant.
+        """
+        own, other = (self.a, self.b) if side == "a" else (self.b, self.a)
+        check_locations([at], own.size)
+        heat: Heat = other.vectors @ own.vectors[region_at(own, at)]
+        return heat
+
+    def pairs(self, count: int = PAIRS) -> list[RegionPair]:
+        """At most so many pairs of regions that are each other's best, strongest first.
+
+        Only those that point the same way, with a cosine of at least a half, and that add at least
+        a tenth of what the first does.
+        """
+        dim = self.a.vectors.shape[-1]
+        first, second = (one.vectors.reshape(-1, dim) for one in (self.a, self.b))
+        best_a, best_b, value_a = best_pairs(first, second)
+        own = np.arange(len(first))
+        lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)[best_a]
+        enough = np.maximum(_ALIKE * lengths, _FAINT * max(float(value_a.max()), 0.0))
+        mutual = own[(best_b[best_a] == own) & (value_a > enough)]
+        strongest = mutual[np.argsort(-value_a[mutual], kind="stable")][:count]
+        middles_a, middles_b = (middles(one) for one in (self.a, self.b))
+        return [
+            RegionPair(middles_a[i], middles_b[int(best_a[i])], float(value_a[i]))
+            for i in strongest.tolist()
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `solar why --json` prints."""
+        pairs = [pair._asdict() for pair in self.pairs()]
+        facts = {"score": self.score, "shift": self.shift, "pairs": pairs}
+        return facts | ({"score_without_attention": self.plain.score} if self.plain else {})
+
+    def figure(self, *, height: int = 480, opacity: float = 0.75) -> Image.Image:
+        """Both photos with their heat maps, and lines between the strongest pairs."""
+        return draw_explanation(self, height=height, opacity=opacity)
+
+    def _repr_png_(self) -> bytes:
+        encoded = io.BytesIO()
+        self.figure().save(encoded, "PNG")
+        return encoded.getvalue()
+
+
+def explain(
+    a: Source,
+    b: Source,
+    *,
+    model: RetrievalNet | str | Path | None = None,
+    size: int | None = None,
+    scales: Sequence[float] | None = None,
+    box: Box | None = None,
+    compare_attention: bool = False,
+    device: str | None = None,
+) -> Explanation:
+    """Tell which regions make two photos similar.
+
+    Example:
+        >>> why = explain("a.jpg", "b.jpg")  # doctest: +SKIP
+        >>> why.score, why.heat_a.sum()  # doctest: +SKIP
+        (0.8234, 0.8234)
+        >>> why.figure().save("why.png")  # doctest: +SKIP
+
+    Args:
+        a: A photo: whatever `RetrievalNet.describe` takes.
+        b: The other one.
+        model: A network that pools by GeM, SPoC or MAC, its name or file.
+        size: Longest side that photos are reduced to. Default: the model's.
+        scales: Default: the model's.
+        box: x1, y1, x2, y2 of what is meant in A.
+        compare_attention: Also explain what the similarity would be without the attention blocks.
+        device: Where to compute, for a model given by its name.
+
+    Raises:
+        SolarError: A photo cannot be read, the box misses it, the network describes patches, pools
+            in another way, or has no attention to compare.
+    """
+    from solar.models.checkpoint import retrieval_model
+    from solar.models.located import check_splits, locate
+
+    net = retrieval_model(model or DEFAULT, device=device)
+    check_splits(net)
+    if compare_attention and not net.config.attention:
+        raise SolarError("This network has no attention to compare with: leave that out.")
+    first, second = read_image(a), read_image(b)
+    photos = _shown(first), _shown(second)
+
+    def parts(*, attention: bool) -> Explanation:
+        how: dict[str, Any] = {"size": size, "scales": scales, "attention": attention}
+        return Explanation(locate(net, first, box=box, **how), locate(net, second, **how), photos)
+
+    plain = parts(attention=False) if compare_attention else None
+    return replace(parts(attention=True), plain=plain)
+
+
+def _shown(photo: Image.Image) -> Image.Image:
+    return Image.fromarray(load(photo, _SHOWN).pixels)
+
+
+def draw_explanation(why: Explanation, *, height: int = 480, opacity: float = 0.75) -> Image.Image:
+    """Draw both photos of an explanation `height` pixels high, their heat maps and strongest pairs.
+
+    What speaks for the match is orange, what speaks against it blue. Where the explanation knows
+    what the similarity would be without second-order attention, that is drawn below.
+    """
+    text = max(14, height // 30)
+    rows = [_row(why, "similarity", height, opacity, text)]
+    if why.plain is not None:
+        rows.append(_row(why.plain, "without second-order attention", height, opacity, text))
+    step = rows[0].height + text
+    picture = Image.new("RGB", (rows[0].width + 2 * text, len(rows) * step + text), PAPER)
+    for number, row in enumerate(rows):
+        picture.paste(row, (text, text + number * step))
+    return picture
+
+
+def _row(why: Explanation, title: str, height: int, opacity: float, text: int) -> Image.Image:
+    if why.photos is None:
+        raise SolarError("This explanation has no photos to draw: use solar.explain.")
+    heats = [why.heat_a, why.heat_b]
+    sides = [
+        density(one, heat, (max(1, round(height * photo.width / photo.height)), height))
+        for one, heat, photo in zip((why.a, why.b), heats, why.photos, strict=True)
+    ]
+    most = float(np.quantile(np.abs(np.concatenate([side.ravel() for side in sides])), _BRIGHT))
+    drawn = []
+    for side, photo in zip(sides, why.photos, strict=True):
+        under = pale(photo.resize(side.shape[::-1], Image.Resampling.LANCZOS))
+        over = signed(side, most)
+        over[..., 3] = (over[..., 3] * opacity).round()
+        under.paste(Image.fromarray(over[..., :3]), mask=Image.fromarray(over[..., 3]))
+        drawn.append(under)
+    gap, top = text // 2, 2 * text
+    row = Image.new("RGB", (drawn[0].width + gap + drawn[1].width, top + height), PAPER)
+    row.paste(drawn[0], (0, top))
+    row.paste(drawn[1], (drawn[0].width + gap, top))
+    _caption(row, f"{title} {why.score:.3f}", text)
+    pairs = why.pairs()
+    if not pairs:
+        return row
+    scales = [height / one.size[1] for one in (why.a, why.b)]
+    starts = np.array([pair.a for pair in pairs]) * scales[0] + (0, top)
+    ends = np.array([pair.b for pair in pairs]) * scales[1] + (drawn[0].width + gap, top)
+    return draw_lines(row, starts, ends, max(2, height // 120))
+
+
+def _caption(row: Image.Image, score: str, text: int) -> None:
+    """The similarity, and what the colours mean, as far as there is room."""
+    write(row, (0, text // 4), score, text, INK)
+    x = wide(score, text) + 2 * text
+    for colour, meaning in ((FOR, "speaks for it"), (AGAINST, "speaks against it")):
+        if x + wide(meaning, text) + 2 * text > row.width:
+            return
+        row.paste(colour, (x, text // 2, x + text, text // 2 + text * 3 // 4))
+        write(row, (x + text * 3 // 2, text // 4), short(meaning, row.width, text), text, SOFT)
+        x += wide(meaning, text) + 3 * text

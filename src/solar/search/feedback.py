@@ -1,0 +1,71 @@
+"""Relevance feedback: a query moves towards photos that are right, and away from wrong ones.
+
+Somebody ticks right results and crosses wrong ones; the next search is for the unit vector along
+
+    a · q + b · mean of the ticked - c · mean of the crossed
+
+(Rocchio, "Relevance Feedback in Information Retrieval", 1971). What has been judged needs no rank
+any more: ticked photos come first, crossed ones last.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from solar.search.engine import Hit, Vectors
+
+
+@dataclass(frozen=True)
+class Rocchio:
+    """How much the query, the ticked and the crossed photos count; chosen on landmarks/train."""
+
+    query: float = 1.0
+    like: float = 1.0
+    unlike: float = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedQuery:
+    """A query whose results somebody has judged.
+
+    Attributes:
+        query: As it was asked.
+        vector: What is searched for instead, (dim,).
+        left_out: Paths that the search need not rank: judged photos, and the query's own.
+    """
+
+    query: Any
+    vector: Vectors
+    left_out: frozenset[str]
+
+
+def updated(
+    query: Vectors, liked: Vectors, unliked: Vectors, weights: Rocchio | None = None
+) -> Vectors:
+    """The vector to search with once results were judged: (d,), unit norm.
+
+    Args:
+        query: (d,), unit norm.
+        liked: (n, d) of photos that are right; there may be none.
+        unliked: (m, d) of photos that are wrong; there may be none.
+        weights: How much each of them counts.
+    """
+    weights = weights or Rocchio()
+    total = weights.query * query
+    if len(liked):
+        total = total + weights.like * np.mean(liked, axis=0)
+    if len(unliked):
+        total = total - weights.unlike * np.mean(unliked, axis=0)
+    norm = float(np.linalg.norm(total))
+    # What is crossed may be the query itself, and cancel it.
+    return np.asarray(total / norm if norm > 1e-6 else query, np.float32)
+
+
+def arranged(
+    liked: Iterable[Hit], found: Sequence[Hit], unliked: Iterable[Hit], count: int
+) -> list[Hit]:
+    """The first so many of: ticked photos, what was found, crossed photos."""
+    first, last = (sorted(hits, key=lambda hit: -hit.score) for hits in (liked, unliked))
+    return [*first, *found, *last][:count]

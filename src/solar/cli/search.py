@@ -100,8 +100,8 @@ def search(
         how: dict[str, Any] = {"rerank": methods, "where": conditions}
         how |= {"verify": verifying, "include_self": include_self}
         if like or unlike:
-            judged = {"like": like or [], "unlike": unlike or []}
-            hits = need_vectors(opened).search_like(asked, k, **judged, **how)
+            how |= {"like": like or [], "unlike": unlike or []}
+            hits = need_vectors(opened).search_like(asked, k, **how)
         else:
             hits = opened.search_mean(asked, k, **how)
         if html is not None:

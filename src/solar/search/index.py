@@ -36,7 +36,7 @@ from solar.search.ingest import (
     roots_of,
     spec_of,
 )
-from solar.search.parts import Part
+from solar.search.parts import Part, mean_vector
 from solar.search.photo_index import (
     Conditions,
     NoVectorsError,
@@ -227,10 +227,10 @@ class Index(PhotoIndex):
         liked, unliked = (self._own(photos) if photos else set() for photos in (right, wrong))
         if both := liked & unliked:
             raise SolarError(f"{min(both)} is said to be right and wrong: choose one of the two.")
-        vector = updated(
-            self.describe(asked, box=given),
-            *(np.array([self.describe(one) for one in photos]) for photos in (right, wrong)),
+        nearer, farther = (
+            np.array([self.describe(p) for p in photos]) for photos in (right, wrong)
         )
+        vector = updated(self.describe(asked, box=given), nearer, farther)
         own = set() if include_self else self._own(asked)
         judged = JudgedQuery(asked, vector, frozenset(own | liked | unliked))
         found = self.search(judged, k, **options)
@@ -247,11 +247,8 @@ class Index(PhotoIndex):
 
     def describe(self, query: Any, *, box: Box | None = None) -> Vectors:
         """The vector (dim,) that `search` looks for; its arguments and errors are the same."""
-        vectors = [self._describe_one(part.photo, part.box) for part in self._parts(query, box)]
-        if len(vectors) == 1:
-            return vectors[0]
-        mean = np.mean(vectors, axis=0, dtype=np.float32)
-        return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-12), np.float32)
+        parts = self._parts(query, box)
+        return mean_vector([self._describe_one(part.photo, part.box) for part in parts])
 
     def add(
         self, source: Store | npt.ArrayLike, photos: Sequence[str | Photo] | None = None

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from solar.errors import SolarError
+from solar.search.engine import Vectors
 
 if TYPE_CHECKING:
     from solar.images import Box
@@ -42,3 +46,11 @@ def parts_of(query: Any, box: Box | None = None) -> list[Part]:
     if len(parts) > 1 or parts[0].box is not None:
         raise SolarError("One box goes with one photo: give each of several a Part with its own.")
     return [Part(parts[0].photo, box)]
+
+
+def mean_vector(vectors: Sequence[Vectors]) -> Vectors:
+    """What several parts are searched for by: the mean of their vectors (dim,), unit norm."""
+    if len(vectors) == 1:
+        return vectors[0]
+    mean = np.mean(vectors, axis=0, dtype=np.float32)
+    return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-12), np.float32)

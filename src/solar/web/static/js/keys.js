@@ -9,6 +9,8 @@ const HELP = [
   ["b", "A box on the photo: arrows move it, Shift and arrows resize it, Delete removes it"],
   ["l", "Look where the photo attends"],
   ["m", "Matches of the query and the photo"],
+  ["+ -", "Tick or cross the result; a to add it to the query"],
+  ["s", "Search again with what is ticked and crossed"],
   ["c", "Compare two settings"],
   ["e", "Explore the map"],
   ["Esc", "Back"],

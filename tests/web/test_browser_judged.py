@@ -102,6 +102,11 @@ def test_several_photos_make_one_query(
     page = visit(f"{start(site)}&box=24,18,216,162", **given)
     finished(page)
     alone = ranks(page)
+    page.get_by_role("button", name="Another box").click()
+    page.wait_for_url(re.compile(rf"box=60,45,180,135&and={QUERY}.24.18.216.162$"))
+    finished(page)
+    page.go_back()
+    finished(page)
     added = alone[3]
     page.locator(".card").nth(3).get_by_role("button", name="Add to the query").click()
     page.wait_for_url(re.compile(f"and={added}"))

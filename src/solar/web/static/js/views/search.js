@@ -121,12 +121,13 @@ function results(root, shared, first) {
     route.go(to({ ...params, ...patch }), options);
   }
 
-  /** Puts a further photo into the query. */
-  function addPart(id) {
-    const known = parts.read(params);
-    if (known.length >= parts.MOST) notify(`A query has at most ${parts.MOST} photos.`, "bad");
-    else change(parts.written([...known, { id, box: null }]));
+  /** Searches with parts of which one is new. */
+  function addParts(all) {
+    if (all.length > parts.MOST) notify(`A query has at most ${parts.MOST} parts.`, "bad");
+    else change(parts.written(all));
   }
+
+  const addPart = (id) => addParts([...parts.read(params), { id, box: null }]);
 
   async function addFile([file]) {
     try {
@@ -195,6 +196,14 @@ function results(root, shared, first) {
           id: "box-button",
           on: () => (editor.box ? editor.clear() : editor.begin()),
         }),
+        button("Another box", {
+          symbol: "add",
+          id: "another-box",
+          on() {
+            const [mine, ...others] = parts.read(params);
+            addParts([{ id: query, box: boxes.central(found) }, mine, ...others]);
+          },
+        }),
         linkButton("Look", route.address("look", [query]), "look"),
         linkButton("New", "#/", "close"),
         filePicker("Add a photo", { kind: "" }, addFile),
@@ -256,7 +265,9 @@ function results(root, shared, first) {
 
   function showBoxButton() {
     const text = panel.querySelector("#box-button span");
-    if (text) text.textContent = editor.box ? "No box" : "Box";
+    if (!text) return;
+    text.textContent = editor.box ? "No box" : "Box";
+    panel.querySelector("#another-box").hidden = !editor.box;
   }
 
   async function find() {

@@ -73,6 +73,8 @@ def test_a_search_is_for_the_changed_query(index: Index) -> None:
     np.testing.assert_allclose(
         [hit.score for hit in hits[2:-1]], [hit.score for hit in plain], atol=1e-6
     )
+    alone = index.search_like(query, 5, like="3.jpg")
+    assert alone == index.search_like(query, 5, like=["3.jpg"])
     assert index.search_like(query, 5, like=["3.jpg", "4.jpg"], unlike=["7.jpg"]) == hits[:5]
 
 

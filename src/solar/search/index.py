@@ -202,8 +202,8 @@ class Index(PhotoIndex):
         query: Any,
         k: int = 10,
         *,
-        like: Sequence[Any] = (),
-        unlike: Sequence[Any] = (),
+        like: str | Sequence[Any] = (),
+        unlike: str | Sequence[Any] = (),
         include_self: bool = False,
         **options: Any,
     ) -> list[Hit]:
@@ -223,7 +223,10 @@ class Index(PhotoIndex):
             `solar.search.feedback`; best first, but for those that were judged.
         """
         asked, given = read_files(query), options.get("box")
-        right, wrong = ([read_files(one) for one in photos] for photos in (like, unlike))
+        right, wrong = (
+            read_files([photos] if isinstance(photos, str) else list(photos))
+            for photos in (like, unlike)
+        )
         liked, unliked = (self._own(photos) if photos else set() for photos in (right, wrong))
         if both := liked & unliked:
             raise SolarError(f"{min(both)} is said to be right and wrong: choose one of the two.")

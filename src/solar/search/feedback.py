@@ -2,10 +2,12 @@
 
 Somebody ticks right results and crosses wrong ones; the next search is for the unit vector along
 
-    a · q + b · mean of the ticked - c · mean of the crossed
+    (1 - a) · q + a · mean of the ticked - b · mean of the crossed,
 
-(Rocchio, "Relevance Feedback in Information Retrieval", 1971). What has been judged needs no rank
-any more: ticked photos come first, crossed ones last.
+where a is 0 if nothing is ticked (after Rocchio, "Relevance Feedback in Information Retrieval",
+1971, whose weights do not depend on what there is: then crosses alone push the query away from
+what it shows). What has been judged needs no rank any more: ticked photos come first, crossed ones
+last.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,10 +21,9 @@ from solar.search.engine import Hit, Vectors
 
 @dataclass(frozen=True)
 class Rocchio:
-    """How much the query, the ticked and the crossed photos count; chosen on landmarks/train."""
+    """How much ticked and crossed photos count: a and b above, chosen on landmarks/train."""
 
-    query: float = 1.0
-    like: float = 1.0
+    like: float = 2 / 3
     unlike: float = 0.25
 
 
@@ -52,10 +53,9 @@ def updated(
         unliked: (m, d) of photos that are wrong; there may be none.
         weights: How much each of them counts.
     """
-    weights = weights or Rocchio()
-    total = weights.query * query
+    weights, total = weights or Rocchio(), query
     if len(liked):
-        total = total + weights.like * np.mean(liked, axis=0)
+        total = (1 - weights.like) * query + weights.like * np.mean(liked, axis=0)
     if len(unliked):
         total = total - weights.unlike * np.mean(unliked, axis=0)
     norm = float(np.linalg.norm(total))

@@ -23,7 +23,7 @@ from solar.search.engine import Hit, Vectors
 class Rocchio:
     """How much ticked and crossed photos count: a and b above, chosen on landmarks/train."""
 
-    like: float = 2 / 3
+    like: float = 0.8
     unlike: float = 0.25
 
 

@@ -48,7 +48,7 @@ def test_ticks_and_crosses_change_the_search(site: str, visit: Visit) -> None:
     assert ranks(page) == plain  # nothing happens before it is asked for
     page.shoot("judged")
 
-    bar.get_by_role("button", name="Search again").click()
+    page.keyboard.press("s")
     page.wait_for_url(re.compile(f"like={right}&unlike={wrong}"))
     finished(page)
     first_is(page, right)
@@ -108,7 +108,12 @@ def test_several_photos_make_one_query(
     page.go_back()
     finished(page)
     added = alone[3]
-    page.locator(".card").nth(3).get_by_role("button", name="Add to the query").click()
+    if narrow:
+        page.locator(".card").nth(3).get_by_role("button", name="Add to the query").tap()
+    else:
+        page.locator(".card a").nth(0).focus()
+        for key in ("ArrowRight", "ArrowRight", "ArrowRight", "a"):
+            page.keyboard.press(key)
     page.wait_for_url(re.compile(f"and={added}"))
     strip = page.get_by_role("list", name="Photos of the query")
     strip.locator(".part").nth(1).locator("img").wait_for()

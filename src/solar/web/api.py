@@ -213,9 +213,9 @@ def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto)
         only.min_score,
         depth_for(asked.offset + asked.k + 1),
         asked.include_self,
-        [(service.visible(part.photo), _box(part.box)) for part in asked.further],
-        list(liked.values()),
-        list(unliked.values()),
+        further=[(service.visible(part.photo), _box(part.box)) for part in asked.further],
+        like=list(liked.values()),
+        unlike=list(unliked.values()),
     )
 
 

@@ -13,7 +13,7 @@ QUERY = str(4 + VIEWS)  # the first photo of landmark-001
 
 
 def start(site: str) -> str:
-    return f"{site}#/?q={QUERY}&rerank="
+    return f"{site}#/?q={QUERY}"
 
 
 def first_is(page: Page, photo: str) -> None:

@@ -41,6 +41,10 @@ def test_info_and_verify(home: Path) -> None:
     ("arguments", "complaint"),
     [
         (("search", "@photos.asmk", "landmark-001/view-000.jpg", "--diffuse"), "take vectors"),
+        (
+            ("search", "@photos.asmk", "landmark-001/view-000.jpg", "--unlike", "x.jpg"),
+            "no vectors",
+        ),
         (("index", "copy", "@photos.asmk", "@copy"), "no vectors"),
         (("index", "map", "@photos.asmk", "-o", "@map.png"), "no vectors"),
         (("serve", "@photos.asmk", "--port", "0"), "no vectors"),

@@ -113,6 +113,24 @@ def test_search_writes_a_page_with_the_box(home: Path) -> None:
     assert 'class="box"' in text
 
 
+def test_every_photo_of_a_query_has_its_box(home: Path) -> None:
+    index, photo = home / "photos.solar", home / "photos" / "0" / "1.jpg"
+    page = home / "boxes.html"
+    boxes = ("--box", "10,10,90,90", "--box", "-")
+    solar("search", index, photo, "1/0.jpg", *boxes, "--html", page)
+    assert page.read_text().count('class="box"') == 1
+    done = solar("search", index, photo, "1/0.jpg", "--box", "10,10,90,90", expect=2)
+    assert b"2 photos and 1 boxes do not go together" in done.stderr
+
+
+def test_more_like_these_and_less_like_those(home: Path) -> None:
+    judged = ("--like", "2/1.jpg", "--like", home / "photos" / "2" / "0.jpg", "--unlike", "0/0.jpg")
+    done = solar("search", home / "photos.solar", "1/0.jpg", *judged, "--json")
+    hits = [hit["path"] for hit in json.loads(done.stdout)]
+    assert set(hits[:2]) == {"2/0.jpg", "2/1.jpg"}
+    assert hits[-1] == "0/0.jpg"
+
+
 def test_add_remove_compact_verify_info_and_copy(home: Path, tmp_path: Path) -> None:
     copied = tmp_path / "copy.solar"
     solar("index", "copy", home / "photos.solar", copied, "--compress", "fp16")

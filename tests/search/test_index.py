@@ -13,7 +13,7 @@ from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.images import Photos, Roots
 from solar.models import PatchNet, RetrievalConfig, RetrievalNet, fingerprint, save
-from solar.search import DescriptorSpec, Hit, Index
+from solar.search import DescriptorSpec, Hit, Index, Part
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +90,22 @@ def test_several_queries_are_averaged(index: Index, model: RetrievalNet, photos:
         ours = index.search_mean(query, include_self=True)
         assert [hit.path for hit in ours] == [hit.path for hit in expected]
         np.testing.assert_allclose([h.score for h in ours], [h.score for h in expected], atol=1e-6)
+
+
+def test_each_of_several_photos_has_its_own_box(index: Index, photos: Path) -> None:
+    first, second = (10, 20, 200, 180), (40, 30, 150, 140)
+    a = index.describe(photos / "0-0.png", box=first)
+    b = index.describe(photos / "1-0.png", box=second)
+    c = index.describe("2-0.png")
+    parts = [Part(photos / "0-0.png", first), Part((photos / "1-0.png").open("rb"), second)]
+    ours = index.search_mean([*parts, "2-0.png"], 6, include_self=True, rerank=None)
+    expected = index.search((a + b + c) / np.linalg.norm(a + b + c), 6, rerank=None)
+    assert [hit.path for hit in ours] == [hit.path for hit in expected]
+    np.testing.assert_allclose([h.score for h in ours], [h.score for h in expected], atol=1e-6)
+    left = {hit.path for hit in index.search_mean([parts[0], Part("2-0.png")], 6)}
+    assert left == {"0-1.png", "1-0.png", "1-1.png", "2-1.png"}
+    with pytest.raises(SolarError, match="given as a file"):
+        index.search_mean([parts[0], Part("2-0.png", second)])
 
 
 def test_a_list_warns_that_it_is_averaged(index: Index) -> None:

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 from support.web_visits import LANDMARKS, PHOTOS, VIEWS, Home, Open, names, numbers, search, upload
 
-from solar.search import Index
+from solar.search import Index, Part
 from solar.search.rerank import METHODS
 
 
@@ -327,3 +327,49 @@ def test_an_unknown_method_is_refused(client: TestClient, photo: bytes) -> None:
     answer = client.post("/api/v1/search", json=body)
     assert answer.status_code == 422
     assert "choose from average, alpha" in answer.json()["error"]
+
+
+def test_several_photos_with_boxes_are_searched_for_together(
+    client: TestClient, home: Home, photo: bytes
+) -> None:
+    box, name = (20.0, 10.0, 140.0, 100.0), "landmark-001/view-000.jpg"
+    identity = numbers(client)[name]
+    with Index.open(home / "model.solar") as index:
+        expected = index.search_mean([photo, Part(home / "photos" / name, box)], 50, rerank=None)
+    mine = upload(client, photo)
+    found = search(client, mine, further=[{"photo": identity, "box": box}], rerank=[])
+    assert names(found) == [hit.path for hit in expected]
+    assert name not in names(found)
+    scores = [hit["score"] for hit in found["hits"]]
+    np.testing.assert_allclose(scores, [hit.score for hit in expected], atol=1e-4)
+    # Another box is another search.
+    other = search(client, mine, further=[{"photo": identity, "box": [0, 0, 80, 60]}], rerank=[])
+    assert [hit["score"] for hit in other["hits"]] != scores
+
+
+def test_results_that_were_judged_change_the_search(client: TestClient, home: Home) -> None:
+    ids, query = numbers(client), "landmark-001/view-000.jpg"
+    plain = names(search(client, ids[query], rerank=[]))
+    like, unlike = plain[3:5], plain[:1]
+    with Index.open(home / "model.solar") as index:
+        expected = index.search_like(query, 50, like=like, unlike=unlike, rerank=None)
+    marks = {"like": [ids[one] for one in like], "unlike": [ids[one] for one in unlike]}
+    judged = {**marks, "rerank": []}
+    found = search(client, ids[query], **judged)
+    assert names(found) == [hit.path for hit in expected]
+    assert (set(names(found)[:2]), names(found)[-1:]) == (set(like), unlike)
+    pages = [search(client, ids[query], k=5, offset=offset, **judged) for offset in (0, 5, 10)]
+    assert [one for page in pages for one in names(page)] == names(found)
+    # Re-ranking and filters leave judged photos where they are, and out where they do not fit.
+    ranked = search(client, ids[query], rerank=["average"], **marks)
+    assert (names(ranked)[:2], names(ranked)[-1:]) == (names(found)[:2], unlike)
+    only = search(client, ids[query], filter={"name_contains": like[0]}, **judged)
+    assert names(only) == [like[0]]
+    assert names(search(client, ids[query], rerank=[])) == plain
+
+
+def test_right_and_wrong_at_once_is_refused(client: TestClient) -> None:
+    judged = {"photo": "1", "like": ["3", "4"], "unlike": ["03"]}
+    answer = client.post("/api/v1/search", json=judged)
+    assert (answer.status_code, "choose one" in answer.json()["error"]) == (422, True)
+    assert len(names(search(client, "1", like=["3", "03"]))) == PHOTOS - 1

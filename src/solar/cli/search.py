@@ -7,12 +7,14 @@ import typer
 
 from solar.cli.completion import keypoint_models, rerank_methods
 from solar.cli.help import METHODS
-from solar.cli.options import Box, Device, IndexAddress, IndexModel, Json, MovedPhotos, ShownRoots
+from solar.cli.options import Device, IndexAddress, IndexModel, Json, MovedPhotos, ShownRoots
 
 if TYPE_CHECKING:
-    from solar.search import Hit
+    from solar.search import Hit, Part
 
 EXAMPLE = "Example: solar search photos.solar query.jpg --box 41,30,280,201 --html page.html"
+
+_JUDGED = "An indexed path or a file; give the option again for more."
 
 
 def search(
@@ -26,7 +28,22 @@ def search(
         ),
     ],
     k: Annotated[int, typer.Option("-k", min=1, help="How many photos to find.")] = 10,
-    box: Box = None,
+    box: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="X1,Y1,X2,Y2",
+            help="What to look for, in pixels of the photo. Of several photos each has its --box, "
+            "in their order; - for all of a photo.",
+        ),
+    ] = None,
+    like: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PHOTO", help=f"Find more like this result. {_JUDGED}"),
+    ] = None,
+    unlike: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PHOTO", help=f"Find less like this result. {_JUDGED}"),
+    ] = None,
     rerank: Annotated[
         str | None,
         typer.Option(
@@ -70,30 +87,32 @@ def search(
     from solar.cli.printing import print_json, say, warnings_as_sentences
     from solar.describe.known_roots import shown_roots
     from solar.errors import SolarError
-    from solar.images import parse_box
-    from solar.search import Index
+    from solar.search import Index, need_vectors
     from solar.search.rerank import chosen
     from solar.search.verify import VerifySettings
 
     if expand not in (None, "alpha", "average"):
         raise SolarError(f"--expand takes alpha or average, not {expand!r}.")
     conditions = [*(where or []), *_times(after, before)]
-    wanted_box = None if box is None else parse_box(box)
-    asked = [_query(text) for text in queries]
+    asked = _parts([_query(text) for text in queries], box or [])
     methods = chosen(rerank, expand=expand, diffuse=diffuse, verify=verify)
     verified = "verify" in methods
     verifying = verified and VerifySettings(top=verify_top, model=local, photos=photos)
     with Index.open(index, model=model, device=device) as opened, warnings_as_sentences():
         if html is not None:
             shown_roots(opened.place, opened.roots, photos=photos, given=root or [])
-        how: dict[str, Any] = {"box": wanted_box, "rerank": methods, "where": conditions}
+        how: dict[str, Any] = {"rerank": methods, "where": conditions}
         how |= {"verify": verifying, "include_self": include_self}
-        hits = opened.search_mean(asked, k, **how)
+        if like or unlike:
+            how |= {"like": like or [], "unlike": unlike or []}
+            hits = need_vectors(opened).search_like(asked, k, **how)
+        else:
+            hits = opened.search_mean(asked, k, **how)
         if html is not None:
             from solar.files import replacing
             from solar.show.search_page import ranking_page
 
-            page = ranking_page(opened, asked, hits, box=wanted_box, photos=photos)
+            page = ranking_page(opened, asked, hits, photos=photos)
             with replacing(html) as temporary:
                 temporary.write_text(page, encoding="utf-8")
             say(f"{len(hits)} photos → {html}")
@@ -111,6 +130,21 @@ def _query(text: str) -> str | bytes:
     import sys
 
     return sys.stdin.buffer.read()
+
+
+def _parts(queries: list[str | bytes], boxes: list[str]) -> "list[Part]":
+    """Queries with their boxes, of which there are none or as many."""
+    from solar.errors import SolarError
+    from solar.images import parse_box
+    from solar.search import Part
+
+    if boxes and len(boxes) != len(queries):
+        raise SolarError(
+            f"{len(queries)} photos and {len(boxes)} boxes do not go together: give every photo "
+            "its --box, in the same order, and --box - for all of a photo."
+        )
+    wanted = [None if text == "-" else parse_box(text) for text in boxes] or [None] * len(queries)
+    return [Part(photo, box) for photo, box in zip(queries, wanted, strict=True)]
 
 
 def _times(after: str | None, before: str | None) -> list[str]:

@@ -172,7 +172,7 @@ def _pooled(net: RetrievalNet, images: Tensor, *, attention: bool) -> Tensor:
         nonlocal last
         if not attention:
             return x
-        out = block(x)
+        out: Tensor = block(x)
         last = block, x, out
         return out
 

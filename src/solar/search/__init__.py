@@ -2,6 +2,7 @@
 
 from solar.search.engine import Condition, DescriptorSpec, Engine, Hit, Photo, Where, parse_where
 from solar.search.index import Index, need_vectors
+from solar.search.parts import Part
 from solar.search.photo_index import PhotoIndex
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Engine",
     "Hit",
     "Index",
+    "Part",
     "Photo",
     "PhotoIndex",
     "Where",

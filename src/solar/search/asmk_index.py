@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from solar.models import PatchNet
 
 # What `Index` has beyond this one.
-_OF_VECTORS = frozenset({"model", "describe", "search_vectors", "add", "copy"})
+_OF_VECTORS = frozenset({"model", "describe", "search_vectors", "search_like", "add", "copy"})
 
 
 def open_index(
@@ -74,10 +74,13 @@ class AsmkIndex(PhotoIndex):
 
     def signatures(self, query: Any, *, box: Box | None = None) -> Signatures:
         """The visual words that `search` looks for; its arguments and errors are the same."""
-        sources = [self._source(part) for part in self._parts(query, box)]
+        parts = [(self._source(part.photo), part.box) for part in self._parts(query, box)]
         known = {name: self.spec.settings[name] for name in ("keypoints", "size")}
         descriptors = np.concatenate(
-            [local_features(source, self.local, box=box, **known).descriptors for source in sources]
+            [
+                local_features(source, self.local, box=own, **known).descriptors
+                for source, own in parts
+            ]
         )
         if not len(descriptors):
             raise SolarError("The query has no keypoints to look for: choose a photo with detail.")

@@ -27,6 +27,7 @@ from solar.search.engine import (
     Where,
     parse_where,
 )
+from solar.search.feedback import JudgedQuery, arranged, updated
 from solar.search.ingest import (
     BATCH,
     batches,
@@ -37,12 +38,14 @@ from solar.search.ingest import (
     roots_of,
     spec_of,
 )
+from solar.search.parts import Part, mean_vector
 from solar.search.photo_index import (
     Conditions,
     NoVectorsError,
     PhotoIndex,
     as_vector,
     check_count,
+    read_files,
 )
 
 if TYPE_CHECKING:
@@ -199,13 +202,61 @@ class Index(PhotoIndex):
         pairs = zip(found, own, strict=True)
         return [[hit for hit in hits if hit.path not in mine][:k] for hits, mine in pairs]
 
+    def search_like(
+        self,
+        query: Any,
+        k: int = 10,
+        *,
+        like: str | Sequence[Any] = (),
+        unlike: str | Sequence[Any] = (),
+        include_self: bool = False,
+        **options: Any,
+    ) -> list[Hit]:
+        """Search again once results were judged: more like these, not like those.
+
+        Args:
+            query: As for `search`, or several as for `search_mean`.
+            k: How many photos at most.
+            like: Photos that are right, each as a query of `search`. Those that are indexed come
+                first among the results, as far as they satisfy `where`.
+            unlike: Photos that are wrong. Those that are indexed come last.
+            include_self: As for `search`.
+            **options: As for `search`.
+
+        Returns:
+            Photos and their similarities to the query as it was changed, see
+            `solar.search.feedback`; best first, but for those that were judged.
+        """
+        asked, given = read_files(query), options.get("box")
+        right, wrong = (
+            read_files([photos] if isinstance(photos, str) else list(photos))
+            for photos in (like, unlike)
+        )
+        liked, unliked = (self._own(photos) if photos else set() for photos in (right, wrong))
+        if both := liked & unliked:
+            raise SolarError(f"{min(both)} is said to be right and wrong: choose one of the two.")
+        nearer, farther = (
+            np.array([self.describe(p) for p in photos]) for photos in (right, wrong)
+        )
+        vector = updated(self.describe(asked, box=given), nearer, farther)
+        own = set() if include_self else self._own(asked)
+        judged = JudgedQuery(asked, vector, frozenset(own | liked | unliked))
+        found = self.search(judged, k, **options)
+        conditions = parse_where(options.get("where"))
+        first, last = (
+            [
+                Hit(photo.path, float(row @ vector))
+                for photo, row in self.engine.lookup(sorted(paths)).values()
+                if all(condition.holds(photo) for condition in conditions)
+            ]
+            for paths in (liked, unliked)
+        )
+        return self.located(arranged(first, found, last, k))
+
     def describe(self, query: Any, *, box: Box | None = None) -> Vectors:
         """The vector (dim,) that `search` looks for; its arguments and errors are the same."""
-        vectors = [self._describe_one(part, box) for part in self._parts(query, box)]
-        if len(vectors) == 1:
-            return vectors[0]
-        mean = np.mean(vectors, axis=0, dtype=np.float32)
-        return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-12), np.float32)
+        parts = self._parts(query, box)
+        return mean_vector([self._describe_one(part.photo, part.box) for part in parts])
 
     def add(
         self, source: Store | npt.ArrayLike, photos: Sequence[str | Photo] | None = None
@@ -246,7 +297,13 @@ class Index(PhotoIndex):
     # Queries
 
     def _describe_query(self, query: Any, box: Box | None) -> Vectors:
-        return self.describe(query, box=box)
+        return query.vector if isinstance(query, JudgedQuery) else self.describe(query, box=box)
+
+    def _parts(self, query: Any, box: Box | None) -> list[Part]:
+        return super()._parts(query.query if isinstance(query, JudgedQuery) else query, box)
+
+    def _own(self, query: Any) -> set[str]:
+        return set(query.left_out) if isinstance(query, JudgedQuery) else super()._own(query)
 
     def _find(self, asked: Vectors, count: int, where: Where) -> list[Hit]:
         [hits] = self.engine.search(self._checked(asked[None]), count, where)

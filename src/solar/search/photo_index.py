@@ -26,6 +26,7 @@ from solar.search.engine import (
     Where,
     parse_where,
 )
+from solar.search.parts import Part, parts_of
 from solar.search.rerank import METHODS, chosen
 from solar.search.search_results import SearchResults
 
@@ -116,7 +117,8 @@ class PhotoIndex(ABC):
 
         Args:
             query: A photo (whatever `solar.images.load` takes: a path, the bytes of a file, an
-                image, an array, …), the path of an indexed photo, or a vector (dim,) or (1, dim).
+                image, an array, …), the path of an indexed photo, a vector (dim,) or (1, dim), or
+                a `Part`: one of these with its box.
                 For several at once: `search_many`, each for itself, or `search_mean`, together.
             k: How many photos at most.
             box: x1, y1, x2, y2 of what to look for in the one photo given.
@@ -164,8 +166,9 @@ class PhotoIndex(ABC):
             self.engine,
             cache(partial(self._describe_query, query, box)),
             find,
-            lambda: [self._photo_of(part) for part in self._parts(query, box)],
-            box,
+            lambda: [
+                Part(self._photo_of(part.photo), part.box) for part in self._parts(query, box)
+            ],
             k,
             settings={} if isinstance(verify, bool) else {"verify": verify},
             kept=self._kept,
@@ -178,7 +181,7 @@ class PhotoIndex(ABC):
         """Find what is most similar to several queries together, by the mean of their vectors.
 
         Args:
-            queries: Views of one thing, as a rule; each as for `search`.
+            queries: Views of one thing, as a rule; each as for `search`, or a `Part` with a box.
             k: How many photos at most.
             **options: As for `search`.
         """
@@ -242,20 +245,17 @@ class PhotoIndex(ABC):
     def _find(self, asked: Any, count: int, where: Where) -> list[Hit]:
         """The best photos for that, best first."""
 
-    def _parts(self, query: Any, box: Box | None) -> list[Any]:
+    def _parts(self, query: Any, box: Box | None) -> list[Part]:
         """The photos, paths and vectors that a query consists of."""
-        parts = list(query) if isinstance(query, list | tuple) else [query]
-        if not parts:
-            raise SolarError("A search needs at least one photo.")
-        if box is not None and (len(parts) > 1 or not self._is_photo(parts[0])):
+        parts = parts_of(query, box)
+        if any(part.box is not None and not self._is_photo(part.photo) for part in parts):
             raise SolarError("A box goes with one photo given as a file, not with other queries.")
         return parts
 
     def _own(self, query: Any) -> set[str]:
         """The paths of indexed photos that a query itself is."""
-        parts = list(query) if isinstance(query, list | tuple) else [query]
         roots, paths = self.roots, set[str]()
-        for part in parts:
+        for part in [one.photo for one in parts_of(query)]:
             if isinstance(part, str) and not self._is_photo(part):
                 paths |= {part, part.removeprefix(BY_NAME)}
             elif isinstance(part, str | os.PathLike):
@@ -292,6 +292,8 @@ def read_files(query: Any) -> Any:
     """A query whose open files are read: some are looked at twice."""
     if isinstance(query, list | tuple):
         return [read_files(part) for part in query]
+    if isinstance(query, Part):
+        return replace(query, photo=read_files(query.photo))
     if not hasattr(query, "read"):
         return query
     try:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from solar.search.engine import Engine, Hit, Photo, RowNumbers, Storage, Vectors
+from solar.search.engine import Engine, Hit, RowNumbers, Storage, Vectors
 from solar.search.neighbours import Scores
 
 if TYPE_CHECKING:
-    from solar.images import Box, Source
+    from solar.search.parts import Part
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +35,7 @@ class SearchResults:
     engine: Storage  # where the photos are; methods that take vectors get an `Engine`
     describe: Callable[[], Any]  # a vector (dim,), or what an index without vectors searches for
     find: Callable[[Any, int], list[Hit]]  # a plain search: the best so many that may be found
-    photos: Callable[[], Sequence[Source | Photo]]  # the query's; complains of mere vectors
-    box: Box | None = None  # the part of the one photo that is meant
+    photos: Callable[[], Sequence[Part]]  # the query's, files or `Photo`s; complains of vectors
     k: int = 10  # how many photos are wanted in the end
     head: Sequence[Hit] = ()  # ranked by a method; those of a plain search follow them
     # By the names of methods: what the caller asks of them, and what they keep between searches.

@@ -154,10 +154,10 @@ def rerank(results: SearchResults) -> SearchResults:
     if verifier is None or verifier.settings != settings:
         verifier = results.kept["verify"] = index_verifier(results.engine, settings)
     queries = [
-        verifier.features(photo.path)
-        if isinstance(photo, Photo)
-        else verifier.query(photo, box=results.box)
-        for photo in results.photos()
+        verifier.features(part.photo.path)
+        if isinstance(part.photo, Photo)
+        else verifier.query(part.photo, box=part.box)
+        for part in results.photos()
     ]
     return results.led_by(verifier.verify(queries, results.best(max(results.k, settings.top))))
 

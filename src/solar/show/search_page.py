@@ -13,6 +13,7 @@ from PIL import Image
 from solar.errors import SolarError, printable
 from solar.images import Box, Roots, Source, read_image
 from solar.search.engine import Hit
+from solar.search.parts import parts_of
 from solar.search.photo_index import BY_NAME, PhotoIndex
 
 _SIDE = 480
@@ -36,15 +37,17 @@ def ranking_page(
 
     Args:
         index: What was searched.
-        queries: What `Index.search` was asked for: files, bytes, images or indexed paths.
+        queries: What `Index.search` was asked for: files, bytes, images or indexed paths, or
+            `Part`s with a box each.
         hits: What it answered.
-        box: The box of the query, in its pixels.
+        box: The box of a single query, in its pixels.
         photos: Where the indexed photos are; the place that the index remembers if not given.
         marks: By path, which of the photos found are right, where somebody knows.
         attention: Attention maps of the query, for a part of their own.
     """
     roots = index.roots.moved_to(photos)
-    shown = "".join(_query(query, roots.find, box) for query in queries)
+    parts = parts_of(list(queries), box)
+    shown = "".join(_query(part.photo, roots.find, part.box) for part in parts)
     found = "".join(
         _hit(number, hit, roots, (marks or {}).get(hit.path)) for number, hit in enumerate(hits, 1)
     )

@@ -104,7 +104,8 @@ def create_router(service: Service) -> APIRouter:
         With `Accept: application/x-ndjson` an answer comes after every stage, a line each.
         """
         photo = await service.threads.run(service.visible, asked.photo)
-        rankings = service.searcher.search(_wanted(service, asked, photo))
+        wanted = await service.threads.run(_wanted, service, asked, photo)
+        rankings = service.searcher.search(wanted)
         if NDJSON in request.headers.get("accept", ""):
             lines = _lines(service, asked, photo, rankings)
             first = await anext(lines)  # what can be refused is refused before the answer begins
@@ -231,6 +232,12 @@ def _matched(
 
 def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto) -> Wanted:
     only = asked.filter or schemas.Filter.model_construct()
+    liked, unliked = (
+        {photo.id: photo for photo in map(service.visible, photos)}
+        for photos in (asked.like, asked.unlike)
+    )
+    if both := liked.keys() & unliked.keys():
+        raise WebError(422, f"Photo {min(both)} is both liked and unliked: choose one of the two.")
     return Wanted(
         photo,
         service.model(asked.model),
@@ -241,6 +248,9 @@ def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto)
         only.min_score,
         depth_for(asked.offset + asked.k + 1),
         asked.include_self,
+        further=[(service.visible(part.photo), _box(part.box)) for part in asked.further],
+        like=list(liked.values()),
+        unlike=list(unliked.values()),
     )
 
 

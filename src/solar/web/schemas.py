@@ -137,11 +137,31 @@ class Filter(Asked):
     min_score: float | None = Field(None, allow_inf_nan=False)
 
 
+class QueryPart(Asked):
+    """A further photo of a query, or a part of one."""
+
+    photo: PhotoId
+    box: Box | None = None
+
+
 class SearchRequest(Asked):
     """What to look for, and how."""
 
     photo: PhotoId
     box: Box | None = None
+    further: list[QueryPart] = Field(
+        [], max_length=9, description="More photos of the same thing, searched for together."
+    )
+    like: list[PhotoId] = Field(
+        [],
+        max_length=50,
+        description="Results that are right: they come first, more like them next.",
+    )
+    unlike: list[PhotoId] = Field(
+        [],
+        max_length=50,
+        description="Results that are wrong: they come last, few like them before.",
+    )
     k: int = Field(50, ge=1, le=200, description="How many hits at a time.")
     offset: int = Field(0, ge=0, le=9800, description="How many to leave out, for endless scroll.")
     rerank: list[Method] = Field(

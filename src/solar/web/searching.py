@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from solar.images import Box
-from solar.search import Condition, Hit
+from solar.search import Condition, Hit, Part
 from solar.search.engine import Vectors
+from solar.search.feedback import arranged, updated
+from solar.search.parts import mean_vector
 from solar.search.rerank import METHODS
 from solar.search.search_results import SearchResults
 from solar.web.cache import Cache
@@ -35,6 +39,21 @@ class Wanted:
     least: float | None = None
     depth: int = 100
     include_self: bool = False  # an indexed photo is also found for itself
+    further: Sequence[tuple[VisiblePhoto, Box | None]] = ()  # photos of the query beside the first
+    like: Sequence[VisiblePhoto] = ()  # results that the visitor ticked
+    unlike: Sequence[VisiblePhoto] = ()  # and crossed
+
+    @property
+    def parts(self) -> list[tuple[VisiblePhoto, Box | None]]:
+        """All photos of the query, with their boxes."""
+        return [(self.photo, self.box), *self.further]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What its vector depends on, but for the model."""
+        parts = [(photo.id, photo.version, box) for photo, box in self.parts]
+        judged = [[(one.id, one.version) for one in photos] for photos in (self.like, self.unlike)]
+        return (tuple(parts), *map(tuple, judged))
 
 
 @dataclass(frozen=True)
@@ -109,6 +128,9 @@ class Searcher:
         A WebError if too much is asked for at once, a SolarError if the photo cannot be described.
         """
         vector, seconds_describe = await self.vector(wanted)
+        liked, unliked = [
+            await self._judged(wanted, photos, vector) for photos in (wanted.like, wanted.unlike)
+        ]
         names = [name for name in wanted.rerank if name in self._methods]
         stages = ["search", *(METHODS[name].stage or name for name in names)]
         seconds = {"describe": seconds_describe}
@@ -117,12 +139,33 @@ class Searcher:
         for number, stage in enumerate(stages):
             ranked = await self._kept(wanted, names[:number], vector, ranked)
             seconds[stage] = seconds.get(stage, 0) + ranked.seconds
-            plain = plain or {hit.path: rank for rank, hit in enumerate(ranked.hits, 1)}
-            yield StageResult(stage, ranked.hits, dict(seconds), plain, stages[number + 1 :])
+            last = unliked if len(ranked.hits) < wanted.depth else ()
+            hits = arranged(liked, ranked.hits, last, wanted.depth)
+            plain = plain or {hit.path: rank for rank, hit in enumerate(hits, 1)}
+            yield StageResult(stage, hits, dict(seconds), plain, stages[number + 1 :])
 
     async def vector(self, wanted: Wanted) -> tuple[Vectors, float]:
+        """The vector that a visitor searches for, and the seconds it took."""
+
+        async def described(
+            photos: Iterable[tuple[VisiblePhoto, Box | None]],
+        ) -> tuple[list[Vectors], float]:
+            # One after the other: a hundred at once would fill the queues of all visitors.
+            found = [await self._vector(wanted.model, photo, box) for photo, box in photos]
+            return [vector for vector, _ in found], sum(seconds for _, seconds in found)
+
+        parts, seconds = await described(wanted.parts)
+        (liked, more), (unliked, most) = [
+            await described((photo, None) for photo in photos)
+            for photos in (wanted.like, wanted.unlike)
+        ]
+        vector = updated(mean_vector(parts), np.array(liked), np.array(unliked))
+        return vector, seconds + more + most
+
+    async def _vector(
+        self, model: ServedModel, photo: VisiblePhoto, box: Box | None
+    ) -> tuple[Vectors, float]:
         """The vector of a photo or a part of it, and the seconds it took."""
-        photo, model, box = wanted.photo, wanted.model, wanted.box
         key = (photo.id, photo.version, model.name, box)
         kept = self._vectors.get(key)
         if kept is not None:
@@ -145,9 +188,8 @@ class Searcher:
         self, wanted: Wanted, names: Sequence[str], vector: Vectors, before: _Ranked | None
     ) -> _Ranked:
         """The ranking after these methods, which all but the last have made `before`."""
-        photo = wanted.photo
         key = (
-            *(photo.id, photo.version, wanted.model.name, wanted.box, wanted.label, wanted.name),
+            *(wanted.key, wanted.model.name, wanted.label, wanted.name),
             *(wanted.least, wanted.depth, wanted.include_self, tuple(names)),
             self._collection.revision,
         )
@@ -178,23 +220,20 @@ class Searcher:
         from solar.search.verify import VerifySettings
 
         index, collection = wanted.model.index, self._collection
-        name, label = (wanted.name or "").casefold(), wanted.label
+        label, passes = wanted.label, self._filter(wanted)
         # The index itself only knows how paths start.
         starts = label is not None and collection.flat
         where = (Condition("path", "=", f"{label}/"),) if starts else ()
-        photo = wanted.photo
-        own = photo.name if photo.indexed and not wanted.include_self else None
-
-        def keeps(path: str) -> bool:
-            fits = name in path.casefold() and (label is None or collection.label(path) == label)
-            return fits and path != own
+        queries = [] if wanted.include_self else [photo for photo, _ in wanted.parts]
+        judged = (*wanted.like, *wanted.unlike)  # which are ranked already
+        left_out = {photo.name for photo in (*queries, *judged) if photo.indexed}
 
         def find(asked: Vectors, count: int) -> list[Hit]:
             """Search deeper and deeper until enough hits pass, or all were looked at."""
-            depth = count + (own is not None)
+            depth = count + len(left_out)
             while True:
                 [hits] = index.engine.search(asked[None], depth, where)
-                kept = [hit for hit in hits if keeps(hit.path)]
+                kept = [hit for hit in hits if hit.path not in left_out and passes(hit.path)]
                 if len(kept) >= count or len(hits) < depth or depth >= _DEPTHS[-1]:
                     return kept[:count]
                 depth = min(4 * depth, _DEPTHS[-1])
@@ -203,9 +242,28 @@ class Searcher:
             index.engine,
             lambda: vector,
             find,
-            lambda: [wanted.photo.source],
-            wanted.box,
+            lambda: [Part(photo.source, box) for photo, box in wanted.parts],
             wanted.depth,
             settings={"verify": VerifySettings(photos=self._collection.moved)},
             kept=self._methods_keep.setdefault(wanted.model.name, {}),
         )
+
+    def _filter(self, wanted: Wanted) -> Callable[[str], bool]:
+        """Whether a photo, by its path, passes the visitor's filters."""
+        name, label, collection = (wanted.name or "").casefold(), wanted.label, self._collection
+
+        def passes(path: str) -> bool:
+            return name in path.casefold() and (label is None or collection.label(path) == label)
+
+        return passes
+
+    async def _judged(
+        self, wanted: Wanted, photos: Iterable[VisiblePhoto], vector: Vectors
+    ) -> list[Hit]:
+        """Indexed photos that the visitor has judged, as far as they pass the filters."""
+        passes, least, hits = self._filter(wanted), wanted.least, []
+        for photo in photos:
+            if photo.indexed and passes(photo.name):
+                own, _ = await self._vector(wanted.model, photo, None)
+                hits.append(Hit(photo.name, float(own @ vector)))
+        return [hit for hit in hits if least is None or hit.score >= least]

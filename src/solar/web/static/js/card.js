@@ -10,9 +10,9 @@ const TRUTH = new Map([
 /**
  * @param {object} hit A hit of a search, or a photo of the collection.
  * @param {{search: string, look?: string, match?: string, why?: string}} links Where its parts lead.
- * @param {{beside?: string}} more A note on the picture.
+ * @param {{beside?: string, foot?: HTMLElement}} more A note on the picture, a row at the end.
  */
-export function card(hit, links, { beside = null } = {}) {
+export function card(hit, links, { beside = null, foot = null } = {}) {
   const [truth, mark, truthText] = TRUTH.get(hit.same_label) ?? [null, null, null];
   const ranked = hit.rank !== undefined;
   const spoken = [
@@ -52,6 +52,7 @@ export function card(hit, links, { beside = null } = {}) {
     picture,
     line,
     cardName(hit.name),
+    foot,
   );
 }
 

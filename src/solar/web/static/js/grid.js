@@ -15,9 +15,9 @@ export function createGrid(label, make) {
   const cards = () => [...list.children];
 
   function reach(card) {
-    for (const link of focused?.querySelectorAll("a") ?? []) link.tabIndex = -1;
+    for (const part of focused?.querySelectorAll("a, button") ?? []) part.tabIndex = -1;
     focused = card ?? null;
-    for (const link of focused?.querySelectorAll("a") ?? []) link.tabIndex = 0;
+    for (const part of focused?.querySelectorAll("a, button") ?? []) part.tabIndex = 0;
   }
 
   function columns() {

@@ -7,13 +7,16 @@ import { card } from "../card.js";
 import { button, el, linkButton } from "../dom.js";
 import { endless } from "../endless.js";
 import { createGrid } from "../grid.js";
-import { nothing, problem, say } from "../notice.js";
+import * as marks from "../judged.js";
+import { nothing, notify, problem, say } from "../notice.js";
 import { field, methodsOf, refill, searchOptions, searchRequest } from "../options.js";
+import * as parts from "../parts.js";
 import { photo } from "../photos.js";
 import { picker } from "../picker.js";
 import * as route from "../route.js";
 import { searchFor } from "../searches.js";
 import { stageLine, summary } from "../stages.js";
+import { filePicker, upload } from "../upload.js";
 import { shortName } from "../words.js";
 import { whyAddress } from "./why.js";
 
@@ -79,7 +82,10 @@ function results(root, shared, first) {
   let told = null;
   const left = new AbortController();
 
-  const grid = createGrid("Results", (hit) => card(hit, links(hit)));
+  const grid = createGrid("Results", (hit) =>
+    card(hit, links(hit), { foot: judging.row(hit, addButton(hit)) }),
+  );
+  const judging = marks.judged(grid.element, change);
   const line = el("div.stage-line");
   const state = el("div");
   const more = endless(async () => {
@@ -93,6 +99,7 @@ function results(root, shared, first) {
     "section.results",
     { "aria-label": "Results" },
     line,
+    judging.element,
     grid.element,
     state,
     more.element,
@@ -104,7 +111,7 @@ function results(root, shared, first) {
   function links(hit) {
     const { box } = params;
     return {
-      search: to({ ...params, q: hit.id, box: "" }),
+      search: to({ ...params, q: hit.id, box: "", and: "", like: "", unlike: "" }),
       look: route.address("look", [hit.id]),
       match:
         shared.info.features.match !== false && route.address("match", [query, hit.id], { box }),
@@ -114,6 +121,45 @@ function results(root, shared, first) {
 
   function change(patch, options) {
     route.go(to({ ...params, ...patch }), options);
+  }
+
+  /** Searches with parts of which one is new. */
+  function addParts(all) {
+    if (all.length > parts.MOST) notify(`A query has at most ${parts.MOST} parts.`, "bad");
+    else change(parts.written(all));
+  }
+
+  const addPart = (id) => addParts([...parts.read(params), { id, box: null }]);
+
+  async function addFile([file]) {
+    try {
+      addPart((await upload(file, shared.info)).id);
+    } catch (error) {
+      notify(error.message, "bad");
+    }
+  }
+
+  const addButton = (hit) =>
+    button("", {
+      kind: "judge-button",
+      symbol: "add",
+      title: "Add to the query",
+      "aria-label": `Add to the query: ${hit.name}`,
+      tabindex: "-1",
+      on: () => addPart(hit.id),
+    });
+
+  const partList = el("div.part-list");
+  let partsShown = null;
+
+  function showParts() {
+    const all = parts.read(params);
+    const wanted = JSON.stringify(all);
+    if (wanted === partsShown) return;
+    partsShown = wanted;
+    partList.replaceChildren(
+      ...[parts.strip(all, (next) => change(parts.written(next)))].filter(Boolean),
+    );
   }
 
   const filters = {};
@@ -152,9 +198,19 @@ function results(root, shared, first) {
           id: "box-button",
           on: () => (editor.box ? editor.clear() : editor.begin()),
         }),
+        button("Another box", {
+          symbol: "add",
+          id: "another-box",
+          on() {
+            const [mine, ...others] = parts.read(params);
+            addParts([{ id: query, box: boxes.central(found) }, mine, ...others]);
+          },
+        }),
         linkButton("Look", route.address("look", [query]), "look"),
         linkButton("New", "#/", "close"),
+        filePicker("Add a photo", { kind: "" }, addFile),
       ),
+      partList,
       optionsAndFilters(),
     );
     showBoxButton();
@@ -211,7 +267,9 @@ function results(root, shared, first) {
 
   function showBoxButton() {
     const text = panel.querySelector("#box-button span");
-    if (text) text.textContent = editor.box ? "No box" : "Box";
+    if (!text) return;
+    text.textContent = editor.box ? "No box" : "Box";
+    panel.querySelector("#another-box").hidden = !editor.box;
   }
 
   async function find() {
@@ -219,7 +277,12 @@ function results(root, shared, first) {
     running = new AbortController();
     const mine = running;
     more.stop();
-    current = searchFor({ ...searchRequest(params), box: shared.box ?? undefined });
+    current = searchFor({
+      ...searchRequest(params),
+      box: shared.box ?? undefined,
+      ...parts.request(params),
+      ...marks.request(params),
+    });
     state.replaceChildren();
     if (current.complete) {
       render(false);
@@ -248,6 +311,12 @@ function results(root, shared, first) {
     line.replaceChildren(stageLine(current.answers, current.awaited));
   }
 
+  /** What a key does with the card that has the focus. */
+  function onCurrent(act) {
+    const id = grid.current;
+    return id && (() => act(id));
+  }
+
   function render(glide) {
     grid.set(current.hits, { glide });
     showLine();
@@ -264,6 +333,8 @@ function results(root, shared, first) {
     show(next) {
       params = next;
       showOptions();
+      showParts();
+      judging.show(params);
       // What the editor itself has told is there already, and may have moved on since.
       if (editor && told !== boxes.written(shared.box)) {
         told = boxes.written(shared.box);
@@ -288,6 +359,16 @@ function results(root, shared, first) {
       },
       b: () => editor?.begin(),
       ArrowDown: grid.focus,
+      s: judging.search,
+      get "+"() {
+        return onCurrent((id) => judging.toggle(id, "like"));
+      },
+      get "-"() {
+        return onCurrent((id) => judging.toggle(id, "unlike"));
+      },
+      get a() {
+        return onCurrent(addPart);
+      },
       get l() {
         const id = grid.current;
         return id && (() => route.go(route.address("look", [id])));

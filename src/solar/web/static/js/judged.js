@@ -1,0 +1,111 @@
+// Results that the visitor ticked or crossed, and the bar that searches again with them.
+
+import { button, el, set } from "./dom.js";
+import { notify, say } from "./notice.js";
+
+const MOST = 50;
+const KINDS = {
+  like: ["tick", "Right", "more like it"],
+  unlike: ["close", "Wrong", "less like it"],
+};
+// Marks that were not searched with yet, for those who look at a photo and come back.
+const pending = new Map();
+
+const ids = (text) => new Set((text ?? "").split(",").filter(Boolean));
+const keyOf = ({ q, and, like, unlike }) => [q, and, like, unlike].map((one) => one ?? "").join("&");
+
+/** What of a request the marks in an address stand for; nothing where there are none. */
+export function request(params) {
+  const marked = Object.keys(KINDS).map((kind) => [kind, [...ids(params[kind])]]);
+  return Object.fromEntries(marked.filter(([, all]) => all.length));
+}
+
+/**
+ * The marks of one search.
+ * @param {HTMLElement} list Where the cards are.
+ * @param {function({like: string, unlike: string})} search Called with what to search with.
+ */
+export function judged(list, search) {
+  let marks = { like: new Set(), unlike: new Set() };
+  let at = {};
+
+  const written = () => ({ like: [...marks.like].join(","), unlike: [...marks.unlike].join(",") });
+  const changed = () => Object.entries(written()).some(([kind, all]) => all !== (at[kind] ?? ""));
+
+  const text = el("span.judged-text");
+  const again = button("Search again", { kind: "primary", on: () => changed() && search(written()) });
+  const clear = button("Clear", {
+    on() {
+      marks = { like: new Set(), unlike: new Set() };
+      for (const one of [at, { ...at, ...written() }]) pending.delete(keyOf(one));
+      paint();
+      say("Nothing is marked.");
+      if (changed()) search(written());
+      list.querySelector(".card a")?.focus({ preventScroll: true });
+    },
+  });
+  const bar = el(
+    "div.judged",
+    { role: "group", "aria-label": "Marked results", hidden: true },
+    text,
+    again,
+    clear,
+  );
+
+  function paint() {
+    const { like, unlike } = marks;
+    const parts = [like.size && `${like.size} ticked`, unlike.size && `${unlike.size} crossed`];
+    text.textContent = parts.filter(Boolean).join(", ");
+    bar.hidden = !like.size && !unlike.size;
+    set(again, "aria-disabled", changed() ? null : "true");
+    for (const one of list.querySelectorAll("[data-kind]")) press(one);
+  }
+
+  const press = (one) =>
+    one.setAttribute("aria-pressed", String(marks[one.dataset.kind].has(one.dataset.photo)));
+
+  function toggle(id, kind) {
+    const [mine, other] = kind === "like" ? [marks.like, marks.unlike] : [marks.unlike, marks.like];
+    if (!mine.delete(id)) {
+      if (mine.size >= MOST) {
+        notify(`At most ${MOST} photos can be ${kind === "like" ? "ticked" : "crossed"}.`, "bad");
+        return;
+      }
+      mine.add(id);
+      other.delete(id);
+    }
+    pending.set(keyOf(at), marks);
+    paint();
+    say(text.textContent ? `${text.textContent}.` : "Nothing is marked.");
+  }
+
+  return {
+    element: bar,
+    toggle,
+    search: () => again.click(),
+    /** Takes the marks of an address, or those made since at the same search. */
+    show(params) {
+      at = params;
+      marks = pending.get(keyOf(at)) ?? { like: ids(at.like), unlike: ids(at.unlike) };
+      paint();
+    },
+    /** The tick and the cross of a result, and what else there is to do with it. */
+    row(hit, ...more) {
+      const buttons = Object.entries(KINDS).map(([kind, [symbol, word, effect]]) => {
+        const one = button("", {
+          kind: "judge-button",
+          symbol,
+          title: `${word}: ${effect}`,
+          "aria-label": `${word}: ${hit.name}`,
+          "data-kind": kind,
+          "data-photo": hit.id,
+          tabindex: "-1",
+          on: () => toggle(hit.id, kind),
+        });
+        press(one);
+        return one;
+      });
+      return el("div.judge", {}, ...buttons, ...more);
+    },
+  };
+}

@@ -42,7 +42,7 @@ def index(folder: Path, tmp_path: Path) -> Index:
 
 
 def test_verified_photos_come_first_and_know_their_inliers(index: Index) -> None:
-    plain = index.search("query.png", k=5, include_self=True)
+    plain = index.search("query.png", k=5, rerank=None, include_self=True)
     assert [hit.path for hit in plain] == ["query.png", *SCORES]
     assert {hit.inliers for hit in plain} == {None}
     hits = index.search("query.png", k=5, verify=True, include_self=True)
@@ -54,7 +54,7 @@ def test_verified_photos_come_first_and_know_their_inliers(index: Index) -> None
 
 
 def test_a_right_photo_from_beyond_k_is_found(index: Index) -> None:
-    assert index.search("query.png", k=1)[0].path == "wrong/1.png"
+    assert index.search("query.png", k=1, rerank=None)[0].path == "wrong/1.png"
     assert index.search("query.png", k=1, verify=True)[0].path == "right/1.png"
 
 

@@ -1,10 +1,13 @@
 """Geometric verification: the best photos of a search, matched with the query point by point.
 
 A global descriptor says that two photos look alike; keypoints that fit one geometry say that they
-show the same thing. The first `top` photos are matched with the query. Those with enough inliers
-are verified and come first, the most inliers ahead; the others follow in the order they had, and
-after them what was not looked at. So a photo that cannot be verified (another side of the house,
-night) is not thrown below one that nobody checked, and nothing new is found: verification sorts.
+show the same thing. The first `top` photos are matched with the query. Where the model is
+calibrated (`solar.search.calibration`), they are ordered by how probable it is that they show the
+same place: by similarity, rank, inliers, coverage and share of the matches together. Otherwise
+those with enough inliers are verified and come first, the most inliers ahead, and the others follow
+in the order they had. What was not looked at comes after them either way. So a photo that cannot be
+verified (another side of the house, night) is not thrown below one that nobody checked, and nothing
+new is found: verification sorts.
 
 Features of indexed photos are kept in files (`solar.describe.local_cache`), so that only the first
 search that meets a photo has to look for its keypoints.
@@ -22,12 +25,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from solar.defaults import SIZE
-from solar.describe.local import Frames, LocalFeatures, local_features, local_model
+from solar.describe.local import DEFAULT, Frames, LocalFeatures, local_features, local_model
 from solar.describe.local_cache import LocalCache, count_kept, forget_others
 from solar.errors import SolarError
 from solar.images.opencv import opencv
+from solar.search.calibration import Calibration, Evidence
 from solar.search.engine import Hit, Photo, Storage
-from solar.search.matching import RATIO, Geometry, match_features
+from solar.search.matching import RATIO, Floats, Geometry, Matches, match_features
 from solar.search.search_results import SearchResults
 
 if TYPE_CHECKING:
@@ -36,6 +40,9 @@ if TYPE_CHECKING:
 
 # Right photos need a few hundred guesses; the rest would go into photos that match nowhere.
 _ITERATIONS = 1000
+
+FRESH = 20
+"""Of photos without kept features, an automatic verification looks at so many."""
 
 Find = Callable[[str], "Source | None"]
 """Where an indexed photo is, by its path; None for one that is nowhere."""
@@ -56,6 +63,8 @@ class VerifySettings:
         threshold: Largest error of an inlier in pixels. Buildings are not flat, and a homography
             with some room holds more of one together.
         frames: How patches are cut, see `solar.describe.local`.
+        fresh: Of photos without kept features, look at so many in a search, the best ones; None
+            for all of them.
         photos: Where the indexed photos are, if not where the index remembers them.
     """
 
@@ -68,7 +77,15 @@ class VerifySettings:
     ratio: float = RATIO
     threshold: float = 8.0
     frames: Frames = "wide"
+    fresh: int | None = None
     photos: str | Path | None = None
+
+    @property
+    def usual(self) -> bool:
+        """Whether photos are matched as those were that probabilities were calibrated on."""
+        model = None if self.model == DEFAULT else self.model
+        free = {name: getattr(self, name) for name in ("top", "inliers", "fresh", "photos")}
+        return replace(self, model=model) == VerifySettings(**free)
 
     def __post_init__(self) -> None:
         if min(self.top, self.inliers, self.keypoints, self.size) < 1:
@@ -95,49 +112,99 @@ class Verifier:
         """The features of a query, or of its box; a SolarError if the box misses the photo."""
         return local_features(photo, self._model, box=box, **self._finding)
 
+    def kept(self, path: str) -> LocalFeatures | None:
+        """The features of an indexed photo, if the cache has them."""
+        photo = self._find(path) if self.cache else None
+        return None if photo is None or self.cache is None else self.cache.get(path, photo)
+
     def features(self, path: str) -> LocalFeatures:
         """The features of an indexed photo, from the cache where it has them."""
-        photo = self._find(path)
-        if photo is None:
-            raise SolarError(f"There is no photo {path}.")
-        features = self.cache.get(path, photo) if self.cache else None
+        features = self.kept(path)
         if features is None:
+            photo = self._find(path)
+            if photo is None:
+                raise SolarError(f"There is no photo {path}.")
             features = self.query(photo)
             if self.cache:
                 self.cache.put(path, photo, features)
         return features
 
-    def inliers(self, query: LocalFeatures, photo: LocalFeatures) -> int:
-        """How many matches of a query with a photo fit one geometry."""
+    def evidence(self, query: LocalFeatures, photo: LocalFeatures) -> Evidence:
+        """How a photo matches a query."""
         names = ("geometry", "ratio", "threshold")
         wanted: dict[str, Any] = {name: getattr(self.settings, name) for name in names}
         matches = match_features(query, photo, **wanted, iterations=_ITERATIONS)
-        return int(matches.inliers.sum())
+        return Evidence(int(matches.inliers.sum()), len(matches.pairs), coverage(matches))
 
-    def verify(self, queries: Sequence[LocalFeatures], hits: Sequence[Hit]) -> list[Hit]:
-        """Put the verified ones of the first hits ahead; see the top of this module.
+    def verify(
+        self,
+        queries: Sequence[LocalFeatures],
+        hits: Sequence[Hit],
+        calibration: Calibration | None = None,
+    ) -> list[Hit]:
+        """Put the right ones of the first hits ahead; see the top of this module.
 
         Of several queries the one that matches best counts. Photos that were matched know their
         inliers; those that are gone or cannot be read do not, which a warning says.
         """
-        matched, others = hits[: self.settings.top], hits[self.settings.top :]
-        errors: list[SolarError | None] = [None] * len(matched)
+        first, others = hits[: self.settings.top], hits[self.settings.top :]
+        found = self._matched(queries, [hit.path for hit in first])
+        matched = [
+            hit if one is None else replace(hit, inliers=one.inliers)
+            for hit, one in zip(first, found, strict=True)
+        ]
+        if calibration is None:
+            return [*reordered(matched, self.settings.inliers), *others]
+        rated = [
+            replace(hit, probability=calibration.probability(hit.score, rank, one))
+            for rank, (hit, one) in enumerate(zip(matched, found, strict=True), 1)
+        ]
+        others = [replace(hit, probability=None) for hit in others]  # from before these moved
+        return [*sorted(rated, key=lambda hit: -(hit.probability or 0.0)), *others]
 
-        def counted(number: int) -> Hit:
-            hit = matched[number]
+    def _matched(
+        self, queries: Sequence[LocalFeatures], paths: Sequence[str]
+    ) -> list[Evidence | None]:
+        """How photos match; None for those that cannot be read or were not looked at."""
+        errors: list[SolarError] = []
+
+        def found(path: str) -> LocalFeatures | None:
             try:
-                photo = self.features(hit.path)
+                return self.features(path)
             except SolarError as error:
-                errors[number] = error
-                return hit
-            return replace(hit, inliers=max(self.inliers(query, photo) for query in queries))
+                errors.append(error)
+                return None
 
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, max(len(matched), 1))) as threads:
-            checked = list(threads.map(counted, range(len(matched))))
-        if failed := list(filter(None, errors)):
-            more = f" And {len(failed) - 1} more." if len(failed) > 1 else ""
-            warnings.warn(f"Not verified: {failed[0]}{more}", stacklevel=2)
-        return [*reordered(checked, self.settings.inliers), *others]
+        def compared(photo: LocalFeatures | None) -> Evidence | None:
+            if photo is None:
+                return None
+            return max((self.evidence(one, photo) for one in queries), key=lambda one: one.inliers)
+
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, max(len(paths), 1))) as threads:
+            features = list(threads.map(self.kept, paths))
+            missing = [row for row, one in enumerate(features) if one is None]
+            missing = missing[: self.settings.fresh]
+            names = [paths[row] for row in missing]
+            for row, one in zip(missing, threads.map(found, names), strict=True):
+                features[row] = one
+            evidence = list(threads.map(compared, features))
+        if errors:
+            more = f" And {len(errors) - 1} more." if len(errors) > 1 else ""
+            warnings.warn(f"Not verified: {min(errors, key=str)}{more}", stacklevel=3)
+        return evidence
+
+
+def coverage(matches: Matches) -> float:
+    """The share of the area of all keypoints that inliers span, the smaller of both photos'."""
+    inliers = matches.pairs[matches.inliers]
+    sides = ((matches.points_a, inliers[:, 0]), (matches.points_b, inliers[:, 1]))
+    return min(_area(points[rows]) / max(_area(points), 1.0) for points, rows in sides)
+
+
+def _area(points: Floats) -> float:
+    """The area of the convex hull of points (n, 2)."""
+    cv2 = opencv()
+    return float(cv2.contourArea(cv2.convexHull(points))) if len(points) > 2 else 0.0
 
 
 def reordered(hits: Sequence[Hit], least: int) -> list[Hit]:
@@ -150,16 +217,25 @@ def reordered(hits: Sequence[Hit], least: int) -> list[Hit]:
 def rerank(results: SearchResults) -> SearchResults:
     """Put photos first that show the same thing as the query; see the top of this module."""
     settings = results.settings.get("verify") or VerifySettings()
-    verifier: Verifier | None = results.kept.get("verify")  # it may have had a network to load
-    if verifier is None or verifier.settings != settings:
-        verifier = results.kept["verify"] = index_verifier(results.engine, settings)
+    verifier = kept_verifier(results.engine, settings, results.kept)
     queries = [
         verifier.features(photo.path)
         if isinstance(photo, Photo)
         else verifier.query(photo, box=results.box)
         for photo in results.photos()
     ]
-    return results.led_by(verifier.verify(queries, results.best(max(results.k, settings.top))))
+    # A calibration knows what RootSIFT and these settings find.
+    calibration = results.calibration if settings.usual else None
+    hits = results.best(max(results.k, settings.top))
+    return results.led_by(verifier.verify(queries, hits, calibration))
+
+
+def kept_verifier(engine: Storage, settings: VerifySettings, kept: dict[str, Any]) -> Verifier:
+    """What verifies the photos of an index, made once, as it may have a network to load."""
+    verifier: Verifier | None = kept.get("verify")
+    if verifier is None or verifier.settings != settings:
+        verifier = kept["verify"] = index_verifier(engine, settings)
+    return verifier
 
 
 def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:

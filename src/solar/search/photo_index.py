@@ -182,15 +182,17 @@ class PhotoIndex(ABC):
         hits = results.rated(k)
         if min_probability is not None:
             if results.calibration is None:
-                raise self._no_probabilities(names)
+                raise self.no_probabilities(names)
             hits = [hit for hit in hits if (hit.probability or 0.0) >= min_probability]
         return self.located(hits)
 
-    def usual(self, query: Any, *, photos: str | Path | None = None) -> tuple[list[str], str]:
+    def usual(
+        self, query: Any = None, *, photos: str | Path | None = None
+    ) -> tuple[list[str], str]:
         """How `search` ranks again where nobody says how.
 
         Args:
-            query: As for `search`.
+            query: As for `search`; None where only the index is to be asked.
             photos: Where the photos are, if not where the index remembers them.
 
         Returns:
@@ -203,7 +205,7 @@ class PhotoIndex(ABC):
         try:
             settings = VerifySettings(fresh=FRESH, photos=photos)
             verifier = kept_verifier(self.engine, settings, self._kept)
-            for part in self._parts(query, None):
+            for part in [] if query is None else self._parts(query, None):
                 found = self._photo_of(part)
                 if isinstance(found, Photo):
                     verifier.features(found.path)
@@ -215,6 +217,19 @@ class PhotoIndex(ABC):
     def calibration(self) -> Calibration | None:
         """What makes probabilities of scores; None if the model of the index has none."""
         return calibration_of(self.spec.fingerprint)
+
+    def no_probabilities(self, names: Sequence[str]) -> SolarError:
+        """What to tell somebody who wants probabilities after these methods, and there are none."""
+        if self.calibration is not None:
+            return SolarError(
+                f"After {', '.join(names)} there are no probabilities: search without a least "
+                "probability, or without that re-ranking."
+            )
+        known = " and ".join(calibrated_models()) or "no model"
+        return SolarError(
+            f"{self.spec.model or 'The model of this index'} has no calibrated probabilities, "
+            f"{known} has: search without a least probability."
+        )
 
     def search_mean(self, queries: Sequence[Any], k: int = 10, **options: Any) -> list[Hit]:
         """Find what is most similar to several queries together, by the mean of their vectors.
@@ -296,18 +311,6 @@ class PhotoIndex(ABC):
                     f"Some ways to re-rank, such as {name}, take vectors, and this index compares "
                     "local features (ASMK): search without, or build an index with --model."
                 )
-
-    def _no_probabilities(self, names: Sequence[str]) -> SolarError:
-        if self.calibration is not None:
-            return SolarError(
-                f"After {', '.join(names)} there are no probabilities: search without a least "
-                "probability, or without that re-ranking."
-            )
-        known = " and ".join(calibrated_models()) or "no model"
-        return SolarError(
-            f"{self.spec.model or 'The model of this index'} has no calibrated probabilities, "
-            f"{known} has: search without a least probability."
-        )
 
     def _parts(self, query: Any, box: Box | None) -> list[Any]:
         """The photos, paths and vectors that a query consists of."""

@@ -227,7 +227,8 @@ def rerank(results: SearchResults) -> SearchResults:
     # A calibration knows what RootSIFT and these settings find.
     calibration = results.calibration if settings.usual else None
     hits = results.best(max(results.k, settings.top))
-    return results.led_by(verifier.verify(queries, hits, calibration))
+    ranked = results.led_by(verifier.verify(queries, hits, calibration))
+    return replace(ranked, calibration=calibration)
 
 
 def kept_verifier(engine: Storage, settings: VerifySettings, kept: dict[str, Any]) -> Verifier:

@@ -196,16 +196,20 @@ def _matched(
 
 def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto) -> Wanted:
     only = asked.filter or schemas.Filter.model_construct()
+    usual = asked.rerank is None and not (asked.expand or asked.verify)
+    methods = chosen(asked.rerank, expand=asked.expand, verify=asked.verify)
     return Wanted(
         photo,
         service.model(asked.model),
         _box(asked.box),
-        chosen(asked.rerank, expand=asked.expand, verify=asked.verify),
+        service.usual if usual else methods,
         only.label,
         only.name_contains or None,
         only.min_score,
         depth_for(asked.offset + asked.k + 1),
         asked.include_self,
+        only.min_probability,
+        usual,
     )
 
 

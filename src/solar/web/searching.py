@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+from solar.errors import SolarError
 from solar.images import Box
 from solar.search import Condition, Hit
 from solar.search.engine import Vectors
 from solar.search.rerank import METHODS
 from solar.search.search_results import SearchResults
+from solar.search.verify import FRESH, VerifySettings
 from solar.web.cache import Cache
 from solar.web.photos import Collection, VisiblePhoto
 from solar.web.served_model import ServedModel
@@ -35,6 +38,8 @@ class Wanted:
     least: float | None = None
     depth: int = 100
     include_self: bool = False  # an indexed photo is also found for itself
+    min_probability: float | None = None
+    usual: bool = False  # nobody asked for these methods: without them where they cannot be used
 
 
 @dataclass(frozen=True)
@@ -106,10 +111,15 @@ class Searcher:
     async def search(self, wanted: Wanted) -> AsyncIterator[StageResult]:
         """Rank, a stage after the other: plain, then as each method does.
 
-        A WebError if too much is asked for at once, a SolarError if the photo cannot be described.
+        A WebError if too much is asked for at once, a SolarError if the photo cannot be described
+        or there are no probabilities.
         """
         vector, seconds_describe = await self.vector(wanted)
         names = [name for name in wanted.rerank if name in self._methods]
+        index, least = wanted.model.index, wanted.min_probability
+        similar = all(METHODS[name].needs == "photos" for name in names)
+        if least is not None and not (similar and index.calibration):
+            raise index.no_probabilities(names)
         stages = ["search", *(METHODS[name].stage or name for name in names)]
         seconds = {"describe": seconds_describe}
         ranked: _Ranked | None = None
@@ -118,7 +128,8 @@ class Searcher:
             ranked = await self._kept(wanted, names[:number], vector, ranked)
             seconds[stage] = seconds.get(stage, 0) + ranked.seconds
             plain = plain or {hit.path: rank for rank, hit in enumerate(ranked.hits, 1)}
-            yield StageResult(stage, ranked.hits, dict(seconds), plain, stages[number + 1 :])
+            hits = [hit for hit in ranked.hits if least is None or (hit.probability or 0) >= least]
+            yield StageResult(stage, hits, dict(seconds), plain, stages[number + 1 :])
 
     async def vector(self, wanted: Wanted) -> tuple[Vectors, float]:
         """The vector of a photo or a part of it, and the seconds it took."""
@@ -163,8 +174,9 @@ class Searcher:
                 # What looks at photos starts from what is there; others need similarities.
                 photos = METHODS[names[-1]].needs == "photos"
                 results = before.results.led_by(before.hits) if photos else before.results
-                results = METHODS[names[-1]].rerank(results)
-            least, hits = wanted.least, results.best(wanted.depth)
+                with suppress(SolarError) if wanted.usual else nullcontext():
+                    results = METHODS[names[-1]].rerank(results)
+            least, hits = wanted.least, results.rated(wanted.depth)
             hits = [hit for hit in hits if least is None or hit.score >= least]
             return _Ranked(results, hits, perf_counter() - started)
 
@@ -175,8 +187,6 @@ class Searcher:
 
     def _results(self, wanted: Wanted, vector: Vectors) -> SearchResults:
         """A plain search, which finds only photos that pass the visitor's filters."""
-        from solar.search.verify import VerifySettings
-
         index, collection = wanted.model.index, self._collection
         name, label = (wanted.name or "").casefold(), wanted.label
         # The index itself only knows how paths start.
@@ -206,6 +216,7 @@ class Searcher:
             lambda: [wanted.photo.source],
             wanted.box,
             wanted.depth,
-            settings={"verify": VerifySettings(photos=self._collection.moved)},
+            settings={"verify": VerifySettings(fresh=FRESH, photos=self._collection.moved)},
             kept=self._methods_keep.setdefault(wanted.model.name, {}),
+            calibration=index.calibration,
         )

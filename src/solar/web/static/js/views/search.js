@@ -18,6 +18,8 @@ import { shortName } from "../words.js";
 
 const WIDE = matchMedia("(min-width: 861px)");
 
+const SAME = 0.5;
+
 const to = (params) => route.address("search", [], params);
 
 /** Makes the view in `root`. */
@@ -68,6 +70,16 @@ function start(root, shared) {
   };
 }
 
+/** A line where the same place probably ends and what only looks like it begins. */
+function divider(before, hit) {
+  const same = (one) => one.probability == null || one.probability >= SAME;
+  if (same(hit) || (before && !same(before))) return null;
+  const text = before
+    ? "Similar, but probably another place"
+    : "Probably none shows the same place; similar ones:";
+  return el("li.divider", {}, text);
+}
+
 /** Once there is one. */
 function results(root, shared, first) {
   const query = first.q;
@@ -78,7 +90,8 @@ function results(root, shared, first) {
   let told = null;
   const left = new AbortController();
 
-  const grid = createGrid("Results", (hit) => card(hit, links(hit)));
+  const { usual } = shared.info.features;
+  const grid = createGrid("Results", (hit) => card(hit, links(hit)), divider);
   const line = el("div.stage-line");
   const state = el("div");
   const more = endless(async () => {
@@ -120,10 +133,10 @@ function results(root, shared, first) {
 
   /** Sets the options as the address says, and leaves them alone where they are so already. */
   function showOptions() {
-    const wanted = JSON.stringify([params.model, methodsOf(params)]);
+    const wanted = JSON.stringify([params.model, methodsOf(params, usual)]);
     if (wanted === optionsShown) return;
     optionsShown = wanted;
-    refill(optionList, searchOptions(shared.info, params, change));
+    refill(optionList, searchOptions(shared.info, params, change, usual));
   }
 
   function build(found) {
@@ -182,12 +195,27 @@ function results(root, shared, first) {
       },
       (min) => change({ min }, { replace: true }),
     );
+    filters.probable = shared.info.features.probability
+      ? field(
+          "Same place, %",
+          {
+            type: "number",
+            min: "0",
+            max: "100",
+            step: "5",
+            value: params.probable ?? "",
+            placeholder: "any",
+          },
+          (probable) => change({ probable }, { replace: true }),
+        )
+      : null;
     return el(
       "div.filter-fields",
       {},
       filters.name,
       filters.label,
       filters.min,
+      filters.probable,
       el("datalist", { id: "labels" }),
     );
   }
@@ -217,7 +245,7 @@ function results(root, shared, first) {
     running = new AbortController();
     const mine = running;
     more.stop();
-    current = searchFor({ ...searchRequest(params), box: shared.box ?? undefined });
+    current = searchFor({ ...searchRequest(params, usual), box: shared.box ?? undefined });
     state.replaceChildren();
     if (current.complete) {
       render(false);

@@ -15,6 +15,9 @@ from functools import cache
 
 from solar.weights import probabilities
 
+BY_CHANCE = 6
+"""So many inliers photos of different places have, too."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -56,8 +59,10 @@ def seen(score: float, rank: int, evidence: Evidence | None = None) -> tuple[flo
     known = (score, math.log(rank))
     if evidence is None:
         return known
-    ratio = evidence.inliers / max(evidence.matches, 1)
-    return (*known, math.log1p(evidence.inliers), evidence.coverage, ratio)
+    # Some matches of any two photos fit a geometry: these say nothing.
+    points = math.log1p(max(evidence.inliers - BY_CHANCE, 0))
+    share = evidence.inliers / max(evidence.matches, 1)
+    return (*known, points, points * evidence.coverage, points * share)
 
 
 @cache

@@ -57,7 +57,8 @@ def searchable(
 ) -> Index:
     """An index of photos by vectors that are there already, in an empty folder.
 
-    Without a model's name it has no probabilities. Local features found before are taken from `features`, and new ones are kept there.
+    Without a model's name it has no probabilities. Local features found before are taken from
+    `features`, and new ones are kept there.
     """
     from solar.models import fingerprint, retrieval_model
 

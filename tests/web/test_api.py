@@ -149,7 +149,7 @@ def test_expansion_tells_who_moved(client: TestClient, photo: bytes) -> None:
 
 
 def test_verification_counts_inliers(client: TestClient, photo: bytes) -> None:
-    pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
+    pytest.importorskip("cv2", reason="OpenCV is not installed")
     found = search(client, upload(client, photo), verify=True)
     assert found["stage"] == "verify"
     assert found["hits"][0]["name"] == "landmark-002/view-001.jpg"
@@ -193,7 +193,7 @@ def test_a_least_probability_needs_a_calibrated_model(
 
 
 def test_stages_stream_one_a_line(client: TestClient, photo: bytes) -> None:
-    pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
+    pytest.importorskip("cv2", reason="OpenCV is not installed")
     body = {"photo": upload(client, photo), "k": 4, "expand": "alpha", "verify": True}
     answer = client.post("/api/v1/search", json=body, headers={"Accept": "application/x-ndjson"})
     assert answer.headers["content-type"].startswith("application/x-ndjson")
@@ -233,7 +233,7 @@ def test_attention_is_that_of_the_network(client: TestClient, home: Home, photo:
 
 
 def test_matches_join_the_same_points(client: TestClient, photo: bytes) -> None:
-    pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
+    pytest.importorskip("cv2", reason="OpenCV is not installed")
     identity = upload(client, photo)
     same = numbers(client)["landmark-002/view-001.jpg"]
     found = client.post("/api/v1/matches", json={"a": identity, "b": same}).json()

@@ -18,8 +18,9 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -262,6 +263,24 @@ def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
         name = hashlib.sha256(str(roots).encode()).hexdigest()[:16]
         folder = cache_directory() / "local" / name
     return Verifier(roots.find, folder, settings)
+
+
+def find_features(engine: Storage) -> Iterator[str]:
+    """Find and keep the features of every photo of an index, so that no search has to.
+
+    Yields the paths of photos as they are done; one that is gone or damaged is passed over. A
+    SolarError where OpenCV is not installed, or the index does not know where its photos are.
+    """
+    verifier = index_verifier(engine, VerifySettings())
+
+    def keep(photo: Photo) -> str:
+        with suppress(SolarError):
+            verifier.features(photo.path)
+        return photo.path
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+        for photos in engine.photos(rows=256):
+            yield from threads.map(keep, photos)
 
 
 def own_folder(engine: Storage) -> Path | None:

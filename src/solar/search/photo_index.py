@@ -120,8 +120,9 @@ class PhotoIndex(ABC):
             box: x1, y1, x2, y2 of what to look for in the one photo given.
             rerank: Ways to rank the results again, one after the other: names of
                 `solar.search.rerank.METHODS`, as a list or with commas (`"alpha,verify"`). After
-                some of them scores are no similarities. `"auto"` verifies where that is possible,
-                see `usual`, unless one of the three below is given; None ranks by similarity.
+                some of them scores are no similarities, unless they are verified at last. `"auto"`
+                is what `usual` says, unless one of the three below is given; None ranks by
+                similarity alone.
             where: Only photos that satisfy these: see `parse_where`.
             expand: The same as `rerank="average"` or `rerank="alpha"`.
             diffuse: The same as `rerank="diffusion"`.
@@ -181,7 +182,7 @@ class PhotoIndex(ABC):
                 results = METHODS[name].rerank(results)
         hits = results.rated(k)
         if min_probability is not None:
-            if results.calibration is None:
+            if results.rating is None:
                 raise self.no_probabilities(names)
             hits = [hit for hit in hits if (hit.probability or 0.0) >= min_probability]
         return self.located(hits)

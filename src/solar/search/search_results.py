@@ -43,8 +43,9 @@ class SearchResults:
     # By the names of methods: what the caller asks of them, and what they keep between searches.
     settings: Mapping[str, Any] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
-    # What makes probabilities of scores; None once these are no similarities to the query any more.
+    # What makes probabilities of similarities to the query; None once it was expanded.
     calibration: Calibration | None = None
+    similar: bool = True  # whether scores are similarities
 
     @property
     def vector(self) -> Vectors:
@@ -64,7 +65,20 @@ class SearchResults:
         What a method has rated keeps its probability; of the rest none is said to be more probable
         than a photo before it.
         """
-        return rated(self.best(count), self.calibration)
+        return rated(self.best(count), self.rating)
+
+    @property
+    def rating(self) -> Calibration | None:
+        """What makes probabilities of the scores as they are now."""
+        return self.calibration if self.similar else None
+
+    def similarities(self, count: int) -> list[Hit]:
+        """The best photos, as they are ranked now, with their similarities as scores."""
+        if self.similar:
+            return self.best(count)
+        found = self.candidates(count)
+        pairs = zip(found.paths, found.scores.tolist(), strict=True)
+        return [Hit(path, score) for path, score in pairs]
 
     def candidates(self, count: int) -> Candidates:
         """The best photos and their vectors."""
@@ -81,7 +95,7 @@ class SearchResults:
         """The same search with candidates first, in the order of `rows` and with these scores."""
         pairs = zip(rows.tolist(), scores.tolist(), strict=True)
         hits = [Hit(found.paths[row], score) for row, score in pairs]
-        return replace(self.led_by(hits), calibration=None)
+        return replace(self.led_by(hits), similar=False)
 
     def led_by(self, hits: Sequence[Hit]) -> SearchResults:
         """The same search with these photos first; the others follow in the order they had."""

@@ -227,9 +227,10 @@ def rerank(results: SearchResults) -> SearchResults:
     ]
     # A calibration knows what RootSIFT and these settings find.
     calibration = results.calibration if settings.usual else None
-    hits = results.best(max(results.k, settings.top))
+    count = max(results.k, settings.top)
+    hits = results.best(count) if calibration is None else results.similarities(count)
     ranked = results.led_by(verifier.verify(queries, hits, calibration))
-    return replace(ranked, calibration=calibration)
+    return replace(ranked, calibration=calibration, similar=results.similar or bool(calibration))
 
 
 def kept_verifier(engine: Storage, settings: VerifySettings, kept: dict[str, Any]) -> Verifier:

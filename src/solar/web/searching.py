@@ -67,6 +67,18 @@ def depth_for(hits: int) -> int:
     return next((depth for depth in _DEPTHS if depth >= hits), _DEPTHS[-1])
 
 
+def _probable(wanted: Wanted, ranked: _Ranked, awaited: Sequence[str]) -> Sequence[Hit]:
+    """The hits that are probable enough; all of them where a later stage will tell."""
+    index, least = wanted.model.index, wanted.min_probability
+    if least is None:
+        return ranked.hits
+    if ranked.results.rating is not None:
+        return [hit for hit in ranked.hits if (hit.probability or 0) >= least]
+    if awaited and index.calibration is not None:
+        return ranked.hits
+    raise index.no_probabilities(wanted.rerank)
+
+
 class Searcher:
     """Searches, and keeps vectors and rankings for those who scroll on or switch options.
 
@@ -116,10 +128,6 @@ class Searcher:
         """
         vector, seconds_describe = await self.vector(wanted)
         names = [name for name in wanted.rerank if name in self._methods]
-        index, least = wanted.model.index, wanted.min_probability
-        similar = all(METHODS[name].needs == "photos" for name in names)
-        if least is not None and not (similar and index.calibration):
-            raise index.no_probabilities(names)
         stages = ["search", *(METHODS[name].stage or name for name in names)]
         seconds = {"describe": seconds_describe}
         ranked: _Ranked | None = None
@@ -128,8 +136,9 @@ class Searcher:
             ranked = await self._kept(wanted, names[:number], vector, ranked)
             seconds[stage] = seconds.get(stage, 0) + ranked.seconds
             plain = plain or {hit.path: rank for rank, hit in enumerate(ranked.hits, 1)}
-            hits = [hit for hit in ranked.hits if least is None or (hit.probability or 0) >= least]
-            yield StageResult(stage, hits, dict(seconds), plain, stages[number + 1 :])
+            awaited = stages[number + 1 :]
+            hits = _probable(wanted, ranked, awaited)
+            yield StageResult(stage, hits, dict(seconds), plain, awaited)
 
     async def vector(self, wanted: Wanted) -> tuple[Vectors, float]:
         """The vector of a photo or a part of it, and the seconds it took."""
@@ -177,7 +186,9 @@ class Searcher:
                 with suppress(SolarError) if wanted.usual else nullcontext():
                     results = METHODS[names[-1]].rerank(results)
             least, hits = wanted.least, results.rated(wanted.depth)
-            hits = [hit for hit in hits if least is None or hit.score >= least]
+            # What is no similarity yet will be one after the stages that follow.
+            if least is not None and (results.similar or len(names) == len(wanted.rerank)):
+                hits = [hit for hit in hits if hit.score >= least]
             return _Ranked(results, hits, perf_counter() - started)
 
         slow = names and METHODS[names[-1]].needs == "photos"

@@ -109,12 +109,20 @@ class Places:
             lambda name: self.photos.read(self.photos.numbers[name]), features
         )
         self._known: dict[int, LocalFeatures] = {}
+        self._compared: dict[tuple[int, int], Evidence] = {}
 
     def local(self, row: int) -> LocalFeatures:
         """The local features of a photo, found once."""
         if row not in self._known:
             self._known[row] = self._verifier.features(self.photos.names[row])
         return self._known[row]
+
+    def evidence(self, query: int, row: int) -> Evidence:
+        """How a photo matches a query, worked out once."""
+        pair = query, row
+        if pair not in self._compared:
+            self._compared[pair] = self._verifier.evidence(self.local(query), self.local(row))
+        return self._compared[pair]
 
     def results(self, rows: Rows, top: int) -> list[Result]:
         """The best of some photos for each of them that shows a place."""
@@ -125,7 +133,7 @@ class Places:
             best = [place for place in order.tolist() if rows[place] != query][:top]
             for rank, place in enumerate(best, 1):
                 row = int(rows[place])
-                evidence = self._verifier.evidence(self.local(query), self.local(row))
+                evidence = self.evidence(query, row)
                 right = bool(self.labels[row] == self.labels[query])
                 found.append(Result(query, rank, float(scores[place]), evidence, right))
         return found
@@ -135,19 +143,21 @@ class Places:
         return self.results(np.arange(len(self.labels)), TOP)
 
     def samples(self) -> list[Result]:
-        """Queries among collections drawn as a quarter of those of the val sets.
+        """Queries among collections drawn like a quarter of landmarks/val, or with fewer photos.
 
-        Eight places and a quarter of the distractors each; a quarter of the photos of a place are
-        here anyway. Their best 13 are as far down as the best 50 of four times the photos.
+        Eight places and a quarter of the distractors each, and of each place as many photos as
+        there are (a quarter) or fewer, down to 4. The best 13 are as far down the list as the best
+        50 of four times the photos.
         """
         draw, found = np.random.default_rng(0), []
         names = np.unique(self.labels[self.labels != ""])
         others = np.flatnonzero(self.labels == "")
         for _ in range(COLLECTIONS):
-            places = draw.choice(names, 8, replace=False)
-            some = draw.choice(others, len(others) // LEARN_FROM, replace=False)
-            rows = np.concatenate([np.flatnonzero(np.isin(self.labels, places)), some])
-            found += self.results(rows, -(-TOP // LEARN_FROM))
+            count = int(np.exp(draw.uniform(np.log(4), np.log(32))))
+            rows = [draw.choice(others, len(others) // LEARN_FROM, replace=False)]
+            for place in draw.choice(names, 8, replace=False):
+                rows.append(draw.permutation(np.flatnonzero(self.labels == place))[:count])
+            found += self.results(np.concatenate(rows), -(-TOP // LEARN_FROM))
         return found
 
 

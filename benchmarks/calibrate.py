@@ -32,10 +32,12 @@ from solar.errors import SolarError
 from solar.images.sources import find_photos
 from solar.models import fingerprint, retrieval_model
 from solar.search.calibration import Calibration, Evidence, seen
-from solar.search.verify import Verifier
+from solar.search.engine import Vectors
+from solar.search.verify import Verifier, VerifySettings, unit_mean
 from solar.weights import FOLDER, probabilities
 
 TOP, BINS, LEARN_FROM, COLLECTIONS = 50, 15, 4, 25
+LEAST = VerifySettings().inliers
 # Higher similarity, matches, coverage and share speak for the same place, a later rank against it.
 SIGNS = (1, -1, 1, 1, 1)
 
@@ -49,8 +51,8 @@ class Result:
 
     query: int
     rank: int
-    score: float
-    evidence: Evidence
+    score: float  # its similarity to the query, or to its mean with the verified photos
+    evidence: Evidence | None  # None for a plain search
     right: bool
 
 
@@ -128,15 +130,22 @@ class Places:
         """The best of some photos for each of them that shows a place."""
         found = []
         for query in rows[self.labels[rows] != ""].tolist():
-            scores = self.vectors[rows] @ self.vectors[query]
-            order = np.argsort(-scores, kind="stable")
-            best = [place for place in order.tolist() if rows[place] != query][:top]
-            for rank, place in enumerate(best, 1):
-                row = int(rows[place])
-                evidence = self.evidence(query, row)
-                right = bool(self.labels[row] == self.labels[query])
-                found.append(Result(query, rank, float(scores[place]), evidence, right))
+            plain = self.best(rows, query, self.vectors[query], top)
+            verified = [row for row, _ in plain if self.evidence(query, row).inliers >= LEAST]
+            mean = unit_mean([self.vectors[row] for row in (query, *verified)])
+            for kind, best in ((False, plain), (True, self.best(rows, query, mean, top))):
+                for rank, (row, score) in enumerate(best, 1):
+                    evidence = self.evidence(query, row) if kind else None
+                    right = bool(self.labels[row] == self.labels[query])
+                    found.append(Result(query, rank, score, evidence, right))
         return found
+
+    def best(self, rows: Rows, query: int, vector: Vectors, top: int) -> list[tuple[int, float]]:
+        """The rows that are most similar to a vector, without the query, and how similar."""
+        scores = self.vectors[rows] @ vector
+        order = np.argsort(-scores, kind="stable")[: top + 1]
+        found = zip(rows[order].tolist(), scores[order].tolist(), strict=True)
+        return [(row, score) for row, score in found if row != query][:top]
 
     def every(self) -> list[Result]:
         """All queries among all photos."""
@@ -161,15 +170,11 @@ class Places:
         return found
 
 
-def table(results: Sequence[Result], *, matched: bool) -> tuple[Floats, Floats]:
-    """What a regression sees: (n, features) with a constant, and (n,) whether they are right."""
-    rows = [(1.0, *seen(one.score, one.rank, one.evidence if matched else None)) for one in results]
-    return np.array(rows), np.array([one.right for one in results], float)
-
-
 def fit(results: Sequence[Result], *, matched: bool) -> tuple[float, ...]:
     """The weights of a logistic regression; those that come out with the wrong sign are 0."""
-    rows, right = table(results, matched=matched)
+    mine = [one for one in results if (one.evidence is not None) == matched]
+    rows = np.array([(1.0, *seen(one.score, one.rank, one.evidence)) for one in mine])
+    right = np.array([one.right for one in mine], float)
     signs = np.array([0, *SIGNS[: rows.shape[1] - 1]])
     used = np.ones(rows.shape[1], bool)
     while True:
@@ -198,16 +203,10 @@ def reliability(results: Sequence[Result], calibration: Calibration) -> dict[str
     """Expected calibration errors and bins, by what is compared."""
     told = {}
     for name in ("similar", "matched"):
-        p = np.array(
-            [
-                calibration.probability(
-                    one.score, one.rank, one.evidence if name == "matched" else None
-                )
-                for one in results
-            ]
-        )
-        right = np.array([one.right for one in results], float)
-        queries = np.array([one.query for one in results])
+        mine = [one for one in results if (one.evidence is not None) == (name == "matched")]
+        p = np.array([calibration.probability(one.score, one.rank, one.evidence) for one in mine])
+        right = np.array([one.right for one in mine], float)
+        queries = np.array([one.query for one in mine])
         order = np.lexsort((-p, queries))
         place = np.arange(len(p)) - np.searchsorted(queries[order], queries[order])
         for top in (10, TOP):

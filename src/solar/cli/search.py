@@ -90,15 +90,17 @@ def search(
     if no_rerank and methods:
         raise SolarError(f"--no-rerank does not go with {methods[0]}: give one of them.")
     with Index.open(index, model=model, device=device) as opened, warnings_as_sentences():
-        fresh = None if methods else FRESH
+        note, fresh = "", None if methods else FRESH
         if not methods and not no_rerank:
             methods, why = opened.usual(asked, photos=photos)
-            say(_told(methods, why)) if methods or why else None
+            note = _note(methods, why)
         verifying = VerifySettings(top=verify_top, model=local, fresh=fresh, photos=photos)
         how: dict[str, Any] = {"box": wanted_box, "rerank": methods, "where": conditions}
         how |= {"include_self": include_self, "min_probability": min_probability}
         how["verify"] = "verify" in methods and verifying
         hits = opened.search_mean(asked, k, **how)
+        if note:
+            say(note)
         if html is not None:
             from solar.files import replacing
             from solar.show.search_page import ranking_page
@@ -131,10 +133,11 @@ def _times(after: str | None, before: str | None) -> list[str]:
     ]
 
 
-def _told(methods: list[str], why: str) -> str:
+def _note(methods: list[str], why: str) -> str:
+    """What to tell of the ranking that nobody asked for."""
     if methods:
         return "Ranked again by matching points; --no-rerank ranks by similarity alone."
-    return f"Not ranked again by matching points: {why}"
+    return f"Not ranked again by matching points: {why}" if why else ""
 
 
 def _facts(hit: "Hit") -> dict[str, Any]:

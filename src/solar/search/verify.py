@@ -1,13 +1,16 @@
 """Geometric verification: the best photos of a search, matched with the query point by point.
 
 A global descriptor says that two photos look alike; keypoints that fit one geometry say that they
-show the same thing. The first `top` photos are matched with the query. Where the model is
-calibrated (`solar.search.calibration`), they are ordered by how probable it is that they show the
-same place: by similarity, rank, inliers, coverage and share of the matches together. Otherwise
-those with enough inliers are verified and come first, the most inliers ahead, and the others follow
-in the order they had. What was not looked at comes after them either way. So a photo that cannot be
-verified (another side of the house, night) is not thrown below one that nobody checked, and nothing
-new is found: verification sorts.
+show the same thing. The first `top` photos are matched with the query. Those with enough inliers
+are verified.
+
+Where the model is calibrated (`solar.search.calibration`), the mean of the query and the verified
+photos is searched for (Chum et al., Total Recall, ICCV 2007), and the first of what that finds are
+ordered by how probable it is that they show the same place: by similarity, inliers, coverage and
+share of the matches together. Otherwise, and after another way to re-rank, no second search is
+made; without a calibration verified photos come first, the most inliers ahead, and the others
+follow in the order they had. What was not looked at comes last. So a photo that cannot be verified
+(another side of the house, night) is not thrown below one that nobody checked.
 
 Features of indexed photos are kept in files (`solar.describe.local_cache`), so that only the first
 search that meets a photo has to look for its keypoints.
@@ -23,15 +26,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from solar.defaults import SIZE
 from solar.describe.local import DEFAULT, Frames, LocalFeatures, local_features, local_model
 from solar.describe.local_cache import LocalCache, count_kept, forget_others
 from solar.errors import SolarError
 from solar.images.opencv import opencv
-from solar.search.calibration import Calibration, Evidence
-from solar.search.engine import Hit, Photo, Storage
+from solar.search.calibration import Evidence
+from solar.search.engine import Engine, Hit, Photo, Storage, Vectors
 from solar.search.matching import RATIO, Floats, Geometry, Matches, match_features
 from solar.search.search_results import SearchResults
 
@@ -137,36 +142,27 @@ class Verifier:
         matches = match_features(query, photo, **wanted, iterations=_ITERATIONS)
         return Evidence(int(matches.inliers.sum()), len(matches.pairs), coverage(matches))
 
-    def verify(
-        self,
-        queries: Sequence[LocalFeatures],
-        hits: Sequence[Hit],
-        calibration: Calibration | None = None,
-    ) -> list[Hit]:
-        """Put the right ones of the first hits ahead; see the top of this module.
+    def verify(self, queries: Sequence[LocalFeatures], hits: Sequence[Hit]) -> list[Hit]:
+        """Put the verified ones of the first hits ahead; see the top of this module.
 
-        Of several queries the one that matches best counts. Photos that were matched know their
-        inliers; those that are gone or cannot be read do not, which a warning says.
+        Photos that were matched know their inliers.
         """
         first, others = hits[: self.settings.top], hits[self.settings.top :]
-        found = self._matched(queries, [hit.path for hit in first])
-        matched = [
-            hit if one is None else replace(hit, inliers=one.inliers)
-            for hit, one in zip(first, found, strict=True)
+        found = self.matched(queries, [hit.path for hit in first])
+        known = [
+            replace(hit, inliers=found[hit.path].inliers) if hit.path in found else hit
+            for hit in first
         ]
-        if calibration is None:
-            return [*reordered(matched, self.settings.inliers), *others]
-        rated = [
-            replace(hit, probability=calibration.probability(hit.score, rank, one))
-            for rank, (hit, one) in enumerate(zip(matched, found, strict=True), 1)
-        ]
-        others = [replace(hit, probability=None) for hit in others]  # from before these moved
-        return [*sorted(rated, key=lambda hit: -(hit.probability or 0.0)), *others]
+        return [*reordered(known, self.settings.inliers), *others]
 
-    def _matched(
+    def matched(
         self, queries: Sequence[LocalFeatures], paths: Sequence[str]
-    ) -> list[Evidence | None]:
-        """How photos match; None for those that cannot be read or were not looked at."""
+    ) -> dict[str, Evidence]:
+        """How indexed photos match, by path; of several queries the best match counts.
+
+        Photos that are gone or cannot be read are left out, which a warning says, and so are those
+        beyond `fresh`.
+        """
         errors: list[SolarError] = []
 
         def found(path: str) -> LocalFeatures | None:
@@ -188,11 +184,11 @@ class Verifier:
             names = [paths[row] for row in missing]
             for row, one in zip(missing, threads.map(found, names), strict=True):
                 features[row] = one
-            evidence = list(threads.map(compared, features))
+            evidence = zip(paths, threads.map(compared, features), strict=True)
         if errors:
             more = f" And {len(errors) - 1} more." if len(errors) > 1 else ""
             warnings.warn(f"Not verified: {min(errors, key=str)}{more}", stacklevel=3)
-        return evidence
+        return {path: one for path, one in evidence if one is not None}
 
 
 def coverage(matches: Matches) -> float:
@@ -228,9 +224,57 @@ def rerank(results: SearchResults) -> SearchResults:
     # A calibration knows what RootSIFT and these settings find.
     calibration = results.calibration if settings.usual else None
     count = max(results.k, settings.top)
-    hits = results.best(count) if calibration is None else results.similarities(count)
-    ranked = results.led_by(verifier.verify(queries, hits, calibration))
-    return replace(ranked, calibration=calibration, similar=results.similar or bool(calibration))
+    if calibration is None:
+        hits = verifier.verify(queries, results.best(count))
+        return replace(results.led_by(hits), calibration=None)
+    hits = _most_probable(results, verifier, queries, results.similarities(count))
+    return replace(results.led_by(hits), similar=True)
+
+
+def _most_probable(
+    results: SearchResults,
+    verifier: Verifier,
+    queries: Sequence[LocalFeatures],
+    hits: Sequence[Hit],
+) -> list[Hit]:
+    """Hits, as many as are given, by their probability; see the top of this module."""
+    calibration, top = results.calibration, verifier.settings.top
+    assert calibration is not None
+    evidence = verifier.matched(queries, [hit.path for hit in hits[:top]])
+    similar = {hit.path: hit.score for hit in hits}
+    right = [path for path, one in evidence.items() if one.inliers >= verifier.settings.inliers]
+    if right and not results.head:  # nobody has ranked otherwise before
+        engine = cast("Engine", results.engine)
+        rows = [vector for _, vector in engine.lookup(right).values()]
+        vector = unit_mean([results.vector, *rows])
+        hits = results.find(vector, len(hits))
+        new = [hit.path for hit in hits[:top] if hit.path not in evidence]
+        evidence |= verifier.matched(queries, new)
+        unknown = engine.lookup([hit.path for hit in hits if hit.path not in similar])
+        similar |= {path: float(row @ results.vector) for path, (_, row) in unknown.items()}
+    rated = [
+        Hit(
+            hit.path,
+            similar.get(hit.path, hit.score),
+            evidence[hit.path].inliers if hit.path in evidence else None,
+            probability=calibration.probability(hit.score, rank, evidence.get(hit.path)),
+        )
+        for rank, hit in enumerate(hits, 1)
+    ]
+    first = sorted(rated[:top], key=lambda hit: -(hit.probability or 0.0))
+    least = first[-1].probability if first else None
+    # What was not looked at comes after what was, and is no more probable.
+    return [*first, *(replace(one, probability=_lesser(one, least)) for one in rated[top:])]
+
+
+def _lesser(hit: Hit, least: float | None) -> float:
+    return min(hit.probability or 0.0, 1.0 if least is None else least)
+
+
+def unit_mean(vectors: Sequence[Vectors]) -> Vectors:
+    """The direction of the sum of vectors (dim,), of unit norm."""
+    total = np.sum(vectors, axis=0, dtype=np.float32)
+    return np.asarray(total / max(float(np.linalg.norm(total)), 1e-12), np.float32)
 
 
 def kept_verifier(engine: Storage, settings: VerifySettings, kept: dict[str, Any]) -> Verifier:

@@ -180,8 +180,9 @@ class Searcher:
             if before is None:
                 results = self._results(wanted, vector)
             else:
-                # What looks at photos starts from what is there; others need similarities.
-                photos = METHODS[names[-1]].needs == "photos"
+                # What looks at photos starts from what another method left; others and a plain
+                # search need similarities.
+                photos = METHODS[names[-1]].needs == "photos" and len(names) > 1
                 results = before.results.led_by(before.hits) if photos else before.results
                 with suppress(SolarError) if wanted.usual else nullcontext():
                     results = METHODS[names[-1]].rerank(results)

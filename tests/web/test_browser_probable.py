@@ -4,7 +4,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 from support.web_browser import Visit, finished, parameters, ranks
 from support.web_browser_fixtures import served
 
@@ -18,8 +20,11 @@ pytest.importorskip("cv2", reason="OpenCV is not installed")
 def rated(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server of few photos with a model that has probabilities."""
     home = tmp_path_factory.mktemp("rated")
-    for name in ("distractors", "landmark-000", "landmark-001"):
-        shutil.copytree(collection / "photos" / name, home / "photos" / name)
+    shutil.copytree(collection / "photos" / "landmark-000", home / "photos" / "landmark-000")
+    (home / "photos" / "noise").mkdir()
+    for number in range(6):  # nothing like a landmark
+        pixels = np.random.default_rng(number).integers(0, 40 * (number + 1), (120, 160, 3))
+        Image.fromarray(pixels.astype(np.uint8)).save(home / "photos" / "noise" / f"{number}.png")
     build(home / "photos", home / "i.solar", model="solar-r18", size=96).close()
     with served(home / "i.solar") as url:
         yield url
@@ -29,7 +34,7 @@ def rated(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def test_a_line_separates_the_same_place_from_similar_photos(
     rated: str, visit: Visit, width: int
 ) -> None:
-    page = visit(f"{rated}#/?q=4", viewport={"width": width, "height": 900})
+    page = visit(f"{rated}#/?q=0", viewport={"width": width, "height": 900})
     finished(page)
     page.locator(".stage-chip[data-stage=verify]").wait_for()
     shown = page.locator(".probability").all_text_contents()
@@ -56,7 +61,7 @@ def test_a_line_separates_the_same_place_from_similar_photos(
 
 
 def test_ranking_again_can_be_switched_off(rated: str, visit: Visit) -> None:
-    page = visit(f"{rated}#/?q=4")
+    page = visit(f"{rated}#/?q=0")
     page.locator(".stage-chip[data-stage=verify]").wait_for()
     finished(page)
     switch = page.get_by_role("switch")

@@ -33,7 +33,7 @@ from solar.images.sources import find_photos
 from solar.models import fingerprint, retrieval_model
 from solar.search.calibration import Calibration, Evidence, seen
 from solar.search.engine import Vectors
-from solar.search.verify import Verifier, VerifySettings, unit_mean
+from solar.search.verify import Verifier, VerifySettings, together
 from solar.weights import FOLDER, probabilities
 
 TOP, BINS, LEARN_FROM, COLLECTIONS = 50, 15, 4, 25
@@ -132,8 +132,11 @@ class Places:
         for query in rows[self.labels[rows] != ""].tolist():
             plain = self.best(rows, query, self.vectors[query], top)
             verified = [row for row, _ in plain if self.evidence(query, row).inliers >= LEAST]
-            mean = unit_mean([self.vectors[row] for row in (query, *verified)])
-            for kind, best in ((False, plain), (True, self.best(rows, query, mean, top))):
+            known = {row: self.vectors[row] for row in verified}
+            mean, own = together(self.vectors[query], known)
+            again = self.best(rows, query, mean, top)
+            again = [(row, own.get(row, score)) for row, score in again]
+            for kind, best in ((False, plain), (True, again)):
                 for rank, (row, score) in enumerate(best, 1):
                     evidence = self.evidence(query, row) if kind else None
                     right = bool(self.labels[row] == self.labels[query])
@@ -171,7 +174,7 @@ class Places:
 
 
 def fit(results: Sequence[Result], *, matched: bool) -> tuple[float, ...]:
-    """The weights of a logistic regression; those that come out with the wrong sign are 0."""
+    """The weights of a logistic regression; one after the other with the wrong sign becomes 0."""
     mine = [one for one in results if (one.evidence is not None) == matched]
     rows = np.array([(1.0, *seen(one.score, one.rank, one.evidence)) for one in mine])
     right = np.array([one.right for one in mine], float)
@@ -180,10 +183,10 @@ def fit(results: Sequence[Result], *, matched: bool) -> tuple[float, ...]:
     while True:
         weights = np.zeros(rows.shape[1])
         weights[used] = newton(rows[:, used], right)
-        wrong = used & (weights * signs < 0)
-        if not wrong.any():
+        wrong = weights * signs * rows.std(axis=0)
+        if wrong.min() >= 0:
             return tuple(round(float(weight), 4) for weight in weights)
-        used &= ~wrong
+        used[wrong.argmin()] = False
 
 
 def newton(rows: Floats, right: Floats) -> Floats:

@@ -14,7 +14,7 @@ from solar.search.calibration import (
 from solar.search.search_results import rated
 from solar.weights import probabilities
 
-SURE = Evidence(inliers=40, matches=80, coverage=0.6)
+SURE = Evidence(inliers=40, matches=50, coverage=0.6)
 
 
 @pytest.fixture(params=calibrated_models())
@@ -47,7 +47,7 @@ def test_more_similar_and_better_matching_photos_are_more_probable(
     better = (
         replace(SURE, inliers=60),
         replace(SURE, coverage=0.9),
-        replace(SURE, matches=60),
+        replace(SURE, matches=45),
     )
     sure = calibration.probability(0.3, 5, SURE)
     assert all(calibration.probability(0.3, 5, one) >= sure for one in better)
@@ -71,7 +71,7 @@ def test_probabilities_follow_the_regression() -> None:
     odds = -1 + 2 * 0.6 - 0.5 * math.log(3)
     assert calibration.probability(0.6, 3) == pytest.approx(1 / (1 + math.exp(-odds)))
     points = math.log1p(40 - BY_CHANCE)
-    odds += points * (1 + 0.5 * 0.6 + 0.25 * 0.5)
+    odds += points * (1 + 0.5 * 0.6 + 0.25 * 0.8)
     assert calibration.probability(0.6, 3, SURE) == pytest.approx(1 / (1 + math.exp(-odds)))
 
 

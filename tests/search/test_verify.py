@@ -233,6 +233,9 @@ def test_verified_photos_make_a_better_query(calibrated: Index) -> None:
     probable = [hit.probability for hit in hits]
     assert probable == sorted(probable, reverse=True)
     mean = np.array([1.8, 0.6]) / np.hypot(1.8, 0.6)
+    # The verified photo does not speak for itself.
+    first = CALIBRATED.probability(0.8, 1, Evidence(hits[0].inliers, 0, 0.0))
+    assert hits[0].probability == pytest.approx(first, abs=1e-4)
     evidence = Evidence(hits[2].inliers, 0, 0.0)
     expected = CALIBRATED.probability(float(mean @ [0.7, 0.714]), 3, evidence)
     assert hits[2].probability == pytest.approx(expected, abs=1e-4)

@@ -21,12 +21,12 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 # Right photos need a few hundred guesses; the rest would go into photos that match nowhere.
 _ITERATIONS = 1000
+
+T = TypeVar("T")
 
 FRESH = 20
 """Of photos without kept features, an automatic verification looks at so many."""
@@ -245,9 +247,12 @@ def _most_probable(
     right = [path for path, one in evidence.items() if one.inliers >= verifier.settings.inliers]
     if right and not results.head:  # nobody has ranked otherwise before
         engine = cast("Engine", results.engine)
-        rows = [vector for _, vector in engine.lookup(right).values()]
-        vector = unit_mean([results.vector, *rows])
-        hits = results.find(vector, len(hits))
+        rows = {path: vector for path, (_, vector) in engine.lookup(right).items()}
+        vector, own = together(results.vector, rows)
+        hits = [
+            replace(hit, score=own.get(hit.path, hit.score))
+            for hit in results.find(vector, len(hits))
+        ]
         new = [hit.path for hit in hits[:top] if hit.path not in evidence]
         evidence |= verifier.matched(queries, new)
         unknown = engine.lookup([hit.path for hit in hits if hit.path not in similar])
@@ -271,10 +276,18 @@ def _lesser(hit: Hit, least: float | None) -> float:
     return min(hit.probability or 0.0, 1.0 if least is None else least)
 
 
-def unit_mean(vectors: Sequence[Vectors]) -> Vectors:
-    """The direction of the sum of vectors (dim,), of unit norm."""
-    total = np.sum(vectors, axis=0, dtype=np.float32)
-    return np.asarray(total / max(float(np.linalg.norm(total)), 1e-12), np.float32)
+def together(query: Vectors, verified: Mapping[T, Vectors]) -> tuple[Vectors, dict[T, float]]:
+    """The mean of a query (dim,) and verified photos, of unit norm, and how similar these are.
+
+    Each of them is compared with the mean of the query and the others: none speaks for itself.
+    """
+    total = np.sum([query, *verified.values()], axis=0, dtype=np.float32)
+    own = {name: float(_unit(total - row) @ row) for name, row in verified.items()}
+    return _unit(total), own
+
+
+def _unit(vector: Vectors) -> Vectors:
+    return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), np.float32)
 
 
 def kept_verifier(engine: Storage, settings: VerifySettings, kept: dict[str, Any]) -> Verifier:

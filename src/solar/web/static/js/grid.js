@@ -56,7 +56,7 @@ export function createGrid(label, make, between = () => null) {
   });
 
   function put(items) {
-    const before = focused?.dataset.id;
+    const before = list.contains(document.activeElement) ? focused?.dataset.id : null;
     last = null;
     list.replaceChildren(...made(items));
     reach(cards().find((one) => one.dataset.id === before) ?? cards()[0]);

@@ -209,7 +209,7 @@ def test_settings_that_make_no_sense() -> None:
         VerifySettings(top=0)
 
 
-CALIBRATED = Calibration((-9.0, 10.0, 0.0), (-9.0, 10.0, 0.0, 0.01, 0.0, 0.0))
+CALIBRATED = Calibration((-9.0, 10.0, 0.0), (-9.0, 10.0, 0.0, 0.5, 0.0, 0.0))
 
 
 @pytest.fixture

@@ -150,7 +150,8 @@ def _verified(
             asked = verifier.features(photos.names[query])
             names = [photos.names[row] for row in rows[:top]]
             counts = threads.map(
-                lambda name, asked=asked: verifier.inliers(asked, verifier.features(name)), names
+                lambda name, asked=asked: verifier.evidence(asked, verifier.features(name)).inliers,
+                names,
             )
             numbers = dict(zip(names, rows[:top], strict=True))
             hits = [Hit(name, 0.0, count) for name, count in zip(names, counts, strict=True)]

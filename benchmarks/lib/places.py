@@ -11,21 +11,27 @@ import numpy as np
 from solar.errors import SolarError
 from solar.images import load
 from solar.images.sources import Photos
+from solar.search import DescriptorSpec, Index
 from solar.search.engine import Vectors
 
 SIZE = 384  # of photos for a model, as on the model cards
 TEACHER_SIZE = 224
 
 
-def shards(places: str) -> tuple[str, str]:
-    """Where the photos of places and the distractors are, below the folder of the data."""
-    return f"{places}/val-0.tar", "landmarks/distractors-0.tar"
+def shards(places: str) -> tuple[str, ...]:
+    """Where the photos of places and the distractors are, below the folder of the data.
+
+    `places` is landmarks or buildings, or train for the landmarks to learn from.
+    """
+    learnt = tuple(f"landmarks/train-{number}.tar" for number in range(3))
+    photos = learnt if places == "train" else (f"{places}/val-0.tar",)
+    return (*photos, "landmarks/distractors-0.tar")
 
 
 def labels_of(photos: Photos) -> list[str]:
     """What every photo shows: its place, or nothing for a distractor."""
     parts = [name.split("/") for name in photos.names]
-    return [part[1] if part[0] == "val" else "" for part in parts]
+    return [part[1] if part[0] in ("val", "train") else "" for part in parts]
 
 
 def descriptors(
@@ -44,6 +50,26 @@ def descriptors(
     if cache:
         np.save(cache, vectors)
     return vectors
+
+
+def searchable(
+    photos: Photos, vectors: Vectors, model: str, folder: Path, features: Path | None = None
+) -> Index:
+    """An index of photos by vectors that are there already, in an empty folder.
+
+    Without a model's name it has no probabilities. Local features found before are taken from
+    `features`, and new ones are kept there.
+    """
+    from solar.models import fingerprint, retrieval_model
+
+    known = fingerprint(retrieval_model(model)) if model else ""
+    spec = DescriptorSpec(vectors.shape[1], model, known)
+    folder.mkdir(exist_ok=True)
+    index = Index.create(folder / "i.solar", vectors, photos.names, spec=spec, roots=photos.roots)
+    if features is not None:
+        features.mkdir(parents=True, exist_ok=True)
+        (folder / "i.solar" / "local").symlink_to(features.resolve())
+    return index
 
 
 def _modelled(name: str) -> Callable[[Path | bytes], Vectors]:

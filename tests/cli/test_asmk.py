@@ -25,7 +25,9 @@ def test_search_answers_in_the_same_form(home: Path) -> None:
     box = ("--box", "40,40,280,200")
     command = ("search", home / "photos.asmk", photo, *box, "--include-self", "--json")
     hits = json.loads(solar(*command).stdout)
-    assert [set(hit) for hit in hits] == [{"path", "absolute", "score"}] * len(hits)
+    assert [set(hit) for hit in hits] == [
+        {"path", "absolute", "score", "probability", "inliers"}
+    ] * len(hits)
     assert hits[0]["absolute"] == str(photo)
     assert hits[0]["path"] == "landmark-001/view-000.jpg"
     assert hits[1]["path"].startswith("landmark-001/")

@@ -79,6 +79,31 @@ def test_mistakes_are_one_sentence(home: Path, arguments: tuple[str, ...], sente
     assert sentence in done.stderr
 
 
+def test_search_ranks_again_unless_told_otherwise(home: Path) -> None:
+    from solar.images import Roots
+    from solar.search import Index
+
+    scores = np.array([1.0, 0.9, 0.8])
+    vectors = np.stack([scores, np.sqrt(1 - scores**2)], axis=1)
+    Image.new("RGB", (50, 40)).save(home / "grey.png")
+    names, index = ["a.png", "grey.png", "b.png"], home / "usual.solar"
+    Index.create(index, vectors, names, roots=Roots.at(home)).close()
+    usual = solar("search", index, "name:a.png")
+    assert [line.split()[-1] for line in usual.stdout.splitlines()] == ["b.png", "grey.png"]
+    assert "Ranked again by matching points; --no-rerank" in usual.stderr
+    plain = solar("search", index, "name:a.png", "--no-rerank")
+    assert [line.split()[-1] for line in plain.stdout.splitlines()] == ["grey.png", "b.png"]
+    assert plain.stderr == ""
+    away = solar("search", index, "name:a.png", "--photos", home / "gone")
+    assert away.stdout == plain.stdout
+    assert "Not ranked again by matching points" in away.stderr
+    both = solar("search", index, "name:a.png", "--no-rerank", "--verify", expect=2).stderr
+    assert "--no-rerank does not go with verify" in both
+    least = solar("search", index, "name:a.png", "--min-probability", 0.5, expect=2).stderr
+    assert "has no calibrated probabilities" in least
+    assert "solar-r18" in least
+
+
 def test_search_verifies(home: Path) -> None:
     from solar.images import Roots
     from solar.search import Index
@@ -93,7 +118,9 @@ def test_search_verifies(home: Path) -> None:
     command = ("search", home / "i.solar", "name:a.png", "--verify", "--photos", home)
     hits = json.loads(solar(*command, "--json").stdout)
     assert [hit["path"] for hit in hits] == ["b.png", "black.png"]
-    assert [set(hit) for hit in hits] == [{"path", "absolute", "score", "inliers"}] * 2
+    assert [set(hit) for hit in hits] == [
+        {"path", "absolute", "score", "probability", "inliers"}
+    ] * 2
     (home / "black.png").unlink()
     done = solar(*command, "--include-self", "--verify-top", 2, "--local", "sift")
     assert [line.split()[-1] for line in done.stdout.splitlines()] == names

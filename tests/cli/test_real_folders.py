@@ -273,7 +273,7 @@ def test_a_stopped_run_goes_on_although_the_folder_has_changed(
     with Index.open(stopped) as index:
         assert index.check() == []
         for name in ("moved.jpg", "1.jpg", "2.jpg", "new.jpg"):
-            [best] = index.search(folder / name, 1, include_self=True)
+            [best] = index.search(folder / name, 1, include_self=True, rerank=None)
             assert (best.path, best.score) == (name, pytest.approx(1, abs=1e-4))
 
 
@@ -313,7 +313,7 @@ def test_hits_carry_their_absolute_paths(nasty: Nasty, built: Built) -> None:
 
 
 def test_a_line_a_photo_is_printed_whatever_it_is_called(nasty: Nasty, built: Built) -> None:
-    told = solar("search", built.index, "a.jpg", "-k", 20)
+    told = solar("search", built.index, "a.jpg", "-k", 20, "--no-rerank")
     assert {line.split("  ", 1)[1] for line in told.out.splitlines()} == {
         printable(name) for name in GOOD - {"a.jpg"}
     }
@@ -407,28 +407,30 @@ def test_queries_of_every_kind_find_the_same(nasty: Nasty, built: Built) -> None
     file = nasty.folder / "b.png"
     with Index.open(built.index) as index:
         assert isinstance(index, Index)
-        expected = index.search(file, 3, include_self=True)
+        expected = index.search(file, 3, include_self=True, rerank=None)
         assert expected[0].path == "b.png"
         vector = index.describe(file)
         for query in (vector, vector[None], torch.from_numpy(vector), torch.tensor(vector)[None]):
-            assert index.search(query, 3) == expected
-        assert index.search(file.read_bytes(), 3) == expected
+            assert index.search(query, 3, rerank=None) == expected
+        assert index.search(file.read_bytes(), 3, rerank=None) == expected
         assert index.search(io.BytesIO(file.read_bytes()), 3) == expected
         with file.open("rb") as opened:
-            assert index.search(opened, 3) == expected
+            assert index.search(opened, 3, rerank=None) == expected
         with file.open() as opened, pytest.raises(SolarError, match="binary mode"):
-            index.search(opened, 3)
+            index.search(opened, 3, rerank=None)
         with file.open() as opened, pytest.raises(SolarError, match="binary mode"):
             index.describe(opened)
         for text in ("x" * 5000, "a\0b", "~nobody-at-all/a.jpg"):
             with pytest.raises(SolarError, match="neither a file nor in the index"):
-                index.search(text)
+                index.search(text, rerank=None)
         queries = [file, "a.jpg", vector[None], file.read_bytes()]
-        assert index.search_many(queries, 3) == [index.search(query, 3) for query in queries]
+        assert index.search_many(queries, 3) == [
+            index.search(query, 3, rerank=None) for query in queries
+        ]
         many = index.search_many([io.BytesIO(file.read_bytes()), file], 3, include_self=True)
         assert many == [expected, expected]
         with pytest.warns(FutureWarning, match="search_mean"):
-            averaged = index.search([file, "a.jpg"], 3)
-        assert averaged == index.search_mean([file, "a.jpg"], 3)
+            averaged = index.search([file, "a.jpg"], 3, rerank=None)
+        assert averaged == index.search_mean([file, "a.jpg"], 3, rerank=None)
         with pytest.raises(SolarError, match=r"https://.* is neither|download"):
-            index.search("https://example.org/photo.jpg")
+            index.search("https://example.org/photo.jpg", rerank=None)

@@ -72,9 +72,9 @@ def test_a_query_may_be_an_indexed_photo_or_a_vector(
 
 
 def test_an_indexed_query_is_left_out_of_its_own_results(index: Index, photos: Path) -> None:
-    every = index.search("1-0.png", 6, include_self=True)
+    every = index.search("1-0.png", 6, rerank=None, include_self=True)
     for query in (str(photos / "1-0.png"), photos / "1-0.png", "1-0.png", "name:1-0.png"):
-        hits = index.search(query, 6)
+        hits = index.search(query, 6, rerank=None)
         assert [hit.path for hit in hits] == [hit.path for hit in every[1:]]
         assert [len(index.search(query, k)) for k in (1, 5)] == [1, 5]
         assert index.search_many([query], 6) == [hits]
@@ -87,7 +87,7 @@ def test_several_queries_are_averaged(index: Index, model: RetrievalNet, photos:
     mean = (a + b) / np.linalg.norm(a + b)
     expected = index.search(mean)
     for query in ([photos / "0-0.png", photos / "1-0.png"], ["0-0.png", b]):
-        ours = index.search_mean(query, include_self=True)
+        ours = index.search_mean(query, rerank=None, include_self=True)
         assert [hit.path for hit in ours] == [hit.path for hit in expected]
         np.testing.assert_allclose([h.score for h in ours], [h.score for h in expected], atol=1e-6)
 
@@ -203,7 +203,7 @@ def test_a_search_for_no_photo_is_refused(index: Index, options: Any, k: int) ->
 def test_every_method_of_vectors_ranks_in_its_own_way(index: Index, method: str) -> None:
     hits = index.search("0-0.png", 4, rerank=method)
     assert len(hits) == 4
-    assert hits != index.search("0-0.png", 4)
+    assert hits != index.search("0-0.png", 4, rerank=None)
 
 
 # Mistakes

@@ -50,7 +50,7 @@ def test_build_describes_a_folder_and_gathers_what_is_known(
     assert list(index.skipped) == ["broken.jpg"]
     assert index.photo("rome/1.jpg") == Photo("rome/1.jpg", 200, 150, taken="2019-07-14T18:30:00")
     assert index.photo("2.png") == Photo("2.png", 160, 120, ("night",), "2001-02-03T00:00:00")
-    assert index.search(photos / "2.png", 1, include_self=True)[0].path == "2.png"
+    assert index.search(photos / "2.png", 1, include_self=True, rerank=None)[0].path == "2.png"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["i.solar", "photos", "tags.jsonl"]
 
 
@@ -59,7 +59,7 @@ def test_a_store_can_be_kept_and_indexed_again(photos: Path, model: str, tmp_pat
     index = build(tmp_path / "kept.store", tmp_path / "b.solar")
     assert len(index) == 2
     assert index.roots == Roots.at(photos)
-    assert Index.open(tmp_path / "a.solar").search("2.png") == index.search("2.png")
+    assert Index.open(tmp_path / "a.solar").search("2.png") == index.search("2.png", rerank=None)
 
 
 def test_add_describes_with_the_model_of_the_index(
@@ -79,7 +79,7 @@ def test_photos_are_added_at_the_size_of_the_index(
     toy.landmark(2, 0, size=(160, 120)).save(photos / "3.png")
     built = add([photos / "3.png"], tmp_path / "i.solar")
     assert built.index.spec.settings["size"] == 48
-    [hit] = built.index.search(photos / "3.png", 1, include_self=True)
+    [hit] = built.index.search(photos / "3.png", 1, include_self=True, rerank=None)
     assert (hit.path, hit.score) == ("3.png", pytest.approx(1, abs=1e-5))
 
 
@@ -91,7 +91,7 @@ def test_photos_are_added_as_those_of_the_index_were_described(
     Index.create(tmp_path / "i.solar", store).close()
     toy.landmark(2, 0, size=(160, 120)).save(photos / "3.png")
     built = add([photos / "3.png"], tmp_path / "i.solar")
-    [hit] = built.index.search(photos / "3.png", 1, include_self=True)
+    [hit] = built.index.search(photos / "3.png", 1, include_self=True, rerank=None)
     assert (hit.path, hit.score) == ("3.png", pytest.approx(1, abs=1e-5))
 
 
@@ -124,7 +124,7 @@ def test_photos_from_elsewhere_have_a_root_of_their_own(
     assert [root.path for root in built.index.roots.roots] == [str(photos), str(tmp_path / "more")]
     names = {photo.path for batch in built.index.engine.photos() for photo in batch}
     assert names == {"2.png", "rome/1.jpg", "more//2.png"}
-    [hit] = built.index.search(tmp_path / "more" / "2.png", 1, include_self=True)
+    [hit] = built.index.search(tmp_path / "more" / "2.png", 1, include_self=True, rerank=None)
     assert (hit.path, hit.absolute) == ("more//2.png", str(tmp_path / "more" / "2.png"))
 
 

@@ -143,10 +143,10 @@ def test_two_roots_with_equal_names_do_not_collide(tmp_path: Path, model: str) -
         assert names(index) == {"IMG_0001.jpg", "camB//IMG_0001.jpg"}
         for camera, name in zip(cameras, ("IMG_0001.jpg", "camB//IMG_0001.jpg"), strict=True):
             file = camera / "IMG_0001.jpg"
-            [best] = index.search(file, 1, include_self=True)
+            [best] = index.search(file, 1, include_self=True, rerank=None)
             assert (best.path, best.absolute) == (name, str(file))
             assert best.score == pytest.approx(1, abs=1e-4)
-            assert name not in [hit.path for hit in index.search(file)]
+            assert name not in [hit.path for hit in index.search(file, rerank=None)]
     with build(cameras, tmp_path / "both.solar", model=model) as index:
         assert names(index) == {"camA//IMG_0001.jpg", "camB//IMG_0001.jpg"}
     assert not sync(tmp_path / "both.solar")
@@ -434,7 +434,7 @@ def test_a_root_that_moved_is_named_and_nothing_described(home: Home) -> None:
         sync(home.index)
     with home.open() as index:
         assert relocate(index, there)[1:] == (4, 4)
-        assert index.search("1.jpg", 1)[0].absolute is not None
+        assert index.search("1.jpg", 1, rerank=None)[0].absolute is not None
     assert home.sync().unchanged == 4
     assert home.open().roots == Roots.at(there)
 
@@ -488,7 +488,9 @@ def test_an_index_of_local_features_is_synchronised_too(tmp_path: Path) -> None:
     }
     with Index.open(tmp_path / "i.asmk") as index:
         assert index.check() == []
-        assert index.search(first / "moved.jpg", 1, include_self=True)[0].path.endswith("moved.jpg")
+        assert index.search(first / "moved.jpg", 1, include_self=True, rerank=None)[
+            0
+        ].path.endswith("moved.jpg")
     assert not sync(tmp_path / "i.asmk")
 
 
@@ -511,7 +513,7 @@ def test_an_index_of_an_older_version_opens_searches_and_synchronises(home: Home
     as_made_before_stamps(home.index, home.photos)
     with home.open() as index:
         assert index.roots == Roots.at(home.photos)
-        [best] = index.search(home.photos / "1.jpg", 1, include_self=True)
+        [best] = index.search(home.photos / "1.jpg", 1, include_self=True, rerank=None)
         assert (best.path, best.absolute) == ("1.jpg", str(home.photos / "1.jpg"))
         assert index.photo("1.jpg").stamp is None
     fill(home.photos, 5)

@@ -13,6 +13,7 @@ from solar.images.opencv import opencv
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.search import Hit, Index
 from solar.search import verify as module
+from solar.search.calibration import Calibration, Evidence
 from solar.search.verify import VerifySettings, reordered
 
 # The wrong photos look more alike to the global descriptor, the right one less.
@@ -42,7 +43,7 @@ def index(folder: Path, tmp_path: Path) -> Index:
 
 
 def test_verified_photos_come_first_and_know_their_inliers(index: Index) -> None:
-    plain = index.search("query.png", k=5, include_self=True)
+    plain = index.search("query.png", k=5, rerank=None, include_self=True)
     assert [hit.path for hit in plain] == ["query.png", *SCORES]
     assert {hit.inliers for hit in plain} == {None}
     hits = index.search("query.png", k=5, verify=True, include_self=True)
@@ -54,7 +55,7 @@ def test_verified_photos_come_first_and_know_their_inliers(index: Index) -> None
 
 
 def test_a_right_photo_from_beyond_k_is_found(index: Index) -> None:
-    assert index.search("query.png", k=1)[0].path == "wrong/1.png"
+    assert index.search("query.png", k=1, rerank=None)[0].path == "wrong/1.png"
     assert index.search("query.png", k=1, verify=True)[0].path == "right/1.png"
 
 
@@ -206,3 +207,95 @@ def test_no_warning_where_all_is_well(index: Index) -> None:
 def test_settings_that_make_no_sense() -> None:
     with pytest.raises(SolarError):
         VerifySettings(top=0)
+
+
+CALIBRATED = Calibration((-9.0, 10.0, 0.0), (-9.0, 10.0, 0.0, 0.5, 0.0, 0.0))
+
+
+@pytest.fixture
+def calibrated(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
+    """The last wrong photo looks like the right one, and less like the query than all others."""
+    monkeypatch.setattr(Index, "calibration", CALIBRATED)
+    vectors = np.array(
+        [[1, 0, 0], [0.95, 0, 0.312], [0.9, 0, 0.436], [0.8, 0.6, 0], [0.7, 0.714, 0]]
+    )
+    names = ["query.png", *SCORES]
+    return Index.create(tmp_path / "c.solar", vectors, names, roots=Roots.at(folder))
+
+
+def test_verified_photos_make_a_better_query(calibrated: Index) -> None:
+    """What is similar to the query and the verified photo together passes what is not."""
+    hits = calibrated.search("query.png", verify=VerifySettings(inliers=50))
+    assert [hit.path for hit in hits] == [
+        *("right/1.png", "wrong/1.png", "wrong/3.png", "wrong/2.png")
+    ]
+    assert {hit.path: round(hit.score, 2) for hit in hits} == SCORES
+    probable = [hit.probability for hit in hits]
+    assert probable == sorted(probable, reverse=True)
+    mean = np.array([1.8, 0.6]) / np.hypot(1.8, 0.6)
+    # The verified photo does not speak for itself.
+    first = CALIBRATED.probability(0.8, 1, Evidence(hits[0].inliers, 0, 0.0))
+    assert hits[0].probability == pytest.approx(first, abs=1e-4)
+    evidence = Evidence(hits[2].inliers, 0, 0.0)
+    expected = CALIBRATED.probability(float(mean @ [0.7, 0.714]), 3, evidence)
+    assert hits[2].probability == pytest.approx(expected, abs=1e-4)
+    # With none that is surely right nothing else is searched for.
+    hits = calibrated.search("query.png", verify=VerifySettings(inliers=10**6))
+    assert [hit.path for hit in hits][2:] == ["wrong/2.png", "wrong/3.png"]
+
+
+def test_what_is_not_looked_at_is_no_more_probable(calibrated: Index) -> None:
+    hits = calibrated.search("query.png", verify=VerifySettings(top=1, inliers=10**6))
+    assert [hit.inliers is None for hit in hits] == [False, True, True, True]
+    probable = [hit.probability for hit in hits]
+    assert probable == sorted(probable, reverse=True)
+
+
+def test_searches_verify_where_they_can(index: Index, folder: Path, tmp_path: Path) -> None:
+    assert index.usual("query.png") == (["verify"], "")
+    assert index.search("query.png") == index.search("query.png", verify=True)
+    vector = np.array([1, 0], np.float32)
+    names, why = index.usual(vector)
+    assert (names, "not only its vector" in why) == ([], True)
+    assert [hit.path for hit in index.search(vector)] == ["query.png", *SCORES]
+    nowhere = Index.create(tmp_path / "n.solar", np.eye(2), ["a", "b"])
+    assert "does not know where its photos are" in nowhere.usual()[1]
+    assert [hit.path for hit in nowhere.search("a")] == ["b"]
+    assert [len(hits) for hits in index.search_many(["query.png"])] == [4]
+    [plain] = index.search_many(["query.png"])
+    assert plain == index.search("query.png", rerank=None)
+
+
+def test_a_search_looks_at_few_new_photos_unless_asked(index: Index) -> None:
+    settings = VerifySettings(fresh=1)
+    for known in (1, 2, 3):  # each search keeps what it found
+        hits = index.search("query.png", verify=settings)
+        assert sum(hit.inliers is not None for hit in hits) == known
+    assert None not in [hit.inliers for hit in index.search("query.png", verify=True)]
+
+
+def test_features_can_be_found_beforehand(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(module.find_features(index.engine)) == ["query.png", *SCORES]
+    monkeypatch.setattr(module, "local_features", None)
+    assert index.search("query.png", k=1)[0].path == "right/1.png"
+
+
+def test_photos_can_be_asked_to_be_probable(index: Index, calibrated: Index) -> None:
+    every = calibrated.search("query.png", rerank=None)
+    expected = [CALIBRATED.probability(hit.score, 1) for hit in every]
+    assert [hit.probability for hit in every] == pytest.approx(expected)
+    for rerank in (None, "auto"):
+        hits = calibrated.search("query.png", rerank=rerank, min_probability=0.4)
+        assert hits
+        assert all(hit.probability >= 0.4 for hit in hits)
+    with pytest.raises(SolarError, match="After alpha there are no probabilities"):
+        calibrated.search("query.png", rerank="alpha", min_probability=0.5)
+    assert calibrated.search("query.png", rerank="diffusion")[0].probability is None
+    both = calibrated.search("query.png", rerank="diffusion,verify")
+    assert {hit.path: round(hit.score, 2) for hit in both} == SCORES
+    assert None not in [hit.probability for hit in both]
+
+
+def test_a_model_without_probabilities_is_told(index: Index) -> None:
+    with pytest.raises(SolarError, match=r"has no calibrated probabilities, .*solar-r18"):
+        index.search("query.png", min_probability=0.5)

@@ -12,6 +12,7 @@ from PIL import Image
 from support.web_visits import LANDMARKS, PHOTOS, VIEWS, Home, Open, names, numbers, search, upload
 
 from solar.search import Index, Part
+from solar.search.calibration import Calibration
 from solar.search.rerank import METHODS
 
 
@@ -127,19 +128,19 @@ def test_scrolling_on_gives_the_next_ranks(client: TestClient, photo: bytes) -> 
 
 def test_filters_leave_out_photos(client: TestClient, photo: bytes) -> None:
     identity = upload(client, photo)
-    everything = search(client, identity)
+    everything = search(client, identity, rerank=[])
     by_label = search(client, identity, filter={"label": "landmark-003"})
     assert names(by_label) == [n for n in names(everything) if n.startswith("landmark-003/")]
     by_name = search(client, identity, filter={"name_contains": "VIEW-002"})
     assert names(by_name) == [n for n in names(everything) if "view-002" in n]
     least = everything["hits"][3]["score"] - 1e-6
-    by_score = search(client, identity, filter={"min_score": least})
+    by_score = search(client, identity, rerank=[], filter={"min_score": least})
     assert names(by_score) == names(everything)[:4]
 
 
 def test_expansion_tells_who_moved(client: TestClient, photo: bytes) -> None:
     identity = upload(client, photo)
-    plain = names(search(client, identity))
+    plain = names(search(client, identity, rerank=[]))
     found = search(client, identity, expand="alpha")
     assert found["stage"] == "expand"
     assert found["seconds"]["expand"] > 0
@@ -148,7 +149,7 @@ def test_expansion_tells_who_moved(client: TestClient, photo: bytes) -> None:
 
 
 def test_verification_counts_inliers(client: TestClient, photo: bytes) -> None:
-    pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
+    pytest.importorskip("cv2", reason="OpenCV is not installed")
     found = search(client, upload(client, photo), verify=True)
     assert found["stage"] == "verify"
     assert found["hits"][0]["name"] == "landmark-002/view-001.jpg"
@@ -156,15 +157,50 @@ def test_verification_counts_inliers(client: TestClient, photo: bytes) -> None:
     assert found["seconds"]["verify"] > 0
 
 
+def test_results_are_verified_unless_told_otherwise(client: TestClient, photo: bytes) -> None:
+    pytest.importorskip("cv2", reason="OpenCV is not installed")
+    identity = upload(client, photo)
+    assert client.get("/api/v1/info").json()["features"]["usual"] == ["verify"]
+    usual, asked = search(client, identity), search(client, identity, rerank=["verify"])
+    assert usual["stage"] == "verify"
+    assert usual["hits"] == asked["hits"]
+    plain = search(client, identity, rerank=[])
+    assert plain["stage"] == "search"
+    scores = [hit["score"] for hit in plain["hits"]]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_least_probability_needs_a_calibrated_model(
+    client: TestClient, photo: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = upload(client, photo)
+    body = {"photo": identity, "filter": {"min_probability": 0.5}}
+    refused = client.post("/api/v1/search", json=body)
+    assert refused.status_code == 422
+    assert "has no calibrated probabilities" in refused.json()["error"]
+
+    calibration = Calibration((-20.0, 30.0, 0.0), (-20.0, 30.0, 0.0, 1.0, 0.0, 0.0))
+    monkeypatch.setattr(Index, "calibration", calibration)
+    for methods in ([], ["verify"]):
+        every = search(client, identity, rerank=methods)["hits"]
+        probable = [hit["probability"] for hit in every]
+        assert probable == sorted(probable, reverse=True)
+        assert probable[0] > 0.5 > probable[-1]
+        kept = search(client, identity, rerank=methods, filter={"min_probability": 0.5})["hits"]
+        assert kept == [hit for hit in every if hit["probability"] >= 0.5]
+    refused = client.post("/api/v1/search", json={**body, "rerank": ["alpha"]})
+    assert "After alpha there are no probabilities" in refused.json()["error"]
+
+
 def test_stages_stream_one_a_line(client: TestClient, photo: bytes) -> None:
-    pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
+    pytest.importorskip("cv2", reason="OpenCV is not installed")
     body = {"photo": upload(client, photo), "k": 4, "expand": "alpha", "verify": True}
     answer = client.post("/api/v1/search", json=body, headers={"Accept": "application/x-ndjson"})
     assert answer.headers["content-type"].startswith("application/x-ndjson")
     lines = [json.loads(line) for line in answer.text.splitlines()]
     assert [line["stage"] for line in lines] == ["search", "expand", "verify"]
     assert [line["complete"] for line in lines] == [False, False, True]
-    assert names(lines[0]) == names(search(client, body["photo"], k=4))
+    assert names(lines[0]) == names(search(client, body["photo"], k=4, rerank=[]))
     assert lines[2]["hits"] == search(client, **body)["hits"]
 
 
@@ -197,7 +233,7 @@ def test_attention_is_that_of_the_network(client: TestClient, home: Home, photo:
 
 
 def test_matches_join_the_same_points(client: TestClient, photo: bytes) -> None:
-    pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
+    pytest.importorskip("cv2", reason="OpenCV is not installed")
     identity = upload(client, photo)
     same = numbers(client)["landmark-002/view-001.jpg"]
     found = client.post("/api/v1/matches", json={"a": identity, "b": same}).json()

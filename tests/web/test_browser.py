@@ -67,7 +67,7 @@ def test_more_results_come_with_scrolling(site: str, visit: Visit) -> None:
 
 
 def test_verification_and_expansion_tell_what_they_changed(site: str, visit: Visit) -> None:
-    page = visit(first_of(site, 0))
+    page = visit(f"{first_of(site, 0)}&rerank=none")
     finished(page)
     plain = ranks(page)
     assert page.locator(".moved").count() == 0
@@ -99,7 +99,7 @@ def test_verification_and_expansion_tell_what_they_changed(site: str, visit: Vis
             assert badge == f"{'▲' if up > 0 else '▼'} {abs(up)}"
     page.go_back()
     page.go_back()
-    page.wait_for_url(lambda url: "rerank" not in url)
+    page.wait_for_url(lambda url: url.endswith("rerank=none"))
     assert ranks(page) == plain
     assert page.get_by_role("switch").is_checked() is False
 

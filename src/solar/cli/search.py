@@ -47,10 +47,14 @@ def search(
     rerank: Annotated[
         str | None,
         typer.Option(
-            help=f"Rank the results again; several names with commas go in order. {METHODS}",
+            help=f"Rank the results again in another way than by verify, as they are where that is "
+            f"possible; several names with commas go in order. {METHODS}",
             autocompletion=rerank_methods,
         ),
     ] = None,
+    no_rerank: Annotated[
+        bool, typer.Option("--no-rerank", help="Rank by similarity alone.")
+    ] = False,
     expand: Annotated[str | None, typer.Option(help="--rerank alpha or average.")] = None,
     diffuse: Annotated[bool, typer.Option(help="--rerank diffusion.")] = False,
     verify: Annotated[bool, typer.Option(help="--rerank verify, after all others.")] = False,
@@ -70,6 +74,10 @@ def search(
     ] = None,
     after: Annotated[str | None, typer.Option(help="Taken then or later: 2019-07-14.")] = None,
     before: Annotated[str | None, typer.Option(help="Taken earlier: 2020.")] = None,
+    min_probability: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Only photos that show the same place this probably: 0.5."),
+    ] = None,
     model: IndexModel = None,
     include_self: Annotated[
         bool, typer.Option("--include-self", help="Also find the query itself if it is indexed.")
@@ -89,25 +97,33 @@ def search(
     from solar.errors import SolarError
     from solar.search import Index, need_vectors
     from solar.search.rerank import chosen
-    from solar.search.verify import VerifySettings
+    from solar.search.verify import FRESH, VerifySettings
 
     if expand not in (None, "alpha", "average"):
         raise SolarError(f"--expand takes alpha or average, not {expand!r}.")
     conditions = [*(where or []), *_times(after, before)]
     asked = _parts([_query(text) for text in queries], box or [])
     methods = chosen(rerank, expand=expand, diffuse=diffuse, verify=verify)
-    verified = "verify" in methods
-    verifying = verified and VerifySettings(top=verify_top, model=local, photos=photos)
+    if no_rerank and methods:
+        raise SolarError(f"--no-rerank does not go with {methods[0]}: give one of them.")
     with Index.open(index, model=model, device=device) as opened, warnings_as_sentences():
         if html is not None:
             shown_roots(opened.place, opened.roots, photos=photos, given=root or [])
+        note, fresh = "", None if methods else FRESH
+        if not methods and not no_rerank:
+            methods, why = opened.usual(asked, photos=photos)
+            note = _note(methods, why)
+        verifying = VerifySettings(top=verify_top, model=local, fresh=fresh, photos=photos)
         how: dict[str, Any] = {"rerank": methods, "where": conditions}
-        how |= {"verify": verifying, "include_self": include_self}
+        how |= {"include_self": include_self, "min_probability": min_probability}
+        how["verify"] = "verify" in methods and verifying
         if like or unlike:
             how |= {"like": like or [], "unlike": unlike or []}
             hits = need_vectors(opened).search_like(asked, k, **how)
         else:
             hits = opened.search_mean(asked, k, **how)
+        if note:
+            say(note)
         if html is not None:
             from solar.files import replacing
             from solar.show.search_page import ranking_page
@@ -117,11 +133,11 @@ def search(
                 temporary.write_text(page, encoding="utf-8")
             say(f"{len(hits)} photos → {html}")
     if json:
-        print_json([_facts(hit, verified) for hit in hits])
+        print_json([_facts(hit) for hit in hits])
     elif csv:
-        _print_csv([_facts(hit, verified) for hit in hits])
+        _print_csv([_facts(hit) for hit in hits])
     elif html is None:
-        _print(hits, verified)
+        _print(hits)
 
 
 def _query(text: str) -> str | bytes:
@@ -155,9 +171,16 @@ def _times(after: str | None, before: str | None) -> list[str]:
     ]
 
 
-def _facts(hit: "Hit", verified: bool) -> dict[str, Any]:
-    facts: dict[str, Any] = {"path": hit.path, "absolute": hit.absolute, "score": hit.score}
-    return facts | {"inliers": hit.inliers} if verified else facts
+def _note(methods: list[str], why: str) -> str:
+    """What to tell of the ranking that nobody asked for."""
+    if methods:
+        return "Ranked again by matching points; --no-rerank ranks by similarity alone."
+    return f"Not ranked again by matching points: {why}" if why else ""
+
+
+def _facts(hit: "Hit") -> dict[str, Any]:
+    names = ("path", "absolute", "score", "probability", "inliers")
+    return {name: getattr(hit, name) for name in names}
 
 
 def _print_csv(rows: list[dict[str, Any]]) -> None:
@@ -167,19 +190,24 @@ def _print_csv(rows: list[dict[str, Any]]) -> None:
     from solar.errors import printable
 
     writer, safe = csv.writer(sys.stdout, lineterminator="\n"), sys.stdout.isatty()
-    writer.writerow(["rank", *(rows[0] if rows else ["path", "absolute", "score"])])
+    writer.writerow(
+        ["rank", *(rows[0] if rows else ["path", "absolute", "score", "probability", "inliers"])]
+    )
     for rank, row in enumerate(rows, 1):
         cells = row.values()
         writer.writerow([rank, *(map(printable, cells) if safe else cells)])
 
 
-def _print(hits: "list[Hit]", verified: bool) -> None:
+def _print(hits: "list[Hit]") -> None:
     from solar.cli.printing import output
     from solar.errors import printable
 
     console = output()
+    rated = any(hit.probability is not None for hit in hits)
+    verified = any(hit.inliers is not None for hit in hits)
     for hit in hits:
+        probable = "" if hit.probability is None else f"{100 * hit.probability:.0f} %"
         points = "" if hit.inliers is None else f"{hit.inliers} points"
-        count = f"{points:>11}  " if verified else ""
-        shown = f"{hit.score:.4f}  {count}{printable(hit.path)}"
+        columns = (f"{probable:>5}  " if rated else "") + (f"{points:>11}  " if verified else "")
+        shown = f"{hit.score:.4f}  {columns}{printable(hit.path)}"
         console.print(shown, markup=False, soft_wrap=True)

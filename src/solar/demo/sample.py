@@ -99,7 +99,8 @@ def ask(sample: Sample, model: RetrievalNet, k: int = 8) -> SampleAnswer:
     name = sample.query.removeprefix("name:")
     page = sample.index.parent / "ranking.html"
     with Index.open(sample.index, model=model) as index:
-        hits = [hit for hit in index.search(sample.query, k + 1) if hit.path != name][:k]
+        found = index.search(sample.query, k + 1, rerank=None)
+        hits = [hit for hit in found if hit.path != name][:k]
         photo = sample.query if name == sample.query else index.roots.find(name)
         maps = None
         if model.config.attention and photo is not None:

@@ -36,6 +36,8 @@ class Hit:
 
     Attributes:
         inliers: How many of its keypoints match the query's; None where nobody looked.
+        probability: How probable it is that it shows the same place; None where the model has no
+            calibration (`solar.search.calibration`), or scores are no similarities.
         absolute: Where its file is on this machine; None where that is not known.
     """
 
@@ -43,6 +45,7 @@ class Hit:
     score: float
     inliers: int | None = None
     absolute: str | None = field(default=None, compare=False)
+    probability: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ from solar.search.photo_index import (
     check_count,
     read_files,
 )
+from solar.search.search_results import rated
 
 if TYPE_CHECKING:
     from solar.describe.query_encoder import QueryEncoder
@@ -64,7 +65,7 @@ class Index(PhotoIndex):
     Example:
         >>> index = Index.open("photos.solar")  # doctest: +SKIP
         >>> index.search("query.jpg", k=1, where="tag=night")  # doctest: +SKIP
-        [Hit(path='rome/12.jpg', score=0.83)]
+        [Hit(path='rome/12.jpg', score=0.83, …)]
 
     Args:
         engine: Where the vectors are.
@@ -188,11 +189,14 @@ class Index(PhotoIndex):
         return [self.located(hits) for hits in found]
 
     def search_many(self, queries: Iterable[Any], k: int = 10, **options: Any) -> list[list[Hit]]:
-        """Search for many queries, each for itself; arguments are as for `search`.
+        """Search for many queries, each for itself, by similarity alone if not told otherwise.
 
-        Without boxes and re-ranking their vectors are compared with the index all at once.
+        Arguments are as for `search`. Without boxes and re-ranking their vectors are compared with
+        the index all at once.
         """
         given = list(queries)
+        if options.get("rerank", ()) in (None, (), []):
+            options.pop("rerank", None)
         if not given or options.keys() - {"where", "include_self"}:
             return super().search_many(given, k, **options)
         inside = options.pop("include_self", False)
@@ -200,7 +204,8 @@ class Index(PhotoIndex):
         vectors = np.stack([self.describe(query) for query in given])
         found = self.search_vectors(vectors, k + max(map(len, own)), **options)
         pairs = zip(found, own, strict=True)
-        return [[hit for hit in hits if hit.path not in mine][:k] for hits, mine in pairs]
+        found = [[hit for hit in hits if hit.path not in mine][:k] for hits, mine in pairs]
+        return [rated(hits, self.calibration) for hits in found]
 
     def search_like(
         self,

@@ -6,6 +6,7 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.images.roots import expanded
+from solar.search.calibration import Calibration, calibrated_models, calibration_of
 from solar.search.engine import (
     Condition,
     DescriptorSpec,
@@ -26,15 +28,16 @@ from solar.search.engine import (
     Where,
     parse_where,
 )
+from solar.search.feedback import JudgedQuery
 from solar.search.parts import Part, parts_of
-from solar.search.rerank import METHODS, chosen
+from solar.search.rerank import AUTO, METHODS, chosen
 from solar.search.search_results import SearchResults
+from solar.search.verify import FRESH, VerifySettings, kept_verifier
 
 if TYPE_CHECKING:
     from typing import Self
 
     from solar.images import Box, Source
-    from solar.search.verify import VerifySettings
 
 T = TypeVar("T")
 Conditions: TypeAlias = str | Sequence[str | Condition] | None
@@ -106,14 +109,15 @@ class PhotoIndex(ABC):
         k: int = 10,
         *,
         box: Box | None = None,
-        rerank: str | Sequence[str] | None = None,
+        rerank: str | Sequence[str] | None = AUTO,
         where: Conditions = None,
         expand: str | None = None,
         diffuse: bool = False,
         verify: bool | VerifySettings = False,
         include_self: bool = False,
+        min_probability: float | None = None,
     ) -> list[Hit]:
-        """Find the photos most similar to a query.
+        """Find the photos that show the same as a query, and those most similar to it.
 
         Args:
             query: A photo (whatever `solar.images.load` takes: a path, the bytes of a file, an
@@ -124,20 +128,25 @@ class PhotoIndex(ABC):
             box: x1, y1, x2, y2 of what to look for in the one photo given.
             rerank: Ways to rank the results again, one after the other: names of
                 `solar.search.rerank.METHODS`, as a list or with commas (`"alpha,verify"`). After
-                some of them scores are no similarities.
+                some of them scores are no similarities, unless they are verified at last. `"auto"`
+                is what `usual` says, unless one of the three below is given; None ranks by
+                similarity alone.
             where: Only photos that satisfy these: see `parse_where`.
             expand: The same as `rerank="average"` or `rerank="alpha"`.
             diffuse: The same as `rerank="diffusion"`.
             verify: The same as `rerank="verify"`, or how to verify; see `solar.search.verify`.
             include_self: Also find the query itself where it is an indexed photo, by its file or
                 its path. A copy of it is another photo, and always found.
+            min_probability: Only photos that show the same place with this probability, from 0
+                to 1; for models that have one, see `solar.search.calibration`.
 
         Returns:
-            Photos and scores, best first; after verification the best are those with most inliers.
+            Photos, scores and probabilities, best first; after verification the most probable.
 
         Raises:
             SolarError: A photo cannot be read or is not indexed, a condition makes no sense, or
-                there is no such re-ranking, or not for this kind of index.
+                there is no such re-ranking, or not for this kind of index, or there are no
+                probabilities.
         """
         check_count(k)
         query = read_files(query)
@@ -149,13 +158,15 @@ class PhotoIndex(ABC):
                 stacklevel=2,
             )
         conditions = parse_where(where)
-        names = chosen(rerank, expand=expand, diffuse=diffuse, verify=bool(verify))
-        for name in names:
-            if METHODS[name].needs not in self.offers:
-                raise SolarError(
-                    f"Some ways to re-rank, such as {name}, take vectors, and this index compares "
-                    "local features (ASMK): search without, or build an index with --model."
-                )
+        older = expand is not None or diffuse or bool(verify)
+        automatic = rerank == AUTO and not older
+        names = chosen(
+            None if rerank == AUTO else rerank, expand=expand, diffuse=diffuse, verify=bool(verify)
+        )
+        if automatic:
+            names, _ = self.usual(query)
+            verify = VerifySettings(fresh=FRESH)
+        self._refuse_rerank(names)
         own = set() if include_self else self._own(query)
 
         def find(asked: Any, count: int) -> list[Hit]:
@@ -172,10 +183,65 @@ class PhotoIndex(ABC):
             k,
             settings={} if isinstance(verify, bool) else {"verify": verify},
             kept=self._kept,
+            # Probabilities were fitted to queries as they are.
+            calibration=None if isinstance(query, JudgedQuery) else self.calibration,
         )
         for name in names:
-            results = METHODS[name].rerank(results)
-        return self.located(results.best(k))
+            # What nobody asked for stops no search.
+            with suppress(SolarError) if automatic else nullcontext():
+                results = METHODS[name].rerank(results)
+        hits = results.rated(k)
+        if min_probability is not None:
+            if results.rating is None:
+                raise self.no_probabilities(names)
+            hits = [hit for hit in hits if (hit.probability or 0.0) >= min_probability]
+        return self.located(hits)
+
+    def usual(
+        self, query: Any = None, *, photos: str | Path | None = None
+    ) -> tuple[list[str], str]:
+        """How `search` ranks again where nobody says how.
+
+        Args:
+            query: As for `search`; None where only the index is to be asked.
+            photos: Where the photos are, if not where the index remembers them.
+
+        Returns:
+            Names of methods: verification, where OpenCV is installed, the photos are there, and the
+            query is one. None of them otherwise, and then also why not, in a sentence; an index
+            of local features needs none.
+        """
+        if "vectors" not in self.offers:
+            return [], ""
+        try:
+            settings = VerifySettings(fresh=FRESH, photos=photos)
+            verifier = kept_verifier(self.engine, settings, self._kept)
+            for part in [] if query is None else self._parts(query, None):
+                found = self._photo_of(part.photo)
+                if isinstance(found, Photo):
+                    verifier.features(found.path)
+        except SolarError as error:
+            return [], str(error)
+        return ["verify"], ""
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What makes probabilities of scores; None if the model of the index has none."""
+        return calibration_of(self.spec.fingerprint)
+
+    def no_probabilities(self, names: Sequence[str]) -> SolarError:
+        """What to tell somebody who wants probabilities after these methods, and there are none."""
+        if self.calibration is not None:
+            after = ", ".join(names) or "results were judged"
+            return SolarError(
+                f"After {after} there are no probabilities: search without a least probability, or "
+                "without that."
+            )
+        known = " and ".join(calibrated_models()) or "no model"
+        return SolarError(
+            f"{self.spec.model or 'The model of this index'} has no calibrated probabilities, "
+            f"{known} has: search without a least probability."
+        )
 
     def search_mean(self, queries: Sequence[Any], k: int = 10, **options: Any) -> list[Hit]:
         """Find what is most similar to several queries together, by the mean of their vectors.
@@ -190,7 +256,11 @@ class PhotoIndex(ABC):
             return self.search(list(queries), k, **options)
 
     def search_many(self, queries: Iterable[Any], k: int = 10, **options: Any) -> list[list[Hit]]:
-        """Search for many queries, each for itself; arguments are as for `search`."""
+        """Search for many queries, each for itself.
+
+        Arguments are as for `search`, but without `rerank` photos are ranked by similarity alone.
+        """
+        options.setdefault("rerank", None)
         return [self.search(query, k, **options) for query in queries]
 
     def located(self, hits: Sequence[Hit]) -> list[Hit]:
@@ -244,6 +314,15 @@ class PhotoIndex(ABC):
     @abstractmethod
     def _find(self, asked: Any, count: int, where: Where) -> list[Hit]:
         """The best photos for that, best first."""
+
+    def _refuse_rerank(self, names: Sequence[str]) -> None:
+        """Raise a SolarError if a method needs what this index has not."""
+        for name in names:
+            if METHODS[name].needs not in self.offers:
+                raise SolarError(
+                    f"Some ways to re-rank, such as {name}, take vectors, and this index compares "
+                    "local features (ASMK): search without, or build an index with --model."
+                )
 
     def _parts(self, query: Any, box: Box | None) -> list[Part]:
         """The photos, paths and vectors that a query consists of."""

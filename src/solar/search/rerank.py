@@ -79,6 +79,10 @@ METHODS: dict[str, Reranker] = {
 }
 
 
+AUTO = "auto"
+"""Instead of names: what `PhotoIndex.usual` finds possible for a query."""
+
+
 def chosen(
     rerank: str | Iterable[str] | None = None,
     *,

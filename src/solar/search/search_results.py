@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from solar.search.calibration import Calibration
 from solar.search.engine import Engine, Hit, RowNumbers, Storage, Vectors
 from solar.search.neighbours import Scores
 
@@ -41,6 +42,9 @@ class SearchResults:
     # By the names of methods: what the caller asks of them, and what they keep between searches.
     settings: Mapping[str, Any] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
+    # What makes probabilities of similarities to the query; None once it was expanded.
+    calibration: Calibration | None = None
+    similar: bool = True  # whether scores are similarities
 
     @property
     def vector(self) -> Vectors:
@@ -53,6 +57,27 @@ class SearchResults:
         if count <= len(self.head):
             return list(self.head[:count])
         return _joined(self.head, self.find(self.describe(), count))[:count]
+
+    def rated(self, count: int) -> list[Hit]:
+        """The best photos with their probabilities, where there are any.
+
+        What a method has rated keeps its probability; of the rest none is said to be more probable
+        than a photo before it.
+        """
+        return rated(self.best(count), self.rating)
+
+    @property
+    def rating(self) -> Calibration | None:
+        """What makes probabilities of the scores as they are now."""
+        return self.calibration if self.similar else None
+
+    def similarities(self, count: int) -> list[Hit]:
+        """The best photos, as they are ranked now, with their similarities as scores."""
+        if self.similar:
+            return self.best(count)
+        found = self.candidates(count)
+        pairs = zip(found.paths, found.scores.tolist(), strict=True)
+        return [Hit(path, score) for path, score in pairs]
 
     def candidates(self, count: int) -> Candidates:
         """The best photos and their vectors."""
@@ -68,7 +93,8 @@ class SearchResults:
     def ranked(self, found: Candidates, rows: RowNumbers, scores: Scores) -> SearchResults:
         """The same search with candidates first, in the order of `rows` and with these scores."""
         pairs = zip(rows.tolist(), scores.tolist(), strict=True)
-        return self.led_by([Hit(found.paths[row], score) for row, score in pairs])
+        hits = [Hit(found.paths[row], score) for row, score in pairs]
+        return replace(self.led_by(hits), similar=False)
 
     def led_by(self, hits: Sequence[Hit]) -> SearchResults:
         """The same search with these photos first; the others follow in the order they had."""
@@ -76,7 +102,21 @@ class SearchResults:
 
     def searching(self, vector: Vectors) -> SearchResults:
         """A search for another vector (dim,)."""
-        return replace(self, describe=lambda: vector, head=())
+        return replace(self, describe=lambda: vector, head=(), calibration=None)
+
+
+def rated(hits: Sequence[Hit], calibration: Calibration | None) -> list[Hit]:
+    """Hits, best first, with probabilities; those that have one keep it."""
+    if calibration is None:
+        return list(hits)
+    most, done = 1.0, []
+    for rank, hit in enumerate(hits, 1):
+        if hit.probability is None:
+            probability = min(most, calibration.probability(hit.score, rank))
+            hit = replace(hit, probability=probability)
+        most = min(most, hit.probability or 0.0)
+        done.append(hit)
+    return done
 
 
 def _joined(first: Sequence[Hit], then: Sequence[Hit]) -> list[Hit]:

@@ -2,9 +2,15 @@
 
 A global descriptor says that two photos look alike; keypoints that fit one geometry say that they
 show the same thing. The first `top` photos are matched with the query. Those with enough inliers
-are verified and come first, the most inliers ahead; the others follow in the order they had, and
-after them what was not looked at. So a photo that cannot be verified (another side of the house,
-night) is not thrown below one that nobody checked, and nothing new is found: verification sorts.
+are verified.
+
+Where the model is calibrated (`solar.search.calibration`), the mean of the query and the verified
+photos is searched for (Chum et al., Total Recall, ICCV 2007), and the first of what that finds are
+ordered by how probable it is that they show the same place: by similarity, inliers, coverage and
+share of the matches together. Otherwise, and after another way to re-rank, no second search is
+made; without a calibration verified photos come first, the most inliers ahead, and the others
+follow in the order they had. What was not looked at comes last. So a photo that cannot be verified
+(another side of the house, night) is not thrown below one that nobody checked.
 
 Features of indexed photos are kept in files (`solar.describe.local_cache`), so that only the first
 search that meets a photo has to look for its keypoints.
@@ -15,19 +21,23 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
 
 from solar.defaults import SIZE
-from solar.describe.local import Frames, LocalFeatures, local_features, local_model
+from solar.describe.local import DEFAULT, Frames, LocalFeatures, local_features, local_model
 from solar.describe.local_cache import LocalCache, count_kept, forget_others
 from solar.errors import SolarError
 from solar.images.opencv import opencv
-from solar.search.engine import Hit, Photo, Storage
-from solar.search.matching import RATIO, Geometry, match_features
+from solar.search.calibration import Evidence
+from solar.search.engine import Engine, Hit, Photo, Storage, Vectors
+from solar.search.matching import RATIO, Floats, Geometry, Matches, match_features
 from solar.search.search_results import SearchResults
 
 if TYPE_CHECKING:
@@ -36,6 +46,11 @@ if TYPE_CHECKING:
 
 # Right photos need a few hundred guesses; the rest would go into photos that match nowhere.
 _ITERATIONS = 1000
+
+T = TypeVar("T")
+
+FRESH = 20
+"""Of photos without kept features, an automatic verification looks at so many."""
 
 Find = Callable[[str], "Source | None"]
 """Where an indexed photo is, by its path; None for one that is nowhere."""
@@ -56,6 +71,8 @@ class VerifySettings:
         threshold: Largest error of an inlier in pixels. Buildings are not flat, and a homography
             with some room holds more of one together.
         frames: How patches are cut, see `solar.describe.local`.
+        fresh: Of photos without kept features, look at so many in a search, the best ones; None
+            for all of them.
         photos: Where the indexed photos are, if not where the index remembers them.
     """
 
@@ -68,7 +85,15 @@ class VerifySettings:
     ratio: float = RATIO
     threshold: float = 8.0
     frames: Frames = "wide"
+    fresh: int | None = None
     photos: str | Path | None = None
+
+    @property
+    def usual(self) -> bool:
+        """Whether photos are matched as those were that probabilities were calibrated on."""
+        model = None if self.model == DEFAULT else self.model
+        free = {name: getattr(self, name) for name in ("top", "inliers", "fresh", "photos")}
+        return replace(self, model=model) == VerifySettings(**free)
 
     def __post_init__(self) -> None:
         if min(self.top, self.inliers, self.keypoints, self.size) < 1:
@@ -95,49 +120,90 @@ class Verifier:
         """The features of a query, or of its box; a SolarError if the box misses the photo."""
         return local_features(photo, self._model, box=box, **self._finding)
 
+    def kept(self, path: str) -> LocalFeatures | None:
+        """The features of an indexed photo, if the cache has them."""
+        photo = self._find(path) if self.cache else None
+        return None if photo is None or self.cache is None else self.cache.get(path, photo)
+
     def features(self, path: str) -> LocalFeatures:
         """The features of an indexed photo, from the cache where it has them."""
-        photo = self._find(path)
-        if photo is None:
-            raise SolarError(f"There is no photo {path}.")
-        features = self.cache.get(path, photo) if self.cache else None
+        features = self.kept(path)
         if features is None:
+            photo = self._find(path)
+            if photo is None:
+                raise SolarError(f"There is no photo {path}.")
             features = self.query(photo)
             if self.cache:
                 self.cache.put(path, photo, features)
         return features
 
-    def inliers(self, query: LocalFeatures, photo: LocalFeatures) -> int:
-        """How many matches of a query with a photo fit one geometry."""
+    def evidence(self, query: LocalFeatures, photo: LocalFeatures) -> Evidence:
+        """How a photo matches a query."""
         names = ("geometry", "ratio", "threshold")
         wanted: dict[str, Any] = {name: getattr(self.settings, name) for name in names}
         matches = match_features(query, photo, **wanted, iterations=_ITERATIONS)
-        return int(matches.inliers.sum())
+        return Evidence(int(matches.inliers.sum()), len(matches.pairs), coverage(matches))
 
     def verify(self, queries: Sequence[LocalFeatures], hits: Sequence[Hit]) -> list[Hit]:
         """Put the verified ones of the first hits ahead; see the top of this module.
 
-        Of several queries the one that matches best counts. Photos that were matched know their
-        inliers; those that are gone or cannot be read do not, which a warning says.
+        Photos that were matched know their inliers.
         """
-        matched, others = hits[: self.settings.top], hits[self.settings.top :]
-        errors: list[SolarError | None] = [None] * len(matched)
+        first, others = hits[: self.settings.top], hits[self.settings.top :]
+        found = self.matched(queries, [hit.path for hit in first])
+        known = [
+            replace(hit, inliers=found[hit.path].inliers) if hit.path in found else hit
+            for hit in first
+        ]
+        return [*reordered(known, self.settings.inliers), *others]
 
-        def counted(number: int) -> Hit:
-            hit = matched[number]
+    def matched(
+        self, queries: Sequence[LocalFeatures], paths: Sequence[str]
+    ) -> dict[str, Evidence]:
+        """How indexed photos match, by path; of several queries the best match counts.
+
+        Photos that are gone or cannot be read are left out, which a warning says, and so are those
+        beyond `fresh`.
+        """
+        errors: list[SolarError] = []
+
+        def found(path: str) -> LocalFeatures | None:
             try:
-                photo = self.features(hit.path)
+                return self.features(path)
             except SolarError as error:
-                errors[number] = error
-                return hit
-            return replace(hit, inliers=max(self.inliers(query, photo) for query in queries))
+                errors.append(error)
+                return None
 
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, max(len(matched), 1))) as threads:
-            checked = list(threads.map(counted, range(len(matched))))
-        if failed := list(filter(None, errors)):
-            more = f" And {len(failed) - 1} more." if len(failed) > 1 else ""
-            warnings.warn(f"Not verified: {failed[0]}{more}", stacklevel=2)
-        return [*reordered(checked, self.settings.inliers), *others]
+        def compared(photo: LocalFeatures | None) -> Evidence | None:
+            if photo is None:
+                return None
+            return max((self.evidence(one, photo) for one in queries), key=lambda one: one.inliers)
+
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, max(len(paths), 1))) as threads:
+            features = list(threads.map(self.kept, paths))
+            missing = [row for row, one in enumerate(features) if one is None]
+            missing = missing[: self.settings.fresh]
+            names = [paths[row] for row in missing]
+            for row, one in zip(missing, threads.map(found, names), strict=True):
+                features[row] = one
+            evidence = zip(paths, threads.map(compared, features), strict=True)
+        if errors:
+            more = f" And {len(errors) - 1} more." if len(errors) > 1 else ""
+            warnings.warn(f"Not verified: {min(errors, key=str)}{more}", stacklevel=3)
+        return {path: one for path, one in evidence if one is not None}
+
+
+def coverage(matches: Matches) -> float:
+    """The share of the area of all keypoints that inliers span, the smaller of both photos'."""
+    inliers = matches.pairs[matches.inliers]
+    sides = ((matches.points_a, inliers[:, 0]), (matches.points_b, inliers[:, 1]))
+    return min(_area(points[rows]) / max(_area(points), 1.0) for points, rows in sides)
+
+
+def _area(points: Floats) -> float:
+    """The area of the convex hull of points (n, 2)."""
+    cv2 = opencv()
+    return float(cv2.contourArea(cv2.convexHull(points))) if len(points) > 2 else 0.0
 
 
 def reordered(hits: Sequence[Hit], least: int) -> list[Hit]:
@@ -150,16 +216,86 @@ def reordered(hits: Sequence[Hit], least: int) -> list[Hit]:
 def rerank(results: SearchResults) -> SearchResults:
     """Put photos first that show the same thing as the query; see the top of this module."""
     settings = results.settings.get("verify") or VerifySettings()
-    verifier: Verifier | None = results.kept.get("verify")  # it may have had a network to load
-    if verifier is None or verifier.settings != settings:
-        verifier = results.kept["verify"] = index_verifier(results.engine, settings)
+    verifier = kept_verifier(results.engine, settings, results.kept)
     queries = [
         verifier.features(part.photo.path)
         if isinstance(part.photo, Photo)
         else verifier.query(part.photo, box=part.box)
         for part in results.photos()
     ]
-    return results.led_by(verifier.verify(queries, results.best(max(results.k, settings.top))))
+    # A calibration knows what RootSIFT and these settings find.
+    calibration = results.calibration if settings.usual else None
+    count = max(results.k, settings.top)
+    if calibration is None:
+        hits = verifier.verify(queries, results.best(count))
+        return replace(results.led_by(hits), calibration=None)
+    hits = _most_probable(results, verifier, queries, results.similarities(count))
+    return replace(results.led_by(hits), similar=True)
+
+
+def _most_probable(
+    results: SearchResults,
+    verifier: Verifier,
+    queries: Sequence[LocalFeatures],
+    hits: Sequence[Hit],
+) -> list[Hit]:
+    """Hits, as many as are given, by their probability; see the top of this module."""
+    calibration, top = results.calibration, verifier.settings.top
+    assert calibration is not None
+    evidence = verifier.matched(queries, [hit.path for hit in hits[:top]])
+    similar = {hit.path: hit.score for hit in hits}
+    right = [path for path, one in evidence.items() if one.inliers >= verifier.settings.inliers]
+    if right and not results.head:  # nobody has ranked otherwise before
+        engine = cast("Engine", results.engine)
+        rows = {path: vector for path, (_, vector) in engine.lookup(right).items()}
+        vector, own = together(results.vector, rows)
+        hits = [
+            replace(hit, score=own.get(hit.path, hit.score))
+            for hit in results.find(vector, len(hits))
+        ]
+        new = [hit.path for hit in hits[:top] if hit.path not in evidence]
+        evidence |= verifier.matched(queries, new)
+        unknown = engine.lookup([hit.path for hit in hits if hit.path not in similar])
+        similar |= {path: float(row @ results.vector) for path, (_, row) in unknown.items()}
+    rated = [
+        Hit(
+            hit.path,
+            similar.get(hit.path, hit.score),
+            evidence[hit.path].inliers if hit.path in evidence else None,
+            probability=calibration.probability(hit.score, rank, evidence.get(hit.path)),
+        )
+        for rank, hit in enumerate(hits, 1)
+    ]
+    first = sorted(rated[:top], key=lambda hit: -(hit.probability or 0.0))
+    least = first[-1].probability if first else None
+    # What was not looked at comes after what was, and is no more probable.
+    return [*first, *(replace(one, probability=_lesser(one, least)) for one in rated[top:])]
+
+
+def _lesser(hit: Hit, least: float | None) -> float:
+    return min(hit.probability or 0.0, 1.0 if least is None else least)
+
+
+def together(query: Vectors, verified: Mapping[T, Vectors]) -> tuple[Vectors, dict[T, float]]:
+    """The mean of a query (dim,) and verified photos, of unit norm, and how similar these are.
+
+    Each of them is compared with the mean of the query and the others: none speaks for itself.
+    """
+    total = np.sum([query, *verified.values()], axis=0, dtype=np.float32)
+    own = {name: float(_unit(total - row) @ row) for name, row in verified.items()}
+    return _unit(total), own
+
+
+def _unit(vector: Vectors) -> Vectors:
+    return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), np.float32)
+
+
+def kept_verifier(engine: Storage, settings: VerifySettings, kept: dict[str, Any]) -> Verifier:
+    """What verifies the photos of an index, made once, as it may have a network to load."""
+    verifier: Verifier | None = kept.get("verify")
+    if verifier is None or verifier.settings != settings:
+        verifier = kept["verify"] = index_verifier(engine, settings)
+    return verifier
 
 
 def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
@@ -185,6 +321,24 @@ def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
         name = hashlib.sha256(str(roots).encode()).hexdigest()[:16]
         folder = cache_directory() / "local" / name
     return Verifier(roots.find, folder, settings)
+
+
+def find_features(engine: Storage) -> Iterator[str]:
+    """Find and keep the features of every photo of an index, so that no search has to.
+
+    Yields the paths of photos as they are done; one that is gone or damaged is passed over. A
+    SolarError where OpenCV is not installed, or the index does not know where its photos are.
+    """
+    verifier = index_verifier(engine, VerifySettings())
+
+    def keep(photo: Photo) -> str:
+        with suppress(SolarError):
+            verifier.features(photo.path)
+        return photo.path
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+        for photos in engine.photos(rows=256):
+            yield from threads.map(keep, photos)
 
 
 def own_folder(engine: Storage) -> Path | None:

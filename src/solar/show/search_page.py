@@ -83,6 +83,8 @@ def _query(query: Any, find: Callable[[str], Source | None], box: Box | None) ->
 def _hit(number: int, hit: Hit, roots: Roots, right: bool | None = None) -> str:
     width = 100 * min(max(hit.score, 0.0), 1.0)
     inliers = "" if hit.inliers is None else f' <span class="rank">{hit.inliers} inliers</span>'
+    if hit.probability is not None:
+        inliers += f' <span class="rank">{hit.probability:.0%} the same place</span>'
     mark = "" if right is None else _MARKS[right]
     source = roots.find(hit.path)
     photo, name = _photo(source, hit.path), escape(printable(hit.path))

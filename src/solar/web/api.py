@@ -238,16 +238,20 @@ def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto)
     )
     if both := liked.keys() & unliked.keys():
         raise WebError(422, f"Photo {min(both)} is both liked and unliked: choose one of the two.")
+    usual = asked.rerank is None and not (asked.expand or asked.verify)
+    methods = chosen(asked.rerank, expand=asked.expand, verify=asked.verify)
     return Wanted(
         photo,
         service.model(asked.model),
         _box(asked.box),
-        chosen(asked.rerank, expand=asked.expand, verify=asked.verify),
+        service.usual if usual else methods,
         only.label,
         only.name_contains or None,
         only.min_score,
         depth_for(asked.offset + asked.k + 1),
         asked.include_self,
+        only.min_probability,
+        usual,
         further=[(service.visible(part.photo), _box(part.box)) for part in asked.further],
         like=list(liked.values()),
         unlike=list(unliked.values()),

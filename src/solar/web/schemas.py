@@ -91,6 +91,8 @@ class Features(BaseModel):
     """What can be asked for."""
 
     rerank: list[MethodInfo]
+    usual: list[str] = Field(description="Names of those that are used where nobody says.")
+    probability: bool = Field(description="Whether hits come with probabilities.")
     expand: list[Expansion] = Field(description="An older spelling of some of `rerank`.")
     verify: bool
     match: bool
@@ -135,6 +137,7 @@ class Filter(Asked):
     name_contains: str | None = Field(None, max_length=200)
     label: str | None = Field(None, max_length=500)
     min_score: float | None = Field(None, allow_inf_nan=False)
+    min_probability: float | None = Field(None, ge=0, le=1, description="Of the same place.")
 
 
 class QueryPart(Asked):
@@ -164,8 +167,11 @@ class SearchRequest(Asked):
     )
     k: int = Field(50, ge=1, le=200, description="How many hits at a time.")
     offset: int = Field(0, ge=0, le=9800, description="How many to leave out, for endless scroll.")
-    rerank: list[Method] = Field(
-        [], max_length=10, description="Ways to rank the results again, in order."
+    rerank: list[Method] | None = Field(
+        None,
+        max_length=10,
+        description="Ways to rank the results again, in order; none if empty, `info`'s `usual` "
+        "if not given.",
     )
     expand: Expansion | None = Field(None, description="The same, before those in `rerank`.")
     verify: bool = Field(False, description='`"verify"` after those in `rerank`.')
@@ -183,6 +189,9 @@ class HitInfo(PhotoInfo):
         None, description="Whether it shows what the query shows, where both are known."
     )
     inliers: int | None = Field(None, description="Matches that fit one geometry, if verified.")
+    probability: float | None = Field(
+        None, description="That it shows the same place, where the model is calibrated."
+    )
     moved: int | None = Field(
         None, description="Ranks gained (+) or lost (-) against the plain search."
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from solar.errors import SolarError
 from solar.images import Box
 from solar.search import Condition, Hit, Part
 from solar.search.engine import Vectors
@@ -16,6 +18,7 @@ from solar.search.feedback import arranged, updated
 from solar.search.parts import mean_vector
 from solar.search.rerank import METHODS
 from solar.search.search_results import SearchResults
+from solar.search.verify import FRESH, VerifySettings
 from solar.web.cache import Cache
 from solar.web.photos import Collection, VisiblePhoto
 from solar.web.served_model import ServedModel
@@ -39,6 +42,8 @@ class Wanted:
     least: float | None = None
     depth: int = 100
     include_self: bool = False  # an indexed photo is also found for itself
+    min_probability: float | None = None
+    usual: bool = False  # nobody asked for these methods: without them where they cannot be used
     further: Sequence[tuple[VisiblePhoto, Box | None]] = ()  # photos of the query beside the first
     like: Sequence[VisiblePhoto] = ()  # results that the visitor ticked
     unlike: Sequence[VisiblePhoto] = ()  # and crossed
@@ -79,6 +84,18 @@ class _Ranked:
 def depth_for(hits: int) -> int:
     """How deep to rank so that at least so many hits are there."""
     return next((depth for depth in _DEPTHS if depth >= hits), _DEPTHS[-1])
+
+
+def _probable(wanted: Wanted, ranked: _Ranked, awaited: Sequence[str]) -> Sequence[Hit]:
+    """The hits that are probable enough; all of them where a later stage will tell."""
+    index, least = wanted.model.index, wanted.min_probability
+    if least is None:
+        return ranked.hits
+    if ranked.results.rating is not None:
+        return [hit for hit in ranked.hits if (hit.probability or 0) >= least]
+    if awaited and index.calibration is not None:
+        return ranked.hits
+    raise index.no_probabilities(wanted.rerank)
 
 
 class Searcher:
@@ -125,7 +142,8 @@ class Searcher:
     async def search(self, wanted: Wanted) -> AsyncIterator[StageResult]:
         """Rank, a stage after the other: plain, then as each method does.
 
-        A WebError if too much is asked for at once, a SolarError if the photo cannot be described.
+        A WebError if too much is asked for at once, a SolarError if the photo cannot be described
+        or there are no probabilities.
         """
         vector, seconds_describe = await self.vector(wanted)
         liked, unliked = [
@@ -139,10 +157,12 @@ class Searcher:
         for number, stage in enumerate(stages):
             ranked = await self._kept(wanted, names[:number], vector, ranked)
             seconds[stage] = seconds.get(stage, 0) + ranked.seconds
+            awaited = stages[number + 1 :]
             last = unliked if len(ranked.hits) < wanted.depth else ()
-            hits = arranged(liked, ranked.hits, last, wanted.depth)
+            found = _probable(wanted, ranked, awaited)
+            hits = arranged(liked, found, last, wanted.depth)
             plain = plain or {hit.path: rank for rank, hit in enumerate(hits, 1)}
-            yield StageResult(stage, hits, dict(seconds), plain, stages[number + 1 :])
+            yield StageResult(stage, hits, dict(seconds), plain, awaited)
 
     async def vector(self, wanted: Wanted) -> tuple[Vectors, float]:
         """The vector that a visitor searches for, and the seconds it took."""
@@ -202,12 +222,16 @@ class Searcher:
             if before is None:
                 results = self._results(wanted, vector)
             else:
-                # What looks at photos starts from what is there; others need similarities.
-                photos = METHODS[names[-1]].needs == "photos"
+                # What looks at photos starts from what another method left; others and a plain
+                # search need similarities.
+                photos = METHODS[names[-1]].needs == "photos" and len(names) > 1
                 results = before.results.led_by(before.hits) if photos else before.results
-                results = METHODS[names[-1]].rerank(results)
-            least, hits = wanted.least, results.best(wanted.depth)
-            hits = [hit for hit in hits if least is None or hit.score >= least]
+                with suppress(SolarError) if wanted.usual else nullcontext():
+                    results = METHODS[names[-1]].rerank(results)
+            least, hits = wanted.least, results.rated(wanted.depth)
+            # What is no similarity yet will be one after the stages that follow.
+            if least is not None and (results.similar or len(names) == len(wanted.rerank)):
+                hits = [hit for hit in hits if hit.score >= least]
             return _Ranked(results, hits, perf_counter() - started)
 
         slow = names and METHODS[names[-1]].needs == "photos"
@@ -217,8 +241,6 @@ class Searcher:
 
     def _results(self, wanted: Wanted, vector: Vectors) -> SearchResults:
         """A plain search, which finds only photos that pass the visitor's filters."""
-        from solar.search.verify import VerifySettings
-
         index, collection = wanted.model.index, self._collection
         label, passes = wanted.label, self._filter(wanted)
         # The index itself only knows how paths start.
@@ -244,8 +266,9 @@ class Searcher:
             find,
             lambda: [Part(photo.source, box) for photo, box in wanted.parts],
             wanted.depth,
-            settings={"verify": VerifySettings(photos=self._collection.moved)},
+            settings={"verify": VerifySettings(fresh=FRESH, photos=self._collection.moved)},
             kept=self._methods_keep.setdefault(wanted.model.name, {}),
+            calibration=None if wanted.like or wanted.unlike else index.calibration,
         )
 
     def _filter(self, wanted: Wanted) -> Callable[[str], bool]:

@@ -74,6 +74,8 @@ class Service:
         self.searcher = Searcher(
             *(self.collection, self.network, self.threads, self.slow), _methods()
         )
+        # How results are ranked where a visitor does not say.
+        self.usual, _ = index.usual(photos=self.collection.moved)
         self.attention = Attention(self.network, settings.attention_bytes, settings.attention_size)
         self.explainer = Explainer(self.network, settings.why_bytes)
         self.matching = Matching(self.slow)
@@ -165,6 +167,8 @@ class Service:
                     )
                     for name, one in _methods().items()
                 ],
+                usual=self.usual,
+                probability=index.calibration is not None,
                 expand=["alpha", "average"],
                 verify=matching,
                 match=matching,
@@ -281,6 +285,7 @@ class Service:
             rank=rank,
             same_label=facts["label"] == photo.label if both else None,
             inliers=hit.inliers,
+            probability=None if hit.probability is None else round(hit.probability, 4),
             moved=None if before is None or ranking.stage == "search" else before - rank,
         )
 

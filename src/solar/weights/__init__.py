@@ -34,6 +34,16 @@ def facts(name: str) -> dict[str, Any]:
     return found
 
 
+def probabilities() -> dict[str, dict[str, Any]]:
+    """By the names of models, what `solar.search.calibration` needs to know of them."""
+    try:
+        text = (FOLDER / "probabilities.json").read_text(encoding="utf-8")
+        found: dict[str, dict[str, Any]] = json.loads(text)
+    except (OSError, ValueError):
+        return {}  # searches do without
+    return found
+
+
 def card(name: str) -> str:
     """The card of a model in the box, as Markdown.
 

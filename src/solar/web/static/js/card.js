@@ -7,6 +7,10 @@ const TRUTH = new Map([
   [false, ["wrong", "✗", "another landmark"]],
 ]);
 
+const PROBABLE = "How probable it is that this is the same place";
+
+const percent = (probability) => `${Math.round(100 * probability)} %`;
+
 /**
  * @param {object} hit A hit of a search, or a photo of the collection.
  * @param {{search: string, look?: string, match?: string, why?: string}} links Where its parts lead.
@@ -18,6 +22,7 @@ export function card(hit, links, { beside = null, foot = null } = {}) {
   const spoken = [
     ranked && `Rank ${hit.rank}`,
     ranked && `score ${hit.score.toFixed(3)}`,
+    hit.probability != null && `${percent(hit.probability)} probably the same place`,
     hit.moved && `${Math.abs(hit.moved)} ${hit.moved > 0 ? "up" : "down"}`,
     hit.inliers != null && `${hit.inliers} inliers`,
     truthText,
@@ -30,6 +35,8 @@ export function card(hit, links, { beside = null, foot = null } = {}) {
     ranked && el("span.rank", {}, String(hit.rank)),
     mark && el("span.truth", {}, mark),
     moveBadge(hit.moved),
+    hit.probability != null &&
+      el("span.probability", { title: PROBABLE }, percent(hit.probability)),
     beside && el("span.beside", {}, beside),
   );
   const line = el(

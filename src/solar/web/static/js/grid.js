@@ -7,12 +7,23 @@ const GLIDE = { duration: 420, easing: "cubic-bezier(.2,.8,.2,1)" };
 /**
  * @param {string} label What the grid holds.
  * @param {function(object): HTMLElement} make A card from an item with an `id`.
+ * @param {function(?object, object): ?HTMLElement} between What stands between an item, if there is
+ *   one, and the next; no card, and nothing that takes the focus.
  */
-export function createGrid(label, make) {
+export function createGrid(label, make, between = () => null) {
   const list = el("ul.grid", { "aria-label": label });
   let focused = null;
+  let last = null;
 
-  const cards = () => [...list.children];
+  const cards = () => [...list.querySelectorAll(":scope > .card")];
+
+  function made(items) {
+    return items.flatMap((item) => {
+      const parts = [between(last, item), make(item)].filter(Boolean);
+      last = item;
+      return parts;
+    });
+  }
 
   function reach(card) {
     for (const part of focused?.querySelectorAll("a, button") ?? []) part.tabIndex = -1;
@@ -20,31 +31,35 @@ export function createGrid(label, make) {
     for (const part of focused?.querySelectorAll("a, button") ?? []) part.tabIndex = 0;
   }
 
-  function columns() {
-    const all = cards();
-    const below = all.findIndex((one) => one.offsetTop > all[0].offsetTop);
-    return below < 0 ? all.length : below;
+  /** The card above (-1) or below (1), in the same column or the one closest to it. */
+  function vertically(direction) {
+    const farther = cards().filter((one) => direction * (one.offsetTop - focused.offsetTop) > 0);
+    const away = (one) => Math.abs(one.offsetTop - focused.offsetTop);
+    const row = farther.filter((one) => away(one) === Math.min(...farther.map(away)));
+    const aside = (one) => Math.abs(one.offsetLeft - focused.offsetLeft);
+    return row.find((one) => aside(one) === Math.min(...row.map(aside)));
   }
+
+  const beside = (step) => cards()[cards().indexOf(focused) + step];
 
   list.addEventListener("focusin", (event) => reach(event.target.closest(".card")));
   list.addEventListener("keydown", (event) => {
-    const step = {
-      ArrowLeft: () => -1,
-      ArrowRight: () => 1,
-      ArrowUp: () => -columns(),
-      ArrowDown: columns,
+    const next = {
+      ArrowLeft: () => beside(-1),
+      ArrowRight: () => beside(1),
+      ArrowUp: () => vertically(-1),
+      ArrowDown: () => vertically(1),
     }[event.key];
-    if (!step || event.shiftKey || event.ctrlKey || event.metaKey || event.altKey) return;
-    const all = cards();
-    const next = all[all.indexOf(focused) + step()];
+    if (!next || event.shiftKey || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    next?.querySelector("a").focus();
+    next()?.querySelector("a").focus();
   });
 
   function put(items) {
-    const before = focused?.dataset.id;
-    list.replaceChildren(...items.map(make));
-    reach(cards().find((one) => one.dataset.id === before) ?? list.firstElementChild);
+    const before = list.contains(document.activeElement) ? focused?.dataset.id : null;
+    last = null;
+    list.replaceChildren(...made(items));
+    reach(cards().find((one) => one.dataset.id === before) ?? cards()[0]);
   }
 
   return {
@@ -58,11 +73,11 @@ export function createGrid(label, make) {
       for (const one of cards()) slide(one, before.get(one.dataset.id), before.size > 0);
     },
     append(items) {
-      list.append(...items.map(make));
-      if (!focused) reach(list.firstElementChild);
+      list.append(...made(items));
+      if (!focused) reach(cards()[0]);
     },
     focus() {
-      (focused ?? list.firstElementChild)?.querySelector("a").focus();
+      (focused ?? cards()[0])?.querySelector("a").focus();
     },
     /** The id of the card that has the focus. */
     get current() {

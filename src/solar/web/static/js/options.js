@@ -86,20 +86,32 @@ export function refill(element, controls) {
   all()[at]?.focus();
 }
 
-/** Names of the ways to re-rank that an address asks for, in order; older ones spelt them apart. */
-export const methodsOf = ({ rerank, expand, verify }) =>
-  rerank ? rerank.split(",") : [expand, verify === "1" && "verify"].filter(Boolean);
+const OFF = "none";
+
+/**
+ * Names of the ways to re-rank that an address asks for, in order; older ones spelt them apart.
+ * @param {string[]} usual Those where it says nothing.
+ */
+export function methodsOf({ rerank, expand, verify }, usual = []) {
+  if (rerank) return rerank === OFF ? [] : rerank.split(",");
+  return expand || verify ? [expand, verify === "1" && "verify"].filter(Boolean) : usual;
+}
 
 /**
  * Model and ways to re-rank, as far as the server has them.
  * @param {object} info What the server told of itself.
  * @param {object} params Those of the address: model, rerank.
  * @param {function(object)} changed Called with the parameters that changed.
+ * @param {string[]} usual How to re-rank where the address does not say.
  */
-export function searchOptions(info, params, changed) {
+export function searchOptions(info, params, changed, usual = []) {
   const models = info.models.map((model) => model.name);
-  const wanted = methodsOf(params);
-  const choose = (names) => changed({ rerank: names.join(","), expand: "", verify: "" });
+  const wanted = methodsOf(params, usual);
+  const choose = (names) => {
+    const asked = names.join(",");
+    const rerank = asked === usual.join(",") ? "" : asked || OFF;
+    changed({ rerank, expand: "", verify: "" });
+  };
   const [quick, looking] = ["vectors", "photos"].map((needs) =>
     info.features.rerank.filter((method) => method.needs === needs),
   );
@@ -128,17 +140,18 @@ export function searchOptions(info, params, changed) {
   ].filter(Boolean);
 }
 
-/** What of a request the parameters of an address stand for. */
-export function searchRequest(params) {
+/** What of a request the parameters of an address stand for; `usual` as above. */
+export function searchRequest(params, usual = []) {
   const filter = {
     name_contains: params.name || undefined,
     label: params.label || undefined,
     min_score: params.min ? Number(params.min) : undefined,
+    min_probability: params.probable ? Number(params.probable) / 100 : undefined,
   };
   return {
     photo: params.q,
     model: params.model || undefined,
-    rerank: methodsOf(params),
+    rerank: methodsOf(params, usual),
     filter: Object.values(filter).some((one) => one !== undefined) ? filter : undefined,
   };
 }

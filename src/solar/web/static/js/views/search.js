@@ -22,6 +22,8 @@ import { whyAddress } from "./why.js";
 
 const WIDE = matchMedia("(min-width: 861px)");
 
+const SAME = 0.5;
+
 const to = (params) => route.address("search", [], params);
 
 /** Makes the view in `root`. */
@@ -72,6 +74,16 @@ function start(root, shared) {
   };
 }
 
+/** A line where the same place probably ends and what only looks like it begins. */
+function divider(before, hit) {
+  const same = (one) => one.probability == null || one.probability >= SAME;
+  if (same(hit) || (before && !same(before))) return null;
+  const text = before
+    ? "Similar, but probably another place"
+    : "Probably none shows the same place; similar ones:";
+  return el("li.divider", {}, text);
+}
+
 /** Once there is one. */
 function results(root, shared, first) {
   const query = first.q;
@@ -82,8 +94,11 @@ function results(root, shared, first) {
   let told = null;
   const left = new AbortController();
 
-  const grid = createGrid("Results", (hit) =>
-    card(hit, links(hit), { foot: judging.row(hit, addButton(hit)) }),
+  const { usual } = shared.info.features;
+  const grid = createGrid(
+    "Results",
+    (hit) => card(hit, links(hit), { foot: judging.row(hit, addButton(hit)) }),
+    divider,
   );
   const judging = marks.judged(grid.element, change);
   const line = el("div.stage-line");
@@ -168,10 +183,10 @@ function results(root, shared, first) {
 
   /** Sets the options as the address says, and leaves them alone where they are so already. */
   function showOptions() {
-    const wanted = JSON.stringify([params.model, methodsOf(params)]);
+    const wanted = JSON.stringify([params.model, methodsOf(params, usual)]);
     if (wanted === optionsShown) return;
     optionsShown = wanted;
-    refill(optionList, searchOptions(shared.info, params, change));
+    refill(optionList, searchOptions(shared.info, params, change, usual));
   }
 
   function build(found) {
@@ -240,12 +255,27 @@ function results(root, shared, first) {
       },
       (min) => change({ min }, { replace: true }),
     );
+    filters.probable = shared.info.features.probability
+      ? field(
+          "Same place, %",
+          {
+            type: "number",
+            min: "0",
+            max: "100",
+            step: "5",
+            value: params.probable ?? "",
+            placeholder: "any",
+          },
+          (probable) => change({ probable }, { replace: true }),
+        )
+      : null;
     return el(
       "div.filter-fields",
       {},
       filters.name,
       filters.label,
       filters.min,
+      filters.probable,
       el("datalist", { id: "labels" }),
     );
   }
@@ -278,7 +308,7 @@ function results(root, shared, first) {
     const mine = running;
     more.stop();
     current = searchFor({
-      ...searchRequest(params),
+      ...searchRequest(params, usual),
       box: shared.box ?? undefined,
       ...parts.request(params),
       ...marks.request(params),

@@ -1,0 +1,88 @@
+"""Probabilities on the page: the line between the same place and similar photos, and the switch."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from support.web_browser import Visit, finished, parameters, ranks
+from support.web_browser_fixtures import served
+
+from solar.search.index_build import build
+
+pytest_plugins = ["support.web_browser_fixtures"]
+pytest.importorskip("cv2", reason="OpenCV is not installed")
+
+
+@pytest.fixture(scope="module")
+def rated(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of few photos with a model that has probabilities."""
+    home = tmp_path_factory.mktemp("rated")
+    shutil.copytree(collection / "photos" / "landmark-000", home / "photos" / "landmark-000")
+    (home / "photos" / "noise").mkdir()
+    for number in range(6):  # nothing like a landmark
+        pixels = np.random.default_rng(number).integers(0, 40 * (number + 1), (120, 160, 3))
+        Image.fromarray(pixels.astype(np.uint8)).save(home / "photos" / "noise" / f"{number}.png")
+    build(home / "photos", home / "i.solar", model="solar-r18", size=96).close()
+    with served(home / "i.solar") as url:
+        yield url
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_line_separates_the_same_place_from_similar_photos(
+    rated: str, visit: Visit, width: int
+) -> None:
+    page = visit(f"{rated}#/?q=0", viewport={"width": width, "height": 900})
+    finished(page)
+    page.locator(".stage-chip[data-stage=verify]").wait_for()
+    shown = page.locator(".probability").all_text_contents()
+    probable = [int(text.removesuffix(" %")) for text in shown]
+    assert probable == sorted(probable, reverse=True)
+    same = sum(one >= 50 for one in probable)
+    assert 0 < same < len(probable)
+    line = page.locator(".grid > .divider")
+    assert line.text_content() == "Similar, but probably another place"
+    above = page.evaluate("document.querySelector('.divider').previousElementSibling.dataset.id")
+    assert ranks(page).index(above) == same - 1
+    page.shoot(f"probable-{width}")
+    box, grid = line.bounding_box(), page.locator(".grid").bounding_box()
+    assert box["width"] == pytest.approx(grid["width"], abs=1)
+
+    # Arrows go through the cards, whatever stands between them.
+    page.keyboard.press("ArrowDown")
+    for card in ranks(page)[1 : same + 1]:
+        page.keyboard.press("ArrowRight")
+        focused = "document.activeElement.closest('.card').dataset.id"
+        assert page.evaluate(focused) == card
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate(f"{focused}") in ranks(page)[:same]
+
+
+def test_ranking_again_can_be_switched_off(rated: str, visit: Visit) -> None:
+    page = visit(f"{rated}#/?q=0")
+    page.locator(".stage-chip[data-stage=verify]").wait_for()
+    finished(page)
+    switch = page.get_by_role("switch")
+    assert switch.is_checked()
+    assert page.locator(".inliers").count() > 0
+    switch.uncheck()
+    page.wait_for_url("**rerank=none**")
+    page.locator(".stages:not(:has([data-stage=verify]))").wait_for()
+    finished(page)
+    assert page.locator(".inliers").count() == 0
+    scores = [float(text) for text in page.locator(".score").all_text_contents()]
+    assert scores == sorted(scores, reverse=True)
+    switch.check()
+    page.locator(".stage-chip[data-stage=verify]").wait_for()
+    assert "rerank" not in parameters(page)
+
+    page.get_by_label("Same place, %").fill("50")
+    page.wait_for_url("**probable=50**")
+    finished(page)
+    page.wait_for_function("!document.querySelector('.divider')")
+    assert all(
+        int(text.removesuffix(" %")) >= 50
+        for text in page.locator(".probability").all_text_contents()
+    )

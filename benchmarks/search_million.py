@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -264,8 +265,12 @@ def checking(folder: Path) -> dict[str, Any]:
     for wanted in (10, 100):
         rows = [dice.choice(len(index), wanted, replace=False).tolist() for _ in queries]
         with engine._metadata.reading() as view:
-            result[f"paths of {wanted} rows"] = in_turns(lambda some, v=view: v.paths(some), rows)
+            result[f"paths of {wanted} rows"] = in_turns(partial(_paths, view), rows)
     return result
+
+
+def _paths(view: Any, rows: Any) -> Any:
+    return view.paths(rows)  # which is another function without checksums
 
 
 def in_turns(work: Callable[[Any], Any], given: Any) -> dict[str, float]:

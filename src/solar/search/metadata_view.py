@@ -308,7 +308,7 @@ class View:
 
     def _photos(self, condition: str, *values: str | int) -> list[tuple[int, Photo]]:
         """Rows and photos; a DamageError if one is not what was written."""
-        return [(row, Photo(*facts)) for row, *facts in self._checked(condition, *values)]
+        return [(row[0], Photo(*row[1:])) for row in self._checked(condition, *values)]
 
     def _checked(self, condition: str, *values: str | int) -> list[_Row]:
         """Rows; a DamageError if one is not what was written."""

@@ -39,7 +39,7 @@ from solar.search.writer import COMPRESSIONS, Writer, first_version, mapped
 # Candidates that are ranked exactly: this many, or ten for every hit.
 _CANDIDATES = 400
 # Photos that searches found, whose rows need not be read and compared with their sums again: to do
-# so takes 4 % of a compressed search among a million.
+# so takes 7 % of a compressed search among a million vectors of 128 numbers, 1 % of an exact one.
 _KNOWN = 100_000
 
 

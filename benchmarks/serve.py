@@ -1,5 +1,7 @@
 """Many visitors at once: `python benchmarks/serve.py [--seconds 60] [--clients 64] [--json FILE]`.
 
+For longer, minute by minute, as a picture: `--seconds 600 --plot FILE`.
+
 A server of its own (`solar serve`, no rate limit, since all visitors come from one address) on an
 index of 10,000 names. The photos behind them are 200 generated ones under many names, and their
 vectors those of the 200 with noise: what is searched is as large as 10,000 photos, what is looked
@@ -13,7 +15,8 @@ thumbnails, and searches with one of the photos found; then again. A 503 is wait
 Memory is the server's own, without mapped files, looked at every second or so. What the server
 keeps on purpose (uploaded queries, pictures, rankings: each within a budget, as its own metrics
 tell) grows until it fills its budgets, so flat is what memory less that should be. The first third
-of the time is warm-up; the last third over the middle one says whether anything else grows.
+of the time is warm-up; the last third over the middle one says whether anything else grows. Of
+whole minutes the second is compared with the median of the last five.
 """
 
 import argparse
@@ -37,9 +40,11 @@ from urllib.parse import urlsplit
 import numpy as np
 from lib.machine import machine
 from lib.memory import own_memory
+from lib.over_time import BLUE, GREEN, Curve, draw
 
 DISTINCT = 200
 BOUNDARY = "----photo"
+MIB = 2**20
 SAMPLE = 1.0  # seconds between two looks at the memory
 
 
@@ -78,11 +83,11 @@ def make_index(root: Path, photos: int) -> tuple[Path, list[bytes]]:
 
 
 @contextlib.contextmanager
-def served(index: Path, queue: int) -> Iterator[tuple[int, str, int]]:
+def served(index: Path, *options: str) -> Iterator[tuple[int, str, int]]:
     """A running server: its process, host and port."""
     command = [sys.executable, "-c", "from solar.cli import main; main()", "serve", str(index)]
-    options = ["--port", "0", "--rate", "0", "--queue", str(queue)]
-    process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
+    command += ["--port", "0", "--rate", "0", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         found = re.search(r"http://\S+", process.stdout.readline())
@@ -102,7 +107,7 @@ class Visitor(threading.Thread):
         self.chance = np.random.default_rng(number)
         self.connection = http.client.HTTPConnection(host, port, timeout=120)
         self.photos = photos
-        self.took: dict[str, list[float]] = defaultdict(list)
+        self.took: dict[str, list[tuple[float, float]]] = defaultdict(list)  # when, how long
         self.statuses: Counter[str] = Counter()
         self.done = threading.Event()
 
@@ -149,7 +154,7 @@ class Visitor(threading.Thread):
                 raise _RefusedError from error
             self.statuses[str(answer.status)] += 1
             if answer.status < 400:
-                self.took[what].append(time.perf_counter() - started)
+                self.took[what].append((started, time.perf_counter() - started))
                 return content
             if answer.status != 503 or self.done.wait(float(answer.headers["Retry-After"])):
                 raise _RefusedError
@@ -171,7 +176,7 @@ def metrics(host: str, port: int) -> dict[str, float]:
 
 def measure(index: Path, photos: list[bytes], clients: int, seconds: float, queue: int) -> Any:
     """Let visitors loose on a server."""
-    with served(index, queue) as (process, host, port):
+    with served(index, "--queue", str(queue)) as (process, host, port):
         warm = Visitor(10**6, host, port, photos)
         warm._visit()
         before = own_memory(process)
@@ -181,7 +186,7 @@ def measure(index: Path, photos: list[bytes], clients: int, seconds: float, queu
             visitor.start()
         memory = []
         while (elapsed := time.perf_counter() - started) < seconds:
-            memory.append((own_memory(process), kept(metrics(host, port))))
+            memory.append((elapsed, own_memory(process) / MIB, kept(metrics(host, port)) / MIB))
             time.sleep(min(SAMPLE, seconds - elapsed))
         for visitor in visitors:
             visitor.done.set()
@@ -189,12 +194,13 @@ def measure(index: Path, photos: list[bytes], clients: int, seconds: float, queu
             visitor.join()  # each finishes its visit
         elapsed = time.perf_counter() - started
         numbers = metrics(host, port)
-    took: dict[str, list[float]] = defaultdict(list)
+    timed: dict[str, list[tuple[float, float]]] = defaultdict(list)
     statuses: Counter[str] = Counter()
     for visitor in visitors:
         statuses.update(visitor.statuses)
         for what, times in visitor.took.items():
-            took[what] += times
+            timed[what] += [(when - started, seconds) for when, seconds in times]
+    took = {what: [seconds for _, seconds in times] for what, times in timed.items()}
     answered = sum(map(len, took.values()))
     return {
         "clients": clients,
@@ -214,8 +220,55 @@ def measure(index: Path, photos: list[bytes], clients: int, seconds: float, queu
         "queries_a_forward_pass": round(
             numbers["solar_batch_size_sum"] / numbers["solar_batch_size_count"], 2
         ),
-        "memory_MiB": {"before": round(before / 2**20), **flatness(np.array(memory) / 2**20)},
+        "memory_MiB": {"before": round(before / MIB), **flatness(np.array(memory)[:, 1:])},
+        **by_minute(memory, timed, int(elapsed // 60)),
     }
+
+
+def by_minute(memory: Any, timed: Any, minutes: int) -> dict[str, Any]:
+    """What happened in each whole minute, and the last five over the second."""
+
+    def within(rows: Any, minute: int) -> Any:
+        table = np.array(rows)
+        return table[table[:, 0] // 60 == minute]
+
+    requests = [row for rows in timed.values() for row in rows]
+    found = []
+    for minute in range(minutes):
+        _, own, caches = within(memory, minute).T
+        search, thumbnail = (within(timed[what], minute)[:, 1] for what in ("search", "thumbnail"))
+        found.append(
+            {
+                "memory_MiB": round(float(np.median(own))),
+                "without_kept_MiB": round(float(np.median(own - caches))),
+                "requests": len(within(requests, minute)),
+                "search_ms": round(1000 * float(np.median(search))),
+                "thumbnail_ms": round(1000 * float(np.median(thumbnail))),
+            }
+        )
+    if minutes < 7:
+        return {"minutes": found}
+    last = {
+        name: round(float(np.median([m[name] for m in found[-5:]])) / second, 3)
+        for name, second in found[1].items()
+    }
+    return {"minutes": found, "last_five_minutes_over_second": last}
+
+
+def plot(minutes: list[dict[str, float]], file: Path) -> None:
+    """Draw memory, latency and requests, minute by minute."""
+
+    def curve(label: str, name: str, colour: str) -> Curve:
+        return label, [minute[name] for minute in minutes], colour
+
+    panels = [
+        ("server's memory, MiB", [curve("in all", "memory_MiB", BLUE),
+                                  curve("without what is kept", "without_kept_MiB", GREEN)]),
+        ("milliseconds, median", [curve("search with a photo", "search_ms", BLUE),
+                                  curve("thumbnail", "thumbnail_ms", GREEN)]),
+        ("requests a minute", [curve("", "requests", BLUE)]),
+    ]  # fmt: skip
+    draw(range(1, len(minutes) + 1), panels, file)
 
 
 def kept(numbers: dict[str, float]) -> float:
@@ -232,7 +285,7 @@ def flatness(looks: "np.ndarray[Any, Any]") -> dict[str, Any]:
         "kept_at_the_end": round(looks[-1, 1]),
         "without_kept_medians_of_thirds": [round(third) for third in thirds],
         "last_third_over_middle": round(thirds[2] / thirds[1], 3),
-        "during": looks[:, 0].round().astype(int).tolist(),
+        "during": looks[:: len(looks) // 60 or 1, 0].round().astype(int).tolist(),
     }
 
 
@@ -244,6 +297,7 @@ def main() -> None:
     parser.add_argument("--photos", type=int, default=10_000)
     parser.add_argument("--queue", type=int, default=64)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--plot", type=Path, help="An .svg or .png file.")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         index, photos = make_index(Path(folder), given.photos)
@@ -253,6 +307,8 @@ def main() -> None:
     print(text)
     if given.json:
         given.json.write_text(text + "\n")
+    if given.plot:
+        plot(result["minutes"], given.plot)
 
 
 if __name__ == "__main__":

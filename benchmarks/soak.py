@@ -21,7 +21,6 @@ went wrong. The exit code is 1 if anything did.
 
 import argparse
 import collections
-import contextlib
 import http.client
 import json
 import os
@@ -43,6 +42,7 @@ from urllib.parse import quote, urlsplit
 import numpy as np
 from lib.machine import machine
 from lib.memory import own_memory
+from lib.over_time import BLUE, GREEN, GREY, RED, Curve, draw
 
 SIZE = (160, 120)
 LANDMARKS, VIEWS = 12, 4  # photos that stay as they are: what visitors look for
@@ -303,7 +303,10 @@ class Folder:
             self._remove()
         elif self.run(command) and command == "sync":
             for name, photo in self._gone:
-                self._expect_gone(name, photo)
+                if (self._folder / name).exists():  # a server went on with an upload of that name
+                    self._tally.event("a deleted name was given again")
+                else:
+                    self._expect_gone(name, photo, "deleted")
             self._gone.clear()
 
     def loose(self) -> list[str]:
@@ -350,11 +353,11 @@ class Folder:
             name = self._dice.choice(known)
             photo = (self._folder / name).read_bytes()
             if self.run("remove", name):
-                self._expect_gone(name, photo)
+                self._expect_gone(name, photo, "removed")
 
-    def _expect_gone(self, name: str, photo: bytes) -> None:
+    def _expect_gone(self, name: str, photo: bytes, how: str) -> None:
         if name in [hit["name"] for hit in self._visitor.look_for(photo)]:
-            self._tally.wrong(f"{name} is found after it was removed")
+            self._tally.wrong(f"{name} is found after it was {how}")
 
     def _delete(self, name: str) -> None:
         self._gone.append((name, (self._folder / name).read_bytes()))
@@ -519,32 +522,16 @@ def _report(tally: Tally, samples: list[dict[str, Any]]) -> dict[str, Any]:
 
 def plot(result: dict[str, Any], file: Path) -> None:
     """Draw memory, latency and errors over time."""
-    from solar.show.curves import figure_class
-
     samples = result["samples"]
-    minutes = [sample["second"] / 60 for sample in samples]
     errors = np.cumsum([sample["errors"] for sample in samples])
     cut_off = np.cumsum([sample["answers"].get("cut off", 0) for sample in samples])
-    panels: list[tuple[str, list[tuple[str, Any, str]]]] = [
-        ("server's memory, MiB", [("", [s["memory_MiB"] or None for s in samples], "#0072B2")]),
-        ("milliseconds per answer", [("median", [s["ms"].get("p50") for s in samples], "#009E73"),
-                                     ("p95", [s["ms"].get("p95") for s in samples], "#0072B2")]),
-        ("so far", [("wrong", errors, "#D55E00"), ("cut off by kills", cut_off, "#888888")]),
+    panels: list[tuple[str, list[Curve]]] = [
+        ("server's memory, MiB", [("", [s["memory_MiB"] or None for s in samples], BLUE)]),
+        ("milliseconds per answer", [("median", [s["ms"].get("p50") for s in samples], GREEN),
+                                     ("p95", [s["ms"].get("p95") for s in samples], BLUE)]),
+        ("so far", [("wrong", errors.tolist(), RED), ("cut off by kills", cut_off.tolist(), GREY)]),
     ]  # fmt: skip
-    figure = figure_class()(figsize=(7, 5), layout="constrained")
-    axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
-    for axis, (title, curves) in zip(axes, panels, strict=True):
-        for label, values, colour in curves:
-            known = np.array([np.nan if value is None else value for value in values], float)
-            axis.plot(minutes, known, color=colour, lw=1.2, label=label)
-        axis.set_title(title, fontsize=10, loc="left")
-        axis.set_ylim(bottom=0)
-        axis.grid(axis="y", color="#dddddd", linewidth=0.8)
-        axis.spines[["top", "right"]].set_visible(False)
-        if len(curves) > 1:
-            axis.legend(frameon=False, fontsize=8)
-    axes[-1].set_xlabel("minutes")
-    figure.savefig(file)
+    draw([sample["second"] / 60 for sample in samples], panels, file)
 
 
 def main() -> None:
@@ -566,8 +553,6 @@ def main() -> None:
         lines = ",\n  ".join(json.dumps(sample) for sample in found["samples"])
         given.out.write_text(short.replace("null\n}", f"[\n  {lines}\n ]\n}}\n"))
     if given.plot:
-        with contextlib.suppress(FileNotFoundError):
-            given.plot.unlink()
         plot(result, given.plot)
     sys.exit(1 if found["errors"] else 0)
 

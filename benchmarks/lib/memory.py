@@ -7,13 +7,22 @@ from pathlib import Path
 
 def own_memory(process: int | str = "self") -> int:
     """Bytes of a process's own memory; 0 for another process once it has ended."""
+    return _counted(process, "RssAnon")
+
+
+def most_memory(process: int | str = "self") -> int:
+    """The most bytes that a process held at any time, mapped files included."""
+    return _counted(process, "VmHWM")
+
+
+def _counted(process: int | str, what: str) -> int:
     if not Path("/proc/self/status").exists():
-        raise SystemExit("this benchmark needs Linux, which counts RssAnon")
+        raise SystemExit(f"this benchmark needs Linux, which counts {what}")
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
         return 0
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(what))
 
 
 class PeakMemory:

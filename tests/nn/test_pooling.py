@@ -95,3 +95,16 @@ def test_every_pooling_takes_any_map_down_to_one_location(name: str, h: int, w: 
     pooled = POOLINGS[name](5)(torch.rand(2, 5, h, w))
     assert pooled.shape == (2, 5)
     assert torch.isfinite(pooled).all()
+
+
+@pytest.mark.parametrize("name", ["gem", "gemmp", "spoc", "mac"])
+def test_locations_add_up_to_what_is_pooled(name: str) -> None:
+    pool = POOLINGS[name](6)
+    x = torch.randn(2, 6, 5, 4)
+    x[0, :, 0, 0] = x[0, :, 1, 1] = x.amax() + 1  # two equal maxima
+    split = pool.split(x)
+    torch.testing.assert_close(split.sum(dim=(2, 3)), pool(x))
+    assert split.shape == x.shape
+    torch.testing.assert_close(split[0, :, 0, 0], split[0, :, 1, 1])
+    if name == "mac":
+        assert int((split[0] != 0).sum()) == 12

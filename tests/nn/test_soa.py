@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from support.drawn import draw, relative_error
 
 from solar.models.published import published_name
-from solar.nn import SecondOrderAttention
+from solar.nn import SecondOrderAttention, soa
 
 
 def drawn_block(channels: int, reduction: int) -> SecondOrderAttention:
@@ -102,3 +102,29 @@ def test_parameter_counts_of_the_published_blocks(
 def test_a_reduction_larger_than_the_channels_is_refused() -> None:
     with pytest.raises(ValueError, match="reduction 8"):
         SecondOrderAttention(4, 8)
+
+
+def test_what_was_gathered_is_handed_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against the whole map; in blocks, and with an output of nothing among them."""
+    torch.manual_seed(1)
+    block = SecondOrderAttention(8, reduction=2).eval()
+    for parameter in block.output.parameters():
+        torch.nn.init.normal_(parameter)
+    x, parts = torch.rand(1, 8, 5, 4), torch.rand(1, 8, 5, 4)
+    monkeypatch.setattr(soa, "_BLOCK", 60)  # three of twenty rows at a time
+    with torch.inference_mode():
+        out, z = block.forward_with_map(x)
+        found = block.trace(x, parts)
+        gathered = torch.nn.functional.conv2d(block.value(x), block.output.weight).flatten(2)[0]
+        own = (x + block.output.bias[:, None, None]).flatten(2)[0]
+        share = (parts / out).flatten(2)[0]
+        expected = share * own
+        for i in range(20):
+            for j in range(20):
+                expected[:, j] += share[:, i] * z[0, i, j] * gathered[:, j]
+    torch.testing.assert_close(found.flatten(2)[0], expected)
+    torch.testing.assert_close(found.sum(dim=(2, 3)), parts.sum(dim=(2, 3)))
+
+    dead = SecondOrderAttention(8, reduction=2).eval()  # the identity
+    nothing = torch.zeros(1, 8, 5, 4)
+    torch.testing.assert_close(dead.trace(nothing, parts), parts)

@@ -13,8 +13,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from solar.errors import SolarError
 from solar.images import Roots
-from solar.search import DescriptorSpec, Hit, Index, Photo, codes, parse_where, writer
+from solar.search import (
+    DescriptorSpec,
+    Hit,
+    Index,
+    Photo,
+    codes,
+    folder_engine,
+    parse_where,
+    writer,
+)
 from solar.search.engine import Amendment
+from solar.search.metadata_view import View
 
 DIM = 16
 
@@ -488,6 +498,25 @@ def test_a_vectors_file_cut_short_while_it_is_open_ends_no_process(folder: Path)
         assert "cut short" in index.check()[0]
         file.write_bytes(content)
         assert len(index.search(unit(1, 1)[0])) == 10
+
+
+def test_rows_found_before_are_read_again_only_after_a_change(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[set[int]] = []
+    paths = View.paths
+    monkeypatch.setattr(View, "paths", lambda view, rows: read.append(rows) or paths(view, rows))
+    monkeypatch.setattr(folder_engine, "_KNOWN", 12)
+    vectors = unit(0, 100)
+    with Index.create(folder, vectors, names(100)) as index:
+        first = [index.search(vectors[0]) for _ in range(2)]
+        assert first[0] == first[1]
+        assert list(map(len, read)) == [10]
+        index.search(vectors[1])  # more than are kept: the first ones are forgotten
+        assert index.search(vectors[0]) == first[0]
+        assert len(read) == 3
+        index.engine.amend(Amendment(renamed={"0.jpg": "new.jpg"}))
+        assert index.search(vectors[0])[0].path == "new.jpg"
 
 
 def test_an_index_has_a_number_that_every_change_raises(folder: Path) -> None:

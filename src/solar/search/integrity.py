@@ -32,6 +32,7 @@ class CheckedVectors:
 
     def __init__(self) -> None:
         self._sound: set[tuple[Path, Block]] = set()
+        self._done: Sequence[Block] = ()  # all of these are sound: nothing to look up any more
         self._damage: str | None = None
         self._scrubbing: threading.Thread | None = None
         self._closed = threading.Event()
@@ -43,8 +44,11 @@ class CheckedVectors:
         if self._damage is not None:
             raise SolarError(self._damage)
         _whole_if_there(file, vectors)
+        if blocks is self._done:
+            return
         todo = [block for block in blocks if (file, block) not in self._sound]
         if not todo:
+            self._done = blocks
             return
         if vectors.nbytes > AT_ONCE:
             self._scrub(file, vectors, todo)

@@ -61,6 +61,8 @@ def main() -> None:
             searchable(photos, vectors, model, Path(temporary) / name, features)
             for name, model in (("plain", ""), ("usual", options.model))
         )
+        for index in (plain, usual):
+            vars(index)["located"] = list  # where thousands of files are is of no interest
         ways = [(name or "none", plain, name) for name in (*PLAIN, *TOGETHER)]
         ways.append(("the default", usual, "auto"))
         with remembering(usual):

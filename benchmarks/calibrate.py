@@ -195,7 +195,8 @@ def newton(rows: Floats, right: Floats) -> Floats:
     for _ in range(50):
         p = 1 / (1 + np.exp(-rows @ weights))
         curvature = (rows * (p * (1 - p))[:, None]).T @ rows + 1e-3 * np.eye(len(weights))
-        step: Floats = np.linalg.solve(curvature, rows.T @ (right - p) - 1e-3 * weights)
+        slope = rows.T @ (right - p) - 1e-3 * weights
+        step = np.asarray(np.linalg.solve(curvature, slope), np.float64)
         weights += step
         if np.abs(step).max() < 1e-9:
             break

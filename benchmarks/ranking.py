@@ -61,6 +61,8 @@ def main() -> None:
             searchable(photos, vectors, model, Path(temporary) / name, features)
             for name, model in (("plain", ""), ("usual", options.model))
         )
+        for index in (plain, usual):
+            vars(index)["located"] = list  # where thousands of files are is of no interest
         ways = [(name or "none", plain, name) for name in (*PLAIN, *TOGETHER)]
         ways.append(("the default", usual, "auto"))
         with remembering(usual):
@@ -164,7 +166,8 @@ def remembering(index: Index) -> Iterator[None]:
             new = [path for path in paths if (query, path) not in compared]
             for path, found in super().matched(queries, new).items():
                 compared[query, path] = found
-            return {path: found for path in paths if (found := compared.get((query, path)))}
+            known = {path: compared.get((query, path)) for path in paths}
+            return {path: one for path, one in known.items() if one is not None}
 
     def made(engine: Storage, settings: VerifySettings) -> Verifier:
         return Remembering(index.roots.find, index_features, settings)

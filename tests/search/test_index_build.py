@@ -59,7 +59,9 @@ def test_a_store_can_be_kept_and_indexed_again(photos: Path, model: str, tmp_pat
     index = build(tmp_path / "kept.store", tmp_path / "b.solar")
     assert len(index) == 2
     assert index.roots == Roots.at(photos)
-    assert Index.open(tmp_path / "a.solar").search("2.png") == index.search("2.png", rerank=None)
+    assert Index.open(tmp_path / "a.solar").search("2.png", rerank=None) == index.search(
+        "2.png", rerank=None
+    )
 
 
 def test_add_describes_with_the_model_of_the_index(

@@ -173,14 +173,17 @@ def test_results_are_verified_unless_told_otherwise(client: TestClient, photo: b
 def test_a_least_probability_needs_a_calibrated_model(
     client: TestClient, photo: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    identity = upload(client, photo)
-    body = {"photo": identity, "filter": {"min_probability": 0.5}}
+    body = {"photo": upload(client, photo), "filter": {"min_probability": 0.5}}
     refused = client.post("/api/v1/search", json=body)
     assert refused.status_code == 422
     assert "has no calibrated probabilities" in refused.json()["error"]
 
-    calibration = Calibration((-20.0, 30.0, 0.0), (-20.0, 30.0, 0.0, 1.0, 0.0, 0.0))
+    scores = [hit["score"] for hit in search(client, body["photo"], rerank=[])["hits"]]
+    steep = 10 / (scores[0] - scores[-1])
+    similar = -steep * (scores[0] + scores[-1]) / 2, steep, 0.0
+    calibration = Calibration(similar, (*similar, 0.0, 0.0, 0.0))
     monkeypatch.setattr(Index, "calibration", calibration)
+    identity = body["photo"] = upload(client, photo)  # rankings of the other one are kept
     for methods in ([], ["verify"]):
         every = search(client, identity, rerank=methods)["hits"]
         probable = [hit["probability"] for hit in every]

@@ -46,6 +46,7 @@ def test_a_line_separates_the_same_place_from_similar_photos(
     assert line.text_content() == "Similar, but probably another place"
     above = page.evaluate("document.querySelector('.divider').previousElementSibling.dataset.id")
     assert ranks(page).index(above) == same - 1
+    line.scroll_into_view_if_needed()
     page.shoot(f"probable-{width}")
     box, grid = line.bounding_box(), page.locator(".grid").bounding_box()
     assert box["width"] == pytest.approx(grid["width"], abs=1)

@@ -126,8 +126,8 @@ def build(
         known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}
         known["follow"] = follow
         if method == "asmk":
-            refused = {"model": model, "compress": compress, "keypoints": keypoints or None}
-            refused |= describing
+            refused: dict[str, Any] = {"model": model, "compress": compress, **describing}
+            refused["keypoints"] = keypoints or None
             _refuse(refused, "goes with one vector a photo, not with --method asmk")
             built = asmk_build.build(sources, output, AsmkSettings(**aggregating), **known)
         else:

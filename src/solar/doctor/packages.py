@@ -13,7 +13,6 @@ State = Literal["works", "installed", "missing", "broken"]
 
 # What each extra of the package is for.
 EXTRAS: Mapping[str, str] = {
-    "local": "keypoints, matching two photos, geometric verification, ASMK",
     "web": "the web app of `solar serve`",
     "train": "training from recipes, and its curves in TensorBoard",
     "show": "figures of curves, and t-SNE in the map of a collection",

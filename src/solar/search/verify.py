@@ -281,7 +281,7 @@ def together(query: Vectors, verified: Mapping[T, Vectors]) -> tuple[Vectors, di
 
     Each of them is compared with the mean of the query and the others: none speaks for itself.
     """
-    total = np.sum([query, *verified.values()], axis=0, dtype=np.float32)
+    total: Vectors = np.stack([query, *verified.values()]).sum(axis=0)
     own = {name: float(_unit(total - row) @ row) for name, row in verified.items()}
     return _unit(total), own
 

@@ -60,6 +60,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = solar(
         *("index", "build", home / "photos", "-o", home / "photos.solar"),
         *("--model", home / "model.safetensors", "--metadata", home / "tags.jsonl"),
+        "--keypoints",
     )
     assert f"Indexed 6 photos → {home / 'photos.solar'}" in done.stderr.decode().splitlines()
     return home
@@ -74,6 +75,13 @@ def test_search_by_file_bytes_and_indexed_photo(home: Path) -> None:
     assert found(index, "1/0.jpg", also)[0] == "1/0.jpg"
     assert found(index, "name:1/0.jpg", also)[0] == "1/0.jpg"
     assert set(found(index, "1/0.jpg", "2/1.jpg", "-k", 2, also)) == {"1/0.jpg", "2/1.jpg"}
+
+
+def test_keypoints_are_kept_when_asked_for(home: Path) -> None:
+    facts = json.loads(solar("index", "info", home / "photos.solar", "--json").stdout)
+    assert facts["local_features"] == 6
+    asked = ("index", "build", home / "photos", "-o", home / "a.asmk", "--method", "asmk")
+    assert "--keypoints goes with one vector a photo" in complaint(*asked, "--keypoints")
 
 
 def test_an_indexed_query_is_left_out_of_its_own_results(home: Path) -> None:

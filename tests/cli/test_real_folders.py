@@ -413,16 +413,16 @@ def test_queries_of_every_kind_find_the_same(nasty: Nasty, built: Built) -> None
         for query in (vector, vector[None], torch.from_numpy(vector), torch.tensor(vector)[None]):
             assert index.search(query, 3, rerank=None) == expected
         assert index.search(file.read_bytes(), 3, rerank=None) == expected
-        assert index.search(io.BytesIO(file.read_bytes()), 3) == expected
+        assert index.search(io.BytesIO(file.read_bytes()), 3, rerank=None) == expected
         with file.open("rb") as opened:
             assert index.search(opened, 3, rerank=None) == expected
         with file.open() as opened, pytest.raises(SolarError, match="binary mode"):
-            index.search(opened, 3, rerank=None)
+            index.search(opened, 3)
         with file.open() as opened, pytest.raises(SolarError, match="binary mode"):
             index.describe(opened)
         for text in ("x" * 5000, "a\0b", "~nobody-at-all/a.jpg"):
             with pytest.raises(SolarError, match="neither a file nor in the index"):
-                index.search(text, rerank=None)
+                index.search(text)
         queries = [file, "a.jpg", vector[None], file.read_bytes()]
         assert index.search_many(queries, 3) == [
             index.search(query, 3, rerank=None) for query in queries
@@ -433,4 +433,4 @@ def test_queries_of_every_kind_find_the_same(nasty: Nasty, built: Built) -> None
             averaged = index.search([file, "a.jpg"], 3, rerank=None)
         assert averaged == index.search_mean([file, "a.jpg"], 3, rerank=None)
         with pytest.raises(SolarError, match=r"https://.* is neither|download"):
-            index.search("https://example.org/photo.jpg", rerank=None)
+            index.search("https://example.org/photo.jpg")

@@ -159,9 +159,11 @@ class Searcher:
             seconds[stage] = seconds.get(stage, 0) + ranked.seconds
             awaited = stages[number + 1 :]
             last = unliked if len(ranked.hits) < wanted.depth else ()
-            found = _probable(wanted, ranked, awaited)
-            hits = arranged(liked, found, last, wanted.depth)
-            plain = plain or {hit.path: rank for rank, hit in enumerate(hits, 1)}
+            every, hits = (
+                arranged(liked, found, last, wanted.depth)
+                for found in (ranked.hits, _probable(wanted, ranked, awaited))
+            )
+            plain = plain or {hit.path: rank for rank, hit in enumerate(every, 1)}
             yield StageResult(stage, hits, dict(seconds), plain, awaited)
 
     async def vector(self, wanted: Wanted) -> tuple[Vectors, float]:

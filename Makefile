@@ -13,9 +13,9 @@ DEMO := .venv/demo
 TEST := .venv/test
 DOCS := .venv/docs
 # All that README shows but training.
-DEMO_EXTRAS := web,local
+DEMO_EXTRAS := web
 # What the tests use beyond the base install.
-TEST_EXTRAS := dev,heic,dask,export,milvus,show,train,local,web,docs
+TEST_EXTRAS := dev,heic,dask,export,milvus,show,train,web,docs
 
 .PHONY: demo test lint format docs docs-serve clean
 

@@ -9,7 +9,8 @@ at is not. The network is a ResNet-18 with second-order attention and random wei
 pixels, one scale.
 
 Every visitor uploads a photo, searches with it and with a part of it, scrolls on, looks at eight
-thumbnails, and searches with one of the photos found; then again. A 503 is waited out as
+thumbnails, and searches with one of the photos found; then again. Photos are ranked by similarity
+alone: verification would time OpenCV. A 503 is waited out as
 `Retry-After` says. Visitors and server share the machine.
 
 Memory is the server's own, without mapped files, looked at every second or so. What the server
@@ -133,7 +134,7 @@ class Visitor(threading.Thread):
         self._search("search an indexed photo", photo=chosen["id"], k=20)
 
     def _search(self, what: str, **asked: Any) -> Any:
-        body = json.dumps(asked).encode()
+        body = json.dumps({"rerank": [], **asked}).encode()
         return json.loads(self._ask(what, "POST", "/api/v1/search", body, "application/json"))[
             "hits"
         ]

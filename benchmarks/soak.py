@@ -207,7 +207,7 @@ class Visitor:
 
     def search(self, what: str, photo: str) -> list[Any]:
         """Hits for an uploaded or indexed photo."""
-        body = json.dumps({"photo": photo, "k": 20}).encode()
+        body = json.dumps({"photo": photo, "k": 20, "rerank": []}).encode()
         found = self.ask(what, "POST", "/api/v1/search", body, "application/json")
         return list(found["hits"])
 

@@ -53,6 +53,8 @@ def updated(
         unliked: (m, d) of photos that are wrong; there may be none.
         weights: How much each of them counts.
     """
+    if not len(liked) and not len(unliked):
+        return query
     weights, total = weights or Rocchio(), query
     if len(liked):
         total = (1 - weights.like) * query + weights.like * np.mean(liked, axis=0)

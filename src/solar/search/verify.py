@@ -162,8 +162,8 @@ class Verifier:
     ) -> dict[str, Evidence]:
         """How indexed photos match, by path; of several queries the best match counts.
 
-        Photos that are gone or cannot be read are left out, which a warning says, and so are those
-        beyond `fresh`.
+        Photos that are gone or cannot be read are left out, which a warning says unless the search
+        verifies by itself, and so are those beyond `fresh`.
         """
         errors: list[SolarError] = []
 
@@ -187,7 +187,7 @@ class Verifier:
             for row, one in zip(missing, threads.map(found, names), strict=True):
                 features[row] = one
             evidence = zip(paths, threads.map(compared, features), strict=True)
-        if errors:
+        if errors and self.settings.fresh is None:  # who has not asked need not hear of it
             more = f" And {len(errors) - 1} more." if len(errors) > 1 else ""
             warnings.warn(f"Not verified: {min(errors, key=str)}{more}", stacklevel=3)
         return {path: one for path, one in evidence if one is not None}

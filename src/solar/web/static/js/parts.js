@@ -4,7 +4,6 @@ import * as boxes from "./boxes.js";
 import { thumbnail } from "./card.js";
 import { button, el, style } from "./dom.js";
 import { photo } from "./photos.js";
-import { shortName } from "./words.js";
 
 export const MOST = 10;
 
@@ -56,7 +55,7 @@ export function strip(parts, changed) {
     name(`photo ${at + 1}`);
     photo(part.id).then(
       (found) => {
-        name(shortName(found.name));
+        name(found.name);
         style(main, { "--ratio": String(found.width / found.height || 4 / 3) });
         main.append(thumbnail(found), ...frame(part.box, found));
       },

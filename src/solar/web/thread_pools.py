@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 from solar.web.problems import BusyError
 
 _TIDY = 5.0  # seconds between two times that memory is given back
+_ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -164,9 +165,14 @@ async def keep_tidy() -> None:
     """Give freed memory back to the system, again and again.
 
     The C library keeps what each thread freed for that thread's next use: after a look, a match and
-    a search by different threads that is hundreds of megabytes that nobody needs.
+    a search by different threads that is hundreds of megabytes that nobody needs. And it gives
+    every thread a heap of its own, in which uploads that are kept for long lie scattered: two for
+    all of them grow no more once the caches are full.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    limit, trim = (getattr(library, name, None) for name in ("mallopt", "malloc_trim"))
+    if limit is not None:
+        limit(_ARENA_MAX, 2)
     while trim is not None:
         await asyncio.sleep(_TIDY)
         await asyncio.to_thread(trim, 0)

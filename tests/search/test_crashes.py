@@ -86,8 +86,9 @@ def test_a_killed_writer_leaves_the_version_before_or_after(tmp_path: Path) -> N
     folder = tmp_path / "photos.solar"
     Index.create(folder, unit(1, STEP), batch(1)).close()
     dice, query = random.Random(0), unit(0, 1)[0]
-    in_the_middle = 0
-    for _ in range(20):
+    in_the_middle = kills = 0
+    while kills < 20 or (not in_the_middle and kills < 100):
+        kills += 1
         writer = start(WRITER, folder, Path(__file__).parent)
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"

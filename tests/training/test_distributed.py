@@ -26,9 +26,13 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     path = os.pathsep.join([str(SCRIPT.parents[1]), *filter(None, sys.path)])
     environment = {k: v for k, v in os.environ.items() if k not in ENVIRONMENT}
     environment |= {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    done = subprocess.run(
-        [sys.executable, *command], env=environment, capture_output=True, text=True, timeout=120
-    )
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, *command], env=environment, capture_output=True, text=True, timeout=120
+        )
+        # Gloo's threads sometimes outlive a process by a moment, and end it like this.
+        if "terminate called without an active exception" not in done.stderr:
+            break
     assert done.returncode == 0, done.stderr
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 

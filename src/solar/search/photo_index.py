@@ -227,7 +227,8 @@ class PhotoIndex(ABC):
     @property
     def calibration(self) -> Calibration | None:
         """What makes probabilities of scores; None if the model of the index has none."""
-        return calibration_of(self.spec.fingerprint)
+        known = self.spec.fingerprint
+        return calibration_of(known) if isinstance(known, str) else None  # a stranger's may be any
 
     def no_probabilities(self, names: Sequence[str]) -> SolarError:
         """What to tell somebody who wants probabilities after these methods, and there are none."""

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: solar search photos.solar query.jpg --box 41,30,280,201 --html page.html"
 
+# What programs read of a hit, as JSON or as CSV.
+_FACTS = ("path", "absolute", "score", "probability", "inliers")
+
 _JUDGED = "An indexed path or a file; give the option again for more."
 
 
@@ -179,8 +182,7 @@ def _note(methods: list[str], why: str) -> str:
 
 
 def _facts(hit: "Hit") -> dict[str, Any]:
-    names = ("path", "absolute", "score", "probability", "inliers")
-    return {name: getattr(hit, name) for name in names}
+    return {name: getattr(hit, name) for name in _FACTS}
 
 
 def _print_csv(rows: list[dict[str, Any]]) -> None:
@@ -190,9 +192,7 @@ def _print_csv(rows: list[dict[str, Any]]) -> None:
     from solar.errors import printable
 
     writer, safe = csv.writer(sys.stdout, lineterminator="\n"), sys.stdout.isatty()
-    writer.writerow(
-        ["rank", *(rows[0] if rows else ["path", "absolute", "score", "probability", "inliers"])]
-    )
+    writer.writerow(["rank", *_FACTS])
     for rank, row in enumerate(rows, 1):
         cells = row.values()
         writer.writerow([rank, *(map(printable, cells) if safe else cells)])

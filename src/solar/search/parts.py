@@ -52,5 +52,9 @@ def mean_vector(vectors: Sequence[Vectors]) -> Vectors:
     """What several parts are searched for by: the mean of their vectors (dim,), unit norm."""
     if len(vectors) == 1:
         return vectors[0]
-    mean = np.mean(vectors, axis=0, dtype=np.float32)
-    return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-12), np.float32)
+    return unit(np.mean(vectors, axis=0, dtype=np.float32))
+
+
+def unit(vector: Vectors) -> Vectors:
+    """A vector (dim,) divided by its norm."""
+    return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), np.float32)

@@ -17,7 +17,7 @@ import numpy as np
 
 from solar.describe.known_roots import confirm
 from solar.errors import SolarError
-from solar.images import Photos, Root, Stamp, scan_roots
+from solar.images import Photos, Root, Roots, Stamp, scan_roots
 from solar.images.roots import expanded
 from solar.images.scan import Place
 from solar.search import asmk_build
@@ -273,7 +273,7 @@ def _described(
     model, settings = index.spec.model, index.spec.settings
     known = {name: settings[name] for name in _DESCRIBING if name in settings}
     known |= {name: value for name, value in describing.items() if value is not None}
-    with working_folder(_address(index), store) as place:
+    with working_folder(index.place, store) as place:
         found = describe_photos(photos, model, place, progress, **known)
         failures = found.failures
         if len(found):
@@ -322,11 +322,6 @@ def _is_below(place: Place, root: Root) -> bool:
     return root.folder is not None and place.is_relative_to(root.folder)
 
 
-def _address(index: Index) -> Address:
-    folder: Path | None = getattr(index.engine, "folder", None)
-    return folder if folder is not None else str(index.engine)
-
-
 def relocate(
     index: PhotoIndex, place: str | Path, root: str | None = None
 ) -> tuple[Root, int, int]:
@@ -360,5 +355,5 @@ def relocate(
     if names and not here:
         raise SolarError(f"None of the {len(names):,} photos of {found[0].path} is in {there}.")
     index.engine.amend(Amendment(roots=all_roots))
-    confirm(index.place, type(roots)((moved,)))
+    confirm(index.place, Roots((moved,)))
     return moved, len(names), here

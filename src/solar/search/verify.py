@@ -38,6 +38,7 @@ from solar.images.opencv import opencv
 from solar.search.calibration import Evidence
 from solar.search.engine import Engine, Hit, Photo, Storage, Vectors
 from solar.search.matching import RATIO, Floats, Geometry, Matches, match_features
+from solar.search.parts import unit
 from solar.search.search_results import SearchResults
 
 if TYPE_CHECKING:
@@ -282,12 +283,8 @@ def together(query: Vectors, verified: Mapping[T, Vectors]) -> tuple[Vectors, di
     Each of them is compared with the mean of the query and the others: none speaks for itself.
     """
     total: Vectors = np.stack([query, *verified.values()]).sum(axis=0)
-    own = {name: float(_unit(total - row) @ row) for name, row in verified.items()}
-    return _unit(total), own
-
-
-def _unit(vector: Vectors) -> Vectors:
-    return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), np.float32)
+    own = {name: float(unit(total - row) @ row) for name, row in verified.items()}
+    return unit(total), own
 
 
 def kept_verifier(engine: Storage, settings: VerifySettings, kept: dict[str, Any]) -> Verifier:

@@ -114,7 +114,7 @@ def test_what_was_gathered_is_handed_back(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(soa, "_BLOCK", 60)  # three of twenty rows at a time
     with torch.inference_mode():
         out, z = block.forward_with_map(x)
-        found = block.trace(x, parts)
+        found = block.trace(x, block.forward_with_factors(x), parts)
         gathered = torch.nn.functional.conv2d(block.value(x), block.output.weight).flatten(2)[0]
         own = (x + block.output.bias[:, None, None]).flatten(2)[0]
         share = (parts / out).flatten(2)[0]
@@ -127,4 +127,5 @@ def test_what_was_gathered_is_handed_back(monkeypatch: pytest.MonkeyPatch) -> No
 
     dead = SecondOrderAttention(8, reduction=2).eval()  # the identity
     nothing = torch.zeros(1, 8, 5, 4)
-    torch.testing.assert_close(dead.trace(nothing, parts), parts)
+    ran = dead.forward_with_factors(nothing)
+    torch.testing.assert_close(dead.trace(nothing, ran, parts), parts)

@@ -27,6 +27,7 @@ from solar.images.boxes import pixel_box
 from solar.models.inference import inference
 from solar.models.retrieval_net import RetrievalNet, rescale
 from solar.nn import Backbone, SecondOrderAttention
+from solar.nn.soa import AttentionFactors
 
 Floats = NDArray[np.float32]
 Edges = NDArray[np.float64]
@@ -166,21 +167,20 @@ class _Sum:
 def _pooled(net: RetrievalNet, images: Tensor, *, attention: bool) -> Tensor:
     """What each location of one scale (1, 3, ·, ·) adds to the pooled vector, (h, w, c)."""
     assert _splits(net.pool)
-    last: tuple[SecondOrderAttention, Tensor, Tensor] | None = None
+    last: tuple[SecondOrderAttention, Tensor, tuple[Tensor, AttentionFactors]] | None = None
 
     def attend(_: int, block: SecondOrderAttention, x: Tensor) -> Tensor:
         nonlocal last
         if not attention:
             return x
-        out: Tensor = block(x)
-        last = block, x, out
-        return out
+        last = block, x, block.forward_with_factors(x)
+        return last[2][0]
 
     features = net.backbone.run(images, attend)
     parts = net.pool.split(net.before_pooling(features))
-    if last is not None and last[2] is features and net.local_whiten is None:
-        block, before, _ = last
-        parts = block.trace(before, parts)
+    if last is not None and last[2][0] is features and net.local_whiten is None:
+        block, before, ran = last
+        parts = block.trace(before, ran, parts)
     return parts[0].movedim(0, -1)
 
 

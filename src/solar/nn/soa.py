@@ -81,7 +81,7 @@ class SecondOrderAttention(nn.Module):
         z = torch.softmax(alpha * (q @ k.transpose(1, 2)), dim=-1)  # paper, equation 2
         return self._residual(x, z @ v), z
 
-    def trace(self, x: Tensor, parts: Tensor) -> Tensor:
+    def trace(self, x: Tensor, ran: tuple[Tensor, AttentionFactors], parts: Tensor) -> Tensor:
         """Hand what the block's locations add to something back to where it was gathered.
 
         The output at i is xᵢ + b + Σⱼ zᵢⱼ O vⱼ, and what location i adds is split in the proportion
@@ -89,9 +89,10 @@ class SecondOrderAttention(nn.Module):
 
         Args:
             x: What the block was given, (b, channels, h, w).
+            ran: What `forward_with_factors` made of it.
             parts: What each location of its output adds, of the same shape.
         """
-        out, (queries, keys) = self.forward_with_factors(x)
+        out, (queries, keys) = ran
         some = out.abs() > _TINY
         ratio = torch.where(some, parts / torch.where(some, out, 1), 0)
         rows = _locations(ratio)

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-from torch import Tensor
-
 from support.drawn import draw
+from torch import Tensor
 
 FOLDER = Path(__file__).parents[1] / "golden"
 

@@ -71,17 +71,20 @@ def _print_table(entries: "list[NamedModel]", *, every: bool, left_out: int) -> 
         table.add_column(heading, justify="right" if heading in ("dim", "parameters") else "left")
     for row in rows:
         table.add_row(*row.values())
-    more = f"{left_out} more, parts of older networks: solar models --all\n" if left_out else ""
     default = weights.DEFAULT
+    lines = [f"{default} is taken where no model is named; its card: solar models {default}"]
+    if left_out:
+        lines.insert(0, f"{left_out} more, parts of older networks: solar models --all")
+    lines.append(
+        f"The others are downloaded when they are first named, into {zoo.cache_directory()}"
+    )
+    if any(entry.by_hand for entry in entries):
+        lines.append("by hand: download it with a browser; solar models NAME says where to put it.")
+    lines.append("ROxf, RPar: mAP in percent, medium/hard, as the authors report it.")
+    lines += dict.fromkeys(f"* {entry.caveat}" for entry in entries if entry.caveat)
     console = output()
     console.print(table)
-    console.print(
-        f"\n{more}{default} is taken where no model is named; its card: solar models {default}\n"
-        f"The others are downloaded when they are first named, into {zoo.cache_directory()}\n"
-        "ROxf, RPar: mAP in percent, medium/hard, as the authors report it.",
-        markup=False,
-        soft_wrap=True,
-    )
+    console.print("\n" + "\n".join(lines), markup=False, soft_wrap=True)
 
 
 def _row(entry: "NamedModel", every: bool) -> dict[str, str]:
@@ -94,9 +97,9 @@ def _row(entry: "NamedModel", every: bool) -> dict[str, str]:
         "task": entry.task,
         "dim": str(entry.dim),
         **(facts if every else {}),
-        "ROxf M/H": _scores(entry.reported.get("roxford5k")),
-        "RPar M/H": _scores(entry.reported.get("rparis6k")),
-        "here": here if zoo.is_here(entry) else "to download",
+        "ROxf M/H": _scores(entry, "roxford5k"),
+        "RPar M/H": _scores(entry, "rparis6k"),
+        "here": here if zoo.is_here(entry) else "by hand" if entry.by_hand else "to download",
     }
 
 
@@ -126,15 +129,17 @@ def _print_one(entry: "NamedModel") -> None:
             name: ", ".join(f"{level} {value}" for level, value in values.items())
             for name, values in entry.reported.items()
         },
-        "from": entry.urls[0],
-        "file": zoo.path_of(entry) if zoo.is_here(entry) else "not downloaded yet",
+        **({"note": entry.caveat} if entry.caveat else {}),
+        "from": entry.by_hand or entry.urls[0],
+        "file": str(zoo.path_of(entry)) + ("" if zoo.is_here(entry) else " (not there yet)"),
     }
     for key, value in told.items():
         table.add_row(key, Text(printable(value)))
     output().print(table)
 
 
-def _scores(reported: object) -> str:
-    if not isinstance(reported, dict):
-        return ""
-    return "/".join(f"{reported[level]:.1f}" for level in ("medium", "hard") if level in reported)
+def _scores(entry: "NamedModel", dataset: str) -> str:
+    """Results on a set, medium/hard, with a star where something must be said beside them."""
+    found = entry.reported.get(dataset, {})
+    scores = "/".join(f"{found[level]:.1f}" for level in ("medium", "hard") if level in found)
+    return f"{scores}*" if scores and entry.caveat else scores

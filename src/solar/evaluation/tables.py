@@ -78,12 +78,13 @@ def measure_sets(
 
 @dataclass(frozen=True)
 class Line:
-    """A method with its published numbers, and those measured here by what was measured."""
+    """A method with its published numbers, those measured here by what was measured, and a note."""
 
     method: str
     group: str
     published: Results
     measured: Mapping[str, Results]
+    note: str = ""
 
 
 def fill(table: PaperTable, measured: Mapping[str, Results]) -> list[Line]:
@@ -97,7 +98,8 @@ def fill(table: PaperTable, measured: Mapping[str, Results]) -> list[Line]:
     for method in table.methods:
         names = {method.name.casefold(), method.model.casefold()}
         mine = {name: rest.pop(name) for name in [*rest] if name and name.casefold() in names}
-        lines.append(Line(method.name, method.group, table.published(method), mine))
+        published = table.published(method)
+        lines.append(Line(method.name, method.group, published, mine, method.note))
     return lines + [Line(name, "Not in the paper", {}, {name: r}) for name, r in rest.items()]
 
 
@@ -107,11 +109,12 @@ def to_table(table: PaperTable, lines: Sequence[Line]) -> Table:
     head = [
         (protocol.capitalize(), SETS[name], measure) for protocol, name, measure in table.columns
     ]
+    notes = "".join(f" {line.method}, {line.note}" for line in lines if line.note)
     return Table(
         [("Method",), *head],
         [[row for line in group for row in _rows(table.columns, line)] for group in groups],
         f"Table {table.number} of the paper: {table.title}. "
-        "Published rows first; → marks what was measured here.",
+        f"Published rows first; → marks what was measured here.{notes}",
     )
 
 
@@ -130,7 +133,12 @@ def to_json(table: PaperTable, lines: Sequence[Line]) -> dict[str, Any]:
     return {
         "table": table.number,
         "rows": [
-            {"method": line.method, "published": line.published or None, "measured": line.measured}
+            {
+                "method": line.method,
+                "published": line.published or None,
+                "measured": line.measured,
+                **({"note": line.note} if line.note else {}),
+            }
             for line in lines
         ],
     }

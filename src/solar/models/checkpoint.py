@@ -33,6 +33,7 @@ Model = RetrievalNet | PatchNet
 _known_fingerprints: ContextVar[Mapping[Model, str]] = ContextVar("known_fingerprints")
 # Of batch norms: no part of a descriptor; files of old torch versions lack it.
 _COUNTER = "num_batches_tracked"
+_PARALLEL = "module."  # what a network that was trained on several GPUs may begin all names with
 
 
 @overload
@@ -180,18 +181,13 @@ def _hash(model: Model) -> str:
 
 def to_published(model: Model) -> dict[str, Any]:
     """A network as the published code saves it, for `torch.save`; a SolarError if it cannot."""
-    layout: Layout = "solar" if model.config.attention else "gem"
-    if isinstance(model, PatchNet):
-        layout = "local"
-    elif model.post:
-        raise SolarError(
-            "The published format has no place for this network's post-whitening layers."
-        )
-    state = {
-        published.published_name(name, layout): tensor.cpu()
-        for name, tensor in model.state_dict().items()
+    own = model.state_dict()
+    layout = published.layout_to_write(model.config, own)
+    state: dict[str, Any] = {
+        their: own[our].cpu().reshape(published.published_shape(our, own[our].shape, layout))
+        for our, their in published.published_names(own, layout).items()
     }
-    if isinstance(model, PatchNet):
+    if isinstance(model, PatchNet) or layout == "token":
         return state
     return {"meta": published.published_meta(model.config, model.dim), "state_dict": state}
 
@@ -277,6 +273,8 @@ def _read_published(path: Path) -> Model:
 
 def _from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) -> Model:
     tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
+    if all(name.startswith(_PARALLEL) for name in tensors):
+        tensors = {name.removeprefix(_PARALLEL): value for name, value in tensors.items()}
     layout = published.layout_of(tensors)
     if layout is None:
         if set(tensors) == {"weight", "bias"}:
@@ -290,18 +288,18 @@ def _from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) -
     if layout in ("local", "sosnet"):
         model = PatchNet(published.patch_config(layout, tensors))
     else:
-        if layout == "torchvision":
-            tensors = {k: v for k, v in tensors.items() if not k.startswith(("fc.", "classifier."))}
+        unused = published.CLASSIFIERS.get(layout, ())
+        tensors = {name: v for name, v in tensors.items() if not name.startswith(unused)}
         try:
             config = published.retrieval_config(layout, meta, tensors)
         except SolarError as error:
             raise SolarError(f"{path}: {error}") from None
         model = RetrievalNet(config)
-    names = {ours: published.published_name(ours, layout) for ours in model.state_dict()}
+    names = published.published_names(model.state_dict(), layout)
     tensors |= _projections(meta) if isinstance(model, RetrievalNet) else {}
     if layout in ("features", "torchvision"):  # a bare backbone: pooled by a fresh GeM
         tensors.setdefault("pool.p", torch.tensor([3.0]))
-    _fill(model, tensors, names, path)
+    _fill(model, tensors, names, path, layout)
     return model
 
 
@@ -315,15 +313,24 @@ def _projections(meta: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def _fill(
-    model: nn.Module, tensors: Mapping[str, Tensor], names: Mapping[str, str], path: Path
+    model: nn.Module,
+    tensors: Mapping[str, Tensor],
+    names: Mapping[str, str],
+    path: Path,
+    layout: Layout | None = None,
 ) -> None:
     """Copy tensors into a network, `names` telling what the file calls each of ours."""
     own = model.state_dict()
-    shapes = {their: own[our].shape for our, their in names.items()}
-    missing = [name for name in shapes if name not in tensors and not name.endswith(_COUNTER)]
-    unexpected = sorted(n for n in tensors if n not in shapes and not n.endswith(_COUNTER))
+    shapes = {
+        their: published.published_shape(our, own[our].shape, layout)
+        for our, their in names.items()
+    }
+    # Files of Token are complete or wrong: their authors' reader takes anything, and loads nothing.
+    optional = () if layout == "token" else (_COUNTER,)
+    missing = [name for name in shapes if name not in tensors and not name.endswith(optional)]
+    unexpected = sorted(n for n in tensors if n not in shapes and not n.endswith(optional))
     reshaped = [
-        f"{name} is {tuple(tensors[name].shape)} where {tuple(shape)} is needed"
+        f"{name} is {tuple(tensors[name].shape)} where {shape} is needed"
         for name, shape in shapes.items()
         if name in tensors and tensors[name].shape != shape
     ]
@@ -334,9 +341,13 @@ def _fill(
             f"{path} does not fit: {'; '.join(problems)}; "
             f"the file seems to be {published.guess(tensors)}."
         )
-    present = {our: tensors[their] for our, their in names.items() if their in tensors}
+    present = {
+        our: tensors[their].reshape(own[our].shape)
+        for our, their in names.items()
+        if their in tensors
+    }
     model.load_state_dict(present, strict=False)
-    check_finite({names[our]: tensor for our, tensor in model.state_dict().items()}, path)
+    check_finite({their: own[our] for our, their in names.items()}, path)
 
 
 def _some(names: list[str], most: int = 4) -> str:

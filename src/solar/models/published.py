@@ -1,19 +1,26 @@
 """Published checkpoints: how their tensors are called and what their settings mean."""
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from torch import Tensor
 
 from solar.errors import SolarError
 from solar.models.patch_net import PatchConfig
-from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD, RetrievalConfig
+from solar.models.retrieval_net import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    REDUCTIONS,
+    RetrievalConfig,
+)
 from solar.nn.resnet import DESIGNS, BasicBlock, Bottleneck
 
 # solar: the paper's own files. gem: cnnimageretrieval's networks. features: its bare backbones.
 # torchvision: an ImageNet classifier. local: the paper's patch network. sosnet: SOSNet 32×32.
-Layout = Literal["solar", "gem", "features", "torchvision", "local", "sosnet"]
+# token: SOLAR as the authors of Token retrained it.
+Layout = Literal["solar", "gem", "features", "torchvision", "local", "sosnet", "token"]
 
 _ATTENTION = {"query": "f", "key": "g", "value": "h", "output": "v"}
 _HEAD = (("pool.pool.", "pool.rpool."), ("local_whiten.", "lwhiten."))
@@ -40,6 +47,12 @@ _PREFIXES: dict[Layout, tuple[tuple[str, str], ...]] = {
         *_HEAD,
     ),
     "torchvision": (("backbone.", ""),),
+    "token": (
+        ("backbone.conv1.", "backbone.block1.0."),
+        ("backbone.bn1.", "backbone.block1.1."),
+        *((f"backbone.layer{stage}.", f"backbone.block{stage + 1}.") for stage in (1, 2, 3, 4)),
+        ("backbone.soa5.", "pooling."),
+    ),
     "local": (
         ("trunk.layer1.0.", "layer1.1."),  # theirs counts the input's norm as 0
         ("trunk.layer1.1.", "layer1.2."),
@@ -50,6 +63,11 @@ _PREFIXES: dict[Layout, tuple[tuple[str, str], ...]] = {
         for layer, place in enumerate((1, 4, 7, 10, 13, 16, 20), 1)
         for part in (0, 1)
     ),
+}
+# Beginnings of what only the training of a network needs.
+CLASSIFIERS: Mapping[Layout, tuple[str, ...]] = {
+    "torchvision": ("fc.", "classifier."),
+    "token": ("classifier.weight",),
 }
 _PREFIXES["features"] = tuple(
     (ours, re.sub(r"^features\.", "", theirs)) for ours, theirs in _PREFIXES["gem"]
@@ -62,8 +80,24 @@ def published_name(name: str, layout: Layout) -> str:
         if name.startswith(ours):
             name = theirs + name.removeprefix(ours)
             break
-    head = rf"^((?:features\.)?soa\d\.)({'|'.join(_ATTENTION)})\."
+    head = rf"^((?:(?:features\.)?soa\d|pooling)\.)({'|'.join(_ATTENTION)})\."
     return re.sub(head, lambda found: f"{found[1]}{_ATTENTION[found[2]]}.", name)
+
+
+def published_names(names: Iterable[str], layout: Layout) -> dict[str, str]:
+    """Our names of a network's tensors to those of a published file, for all that the file has."""
+    # The GeM exponent of a token file is a constant of its code.
+    return {
+        name: published_name(name, layout)
+        for name in names
+        if not (layout == "token" and name == "pool.p")
+    }
+
+
+def published_shape(name: str, shape: Sequence[int], layout: Layout | None) -> tuple[int, ...]:
+    """The shape that a file of this layout (None: ours) gives one of our tensors."""
+    convolution = layout == "token" and name == "whiten.weight"  # ours is a linear layer
+    return (*shape, 1, 1) if convolution else tuple(shape)
 
 
 def layout_of(names: Container[str]) -> Layout | None:
@@ -73,16 +107,42 @@ def layout_of(names: Container[str]) -> Layout | None:
         "features.0.weight": "gem",
         "layer7.0.weight": "local",
         "layers.20.weight": "sosnet",
+        "backbone.block1.0.weight": "token",
         "0.weight": "features",
         "conv1.weight": "torchvision",
     }
     return next((layout for sign, layout in signs.items() if sign in names), None)
 
 
+def layout_to_write(config: RetrievalConfig | PatchConfig, state: Mapping[str, Tensor]) -> Layout:
+    """The layout that can hold a network of ours; a SolarError if there is none."""
+    if isinstance(config, PatchConfig):
+        return "local"
+    if config.post_whitening:
+        raise SolarError(
+            "The published format has no place for this network's post-whitening layers."
+        )
+    if config.pooling != "gem-fixed":
+        return "solar" if config.attention else "gem"
+    known = _token_config(config.backbone)
+    if replace(config, size=known.size, scales=known.scales) != known or state["pool.p"] != 3:
+        raise SolarError(
+            "The published format with a fixed GeM exponent has p = 3, attention after layer 5 "
+            "alone and a whitening of all channels, unlike this network: write .safetensors."
+        )
+    return "token"
+
+
+def _token_config(backbone: str) -> RetrievalConfig:
+    return RetrievalConfig(backbone, attention={5: REDUCTIONS[5]}, pooling="gem-fixed")
+
+
 def retrieval_config(
     layout: Layout, meta: Mapping[str, Any], state: Mapping[str, Tensor]
 ) -> RetrievalConfig:
     """Settings of a published network: its meta entry, and its tensors where that is silent."""
+    if layout == "token":  # always the same parts, so that any that is not there can be named
+        return _token_config(guess_backbone(layout, state) or "resnet101")
     backbone = meta.get("architecture") or guess_backbone(layout, state)
     if backbone is None:
         raise SolarError(
@@ -155,9 +215,9 @@ def _attention(state: Mapping[str, Tensor]) -> dict[int, int]:
     """Layer number to channel reduction, read off the shapes of the attention blocks."""
     found = {}
     for name, tensor in state.items():
-        match = re.fullmatch(r"(?:features\.)?soa(\d)\.f\.0\.weight", name)
+        match = re.fullmatch(r"(?:(?:features\.)?soa(\d)|pooling)\.f\.0\.weight", name)
         if match and tensor.ndim == 4 and tensor.shape[0]:
-            found[int(match[1])] = tensor.shape[1] // tensor.shape[0]
+            found[int(match[1] or 5)] = tensor.shape[1] // tensor.shape[0]
     return dict(sorted(found.items()))
 
 

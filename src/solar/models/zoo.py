@@ -9,6 +9,7 @@ published file name (with or without ``.pth``, and for cirtorch also without the
 as well:
 
 * ``solar-r101``, ``solar-local-345-liberty``: the networks of the paper's authors;
+* ``solar-r101-gldv2``: SOLAR as the authors of Token retrained it, downloaded with a browser;
 * ``gem-<backbone>-<training set>``: GeM networks with whitening trained end to end;
   ``-lw`` at the end: older networks, whose whitening was learnt afterwards and is stored beside
   the weights;
@@ -40,6 +41,7 @@ RetrievalName = Literal[
     "solar-r18",
     "gem-r18",
     "solar-r101",
+    "solar-r101-gldv2",
     "gem-r50-gl18",
     "gem-r101-gl18",
     "gem-r152-gl18",
@@ -64,13 +66,15 @@ class NamedModel:
     """One file with a name: in the box, or published by somebody.
 
     Attributes:
-        urls: The preferred address first; none for a model in the box.
+        urls: The preferred address first; none for a model in the box, or where only `by_hand`
+            is known.
         sha256: Hex digest or its first digits; None when the publisher gives none.
         architecture: The backbone, by its usual name.
         dim: Numbers in a descriptor; for a backbone, channels of the last map.
         parameters: Learnt numbers in the network; running statistics are not counted.
         attention: Layers with second-order attention, "45" for example.
-        pooling: "gem", "gemmp" (one p per channel) or "mac"; with "-r" summed over regions.
+        pooling: "gem", "gemmp" (one p per channel), "gem-fixed" (p is not learned) or "mac"; with
+            "-r" summed over regions.
         whitening: "end-to-end" (a layer of the network), "learnt" (apply the matrix stored beside
             the weights afterwards) or "".
         reported: Published results in percent, by data set and protocol.
@@ -78,6 +82,8 @@ class NamedModel:
         licence: What the publisher says.
         aliases: Further names, beside the file name.
         bundled: Whether it is in the box.
+        by_hand: Where to download it with a browser, if there is no other way.
+        caveat: What must be said beside the results, as a whole sentence.
     """
 
     name: str
@@ -97,6 +103,8 @@ class NamedModel:
     licence: str = "see publisher"
     aliases: tuple[str, ...] = ()
     bundled: bool = False
+    by_hand: str = ""
+    caveat: str = ""
 
 
 @cache
@@ -151,7 +159,8 @@ def obtain(name: str, *, progress: bool = True) -> Path:
     A file that is here is checked when a process first asks for it, and again when it was changed:
     20 ms for a model in the box, 0.2 s for a large one. A SolarError if its hash is not the
     published one, or, where there is none, that of its download. With `progress` a bar is drawn on
-    standard error, if that is a terminal.
+    standard error, if that is a terminal. A SolarError, too, if the file must be downloaded by hand
+    and is not here yet.
     """
     from solar.download import checked, fetch  # brings in http, which listing does not need
 
@@ -160,6 +169,11 @@ def obtain(name: str, *, progress: bool = True) -> Path:
         if not is_here(entry):
             raise weights.lacking(entry.name)
         return checked(path_of(entry), entry.sha256, bundled=True)
+    if entry.by_hand and not is_here(entry) and not os.environ.get("SOLAR_MIRRORS"):
+        raise SolarError(
+            f"{entry.name} can only be downloaded with a browser: take {entry.by_hand} "
+            f"and put it at {path_of(entry)}."
+        )
     return fetch(entry.urls, path_of(entry), entry.sha256, progress=progress)
 
 
@@ -205,6 +219,12 @@ def _linear(dim: int) -> int:
 _LICENCE = "MIT (the publisher's repository; the file carries none of its own)"
 _SFM = "retrieval-SfM-120k"
 _GL18 = "Google Landmarks 2018"
+
+GLDV2_OVERLAP = (
+    "GLDv2-clean shares 36 of 70 ROxf and 38 of 70 RPar query landmarks, so these figures are not "
+    "comparable with those of networks trained on GL18."
+)
+"""What must be said beside ROxf and RPar figures of a network trained on GLDv2-clean."""
 
 
 def _cirtorch(name: str, stem: str, task: Task, **facts: Any) -> NamedModel:
@@ -292,6 +312,31 @@ _MODELS = (
         },
         source="SOLAR README: longer side 1024, scales 1, √2, 1/√2 (the paper rounds them)",
         licence=_LICENCE,
+    ),
+    NamedModel(
+        name="solar-r101-gldv2",
+        task="retrieval",
+        file="solar-r101-gldv2.pth",
+        urls=(),
+        sha256=None,
+        architecture="resnet101",
+        dim=2048,
+        parameters=55_094_336,
+        trained_on="Google Landmarks v2, clean, by the authors of Token",
+        attention="5",
+        pooling="gem-fixed",
+        whitening="end-to-end",
+        reported={
+            "roxford5k": {"medium": 79.7, "hard": 60.0},
+            "rparis6k": {"medium": 88.6, "hard": 76.2},
+            "roxford5k+1m": {"medium": 67.6, "hard": 41.1},
+            "rparis6k+1m": {"medium": 73.2, "hard": 51.0},
+        },
+        source="Token README (rounded): longer side 1024, scales 1, √2, 1/√2",
+        licence=_LICENCE,
+        by_hand="R101-SOLAR from https://github.com/MCC-WH/Token (its README links "
+        "https://drive.google.com/file/d/1CJNEeE0NDlsl56jnmsZFmPfH-jx32Syh/view)",
+        caveat=GLDV2_OVERLAP,
     ),
     NamedModel(
         name="solar-local-345-liberty",

@@ -13,14 +13,28 @@ class GeM(nn.Module):
         torch.Size([2, 512])
 
     Args:
-        p: Where the learnable exponent starts.
+        p: Where the exponent starts.
         channels: Give it for one exponent a channel ("GeMmp"); None shares one among all.
         eps: Floor under every activation: a power of zero has no gradient for p.
+        learned: Off: p is no parameter and stays, but is saved with the network all the same.
     """
 
-    def __init__(self, p: float = 3.0, channels: int | None = None, eps: float = 1e-6) -> None:
+    p: Tensor
+
+    def __init__(
+        self,
+        p: float = 3.0,
+        channels: int | None = None,
+        eps: float = 1e-6,
+        *,
+        learned: bool = True,
+    ) -> None:
         super().__init__()
-        self.p = nn.Parameter(torch.full((channels or 1,), float(p)))
+        start = torch.full((channels or 1,), float(p))
+        if learned:
+            self.p = nn.Parameter(start)
+        else:
+            self.register_buffer("p", start)
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:

@@ -111,10 +111,12 @@ def _starts(length: int, side: int, count: int) -> list[int]:
     return [floor(i * step) for i in range(count)]
 
 
-# By the names that published checkpoints use; each takes the channels of the map.
+# By the names that published checkpoints use, where they have one; each takes the channels of the
+# map.
 POOLINGS: dict[str, Callable[[int], nn.Module]] = {
     "gem": lambda channels: GeM(),
     "gemmp": lambda channels: GeM(channels=channels),
+    "gem-fixed": lambda channels: GeM(learned=False),
     "mac": lambda channels: MAC(),
     "spoc": lambda channels: SPoC(),
     "crow": lambda channels: CroW(),

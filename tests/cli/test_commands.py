@@ -146,6 +146,14 @@ def test_models_in_the_box_come_first_and_show_their_card() -> None:
     assert "not downloaded yet" in solar("models", "solar-r101").stdout
 
 
+def test_models_say_beside_figures_what_they_cannot_be_compared_with() -> None:
+    lines = solar("models").stdout.splitlines()
+    [row] = [line for line in lines if line.startswith("solar-r101-gldv2")]
+    assert row.split()[-4:] == ["79.7/60.0*", "88.6/76.2*", "by", "hand"]
+    assert lines[-1].startswith("* GLDv2-clean shares 36 of 70 ROxf and 38 of 70 RPar query")
+    assert "36 of 70 ROxf" in " ".join(solar("models", "solar-r101-gldv2").stdout.split())
+
+
 @needs_weights
 def test_demo_finds_generated_photos_and_those_of_a_folder(tmp_path: Path) -> None:
     toy.write(tmp_path / "mine", landmarks=1, views=3, size=(96, 72), first=40)

@@ -92,10 +92,10 @@ def test_where_nothing_is_offered_the_shell_offers_files(words: str) -> None:
 
 
 def test_zsh_and_fish_are_told_what_a_model_is() -> None:
-    words = "solar describe a.jpg --model solar-r101"
+    words = "solar describe a.jpg --model gem-r101-gl18"
     about = "resnet101, trained on Google Landmarks 2018"
-    assert ask("zsh", words) == [f'_arguments \'*: :(("solar-r101":"{about}"))\'']
-    assert ask("fish", words, _TYPER_COMPLETE_FISH_ACTION="get-args") == [f"solar-r101\t{about}"]
+    assert ask("zsh", words) == [f'_arguments \'*: :(("gem-r101-gl18":"{about}"))\'']
+    assert ask("fish", words, _TYPER_COMPLETE_FISH_ACTION="get-args") == [f"gem-r101-gl18\t{about}"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -107,7 +107,7 @@ def test_every_shell_gets_its_script(shell: str) -> None:
 
 def test_nobody_waits_for_torch() -> None:
     code = f"import sys, atexit\natexit.register(lambda: print('torch' in sys.modules))\n{CODE}"
-    words = "solar describe a.jpg --model solar-r101"
+    words = "solar describe a.jpg --model gem-r101-gl18"
     environment = {
         **os.environ,
         "_SOLAR_COMPLETE": "complete_bash",
@@ -115,7 +115,7 @@ def test_nobody_waits_for_torch() -> None:
         "COMP_CWORD": "4",
     }
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
-    assert done.stdout.decode().split() == ["solar-r101", "False"]
+    assert done.stdout.decode().split() == ["gem-r101-gl18", "False"]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
@@ -125,7 +125,7 @@ def test_bash_completes_a_model_after_taking_the_script_as_documented(tmp_path: 
     command.chmod(command.stat().st_mode | stat.S_IEXEC)
     script = """
         eval "$(solar --show-completion)"
-        COMP_WORDS=(solar describe --model solar-r10) COMP_CWORD=3
+        COMP_WORDS=(solar describe --model gem-r152-g) COMP_CWORD=3
         _solar_completion solar
         echo "${COMPREPLY[@]}"
     """
@@ -133,7 +133,7 @@ def test_bash_completes_a_model_after_taking_the_script_as_documented(tmp_path: 
     done = subprocess.run(
         ["bash", "--norc", "-c", script], env=environment, capture_output=True, text=True
     )
-    assert done.stdout == "solar-r101\n", done.stderr
+    assert done.stdout == "gem-r152-gl18\n", done.stderr
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")

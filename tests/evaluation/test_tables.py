@@ -24,12 +24,28 @@ def test_the_published_rows_are_whole_and_in_the_right_columns() -> None:
     assert [len(table.columns) for table in (TABLE_1, TABLE_2)] == [16, 4]
     for table in (TABLE_1, TABLE_2):
         assert all(len(method.values) == len(table.columns) for method in table.methods)
-    solar = TABLE_1.published(TABLE_1.methods[-1])
+    solar, retrained = map(TABLE_1.published, TABLE_1.methods[-2:])
     assert solar["roxford5k"] == {
         "medium": {"mAP": 69.9, "mP@10": 86.7},
         "hard": {"mAP": 47.9, "mP@10": 63.0},
     }
     assert solar["rparis6k+1m"]["hard"] == {"mAP": 33.4, "mP@10": 81.6}
+    reported = zoo.find("solar-r101-gldv2").reported
+    assert reported == {
+        name: {level: values["mAP"] for level, values in levels.items()}
+        for name, levels in retrained.items()
+    }
+
+
+def test_what_a_row_cannot_be_compared_with_stands_below_the_table() -> None:
+    lines = tables.fill(TABLE_1, {"solar-r101-gldv2": {"roxford5k": result(79.0)}})
+    text = to_text(tables.to_table(TABLE_1, lines)).splitlines()
+    place = next(i for i, line in enumerate(text) if line.startswith("ResNet101+SOLAR [GLDv2]"))
+    assert text[place + 1].split()[:3] == ["→", "solar-r101-gldv2", "80.00"]
+    said = "GLDv2-clean shares 36 of 70 ROxf and 38 of 70 RPar query landmarks"
+    assert said in text[-1]
+    assert said in tables.to_json(TABLE_1, lines)["rows"][-1]["note"]
+    assert said not in to_text(tables.to_table(TABLE_2, tables.fill(TABLE_2, {})))
 
 
 def test_both_tables_agree_where_they_share_a_row() -> None:

@@ -101,6 +101,7 @@ PARAMETERS = {
     "gem-r101-sfm120k-lw": bottleneck_resnet(3, 4, 23, 3) + 1,
     "gem-vgg16-sfm120k-lw": vgg16() + 1,
     "solar-r101": bottleneck_resnet(3, 4, 23, 3) + 1_051_392 + 8_397_824 + 1 + WHITENING,
+    "solar-r101-gldv2": bottleneck_resnet(3, 4, 23, 3) + 8_397_824 + WHITENING,
     "solar-local-345-liberty": 1_334_560 + 41_888,
     "whiten-r101-gem-sfm120k": WHITENING,
     "whiten-vgg16-gem-sfm120k": 512 * 512 + 512,
@@ -111,7 +112,7 @@ PARAMETERS = {
 class TestEntries:
     def test_every_family_is_complete(self) -> None:
         counts = Counter(entry.task for entry in zoo.models())
-        assert counts == {"retrieval": 11, "patches": 3, "backbone": 4, "whitening": 19}
+        assert counts == {"retrieval": 12, "patches": 3, "backbone": 4, "whitening": 19}
 
     @pytest.mark.parametrize(("name", "url"), PUBLISHED_URLS.items(), ids=list(PUBLISHED_URLS))
     def test_published_address_is_among_the_urls(self, name: str, url: str) -> None:
@@ -130,6 +131,12 @@ class TestEntries:
         reported = zoo.find("solar-r101").reported
         assert reported["roxford5k"] == {"easy": 85.88, "medium": 69.9, "hard": 47.91}
         assert reported["rparis6k"] == {"easy": 92.95, "medium": 81.57, "hard": 64.45}
+
+    def test_the_retrained_solar_says_what_its_figures_cannot_be_compared_with(self) -> None:
+        entry = zoo.find("solar-r101-gldv2")
+        assert entry.reported["roxford5k"] == {"medium": 79.7, "hard": 60.0}
+        assert entry.reported["rparis6k+1m"] == {"medium": 73.2, "hard": 51.0}
+        assert "36 of 70 ROxf and 38 of 70 RPar" in entry.caveat
 
     def test_gem_reports_the_papers_baseline(self) -> None:
         reported = zoo.find("gem-r101-gl18").reported
@@ -177,9 +184,10 @@ class TestFind:
 
     def test_misspelt_name_suggests_the_right_one(self) -> None:
         with pytest.raises(
-            SolarError, match=r'called "solr-r101" \(perhaps solar-r101 or solar-r18\?\)'
+            SolarError,
+            match=r'called "solr-r18" \(perhaps solar-r18 or solar-r101 or solar-r101-gldv2\?\)',
         ):
-            zoo.find("solr-r101")
+            zoo.find("solr-r18")
 
     def test_strange_name_suggests_none(self) -> None:
         with pytest.raises(SolarError) as caught:
@@ -265,6 +273,25 @@ class TestObtain:
             SolarError, match=r"local-none\.safetensors has .*; install solar again"
         ):
             load("solar-local-none")
+
+    def test_a_file_that_wants_a_browser_is_told_where_to_get_and_where_to_put(
+        self, own_cache: Path
+    ) -> None:
+        with pytest.raises(SolarError) as caught:
+            load("solar-r101-gldv2")
+        place = own_cache / "solar-r101-gldv2.pth"
+        assert "R101-SOLAR from https://github.com/MCC-WH/Token" in str(caught.value)
+        assert str(caught.value).endswith(f"put it at {place}.")
+        own_cache.mkdir()
+        place.write_bytes(b"put there by hand")
+        assert zoo.obtain("solar-r101-gldv2") == place
+
+    def test_a_mirror_of_ones_own_may_have_what_wants_a_browser(
+        self, server: FileServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SOLAR_MIRRORS", server.base)
+        server.add("solar-r101-gldv2.pth", b"weights")
+        assert zoo.obtain("solar-r101-gldv2").read_bytes() == b"weights"
 
     def test_offline_tells_what_to_do(
         self, own_cache: Path, monkeypatch: pytest.MonkeyPatch

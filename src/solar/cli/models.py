@@ -131,7 +131,7 @@ def _print_one(entry: "NamedModel") -> None:
         },
         **({"note": entry.caveat} if entry.caveat else {}),
         "from": entry.by_hand or entry.urls[0],
-        "file": str(zoo.path_of(entry)) + ("" if zoo.is_here(entry) else " (not there yet)"),
+        "file": str(zoo.path_of(entry)) + ("" if zoo.is_here(entry) else " (not downloaded yet)"),
     }
     for key, value in told.items():
         table.add_row(key, Text(printable(value)))

@@ -108,6 +108,7 @@ def layout_of(names: Container[str]) -> Layout | None:
         "layer7.0.weight": "local",
         "layers.20.weight": "sosnet",
         "backbone.block1.0.weight": "token",
+        "pooling.f.0.weight": "token",
         "0.weight": "features",
         "conv1.weight": "torchvision",
     }

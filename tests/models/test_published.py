@@ -1,0 +1,223 @@
+"""The retrained SOLAR in the layout of its authors: its numbers, its files, what takes them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from support.drawn import relative_error
+from support.golden2 import FOLDER, drawn, golden2
+from support.running import solar as command
+from torch import Tensor
+
+import solar
+from solar.demo import toy
+from solar.errors import SolarError
+from solar.models import RetrievalConfig, RetrievalNet, convert, fingerprint, load
+from solar.models.published import published_names, published_shape
+from solar.nn import SecondOrderAttention
+
+KEYS = json.loads((FOLDER / "token_keys.json").read_text())
+TRAINING_ONLY = "classifier.weight"
+
+
+@pytest.fixture(scope="module")
+def arrays() -> dict[str, np.ndarray]:
+    return golden2("token")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> RetrievalNet:
+    """ResNet-101 with every key of the published file, drawn by name."""
+    path = tmp_path_factory.mktemp("token") / "R101-SOLAR.pth"
+    torch.save({k: drawn(k, tuple(s)) for k, s in KEYS.items() if k != TRAINING_ONLY}, path)
+    return load(path, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def small() -> dict[str, Tensor]:
+    """The same network on a ResNet-18, with the classifier that it is trained with."""
+    net = RetrievalNet(RetrievalConfig("resnet18", attention={5: 2}, pooling="gem-fixed"))
+    own = net.state_dict()
+    state = {
+        theirs: drawn(theirs, published_shape(ours, own[ours].shape, "token"))
+        for ours, theirs in published_names(own, "token").items()
+    }
+    return {**state, TRAINING_ONLY: torch.zeros(7, 512)}
+
+
+@pytest.fixture
+def path(small: dict[str, Tensor], tmp_path: Path) -> Path:
+    torch.save(small, tmp_path / "small.pth")
+    return tmp_path / "small.pth"
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_the_network_gives_the_golden_numbers(
+    arrays: dict[str, np.ndarray], whole: RetrievalNet, name: str
+) -> None:
+    pixels = torch.from_numpy(arrays[f"token_image_{name}"])[None]
+    maps = []
+
+    def attend(layer: int, block: SecondOrderAttention, x: Tensor) -> Tensor:
+        out, attention = block.forward_with_map(x)
+        maps.extend([x, attention])
+        return out
+
+    with torch.inference_mode():
+        images = whole.normalise(pixels)
+        features = whole.backbone.run(images, attend)
+        trunk, attention = maps
+        for golden, ours in (
+            ("map_mean", trunk.mean(dim=(2, 3))[0]),
+            ("attention_row0", attention[0, 0]),
+            ("pool", whole.pool(features)[0]),
+        ):
+            assert relative_error(ours, arrays[f"token_{golden}_{name}"]) < 1e-5
+        single = whole(images)[0].numpy()
+    assert np.abs(single - arrays[f"token_desc_{name}"]).max() < 1e-6
+    [multi] = whole.describe(pixels.numpy())
+    assert np.abs(multi - arrays[f"token_multi_{name}"]).max() < 1e-6
+
+
+def test_the_network_has_the_published_tensors_and_no_exponent_that_learns(
+    whole: RetrievalNet,
+) -> None:
+    own = whole.state_dict()
+    names = published_names(own, "token")
+    shapes = {
+        theirs: list(published_shape(ours, own[ours].shape, "token"))
+        for ours, theirs in names.items()
+    }
+    assert shapes == {key: shape for key, shape in KEYS.items() if key != TRAINING_ONLY}
+    assert own["pool.p"].item() == 3
+    assert "pool.p" not in dict(whole.named_parameters())
+
+
+FORMS: dict[str, Callable[[dict[str, Tensor]], Any]] = {
+    "flat": lambda state: state,
+    "without the classifier": lambda state: {k: state[k] for k in state if k != TRAINING_ONLY},
+    "of a training": lambda state: {"epoch": 3, "state_dict": state, "optim": {"state": {}}},
+    "of several GPUs": lambda state: {"state_dict": {f"module.{k}": v for k, v in state.items()}},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_the_file_gives_the_same_network(
+    small: dict[str, Tensor], path: Path, tmp_path: Path, form: str
+) -> None:
+    torch.save(FORMS[form](small), tmp_path / "form.pth")
+    net = load(tmp_path / "form.pth", device="cpu")
+    assert net.config == RetrievalConfig("resnet18", attention={5: 2}, pooling="gem-fixed")
+    assert fingerprint(net) == fingerprint(load(path, device="cpu"))
+
+
+def test_converted_files_give_the_same_network(
+    small: dict[str, Tensor], path: Path, tmp_path: Path
+) -> None:
+    save_file({f"module.{k}": v for k, v in small.items()}, tmp_path / "theirs.safetensors")
+    ours = convert(tmp_path / "theirs.safetensors", tmp_path / "ours.safetensors")
+    assert fingerprint(load(ours, device="cpu")) == fingerprint(load(path, device="cpu"))
+    back = torch.load(convert(ours, tmp_path / "back.pth"), weights_only=True)
+    assert set(back) == set(small) - {TRAINING_ONLY}
+    assert all(torch.equal(tensor, small[key]) for key, tensor in back.items())
+
+
+def test_what_the_layout_cannot_hold_is_not_written(tmp_path: Path) -> None:
+    plain = RetrievalNet(RetrievalConfig("resnet18", pooling="gem-fixed"))
+    path = solar.models.save(plain, tmp_path / "plain.safetensors")
+    with pytest.raises(SolarError, match=r"p = 3, attention after layer 5 .* write \.safetensors"):
+        convert(path, tmp_path / "plain.pth")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "backbone.block1.0.weight",
+        "backbone.block1.1.num_batches_tracked",
+        "backbone.block4.1.conv1.weight",
+        "backbone.block5.0.downsample.1.running_var",
+        "pooling.f.0.weight",
+        "pooling.v.bias",
+        "whiten.weight",
+        "whiten.bias",
+    ],
+)
+def test_every_tensor_must_be_there_with_its_shape(
+    small: dict[str, Tensor], tmp_path: Path, key: str
+) -> None:
+    path = tmp_path / "wrong.pth"
+    torch.save({k: v for k, v in small.items() if k != key}, path)
+    with pytest.raises(SolarError, match=rf"wrong\.pth does not fit: missing {key}; the file"):
+        load(path)
+    torch.save({**small, key: torch.zeros(2, 3)}, path)
+    with pytest.raises(SolarError, match=rf"does not fit: {key} is \(2, 3\) where \(.* is needed"):
+        load(path)
+
+
+@pytest.mark.parametrize("key", ["pool.p", "classifier.bias", "module.whiten.bias", "tokens"])
+def test_a_tensor_that_nobody_knows_is_refused(
+    small: dict[str, Tensor], tmp_path: Path, key: str
+) -> None:
+    torch.save({**small, key: torch.full((1,), 3.0)}, tmp_path / "wrong.pth")
+    with pytest.raises(SolarError, match=f"does not fit: unexpected {key}; the file seems to be"):
+        load(tmp_path / "wrong.pth")
+
+
+def test_a_whitening_that_is_no_convolution_is_refused(
+    small: dict[str, Tensor], tmp_path: Path
+) -> None:
+    torch.save({**small, "whiten.weight": small["whiten.weight"][..., 0, 0]}, tmp_path / "w.pth")
+    needed = r"whiten\.weight is \(512, 512\) where \(512, 512, 1, 1\) is needed"
+    with pytest.raises(SolarError, match=needed):
+        load(tmp_path / "w.pth")
+
+
+def test_a_trunk_of_unknown_depth_names_what_does_not_fit(
+    small: dict[str, Tensor], tmp_path: Path
+) -> None:
+    torch.save({k: v for k, v in small.items() if ".block3.1." not in k}, tmp_path / "cut.pth")
+    with pytest.raises(SolarError, match=r"missing backbone\.block2\.0\.conv3\.weight, .* more"):
+        load(tmp_path / "cut.pth")
+
+
+def test_the_commands_take_the_file(path: Path, tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    found = toy.write(photos, landmarks=2, views=2, size=(96, 80))
+    model = "--model", path, "--size", "96"
+    command("describe", found[0], *model, "-o", tmp_path / "out.npy")
+    assert (
+        np.abs(np.load(tmp_path / "out.npy") - load(path).describe(found[0], size=96)).max() < 1e-6
+    )
+    command("index", "build", photos, "-o", tmp_path / "index", *model)
+    with solar.Index.open(tmp_path / "index") as index:
+        hits = index.search(found[0], k=4, rerank=None)
+    assert photos / hits[0].path == found[0]
+    assert hits[0].score == pytest.approx(1, abs=1e-5)
+    measured = json.loads(command("evaluate", photos, *model, "--json").stdout)
+    assert 0 < measured["mAP"] <= 100
+
+
+def test_a_photo_is_explained_and_the_network_exported(path: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 256, (80, 96, 3), dtype=np.uint8) for _ in range(2))
+    net = load(path, device="cpu")
+    told = solar.explain(a, b, model=net)
+    vectors = net.describe([a, b])
+    assert told.score == pytest.approx(vectors[0] @ vectors[1], abs=1e-5)
+    assert told.heat_a.sum() == pytest.approx(told.score, abs=1e-5)
+    assert solar.attention(net, a, at=(40, 40)) is not None
+    pytest.importorskip("onnxscript", reason="the extra `export` is not installed")
+    runtime = pytest.importorskip("onnxruntime", reason="the extra `export` is not installed")
+    from solar.models.graph_export import export_onnx
+
+    exported = export_onnx(net, tmp_path / "small.onnx")
+    images = net.transforms(a)[None]
+    with torch.inference_mode():
+        ours = net(images).numpy()
+    [theirs] = runtime.InferenceSession(exported).run(None, {"images": images.numpy()})
+    assert np.abs(theirs - ours).max() < 2e-6

@@ -39,6 +39,8 @@ HINTS = {
     "lies outside the photo": "Boxes are in pixels of the upright photo, as viewers show it.",
     "Could not download": "Fetch the file on another machine and put it where the sentence says, "
     "or name a mirror: `SOLAR_MIRRORS=https://host/folder`. `SOLAR_OFFLINE=1` forbids downloads.",
+    "can only be downloaded with a browser": "See [the network](models.md#solar-r101-gldv2). "
+    "`SOLAR_MIRRORS` may name a folder of your own server that has the file.",
     "delete it to download it again": "The file is not the published one. If a proxy answers with "
     "a page of its own, its size says so.",
     "There is no model called": "Or give a file: `./mine.safetensors`.",

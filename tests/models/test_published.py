@@ -217,7 +217,7 @@ def test_a_photo_is_explained_and_the_network_exported(path: Path, tmp_path: Pat
     vectors = net.describe([a, b])
     assert told.score == pytest.approx(vectors[0] @ vectors[1], abs=1e-5)
     assert told.heat_a.sum() == pytest.approx(told.score, abs=1e-5)
-    assert solar.attention(net, a, at=(40, 40)) is not None
+    assert solar.attention(net, a, at=(40, 40), size=96).layer == 5
     pytest.importorskip("onnxscript", reason="the extra `export` is not installed")
     runtime = pytest.importorskip("onnxruntime", reason="the extra `export` is not installed")
     from solar.models.graph_export import export_onnx

@@ -36,6 +36,13 @@ def test_gem_is_computed_and_returned_in_float32() -> None:
     assert GeM()(x.half()).dtype == torch.float32
 
 
+def test_gem_with_a_fixed_exponent_is_saved_and_does_not_learn() -> None:
+    x, fixed = torch.rand(2, 3, 4, 5), POOLINGS["gem-fixed"](3)
+    assert torch.equal(fixed(x), GeM(3.0)(x))
+    assert list(fixed.parameters()) == []
+    assert fixed.state_dict().keys() == GeM().state_dict().keys()
+
+
 def test_gem_learns_its_exponent_even_where_nothing_fires() -> None:
     pool = GeM()
     pool(torch.zeros(1, 2, 3, 3)).sum().backward()

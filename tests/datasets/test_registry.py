@@ -16,14 +16,15 @@ def test_every_file_has_an_address_of_its_own_name_or_code(dataset: registry.Dat
 
 
 def test_no_two_files_share_a_name_on_a_mirror() -> None:
-    names = [
-        file.name
+    files = {
+        file
         for dataset in registry.datasets()
         for file in (
             *dataset.files,
             *(part for archive in dataset.archives for part in archive.parts),
         )
-    ]
+    }
+    names = [file.mirrored or file.name for file in files]
     assert len(names) == len(set(names))
 
 
@@ -40,6 +41,35 @@ def test_the_large_ones_have_all_their_archives() -> None:
     (whole,) = registry.find("gl18").archives
     assert [part.name[-2:] for part in whole.parts] == [f"a{c}" for c in "abcdefghijklmnopqrstuv"]
     assert len({part.urls for part in whole.parts}) == 22
+    for subset, count in (("clean", 500), ("train", 500), ("index", 100), ("test", 20)):
+        assert len(registry.find("gldv2").narrowed([subset]).archives) == count
+
+
+def test_a_subset_has_its_own_files_and_archives() -> None:
+    whole = registry.find("gldv2")
+    assert whole.subsets == ("clean", "train", "index", "test", "labels")
+    assert whole.narrowed() == whole.narrowed(["clean"])
+    assert [file.name for file in whole.narrowed(["test"]).files] == [
+        "test.csv",
+        "recognition_solution_v2.1.csv",
+        "retrieval_solution_v2.1.csv",
+    ]
+    labels = whole.narrowed(["labels"])
+    assert (labels.files, labels.archives) == (whole.files, ())
+    assert whole.narrowed(["clean", "train"]).archives == whole.narrowed(["train"]).archives
+    assert 150e9 < whole.unpacked < 250e9 < whole.narrowed(["train"]).archives[0].unpacked * 500
+    with pytest.raises(SolarError, match=r"gldv2 has no subset 'val': clean or train or index"):
+        whole.narrowed(["val"])
+    with pytest.raises(SolarError, match=r"gl18 has no subset 'clean': it comes as a whole\."):
+        registry.find("gl18").narrowed(["clean"])
+
+
+def test_files_of_google_landmarks_v2_lie_in_the_folders_of_its_bucket() -> None:
+    last = registry.find("gldv2").narrowed(["train"]).archives[-1].parts[0]
+    assert last.urls == ("https://s3.amazonaws.com/google-landmark/train/images_499.tar",)
+    assert (last.name, last.mirrored) == ("train_images_499.tar", "train/images_499.tar")
+    assert last.md5_file is not None
+    assert last.md5_file.urls[0].endswith("/google-landmark/md5sum/train/md5.images_499.txt")
 
 
 @pytest.mark.parametrize(

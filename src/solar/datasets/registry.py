@@ -4,8 +4,8 @@ On disk every dataset is one folder, `root/<name>`, laid out for everybody as do
 """
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 from solar.errors import SolarError
@@ -24,6 +24,10 @@ class File:
     urls: tuple[str, ...]  # where it is published, the preferred address first
     sha256: str | None = None  # its digest or the first digits of it, where known
     md5: str | None = None  # where a publisher gives only that
+    md5_file: "File | None" = None  # where a publisher gives that as a file beside it
+    mirrored: str = ""  # its path on a mirror of the user's, where that is not its name
+    size: int = 0  # about how many bytes, if that is worth telling and not in its archive
+    subsets: tuple[str, ...] = ()  # of the dataset that need it; none given: it is always fetched
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class Archive:
     download: int  # about how many bytes are fetched
     unpacked: int  # about how many bytes it becomes
     release: str = ""  # which of the dataset's releases it is part of, where there are several
+    subset: str = ""  # which of the dataset's subsets it is part of, where there are several
+    listed: str = ""  # the file of the dataset that names the photos to keep; none given: all
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,30 @@ class Dataset:
         """The releases to choose from, the one that is still published first."""
         return tuple(dict.fromkeys(a.release for a in self.archives if a.release))
 
+    @property
+    def subsets(self) -> tuple[str, ...]:
+        """The subsets to choose from, the default one first."""
+        named = (*(a.subset for a in self.archives), *(s for f in self.files for s in f.subsets))
+        return tuple(dict.fromkeys(subset for subset in named if subset))
+
+    def narrowed(self, only: Sequence[str] = ()) -> "Dataset":
+        """What of it makes up some of its subsets; none given: the default one.
+
+        A SolarError if it has no such subset.
+        """
+        for subset in only:
+            if subset not in self.subsets:
+                choice = " or ".join(self.subsets) or "it comes as a whole"
+                raise SolarError(f"{self.name} has no subset {subset!r}: {choice}.")
+        chosen = {"", *(only or self.subsets[:1])}
+        archives: dict[str, Archive] = {}
+        # Of an archive that is wanted whole and in part, the whole is unpacked.
+        for archive in sorted(self.archives, key=lambda archive: not archive.listed):
+            if archive.subset in chosen:
+                archives[archive.name] = archive
+        files = tuple(f for f in self.files if not f.subsets or chosen.intersection(f.subsets))
+        return replace(self, files=files, archives=tuple(archives.values()))
+
     def archives_of(self, release: str) -> tuple[Archive, ...]:
         """The archives that make up one release."""
         return tuple(a for a in self.archives if a.release in ("", release))
@@ -67,15 +97,17 @@ class Dataset:
     @property
     def download(self) -> int:
         """About how many bytes are fetched."""
-        return sum(a.download for a in self._default())
+        return self._size(lambda archive: archive.download)
 
     @property
     def unpacked(self) -> int:
         """About how many bytes it takes on disk."""
-        return sum(a.unpacked for a in self._default())
+        return self._size(lambda archive: archive.unpacked)
 
-    def _default(self) -> tuple[Archive, ...]:
-        return self.archives_of(self.releases[0] if self.releases else "")
+    def _size(self, size: Callable[[Archive], int]) -> int:
+        default = self.narrowed()
+        archives = default.archives_of(self.releases[0] if self.releases else "")
+        return sum(map(size, archives)) + sum(file.size for file in default.files)
 
 
 def datasets() -> tuple[Dataset, ...]:
@@ -239,6 +271,68 @@ _GL18 = Dataset(
     layout="landmarks",
 )
 
+# Google Landmarks v2, in the folders of its publishers' bucket: so is a mirror of it. Sizes of the
+# archives are the publishers' words; photos of the clean list are taken to be of average size.
+
+GLDV2_PHOTOS = {
+    "train_clean.csv": 1_580_470,
+    "train.csv": 4_132_914,
+    "index.csv": 761_757,
+    "test.csv": 117_577,
+}
+"""How many photos each list of Google Landmarks v2 names."""
+
+_GLDV2_HOME = "https://s3.amazonaws.com/google-landmark"
+
+
+def _gldv2_file(path: str, name: str = "", size: float = 0, subsets: tuple[str, ...] = ()) -> File:
+    name = name or path.rpartition("/")[2]
+    urls = (f"{_GLDV2_HOME}/{path}",)
+    return File(name, urls, mirrored=path, size=round(size * _GB), subsets=subsets)
+
+
+def _gldv2_archives(
+    folder: str, count: int, size: float, subset: str, listed: str = ""
+) -> Iterator[Archive]:
+    kept = GLDV2_PHOTOS[listed] / GLDV2_PHOTOS[f"{folder}.csv"] if listed else 1
+    for number in range(count):
+        name = f"{folder}_images_{number:03}.tar"
+        md5 = _gldv2_file(f"md5sum/{folder}/md5.images_{number:03}.txt", f"{name}.md5")
+        file = replace(_gldv2_file(f"{folder}/images_{number:03}.tar", name), md5_file=md5)
+        archive = _one(file, folder, 4, _JPG, size, size * kept)
+        yield replace(archive, subset=subset, listed=listed)
+
+
+_GLDV2 = Dataset(
+    name="gldv2",
+    about="Google Landmarks v2: its clean list is what today's models are trained on",
+    terms="Photos belong to their authors (train: CC BY and alike); labels: CC BY 4.0 by Google.",
+    page="https://github.com/cvdfoundation/google-landmark",
+    files=tuple(
+        _gldv2_file(path, size=size, subsets=subsets)
+        for subsets, path, size in (
+            (("clean", "train", "labels"), "metadata/train_clean.csv", 0.03),
+            (("clean", "train", "labels"), "metadata/train_label_to_category.csv", 0.02),
+            (("clean", "train", "labels"), "metadata/train_attribution.csv", 1.0),
+            (("train", "labels"), "metadata/train.csv", 0.5),
+            (("index", "labels"), "metadata/index.csv", 0.01),
+            (("index", "labels"), "metadata/index_image_to_landmark.csv", 0.02),
+            (("index", "labels"), "metadata/index_label_to_category.csv", 0.01),
+            (("test", "labels"), "metadata/test.csv", 0),
+            (("test", "labels"), "ground_truth/recognition_solution_v2.1.csv", 0),
+            (("test", "labels"), "ground_truth/retrieval_solution_v2.1.csv", 0),
+        )
+    ),
+    archives=(
+        *_gldv2_archives("train", 500, 1.0, "clean", listed="train_clean.csv"),
+        *_gldv2_archives("train", 500, 1.0, "train"),
+        *_gldv2_archives("index", 100, 0.85, "index"),
+        *_gldv2_archives("test", 20, 0.5, "test"),
+    ),
+    photos=GLDV2_PHOTOS["train_clean.csv"],
+    layout="gldv2",
+)
+
 # Photos without an ending to their names; which ones are used is in the database files.
 
 _SFM120K = Dataset(
@@ -309,7 +403,7 @@ _PHOTOTOUR = Dataset(
     layout="phototour",
 )
 
-_DATASETS = (_ROXFORD, _RPARIS, _REVISITOP1M, _GL18, _SFM120K, _HPATCHES, _PHOTOTOUR)
+_DATASETS = (_ROXFORD, _RPARIS, _REVISITOP1M, _GL18, _GLDV2, _SFM120K, _HPATCHES, _PHOTOTOUR)
 
 GROUND_TRUTHS = {name: size for d in _DATASETS for name, size in d.ground_truths.items()}
 """The sets that `solar evaluate` knows by name, and how many photos their databases hold."""

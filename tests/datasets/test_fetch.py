@@ -15,8 +15,9 @@ from support.file_server import FileServer, serve
 from solar import download as fetching
 from solar.datasets import registry
 from solar.datasets.check import check
+from solar.datasets.dataset_files import Archive, File
 from solar.datasets.fetch import get, marker
-from solar.datasets.registry import BLURRED, ORIGINAL, Archive, File
+from solar.datasets.registry import BLURRED, ORIGINAL
 from solar.errors import SolarError
 
 PHOTOS = {f"paris/{place}/p{number}.jpg": b"x" * 99 for number, place in enumerate("abcde")}

@@ -1,13 +1,14 @@
 import pytest
 
 from solar.datasets import registry
+from solar.datasets.dataset_files import Dataset
 from solar.errors import SolarError
 
 EVERY = pytest.mark.parametrize("dataset", registry.datasets(), ids=lambda d: d.name)
 
 
 @EVERY
-def test_every_file_has_an_address_of_its_own_name_or_code(dataset: registry.Dataset) -> None:
+def test_every_file_has_an_address_of_its_own_name_or_code(dataset: Dataset) -> None:
     parts = [part for archive in dataset.archives for part in archive.parts]
     for file in (*dataset.files, *parts):
         assert file.urls
@@ -16,20 +17,19 @@ def test_every_file_has_an_address_of_its_own_name_or_code(dataset: registry.Dat
 
 
 def test_no_two_files_share_a_name_on_a_mirror() -> None:
-    files = {
-        file
+    names = [
+        file.mirrored or file.name
         for dataset in registry.datasets()
         for file in (
             *dataset.files,
             *(part for archive in dataset.archives for part in archive.parts),
         )
-    }
-    names = [file.mirrored or file.name for file in files]
+    ]
     assert len(names) == len(set(names))
 
 
 @EVERY
-def test_every_dataset_states_its_terms_and_size(dataset: registry.Dataset) -> None:
+def test_every_dataset_states_its_terms_and_size(dataset: Dataset) -> None:
     assert dataset.terms.endswith(".")
     assert dataset.page.startswith("http")
     assert dataset.download > 10**9
@@ -43,25 +43,6 @@ def test_the_large_ones_have_all_their_archives() -> None:
     assert len({part.urls for part in whole.parts}) == 22
     for subset, count in (("clean", 500), ("train", 500), ("index", 100), ("test", 20)):
         assert len(registry.find("gldv2").narrowed([subset]).archives) == count
-
-
-def test_a_subset_has_its_own_files_and_archives() -> None:
-    whole = registry.find("gldv2")
-    assert whole.subsets == ("clean", "train", "index", "test", "labels")
-    assert whole.narrowed() == whole.narrowed(["clean"])
-    assert [file.name for file in whole.narrowed(["test"]).files] == [
-        "test.csv",
-        "recognition_solution_v2.1.csv",
-        "retrieval_solution_v2.1.csv",
-    ]
-    labels = whole.narrowed(["labels"])
-    assert (labels.files, labels.archives) == (whole.files, ())
-    assert whole.narrowed(["clean", "train"]).archives == whole.narrowed(["train"]).archives
-    assert 150e9 < whole.unpacked < 250e9 < whole.narrowed(["train"]).archives[0].unpacked * 500
-    with pytest.raises(SolarError, match=r"gldv2 has no subset 'val': clean or train or index"):
-        whole.narrowed(["val"])
-    with pytest.raises(SolarError, match=r"gl18 has no subset 'clean': it comes as a whole\."):
-        registry.find("gl18").narrowed(["clean"])
 
 
 def test_files_of_google_landmarks_v2_lie_in_the_folders_of_its_bucket() -> None:

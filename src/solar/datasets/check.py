@@ -7,9 +7,10 @@ from itertools import chain
 from pathlib import Path
 
 from solar.datasets import registry
+from solar.datasets.dataset_files import Dataset
 from solar.datasets.fetch import is_unpacked, marker
 from solar.datasets.plain_pickle import read_plain_pickle
-from solar.datasets.registry import ORIGINAL, Dataset
+from solar.datasets.registry import ORIGINAL
 from solar.errors import SolarError
 from solar.files import reading
 

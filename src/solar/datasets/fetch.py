@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from solar.datasets import registry
-from solar.datasets.registry import Archive, Dataset, File
+from solar.datasets.dataset_files import Archive, Dataset, File
 from solar.errors import SolarError
 from solar.files import (
     beside,

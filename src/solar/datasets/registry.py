@@ -4,110 +4,16 @@ On disk every dataset is one folder, `root/<name>`, laid out for everybody as do
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
 from math import ceil
 
+from solar.datasets.dataset_files import Archive, Dataset, File, Selection
 from solar.errors import SolarError
 
 BLURRED, ORIGINAL = "blurred", "original"
 """The two releases of the Oxford and Paris photos: faces blurred (June 2022, "-v1"), or not."""
 
 _GB = 10**9
-
-
-@dataclass(frozen=True)
-class File:
-    """One published file."""
-
-    name: str  # what it is called here, and on a mirror of the user's
-    urls: tuple[str, ...]  # where it is published, the preferred address first
-    sha256: str | None = None  # its digest or the first digits of it, where known
-    md5: str | None = None  # where a publisher gives only that
-    md5_file: "File | None" = None  # where a publisher gives that as a file beside it
-    mirrored: str = ""  # its path on a mirror of the user's, where that is not its name
-    size: int = 0  # about how many bytes, if that is worth telling and not in its archive
-    subsets: tuple[str, ...] = ()  # of the dataset that need it; none given: it is always fetched
-
-
-@dataclass(frozen=True)
-class Archive:
-    """A tar or zip file, perhaps cut into parts, and what becomes of its members."""
-
-    name: str  # in messages, and of its marker
-    parts: tuple[File, ...]  # which, one after the other, are the archive; mostly one
-    into: str  # the folder inside the dataset's that its members go to
-    keep: int  # how many components of a member's path are kept, from the end; 0 keeps all
-    suffixes: tuple[str, ...]  # of the members that are taken; none given takes everything
-    download: int  # about how many bytes are fetched
-    unpacked: int  # about how many bytes it becomes
-    release: str = ""  # which of the dataset's releases it is part of, where there are several
-    subset: str = ""  # which of the dataset's subsets it is part of, where there are several
-    listed: str = ""  # the file of the dataset that names the photos to keep; none given: all
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """Everything `solar data` knows of one dataset."""
-
-    name: str  # on the command line, and of its folder
-    about: str  # one line on what it is for
-    terms: str  # what its publishers say on its use, in short
-    page: str  # where they say it
-    files: tuple[File, ...]  # fetched as they are
-    archives: tuple[Archive, ...]  # fetched and unpacked
-    photos: int  # (or patches, for patch sets) of a complete copy
-    layout: str  # of its folder: one of `solar.datasets.check.LAYOUTS`
-    # What `solar evaluate NAME` measures on its photos, and how many its database has.
-    ground_truths: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        """The releases to choose from, the one that is still published first."""
-        return tuple(dict.fromkeys(a.release for a in self.archives if a.release))
-
-    @property
-    def subsets(self) -> tuple[str, ...]:
-        """The subsets to choose from, the default one first."""
-        named = (*(a.subset for a in self.archives), *(s for f in self.files for s in f.subsets))
-        return tuple(dict.fromkeys(subset for subset in named if subset))
-
-    def narrowed(self, only: Sequence[str] = ()) -> "Dataset":
-        """What of it makes up some of its subsets; none given: the default one.
-
-        A SolarError if it has no such subset.
-        """
-        for subset in only:
-            if subset not in self.subsets:
-                choice = " or ".join(self.subsets) or "it comes as a whole"
-                raise SolarError(f"{self.name} has no subset {subset!r}: {choice}.")
-        chosen = {"", *(only or self.subsets[:1])}
-        archives: dict[str, Archive] = {}
-        # Of an archive that is wanted whole and in part, the whole is unpacked.
-        for archive in sorted(self.archives, key=lambda archive: not archive.listed):
-            if archive.subset in chosen:
-                archives[archive.name] = archive
-        files = tuple(f for f in self.files if not f.subsets or chosen.intersection(f.subsets))
-        return replace(self, files=files, archives=tuple(archives.values()))
-
-    def archives_of(self, release: str) -> tuple[Archive, ...]:
-        """The archives that make up one release."""
-        return tuple(a for a in self.archives if a.release in ("", release))
-
-    @property
-    def download(self) -> int:
-        """About how many bytes are fetched."""
-        return self._size(lambda archive: archive.download)
-
-    @property
-    def unpacked(self) -> int:
-        """About how many bytes it takes on disk."""
-        return self._size(lambda archive: archive.unpacked)
-
-    def _size(self, size: Callable[[Archive], int]) -> int:
-        default = self.narrowed()
-        archives = default.archives_of(self.releases[0] if self.releases else "")
-        return sum(map(size, archives)) + sum(file.size for file in default.files)
 
 
 def datasets() -> tuple[Dataset, ...]:
@@ -291,16 +197,13 @@ def _gldv2_file(path: str, name: str = "", size: float = 0, subsets: tuple[str, 
     return File(name, urls, mirrored=path, size=round(size * _GB), subsets=subsets)
 
 
-def _gldv2_archives(
-    folder: str, count: int, size: float, subset: str, listed: str = ""
-) -> Iterator[Archive]:
-    kept = GLDV2_PHOTOS[listed] / GLDV2_PHOTOS[f"{folder}.csv"] if listed else 1
+def _gldv2_archives(folder: str, count: int, size: float) -> Iterator[Archive]:
+    bytes_ = round(size * _GB)
     for number in range(count):
-        name = f"{folder}_images_{number:03}.tar"
+        path, name = f"{folder}/images_{number:03}.tar", f"{folder}_images_{number:03}.tar"
         md5 = _gldv2_file(f"md5sum/{folder}/md5.images_{number:03}.txt", f"{name}.md5")
-        file = replace(_gldv2_file(f"{folder}/images_{number:03}.tar", name), md5_file=md5)
-        archive = _one(file, folder, 4, _JPG, size, size * kept)
-        yield replace(archive, subset=subset, listed=listed)
+        file = File(name, (f"{_GLDV2_HOME}/{path}",), md5_file=md5, mirrored=path)
+        yield Archive(name, (file,), folder, 4, _JPG, bytes_, bytes_, subset=folder)
 
 
 _GLDV2 = Dataset(
@@ -324,13 +227,19 @@ _GLDV2 = Dataset(
         )
     ),
     archives=(
-        *_gldv2_archives("train", 500, 1.0, "clean", listed="train_clean.csv"),
-        *_gldv2_archives("train", 500, 1.0, "train"),
-        *_gldv2_archives("index", 100, 0.85, "index"),
-        *_gldv2_archives("test", 20, 0.5, "test"),
+        *_gldv2_archives("train", 500, 1.0),
+        *_gldv2_archives("index", 100, 0.85),
+        *_gldv2_archives("test", 20, 0.5),
     ),
     photos=GLDV2_PHOTOS["train_clean.csv"],
     layout="gldv2",
+    selections={
+        "clean": Selection(
+            of="train",
+            listed="train_clean.csv",
+            share=GLDV2_PHOTOS["train_clean.csv"] / GLDV2_PHOTOS["train.csv"],
+        )
+    },
 )
 
 # Photos without an ending to their names; which ones are used is in the database files.

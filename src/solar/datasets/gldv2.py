@@ -4,8 +4,9 @@ A photo is known by an id of 16 letters and digits and lies in `train/a/b/c/abcâ
 named after the first three. Landmarks are labelled in the order of their numbers, as Google's own
 training code does it, and not in the order of the list.
 
-The clean list, 1,580,470 photos of 81,313 landmarks, is read in 4 seconds and takes 62 MB; the
-list of all 4,132,914 photos takes 15 seconds and 162 MB. There is no object per photo.
+There is no object per photo. The clean list, 1,580,470 photos of 81,313 landmarks, is read and its
+photos are looked for in about 10 seconds; it takes 63 MB, and 270 MB while it is read. The list of
+all 4,132,914 photos takes 165 MB, and 640 MB while it is read.
 """
 
 import os

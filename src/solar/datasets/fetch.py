@@ -174,12 +174,11 @@ def _alone(folder: Path) -> Iterator[None]:
 def _fetch(file: File, path: Path, progress: bool) -> None:
     from solar.download import fetch
 
-    mirrored = file.mirrored or file.name
-    fetch(file.urls, path, file.sha256, progress=progress, elsewhere=_ELSEWHERE, name=mirrored)
-    beside(path, ".lock").unlink(missing_ok=True)  # the folder has its own
-    md5 = file.md5
+    md5, mirrored = file.md5, file.mirrored or file.name
     if file.md5_file is not None:
         md5 = _published_md5(file.md5_file, path.with_name(file.md5_file.name))
+    fetch(file.urls, path, file.sha256, progress=progress, elsewhere=_ELSEWHERE, name=mirrored)
+    beside(path, ".lock").unlink(missing_ok=True)  # the folder has its own
     if md5 is not None and (found := file_digest(path, "md5")) != md5:
         raise SolarError(
             f"{path} has md5 {found} instead of {md5}; delete it, and set SOLAR_MIRRORS to a "

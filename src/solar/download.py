@@ -64,6 +64,7 @@ class _Job:
     destination: Path
     sha256: str | None  # or its first digits
     elsewhere: str  # how to choose another folder, as part of a sentence
+    name: str  # on the user's mirrors
     report: Report = lambda done, total: None
 
     @property
@@ -90,8 +91,7 @@ class _Job:
     def candidates(self) -> list[str]:
         """The user's mirrors, then the published addresses."""
         bases = re.split(r"[\s,]+", os.environ.get("SOLAR_MIRRORS", ""))
-        name = parse.quote(self.destination.name)
-        mirrors = [f"{base.rstrip('/')}/{name}" for base in bases if base]
+        mirrors = [f"{base.rstrip('/')}/{parse.quote(self.name)}" for base in bases if base]
         return list(dict.fromkeys([*mirrors, *self.urls]))
 
     def arrived(self) -> int:
@@ -120,6 +120,7 @@ def fetch(
     *,
     progress: bool = True,
     elsewhere: str = "set SOLAR_CACHE to another folder",
+    name: str = "",
 ) -> Path:
     """Download a file, unless it is already there.
 
@@ -132,6 +133,7 @@ def fetch(
             The length that the server announces must be right, and its digest if it gives one.
         progress: draw a bar on standard error, if that is a terminal.
         elsewhere: what to do where the folder is full or cannot be written to.
+        name: its path on the user's mirrors; the name of `destination` if not given.
 
     Returns:
         ``destination``, which holds the whole file with the right hash. A SolarError if no mirror
@@ -141,7 +143,7 @@ def fetch(
     destination = Path(destination)
     if destination.is_file():
         return checked(destination, sha256)
-    job = _Job(urls, destination, sha256, elsewhere)
+    job = _Job(urls, destination, sha256, elsewhere, name or destination.name)
     if os.environ.get("SOLAR_OFFLINE", "0") not in ("", "0"):
         raise job.failure("SOLAR_OFFLINE is set", "unset SOLAR_OFFLINE")
     try:

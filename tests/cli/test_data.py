@@ -100,6 +100,14 @@ def test_an_unknown_name_is_one_sentence(tmp_path: Path) -> None:
     assert done.stderr.startswith("solar: There is no dataset 'oxford' (perhaps roxford5k?)")
 
 
+def test_a_subset_is_checked_and_can_be_had_by_name(tmp_path: Path) -> None:
+    told = data("check", "gldv2", "--root", tmp_path, "--only", "index", expect=1).stdout
+    assert "--  photos of index.csv: 0 of 761,757" in told
+    assert f'try "solar data get gldv2 --root {tmp_path} --only index"' in " ".join(told.split())
+    done = data("get", "gldv2", "--root", tmp_path, "--only", "val", expect=2)
+    assert "solar: gldv2 has no subset 'val': clean or train or" in " ".join(done.stderr.split())
+
+
 def test_list_names_every_dataset_with_its_terms() -> None:
     told = data("list").stdout
     for name in ("roxford5k", "rparis6k", "revisitop1m", "gl18", "sfm120k", "hpatches"):

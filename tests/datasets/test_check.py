@@ -8,6 +8,7 @@ import pytest
 
 from solar.datasets import registry
 from solar.datasets.check import DatasetReport, check
+from solar.datasets.dataset_files import File
 
 NAMES = ["all_souls_000013", "oxford_1", "oxford_2"]
 OLD, NEW = 1_200_000_000, 1_700_000_000  # 2008 and 2023
@@ -218,7 +219,7 @@ def test_patches_are_counted_by_picture_and_by_row(
 def test_a_new_dataset_is_looked_at_by_its_layout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listing = registry.File("towns.txt", ("http://localhost/towns.txt",))
+    listing = File("towns.txt", ("http://localhost/towns.txt",))
     towns = replace(registry.find("revisitop1m"), name="towns", files=(listing,), photos=2)
     monkeypatch.setattr(registry, "_DATASETS", (towns,))
     fill(tmp_path / "towns" / "towns.txt", b"a.jpg\nb.jpg\n")

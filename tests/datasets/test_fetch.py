@@ -15,8 +15,9 @@ from support.file_server import FileServer, serve
 from solar import download as fetching
 from solar.datasets import registry
 from solar.datasets.check import check
+from solar.datasets.dataset_files import Archive, File
 from solar.datasets.fetch import get, marker
-from solar.datasets.registry import BLURRED, ORIGINAL, Archive, File
+from solar.datasets.registry import BLURRED, ORIGINAL
 from solar.errors import SolarError
 
 PHOTOS = {f"paris/{place}/p{number}.jpg": b"x" * 99 for number, place in enumerate("abcde")}
@@ -250,3 +251,142 @@ def test_offline_says_where_to_put_the_file(
     with pytest.raises(SolarError, match=r"SOLAR_OFFLINE is set.*put it at .*gnd_rparis6k\.pkl"):
         get("rparis6k", root)
     assert asked(server) == []
+
+
+# Subsets, published md5 files, and lists of what to keep.
+
+IDS = ["0a1b2c3d4e5f6071", "0a1b2c3d4e5f6072", "fedcba9876543210", "fedcba9876543211"]
+LISTED = [IDS[0], IDS[2]]
+LABELS = ("train_clean.csv", "train.csv", "index.csv")
+
+
+def place(photo: str) -> str:
+    return f"{photo[0]}/{photo[1]}/{photo[2]}/{photo}.jpg"
+
+
+@pytest.fixture
+def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+    """A mirror with a Google Landmarks v2 of two train archives and one index archive."""
+    monkeypatch.setattr(fetching, "_PAUSE", 0)
+    monkeypatch.delenv("SOLAR_OFFLINE", raising=False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    archives = ("train_images_000.tar", "train_images_001.tar", "index_images_000.tar")
+    whole = registry.find("gldv2")
+    small = replace(
+        whole,
+        files=tuple(replace(f, urls=(), size=0) for f in whole.files if f.name in LABELS),
+        archives=tuple(
+            replace(a, download=1000, unpacked=1000) for a in whole.archives if a.name in archives
+        ),
+    )
+    monkeypatch.setattr(registry, "_DATASETS", (small,))
+    sizes = {"train_clean.csv": 2, "train.csv": 4, "index.csv": 1}
+    monkeypatch.setattr(registry, "GLDV2_PHOTOS", sizes)
+    with serve() as running:
+        monkeypatch.setenv("SOLAR_MIRRORS", running.base)
+        running.add(
+            "metadata/train_clean.csv", f"landmark_id,images\n7,{' '.join(LISTED)}".encode()
+        )
+        rows = "".join(f"{photo},http://a,7\n" for photo in IDS)
+        running.add("metadata/train.csv", f"id,url,landmark_id\n{rows}".encode())
+        running.add("metadata/index.csv", f"id\n{IDS[0]}\n".encode())
+        packed = {"train/images_000": IDS[:2], "train/images_001": IDS[2:]}
+        for path, photos in {**packed, "index/images_000": IDS[:1]}.items():
+            members = {place(photo): path.encode() for photo in photos}
+            content = make_archive(tmp_path / "made.tar", members).read_bytes()
+            running.add(f"{path}.tar", content)
+            md5, name = hashlib.md5(content).hexdigest(), path.replace("/", "/md5.")
+            running.add(f"md5sum/{name}.txt", f"{md5}  {path}.tar\n".encode())
+        yield running
+
+
+def test_only_the_photos_of_the_clean_list_are_kept(bucket: FileServer, root: Path) -> None:
+    told: list[str] = []
+    folder = get("gldv2", root, say=told.append)
+    assert set(below(folder / "train")) == {place(photo) for photo in LISTED}
+    assert sorted(path.name for path in folder.iterdir() if path.suffix != ".sha256") == [
+        ".solar",
+        "train",
+        "train_clean.csv",
+    ]
+    assert told[0] == "gldv2: about 0.0 GB to download, 0.0 GB on disk."
+    assert told[2] == "train_images_000.tar: 1 files unpacked."
+    report = check("gldv2", root)
+    assert report.complete
+    assert [item.what for item in report.items] == [
+        "train_clean.csv",
+        "names in train_clean.csv",
+        "photos of train_clean.csv",
+    ]
+    bucket.requests.clear()
+    get("gldv2", root)
+    assert asked(bucket) == []
+
+
+def test_all_photos_are_fetched_after_the_listed_ones_but_not_the_other_way_round(
+    bucket: FileServer, root: Path
+) -> None:
+    folder = get("gldv2", root)
+    assert not check("gldv2", root, only=["train"]).unpacked
+    get("gldv2", root, only=["train"])
+    assert set(below(folder / "train")) == {place(photo) for photo in IDS}
+    assert check("gldv2", root, only=["train"]).complete
+    bucket.requests.clear()
+    get("gldv2", root, only=["clean"])
+    assert asked(bucket) == []
+
+
+def test_archives_of_one_name_in_two_folders_are_told_apart(bucket: FileServer, root: Path) -> None:
+    folder = get("gldv2", root, only=["index", "clean"])
+    assert below(folder / "index") == {place(IDS[0]): b"index/images_000"}
+    assert below(folder / "train")[place(IDS[0])] == b"train/images_000"
+    assert check("gldv2", root, only=["index", "clean"]).complete
+
+
+def test_labels_alone_are_fetched(bucket: FileServer, root: Path) -> None:
+    folder = get("gldv2", root, only=["labels"])
+    assert {name for name in below(folder) if name.endswith(".csv")} == set(LABELS)
+    assert check("gldv2", root, only=["labels"]).complete
+    report = check("gldv2", root)
+    assert [item.found for item in report.items] == [1, 2, 0]
+    assert report.items[-1].missing == tuple(place(photo) for photo in LISTED)
+
+
+def test_an_interrupted_set_goes_on_where_it_was(bucket: FileServer, root: Path) -> None:
+    bucket.answers["/train/images_001.tar"].sends = [100, 0, 0, 0]
+    with pytest.raises(SolarError, match=r"train_images_001\.tar"):
+        get("gldv2", root)
+    bucket.requests.clear()
+    get("gldv2", root)
+    assert asked(bucket) == ["train/images_001.tar"]
+    assert bucket.ranges() == ["bytes=100-"]
+    assert check("gldv2", root).complete
+
+
+def test_an_archive_that_is_not_what_its_md5_file_says_is_refused(
+    bucket: FileServer, root: Path
+) -> None:
+    wrong = f"{'0' * 32}  images_000.tar".encode()
+    bucket.answers["/md5sum/train/md5.images_000.txt"].content = wrong
+    with pytest.raises(SolarError, match=r"train_images_000\.tar has md5 .* instead of 000"):
+        get("gldv2", root)
+    assert not (root / "gldv2" / "train").exists()
+
+
+def test_a_file_without_an_md5_is_refused(bucket: FileServer, root: Path) -> None:
+    bucket.answers["/md5sum/train/md5.images_000.txt"].content = b"not found"
+    with pytest.raises(SolarError, match=r"train_images_000\.tar\.md5 holds no md5; delete it"):
+        get("gldv2", root)
+    assert "train/images_000.tar" not in asked(bucket)
+
+
+def test_check_tells_of_a_list_that_cannot_be_read_or_is_missing(
+    bucket: FileServer, root: Path
+) -> None:
+    (root / "gldv2").mkdir(parents=True)
+    (missing,) = check("gldv2", root).items[1:]
+    assert (missing.expected, missing.note) == (2, "train_clean.csv is needed to look for them.")
+    (root / "gldv2" / "train_clean.csv").write_text("landmark_id,images\n7,../../etc\n")
+    (bad,) = check("gldv2", root).items[1:]
+    assert not bad.complete
+    assert "Line 2 of" in bad.note

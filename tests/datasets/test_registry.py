@@ -1,13 +1,14 @@
 import pytest
 
 from solar.datasets import registry
+from solar.datasets.dataset_files import Dataset
 from solar.errors import SolarError
 
 EVERY = pytest.mark.parametrize("dataset", registry.datasets(), ids=lambda d: d.name)
 
 
 @EVERY
-def test_every_file_has_an_address_of_its_own_name_or_code(dataset: registry.Dataset) -> None:
+def test_every_file_has_an_address_of_its_own_name_or_code(dataset: Dataset) -> None:
     parts = [part for archive in dataset.archives for part in archive.parts]
     for file in (*dataset.files, *parts):
         assert file.urls
@@ -17,7 +18,7 @@ def test_every_file_has_an_address_of_its_own_name_or_code(dataset: registry.Dat
 
 def test_no_two_files_share_a_name_on_a_mirror() -> None:
     names = [
-        file.name
+        file.mirrored or file.name
         for dataset in registry.datasets()
         for file in (
             *dataset.files,
@@ -28,7 +29,7 @@ def test_no_two_files_share_a_name_on_a_mirror() -> None:
 
 
 @EVERY
-def test_every_dataset_states_its_terms_and_size(dataset: registry.Dataset) -> None:
+def test_every_dataset_states_its_terms_and_size(dataset: Dataset) -> None:
     assert dataset.terms.endswith(".")
     assert dataset.page.startswith("http")
     assert dataset.download > 10**9
@@ -40,6 +41,16 @@ def test_the_large_ones_have_all_their_archives() -> None:
     (whole,) = registry.find("gl18").archives
     assert [part.name[-2:] for part in whole.parts] == [f"a{c}" for c in "abcdefghijklmnopqrstuv"]
     assert len({part.urls for part in whole.parts}) == 22
+    for subset, count in (("clean", 500), ("train", 500), ("index", 100), ("test", 20)):
+        assert len(registry.find("gldv2").narrowed([subset]).archives) == count
+
+
+def test_files_of_google_landmarks_v2_lie_in_the_folders_of_its_bucket() -> None:
+    last = registry.find("gldv2").narrowed(["train"]).archives[-1].parts[0]
+    assert last.urls == ("https://s3.amazonaws.com/google-landmark/train/images_499.tar",)
+    assert (last.name, last.mirrored) == ("train_images_499.tar", "train/images_499.tar")
+    assert last.md5_file is not None
+    assert last.md5_file.urls[0].endswith("/google-landmark/md5sum/train/md5.images_499.txt")
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,14 @@ def test_other_endings_and_hidden_files_stay_in_the_archive(
     assert below(into) == {"1.JPG": b"one"}
 
 
+@every_kind
+def test_only_wanted_files_are_written(tmp_path: Path, into: Path, kind: str) -> None:
+    archive = make_archive(tmp_path / kind, {"x/a/1.jpg": b"one", "x/a/2.jpg": b"two"})
+    assert unpack([archive], into, keep=2, wanted=lambda path: path == "a/2.jpg") == 1
+    assert below(into) == {"a/2.jpg": b"two"}
+    assert unpack([archive], into, wanted=lambda path: False) == 0
+
+
 def test_parts_of_an_archive_are_read_as_one(tmp_path: Path, into: Path) -> None:
     whole = make_archive(
         tmp_path / "a.tar.gz", {"1.jpg": b"one" * 999, "2.jpg": b"two"}

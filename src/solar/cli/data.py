@@ -1,5 +1,6 @@
 """`solar data`: public datasets, got and checked; one's own photos, made ready to train on."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +23,15 @@ _SHOWN = 10
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help='As "solar data list" names it.')]
 _Root = Annotated[Path, typer.Option(help="The folder of all datasets; this one is NAME in it.")]
+_Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        metavar="SUBSET",
+        help="Google Landmarks v2: clean (what models are trained on; the default), train (all "
+        "photos), index, test or labels (CSV files only); can be repeated.",
+    ),
+]
 
 
 @app.command("list", epilog="Example: solar data list")
@@ -60,6 +70,7 @@ def get(
     release: Annotated[
         str, typer.Option(help="Oxford and Paris: blurred (faces; published now) or original.")
     ] = "",
+    only: _Only = None,
     keep_archives: Annotated[
         bool, typer.Option("--keep-archives", help="Leave the archives in NAME/archives.")
     ] = False,
@@ -82,21 +93,26 @@ def get(
         name,
         root,
         release=release,
+        only=only or (),
         keep_archives=keep_archives,
         again=again,
         check_space=not ignore_space,
         say=say,
     )
-    say(f'{name} is in {folder}; "solar data check {name} --root {root}" looks at every file.')
+    check = f"solar data check {name} --root {root}{_chosen(only)}"
+    say(f'{name} is in {folder}; "{check}" looks at every file.')
 
 
 @app.command("check", epilog="Example: solar data check roxford5k --root data/ --json")
-def check(name: _Name, root: _Root = Path("data"), json: Json = False) -> None:
+def check(name: _Name, root: _Root = Path("data"), only: _Only = None, json: Json = False) -> None:
     """Report which dataset files are present or missing; exit code 1 if incomplete."""
     from solar.datasets import check as checking
 
     report = checking.check(
-        name, root, watch=lambda names, total: progress(names, total, f"Looking at {name}")
+        name,
+        root,
+        only=only or (),
+        watch=lambda names, total: progress(names, total, f"Looking at {name}"),
     )
     if json:
         print_json(_as_json(report))
@@ -235,9 +251,13 @@ def _as_lines(report: "DatasetReport", root: Path) -> list[str]:
         lines.append(f"    release: {report.release}{told}")
     if report.complete:
         return [*lines, f"{report.dataset} is complete in {report.folder}."]
-    again = " --again" if report.unpacked else ""
-    remedy = f"solar data get {report.dataset} --root {root}{again}"
+    more = _chosen(report.only) + (" --again" if report.unpacked else "")
+    remedy = f"solar data get {report.dataset} --root {root}{more}"
     return [*lines, f'{report.dataset} is not complete in {report.folder}; try "{remedy}".']
+
+
+def _chosen(only: Iterable[str] | None) -> str:
+    return "".join(f" --only {subset}" for subset in only or ())
 
 
 def _gigabytes(size: int) -> str:

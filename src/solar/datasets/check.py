@@ -1,15 +1,16 @@
 """Say what of a public dataset is here, what is missing, and which release it is."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
 from solar.datasets import registry
-from solar.datasets.fetch import marker
+from solar.datasets.dataset_files import Dataset
+from solar.datasets.fetch import is_unpacked, marker
 from solar.datasets.plain_pickle import read_plain_pickle
-from solar.datasets.registry import ORIGINAL, Dataset
+from solar.datasets.registry import ORIGINAL
 from solar.errors import SolarError
 from solar.files import reading
 
@@ -48,6 +49,7 @@ class DatasetReport:
     release: str  # "blurred", "original", "mixed" or "unknown"; "" where there is only one
     known_from: str  # what tells the release
     unpacked: bool  # every archive was unpacked here: what is missing was deleted since
+    only: tuple[str, ...] = ()  # the subsets that were asked for
 
     @property
     def complete(self) -> bool:
@@ -56,22 +58,26 @@ class DatasetReport:
 
 
 def check(
-    name: str, root: str | Path, *, watch: Watch = lambda names, total: names
+    name: str,
+    root: str | Path,
+    *,
+    only: Sequence[str] = (),
+    watch: Watch = lambda names, total: names,
 ) -> DatasetReport:
     """Look what of a dataset is in ``root/name``; a SolarError if there is no such dataset.
 
-    The dataset need not have been put there by :func:`solar.datasets.fetch.get`. `watch` is wrapped
-    around long loops, to show how far they are.
+    The dataset need not have been put there by :func:`solar.datasets.fetch.get`. `only` names the
+    subsets to look for, as there. `watch` is wrapped around long loops, to show how far they are.
     """
-    dataset = registry.find(name)
+    dataset = registry.find(name).narrowed(only)
     folder = Path(root).expanduser() / dataset.name
     with reading(folder):
         files = (Item(file.name, int(_is_there(folder / file.name)), 1) for file in dataset.files)
         items = tuple(chain(files, LAYOUTS[dataset.layout](dataset, folder, watch)))
         release, known_from = release_of(dataset, folder)
     archives = dataset.archives_of(release)
-    unpacked = bool(archives) and all(marker(folder, archive) for archive in archives)
-    return DatasetReport(dataset.name, folder, items, release, known_from, unpacked)
+    unpacked = bool(archives) and all(is_unpacked(folder, archive) for archive in archives)
+    return DatasetReport(dataset.name, folder, items, release, known_from, unpacked, tuple(only))
 
 
 def release_of(dataset: Dataset, folder: Path) -> tuple[str, str]:
@@ -116,7 +122,8 @@ def _revisited(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
     if len(names) != dataset.photos:
         note = f"{truth.name} names {len(names):,} photos: it belongs to another dataset."
         yield Item("a ground truth for this dataset", 0, 1, note=note)
-    yield _listed(what, folder / "jpg", [f"{name}.jpg" for name in names], watch)
+    photos = (f"{name}.jpg" for name in names)
+    yield _listed(what, folder / "jpg", photos, len(names), watch)
 
 
 def _distractors(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
@@ -126,7 +133,7 @@ def _distractors(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]
         return
     names = listing.read_text(encoding="utf-8", errors="replace").splitlines()
     yield Item(f"names in {listing.name}", len(names), dataset.photos)
-    yield _listed("photos", folder / "jpg", names, watch)
+    yield _listed("photos", folder / "jpg", names, len(names), watch)
 
 
 def _landmarks(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
@@ -137,6 +144,24 @@ def _landmarks(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
     photos = (photo.name for photo in _photos(folder / "jpg"))
     found = sum(_is_there(folder / "jpg" / name) for name in watch(photos, expected))
     yield Item("photos", found, expected, note="" if noted else "Expected: about a million.")
+
+
+def _landmarks_v2(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
+    for into, listed in dict.fromkeys((a.into, a.listed) for a in dataset.archives):
+        listing = folder / (listed or f"{into}.csv")
+        expected, what = registry.GLDV2_PHOTOS[listing.name], f"photos of {listing.name}"
+        if not _is_there(listing):
+            yield Item(what, 0, expected, note=f"{listing.name} is needed to look for them.")
+            continue
+        from solar.datasets.gldv2 import photo_ids, photo_path  # brings in numpy
+
+        try:
+            ids = photo_ids(listing)
+        except SolarError as error:
+            yield Item(f"{listing.name}, readable", 0, 1, note=str(error))
+            continue
+        yield Item(f"names in {listing.name}", len(ids), expected)
+        yield _listed(what, folder / into, (photo_path(i.decode()) for i in ids), len(ids), watch)
 
 
 def _structure_from_motion(dataset: Dataset, folder: Path, watch: Watch) -> Iterator[Item]:
@@ -150,7 +175,7 @@ def _structure_from_motion(dataset: Dataset, folder: Path, watch: Watch) -> Iter
     if seen:
         from solar.datasets.training_pickle import sfm_path  # brings in numpy
 
-        yield _listed("photos", folder, [sfm_path(name) for name in seen], watch)
+        yield _listed("photos", folder, map(sfm_path, seen), len(seen), watch)
     else:
         yield Item("photos", 0, dataset.photos, note="A database file is needed to look for them.")
 
@@ -181,6 +206,7 @@ LAYOUTS: dict[str, Callable[[Dataset, Path, Watch], Iterator[Item]]] = {
     "revisited": _revisited,
     "listed": _distractors,
     "landmarks": _landmarks,
+    "gldv2": _landmarks_v2,
     "sfm120k": _structure_from_motion,
     "hpatches": _hpatches,
     "phototour": _phototour,
@@ -188,9 +214,15 @@ LAYOUTS: dict[str, Callable[[Dataset, Path, Watch], Iterator[Item]]] = {
 """How to look at a folder, by how it is laid out."""
 
 
-def _listed(what: str, folder: Path, names: list[str], watch: Watch) -> Item:
-    missing = [name for name in watch(names, len(names)) if not _is_there(folder / name)]
-    return Item(what, len(names) - len(missing), len(names), tuple(missing[:_EXAMPLES]))
+def _listed(what: str, folder: Path, names: Iterable[str], total: int, watch: Watch) -> Item:
+    missing: list[str] = []
+    found = 0
+    for name in watch(names, total):
+        if _is_there(folder / name):
+            found += 1
+        elif len(missing) < _EXAMPLES:
+            missing.append(name)
+    return Item(what, found, total, tuple(missing))
 
 
 def _is_there(path: Path) -> bool:

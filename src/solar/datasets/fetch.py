@@ -7,6 +7,7 @@ half-unpacked one unpacked again, a finished one left alone.
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,9 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from solar.datasets import registry
-from solar.datasets.registry import Archive, Dataset, File
+from solar.datasets.dataset_files import Archive, Dataset, File
 from solar.errors import SolarError
-from solar.files import beside, digest_note, file_digest, locked, noted_digest, replacing
+from solar.files import (
+    beside,
+    digest_note,
+    file_digest,
+    locked,
+    noted_digest,
+    reading,
+    replacing,
+)
 
 _ELSEWHERE = "choose another folder with --root"
 
@@ -26,6 +35,7 @@ def get(
     root: str | Path,
     *,
     release: str = "",
+    only: Sequence[str] = (),
     keep_archives: bool = False,
     again: bool = False,
     check_space: bool = True,
@@ -35,7 +45,8 @@ def get(
     """Download and unpack a dataset into ``root/name``, or what of it is not here yet.
 
     For the Oxford and Paris photos the release is "blurred" (the default, and the only one that is
-    still published) or "original". `keep_archives` leaves the archives in ``root/name/archives``;
+    still published) or "original". `only` names the subsets to get of a dataset that has some (none
+    given: its default one). `keep_archives` leaves the archives in ``root/name/archives``;
     `again` also unpacks what was unpacked before; `check_space` refuses to start where the disk
     looks too small, the sizes being estimates. `say` is told what is being done.
 
@@ -43,29 +54,34 @@ def get(
         The dataset's folder.
 
     Raises:
-        SolarError: The name or release is unknown, the other release is there already, a file
-            cannot be had, an archive is damaged or not to be trusted, the disk is too small or
-            cannot be written to, or another process is at work in the folder.
+        SolarError: The name, release or subset is unknown, the other release is there already, a
+            file cannot be had, an archive is damaged or not to be trusted, the disk is too small
+            or cannot be written to, or another process is at work in the folder.
     """
-    dataset = registry.find(name)
+    dataset = registry.find(name).narrowed(only)
     release = _chosen(dataset, release)
     folder = Path(root).expanduser() / dataset.name
     _refuse_mixture(dataset, folder, release)
-    pending = [a for a in dataset.archives_of(release) if again or marker(folder, a) is None]
+    pending = [a for a in dataset.archives_of(release) if again or not is_unpacked(folder, a)]
+    files = [file for file in dataset.files if not (folder / file.name).is_file()]
+    if len(pending) > 1 or any(file.size for file in files):
+        download, unpacked = _sizes(files, pending)
+        say(f"{dataset.name}: about {_gb(download)} to download, {_gb(unpacked)} on disk.")
     if check_space:
-        _check_space(dataset, folder, pending, keep_archives)
+        _check_space(dataset, folder, files, pending, keep_archives)
     with _alone(folder):
         for file in dataset.files:
             _fetch(file, folder / file.name, progress)
+        wanted = _selections(folder, pending)
         for archive in pending:
-            say(f"{archive.name}: about {archive.download / 1e9:.1f} GB.")
+            say(f"{archive.name}: about {_gb(archive.download)}.")
             parts = [folder / "archives" / part.name for part in archive.parts]
             for part, path in zip(archive.parts, parts, strict=True):
                 _fetch(part, path, progress)
-            count = _unpack(archive, parts, folder, progress)
+            count = _unpack(archive, parts, folder, wanted.get(archive.listed), progress)
             say(f"{archive.name}: {count:,} files unpacked.")
             if not keep_archives:
-                _remove(parts)
+                _remove(folder / "archives", archive)
     return folder
 
 
@@ -76,6 +92,12 @@ def marker(folder: Path, archive: Archive) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return noted if isinstance(noted, dict) else None
+
+
+def is_unpacked(folder: Path, archive: Archive) -> bool:
+    """Whether an archive was unpacked, and with it all of the photos that are to be kept now."""
+    noted = marker(folder, archive)
+    return noted is not None and noted.get("listed", "") in ("", archive.listed)
 
 
 def _marker(folder: Path, archive: Archive) -> Path:
@@ -99,23 +121,35 @@ def _refuse_mixture(dataset: Dataset, folder: Path, release: str) -> None:
             )
 
 
+def _sizes(files: Sequence[File], archives: Sequence[Archive]) -> tuple[int, int]:
+    """About how many bytes are fetched, and how many they become."""
+    plain = sum(file.size for file in files)
+    return plain + sum(a.download for a in archives), plain + sum(a.unpacked for a in archives)
+
+
+def _gb(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB"
+
+
 def _check_space(
-    dataset: Dataset, folder: Path, pending: Sequence[Archive], keep_archives: bool
+    dataset: Dataset,
+    folder: Path,
+    files: Sequence[File],
+    pending: Sequence[Archive],
+    keep_archives: bool,
 ) -> None:
     """Compare estimates with what is free, before hours are spent."""
-    if not pending:
-        return
     downloads = [archive.download for archive in pending]
-    needed = sum(archive.unpacked for archive in pending)
-    needed += sum(downloads) if keep_archives else max(downloads)
+    _, needed = _sizes(files, pending)
+    needed += sum(downloads) if keep_archives else max(downloads, default=0)
     archives = folder / "archives"
     here = sum(f.lstat().st_size for f in archives.iterdir()) if archives.is_dir() else 0
     existing = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
     free = shutil.disk_usage(existing).free
     if needed - here > free:
         raise SolarError(
-            f"{dataset.name} needs about {(needed - here) / 1e9:,.1f} GB but only "
-            f"{free / 1e9:,.1f} GB are free in {existing}; free some room, {_ELSEWHERE}, or "
+            f"{dataset.name} needs about {_gb(needed - here)} but only "
+            f"{_gb(free)} are free in {existing}; free some room, {_ELSEWHERE}, or "
             "ignore this estimate with --ignore-space."
         )
 
@@ -140,26 +174,67 @@ def _alone(folder: Path) -> Iterator[None]:
 def _fetch(file: File, path: Path, progress: bool) -> None:
     from solar.download import fetch
 
-    fetch(file.urls, path, file.sha256, progress=progress, elsewhere=_ELSEWHERE)
+    md5, mirrored = file.md5, file.mirrored or file.name
+    if file.md5_file is not None:
+        md5 = _published_md5(file.md5_file, path.with_name(file.md5_file.name))
+    fetch(file.urls, path, file.sha256, progress=progress, elsewhere=_ELSEWHERE, name=mirrored)
     beside(path, ".lock").unlink(missing_ok=True)  # the folder has its own
-    if file.md5 is not None and (found := file_digest(path, "md5")) != file.md5:
+    if md5 is not None and (found := file_digest(path, "md5")) != md5:
         raise SolarError(
-            f"{path} has md5 {found} instead of {file.md5}; delete it, and set SOLAR_MIRRORS to a "
+            f"{path} has md5 {found} instead of {md5}; delete it, and set SOLAR_MIRRORS to a "
             "mirror that has the right one."
         )
 
 
-def _unpack(archive: Archive, parts: Sequence[Path], folder: Path, progress: bool) -> int:
+def _published_md5(file: File, path: Path) -> str:
+    _fetch(file, path, progress=False)
+    with reading(path):
+        words = path.read_bytes()[:1000].decode("ascii", "replace").lower().split()
+    if not words or not re.fullmatch("[0-9a-f]{32}", words[0]):
+        raise SolarError(f"{path} holds no md5; delete it to fetch it again.")
+    return words[0]
+
+
+def _selections(folder: Path, pending: Sequence[Archive]) -> dict[str, Callable[[str], bool]]:
+    """For each list that the photos of some archives are chosen by: whether a photo is in it."""
+    listed = {archive.listed for archive in pending if archive.listed}
+    if not listed:
+        return {}
+    from solar.datasets.gldv2 import selection  # brings in numpy
+
+    return {name: selection(folder / name) for name in listed}
+
+
+def _unpack(
+    archive: Archive,
+    parts: Sequence[Path],
+    folder: Path,
+    wanted: Callable[[str], bool] | None,
+    progress: bool,
+) -> int:
     from solar.datasets.unpack import unpack
 
-    into, suffixes = folder / archive.into, archive.suffixes
-    count = unpack(parts, into, keep=archive.keep, suffixes=suffixes, progress=progress)
+    count = unpack(
+        parts,
+        folder / archive.into,
+        keep=archive.keep,
+        suffixes=archive.suffixes,
+        wanted=wanted,
+        progress=progress,
+    )
     digests = {path: noted_digest(path) or file_digest(path) for path in parts}
     pieces = [
         {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
         for path, digest in digests.items()
     ]
-    noted = {"archive": archive.name, "release": archive.release, "files": count, "parts": pieces}
+    noted: dict[str, Any] = {
+        "archive": archive.name,
+        "release": archive.release,
+        "files": count,
+        "parts": pieces,
+    }
+    if archive.listed:
+        noted["listed"] = archive.listed
     if hasattr(os, "sync"):
         os.sync()  # the photos must be on the disk before the note that says so
     with replacing(_marker(folder, archive)) as temporary:
@@ -167,9 +242,11 @@ def _unpack(archive: Archive, parts: Sequence[Path], folder: Path, progress: boo
     return count
 
 
-def _remove(parts: Sequence[Path]) -> None:
-    for path in parts:
-        path.unlink()
-        digest_note(path).unlink(missing_ok=True)
-    if not any(parts[0].parent.iterdir()):
-        parts[0].parent.rmdir()
+def _remove(folder: Path, archive: Archive) -> None:
+    for part in archive.parts:
+        for file in (part, part.md5_file):
+            if file is not None:
+                (folder / file.name).unlink()
+                digest_note(folder / file.name).unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()

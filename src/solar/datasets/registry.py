@@ -4,78 +4,16 @@ On disk every dataset is one folder, `root/<name>`, laid out for everybody as do
 """
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from math import ceil
 
+from solar.datasets.dataset_files import Archive, Dataset, File, Selection
 from solar.errors import SolarError
 
 BLURRED, ORIGINAL = "blurred", "original"
 """The two releases of the Oxford and Paris photos: faces blurred (June 2022, "-v1"), or not."""
 
 _GB = 10**9
-
-
-@dataclass(frozen=True)
-class File:
-    """One published file."""
-
-    name: str  # what it is called here, and on a mirror of the user's
-    urls: tuple[str, ...]  # where it is published, the preferred address first
-    sha256: str | None = None  # its digest or the first digits of it, where known
-    md5: str | None = None  # where a publisher gives only that
-
-
-@dataclass(frozen=True)
-class Archive:
-    """A tar or zip file, perhaps cut into parts, and what becomes of its members."""
-
-    name: str  # in messages, and of its marker
-    parts: tuple[File, ...]  # which, one after the other, are the archive; mostly one
-    into: str  # the folder inside the dataset's that its members go to
-    keep: int  # how many components of a member's path are kept, from the end; 0 keeps all
-    suffixes: tuple[str, ...]  # of the members that are taken; none given takes everything
-    download: int  # about how many bytes are fetched
-    unpacked: int  # about how many bytes it becomes
-    release: str = ""  # which of the dataset's releases it is part of, where there are several
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """Everything `solar data` knows of one dataset."""
-
-    name: str  # on the command line, and of its folder
-    about: str  # one line on what it is for
-    terms: str  # what its publishers say on its use, in short
-    page: str  # where they say it
-    files: tuple[File, ...]  # fetched as they are
-    archives: tuple[Archive, ...]  # fetched and unpacked
-    photos: int  # (or patches, for patch sets) of a complete copy
-    layout: str  # of its folder: one of `solar.datasets.check.LAYOUTS`
-    # What `solar evaluate NAME` measures on its photos, and how many its database has.
-    ground_truths: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        """The releases to choose from, the one that is still published first."""
-        return tuple(dict.fromkeys(a.release for a in self.archives if a.release))
-
-    def archives_of(self, release: str) -> tuple[Archive, ...]:
-        """The archives that make up one release."""
-        return tuple(a for a in self.archives if a.release in ("", release))
-
-    @property
-    def download(self) -> int:
-        """About how many bytes are fetched."""
-        return sum(a.download for a in self._default())
-
-    @property
-    def unpacked(self) -> int:
-        """About how many bytes it takes on disk."""
-        return sum(a.unpacked for a in self._default())
-
-    def _default(self) -> tuple[Archive, ...]:
-        return self.archives_of(self.releases[0] if self.releases else "")
 
 
 def datasets() -> tuple[Dataset, ...]:
@@ -239,6 +177,71 @@ _GL18 = Dataset(
     layout="landmarks",
 )
 
+# Google Landmarks v2, in the folders of its publishers' bucket: so is a mirror of it. Sizes of the
+# archives are the publishers' words; photos of the clean list are taken to be of average size.
+
+GLDV2_PHOTOS = {
+    "train_clean.csv": 1_580_470,
+    "train.csv": 4_132_914,
+    "index.csv": 761_757,
+    "test.csv": 117_577,
+}
+"""How many photos each list of Google Landmarks v2 names."""
+
+_GLDV2_HOME = "https://s3.amazonaws.com/google-landmark"
+
+
+def _gldv2_file(path: str, name: str = "", size: float = 0, subsets: tuple[str, ...] = ()) -> File:
+    name = name or path.rpartition("/")[2]
+    urls = (f"{_GLDV2_HOME}/{path}",)
+    return File(name, urls, mirrored=path, size=round(size * _GB), subsets=subsets)
+
+
+def _gldv2_archives(folder: str, count: int, size: float) -> Iterator[Archive]:
+    bytes_ = round(size * _GB)
+    for number in range(count):
+        path, name = f"{folder}/images_{number:03}.tar", f"{folder}_images_{number:03}.tar"
+        md5 = _gldv2_file(f"md5sum/{folder}/md5.images_{number:03}.txt", f"{name}.md5")
+        file = File(name, (f"{_GLDV2_HOME}/{path}",), md5_file=md5, mirrored=path)
+        yield Archive(name, (file,), folder, 4, _JPG, bytes_, bytes_, subset=folder)
+
+
+_GLDV2 = Dataset(
+    name="gldv2",
+    about="Google Landmarks v2: its clean list is what today's models are trained on",
+    terms="Photos belong to their authors (train: CC BY and alike); labels: CC BY 4.0 by Google.",
+    page="https://github.com/cvdfoundation/google-landmark",
+    files=tuple(
+        _gldv2_file(path, size=size, subsets=subsets)
+        for subsets, path, size in (
+            (("clean", "train", "labels"), "metadata/train_clean.csv", 0.03),
+            (("clean", "train", "labels"), "metadata/train_label_to_category.csv", 0.02),
+            (("clean", "train", "labels"), "metadata/train_attribution.csv", 1.0),
+            (("train", "labels"), "metadata/train.csv", 0.5),
+            (("index", "labels"), "metadata/index.csv", 0.01),
+            (("index", "labels"), "metadata/index_image_to_landmark.csv", 0.02),
+            (("index", "labels"), "metadata/index_label_to_category.csv", 0.01),
+            (("test", "labels"), "metadata/test.csv", 0),
+            (("test", "labels"), "ground_truth/recognition_solution_v2.1.csv", 0),
+            (("test", "labels"), "ground_truth/retrieval_solution_v2.1.csv", 0),
+        )
+    ),
+    archives=(
+        *_gldv2_archives("train", 500, 1.0),
+        *_gldv2_archives("index", 100, 0.85),
+        *_gldv2_archives("test", 20, 0.5),
+    ),
+    photos=GLDV2_PHOTOS["train_clean.csv"],
+    layout="gldv2",
+    selections={
+        "clean": Selection(
+            of="train",
+            listed="train_clean.csv",
+            share=GLDV2_PHOTOS["train_clean.csv"] / GLDV2_PHOTOS["train.csv"],
+        )
+    },
+)
+
 # Photos without an ending to their names; which ones are used is in the database files.
 
 _SFM120K = Dataset(
@@ -309,7 +312,7 @@ _PHOTOTOUR = Dataset(
     layout="phototour",
 )
 
-_DATASETS = (_ROXFORD, _RPARIS, _REVISITOP1M, _GL18, _SFM120K, _HPATCHES, _PHOTOTOUR)
+_DATASETS = (_ROXFORD, _RPARIS, _REVISITOP1M, _GL18, _GLDV2, _SFM120K, _HPATCHES, _PHOTOTOUR)
 
 GROUND_TRUTHS = {name: size for d in _DATASETS for name, size in d.ground_truths.items()}
 """The sets that `solar evaluate` knows by name, and how many photos their databases hold."""

@@ -157,18 +157,24 @@ class TrainingSet:
     def held_out(self, fraction: float, *, seed: int = 0) -> list[str]:
         """Names of the landmarks that `split` holds out; it raises what `split` raises."""
         asking = np.unique(self.landmarks[self.queries])
-        names = sorted(self.labels[landmark] for landmark in asking.tolist())
-        if not 0 < fraction < 1:
-            raise SolarError(f"A fraction of {fraction:g} of the landmarks cannot be held out.")
-        if len(names) < 4:
-            raise SolarError(
-                f"Of {len(names)} landmarks with positives none can be held out: two are needed on "
-                "either side."
-            )
-        wanted = min(max(round(fraction * len(names)), 2), len(names) - 2)
-        # `random` alone: NumPy may change what its other distributions draw.
-        order = np.argsort(np.random.default_rng(seed).random(len(names)), kind="stable")
-        return sorted(names[number] for number in order[:wanted].tolist())
+        names = [self.labels[landmark] for landmark in asking.tolist()]
+        return held_out_names(names, fraction, seed=seed)
+
+
+def held_out_names(names: Iterable[str], fraction: float, *, seed: int) -> list[str]:
+    """Choose a fraction of the landmarks by their names, at least two, and leave two."""
+    names = sorted(names)
+    if not 0 < fraction < 1:
+        raise SolarError(f"A fraction of {fraction:g} of the landmarks cannot be held out.")
+    if len(names) < 4:
+        raise SolarError(
+            f"Of {len(names)} landmarks with positives none can be held out: two are needed on "
+            "either side."
+        )
+    wanted = min(max(round(fraction * len(names)), 2), len(names) - 2)
+    # `random` alone: NumPy may change what its other distributions draw.
+    order = np.argsort(np.random.default_rng(seed).random(len(names)), kind="stable")
+    return sorted(names[number] for number in order[:wanted].tolist())
 
 
 def label_photos(photos: Photos, labels: Sequence[str], source: object) -> TrainingSet:

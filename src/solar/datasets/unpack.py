@@ -45,13 +45,15 @@ def unpack(
     *,
     keep: int = 0,
     suffixes: tuple[str, ...] = (),
+    wanted: Callable[[str], bool] | None = None,
     progress: bool = True,
 ) -> int:
     """Unpack a zip file, or a tar file (gzipped or not, in one piece or several), into a folder.
 
     Files appear under their names only when they are whole. Hidden files are left out. `keep` tells
     how many components of a member's path are kept, from the end (0: all); `suffixes` which endings
-    are taken, in any case (none given: everything).
+    are taken, in any case (none given: everything); `wanted` which of these, by their paths below
+    the folder.
 
     Returns:
         The number of files written.
@@ -61,7 +63,7 @@ def unpack(
             the disk is full or would be, or the folder cannot be written to.
     """
     archive = f"{parts[0]}" if len(parts) == 1 else f"{parts[0]} … {parts[-1].name}"
-    count = 0
+    count = seen = 0
     try:
         into.mkdir(parents=True, exist_ok=True)
         left = _ALLOWANCE + _EXPANSION * sum(part.stat().st_size for part in parts)
@@ -72,6 +74,9 @@ def unpack(
                 place = _place(member, archive, keep)
                 unwanted = suffixes and place.suffix.lower() not in suffixes
                 if unwanted or any(part.startswith(".") for part in place.parts):
+                    continue
+                seen += 1
+                if wanted is not None and not wanted(place.as_posix()):
                     continue
                 left -= member.size
                 _check_size(member, archive, left, into)
@@ -90,7 +95,7 @@ def unpack(
         raise SolarError(
             f"{archive} cannot be unpacked ({reason}); delete it to fetch it again."
         ) from error
-    if not count:
+    if not seen:
         kind = " or ".join(suffixes) or "any"
         raise SolarError(f"{archive} holds no {kind} files: it is not the archive it should be.")
     return count

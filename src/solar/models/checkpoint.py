@@ -187,6 +187,11 @@ def to_published(model: Model) -> dict[str, Any]:
         raise SolarError(
             "The published format has no place for this network's post-whitening layers."
         )
+    elif model.adapt is not None:
+        raise SolarError(
+            "The published format has no place for this network's adaptation layer: convert the "
+            "network that was adapted."
+        )
     state = {
         published.published_name(name, layout): tensor.cpu()
         for name, tensor in model.state_dict().items()

@@ -1,7 +1,7 @@
 """`solar adapt`: one linear layer learns from labelled photos, in seconds."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -54,7 +54,7 @@ def adapt(
     from solar.training import adaptation as work
 
     given = {"dim": dim, "epochs": epochs, "margin": margin, "seed": seed}
-    options = {name: value for name, value in given.items() if value is not None}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     start = perf_counter()
     with steps() as watch:
         found = work.adapt(store, labels, output, model=model, watch=watch, **options)

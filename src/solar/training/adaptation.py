@@ -3,8 +3,9 @@
 The layer, its loss and its optimiser are those of ILIAS (Kordopatis-Zilos et al. 2025): a
 descriptor x becomes unit(W x + b), every place has a vector, and the cross entropy of the cosines
 to all of them is made small. There the layer starts at random and learns from a million photos.
-Here it starts as the identity, is drawn back to it, and is only kept if it helps: of a few dozen
-places it can also learn what other places are worse off with.
+From a few thousand it would learn what other places are worse off with. So here it starts close to
+the identity, is held near that start, and is kept only if it helps with places it has not seen
+(`benchmarks/adapt.py`, docs/adapt.md).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,27 +43,30 @@ class AdaptationSettings:
 
     Attributes:
         dim: Length of the new descriptor; 512, or that of the old one where it is shorter.
-        start: "identity" (the main directions of the descriptors, where `dim` is less than they
-            have; every place begins as the mean of its photos), or "random" as published.
-        pull: How much the squared distance of the layer to its start costs; 0 as published.
+        start: "whitened": directions in which photos of one place differ count for less, no bias is
+            learned, and every place begins as the mean of its photos; or "random", as published.
+        shrink: How close the whitened start is to the identity: so many times the mean variance
+            within places is added to that of every direction.
+        pull: What the squared distance of the layer to its start costs. Published: 0.
         epochs: Passes over the photos. Published: 2 to 5.
         batch: Photos per step.
         lr: Of Adam.
         weight_decay: Added to the gradient, not decoupled.
-        scale: What cosines are multiplied with.
+        scale: What cosines are multiplied with. Published: 16. Less suits labels with mistakes.
         margin: What is subtracted from the cosine to a photo's own place.
         folds: Parts of the places, each of which is left out once to measure on it.
         seed: The same gives the same layer.
     """
 
     dim: int | None = None
-    start: Literal["identity", "random"] = "identity"
+    start: Literal["whitened", "random"] = "whitened"
+    shrink: float = 10.0
     pull: float = 0.01
     epochs: int = 10
     batch: int = 128
     lr: float = 1e-3
     weight_decay: float = 1e-6
-    scale: float = 16.0
+    scale: float = 10.0
     margin: float = 0.0
     folds: int = 5
     seed: int = 0
@@ -209,18 +213,19 @@ def fit(
     Batches are descriptors (b, d) and the numbers of their places (b,). Gives the loss of each
     batch before its step.
     """
-    classes.requires_grad_()
-    parameters = [*layer.parameters(), classes]
-    start = [parameter.detach().clone() for parameter in layer.parameters()]
-    optimiser = torch.optim.Adam(parameters, settings.lr, weight_decay=settings.weight_decay)
+    learned = [parameter for parameter in layer.parameters() if parameter.requires_grad]
+    start = [parameter.detach().clone() for parameter in learned]
+    optimiser = torch.optim.Adam(
+        [*learned, classes.requires_grad_()], settings.lr, weight_decay=settings.weight_decay
+    )
     losses = []
     for x, labels in batches:
         loss = place_loss(cosines(layer, classes, x), labels, settings)
         if settings.pull:
-            moved = zip(layer.parameters(), start, strict=True)
+            moved = zip(learned, start, strict=True)
             loss = loss + settings.pull * sum((now - then).square().sum() for now, then in moved)
         optimiser.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         optimiser.step()
         losses.append(loss.item())
     return losses
@@ -252,11 +257,26 @@ def _start(
             nn.init.xavier_uniform_(layer.weight, generator=chance)
             bound = dim**-0.5  # that of nn.Linear
             return layer, torch.empty(count, dim).uniform_(-bound, bound, generator=chance)
-        # Main directions, without subtracting the mean: cosines change least by that.
-        main = torch.linalg.eigh(x.T @ x)[1].flip(1)[:, :dim].T
-        layer.weight.copy_(torch.eye(length) if dim == length else main)
-        own = F.one_hot(labels, count).float()
-        return layer, F.normalize(own.T @ F.normalize(layer(x)))
+        # It would be of this collection, and push photos of anything else towards each other.
+        layer.bias.requires_grad_(False)
+        own = F.one_hot(labels, count).double()
+        whiten = _within(x.double(), own, settings.shrink)
+        if dim < length:  # main directions, with the mean in: cosines change least by that
+            white = x.double() @ whiten.T
+            whiten = torch.linalg.eigh(white.T @ white)[1].flip(1)[:, :dim].T @ whiten
+        layer.weight.copy_(whiten)
+        return layer, F.normalize(own.float().T @ F.normalize(layer(x)))
+
+
+def _within(x: Tensor, own: Tensor, shrink: float) -> Tensor:
+    """Whitening (d, d) of what differs within places, its largest factor 1.
+
+    `own` (n, places) is 1 where a row of x (n, d) is of a place.
+    """
+    apart = x - own @ ((own.T @ x) / own.sum(dim=0)[:, None])
+    values, vectors = torch.linalg.eigh(apart.T @ apart / len(x))
+    values = values.clamp(min=0) + shrink * values.mean()
+    return vectors * (values / values[0]).rsqrt() @ vectors.T
 
 
 def _batches(

@@ -122,7 +122,7 @@ def test_a_layer_that_helps_is_written_with_its_network(
     assert found.places == PLACES
     assert found.photos == PLACES * VIEWS
     assert found.to_dict()["gain"] == pytest.approx(100 * (found.after - found.before))
-    assert told[-1] == ("Training", 5, 6)
+    assert told[-1] == ("Measuring on held-out places", 5, 5)
     model = solar.load(tmp_path / "out.safetensors")
     assert fingerprint(model) == fingerprint(found.model)
     photo = np.random.default_rng(1).integers(0, 256, (64, 96, 3), np.uint8)
@@ -192,6 +192,11 @@ def test_an_adapted_network_is_not_adapted_again(net: RetrievalNet, tmp_path: Pa
     store.write_shard(0, np.eye(40, DIM), names, np.full((40, 2), 96), {})
     with pytest.raises(SolarError, match="is adapted already"):
         solar.adapt(store, model=adapted)
+
+
+def test_what_is_no_store_gets_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(SolarError, match="is neither a store nor an index: make a store with"):
+        solar.adapt(tmp_path)
 
 
 def test_an_index_serves_as_well_as_its_store(make: Make, tmp_path: Path) -> None:

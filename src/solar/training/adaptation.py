@@ -23,9 +23,10 @@ from solar.describe.store import Store, Vectors
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.evaluation.labelled import evaluate_labels
+from solar.evaluation.metrics import Numbers
 from solar.evaluation.significance import interval
 from solar.models import RetrievalNet, fingerprint, retrieval_model, save
-from solar.search.engine import DescriptorSpec
+from solar.search.engine import DescriptorSpec, NoIndexError, RowNumbers
 from solar.search.index import Index, need_vectors
 from solar.search.ingest import spec_of
 
@@ -33,6 +34,7 @@ LEAST_PLACES = 10
 """Fewer say nothing about others: an interval over so few is too narrow."""
 DIM = 512
 
+PlaceNames: TypeAlias = np.ndarray[Any, Any]
 Labels: TypeAlias = str | Path | Mapping[str, str]
 Watch: TypeAlias = Callable[[str, int, int], None]
 
@@ -146,53 +148,37 @@ def adapt(
     settings = replace(settings or AdaptationSettings(), **options)
     if output is not None and Path(output).suffix != ".safetensors":
         raise SolarError(f"The output {output} must end in .safetensors.")
-    names, vectors, spec = _described(source)
     where = getattr(source, "path", source)
-    rows, places = _labelled(names, labels, where)
+    names, spec, read = _described(source)
     net = _network(spec, model, where)
-    vectors = vectors[rows].astype(np.float32)
-    count, photos = len(np.unique(places)), len(places)
+    rows, places = _labelled(names, labels, where)
+    count = len(np.unique(places))
     if count < LEAST_PLACES:
         raise SolarError(
             f"The labels name {count} places with two photos or more in {where}, and a gain can "
             f"only be told from chance with {LEAST_PLACES}: label more places."
         )
-    folds = list(_folds(places, min(settings.folds, count // 2), settings.seed))
-    before, after = [], []
-    for done, held_out in enumerate(folds):
-        _tell(watch, done, len(folds) + 1)
-        layer = trained_layer(vectors[~held_out], places[~held_out], settings)
-        asked = places[held_out]
-        before += _precision(vectors[held_out], asked)
-        after += _precision(_adapted(layer, vectors[held_out]), asked)
-    gains = np.array(after) - np.array(before)
-    low, high = interval(gains, seed=settings.seed)
-    means = float(np.mean(before)), float(np.mean(after))
+    vectors = read(rows).astype(np.float32)
+    before, after = _held_out(vectors, places, settings, watch)
+    low, high = interval(after - before, seed=settings.seed)
+    means = float(before.mean()), float(after.mean())
     if low <= 0:
         raise SolarError(
             f"On places it was not trained with, a layer takes mAP from {100 * means[0]:.1f} to "
-            f"{100 * means[1]:.1f} ({100 * gains.mean():+.1f}, 95 % interval {100 * low:+.1f} to "
-            f"{100 * high:+.1f}, {count} places), which is no certain gain, so nothing is written: "
-            f"label more places, or stay with {spec.model or 'the model'}."
+            f"{100 * means[1]:.1f} ({100 * (means[1] - means[0]):+.1f}, 95 % interval "
+            f"{100 * low:+.1f} to {100 * high:+.1f}, {count} places), which is no certain gain, so "
+            f"nothing is written: label more places, or stay with {spec.model or 'the model'}."
         )
-    _tell(watch, len(folds), len(folds) + 1)
     adapted = net.with_adaptation(trained_layer(vectors, places, settings))
     if output is not None:
         adapted.source = str(save(adapted, output).resolve())
-    return Adaptation(adapted, *means, low, high, photos, count)
-
-
-def _tell(watch: Watch | None, done: int, total: int) -> None:
-    if watch is not None:
-        watch("Training", done, total)
+    return Adaptation(adapted, *means, low, high, len(places), count)
 
 
 # Training.
 
 
-def trained_layer(
-    vectors: Vectors, places: np.ndarray[Any, Any], settings: AdaptationSettings
-) -> nn.Linear:
+def trained_layer(vectors: Vectors, places: PlaceNames, settings: AdaptationSettings) -> nn.Linear:
     """A layer for descriptors (n, dim) of places (n,), numbers or names; on the CPU."""
     x = torch.from_numpy(vectors)
     labels = torch.from_numpy(np.unique(places, return_inverse=True)[1])
@@ -259,24 +245,26 @@ def _start(
             return layer, torch.empty(count, dim).uniform_(-bound, bound, generator=chance)
         # It would be of this collection, and push photos of anything else towards each other.
         layer.bias.requires_grad_(False)
-        own = F.one_hot(labels, count).double()
-        whiten = _within(x.double(), own, settings.shrink)
+        whiten = _within(x.double(), labels, settings.shrink)
         if dim < length:  # main directions, with the mean in: cosines change least by that
             white = x.double() @ whiten.T
             whiten = torch.linalg.eigh(white.T @ white)[1].flip(1)[:, :dim].T @ whiten
         layer.weight.copy_(whiten)
-        return layer, F.normalize(own.float().T @ F.normalize(layer(x)))
+        return layer, F.normalize(_sums(F.normalize(layer(x)), labels))
 
 
-def _within(x: Tensor, own: Tensor, shrink: float) -> Tensor:
-    """Whitening (d, d) of what differs within places, its largest factor 1.
-
-    `own` (n, places) is 1 where a row of x (n, d) is of a place.
-    """
-    apart = x - own @ ((own.T @ x) / own.sum(dim=0)[:, None])
+def _within(x: Tensor, labels: Tensor, shrink: float) -> Tensor:
+    """Whitening (d, d) of what differs within places in x (n, d); its largest factor is 1."""
+    apart = x - (_sums(x, labels) / labels.bincount()[:, None])[labels]
     values, vectors = torch.linalg.eigh(apart.T @ apart / len(x))
     values = values.clamp(min=0) + shrink * values.mean()
-    return vectors * (values / values[0]).rsqrt() @ vectors.T
+    whiten: Tensor = vectors * (values / values[0]).rsqrt() @ vectors.T
+    return whiten
+
+
+def _sums(x: Tensor, labels: Tensor) -> Tensor:
+    """The sum of the rows (n, d) of every place, (places, d)."""
+    return x.new_zeros(int(labels.max()) + 1, x.shape[1]).index_add_(0, labels, x)
 
 
 def _batches(
@@ -294,8 +282,24 @@ def _batches(
 # Measuring.
 
 
+def _held_out(
+    vectors: Vectors, places: PlaceNames, settings: AdaptationSettings, watch: Watch | None
+) -> tuple[Numbers, Numbers]:
+    """The mAP of every place without a layer, and with one that has not seen it."""
+    count = min(settings.folds, len(np.unique(places)) // 2)
+    before, after = [], []
+    for done, left_out in enumerate(_folds(places, count, settings.seed), 1):
+        layer = trained_layer(vectors[~left_out], places[~left_out], settings)
+        asking = vectors[left_out]
+        before.append(_precision(asking, places[left_out]))
+        after.append(_precision(_adapted(layer, asking), places[left_out]))
+        if watch is not None:
+            watch("Measuring on held-out places", done, count)
+    return np.concatenate(before), np.concatenate(after)
+
+
 def _folds(
-    places: np.ndarray[Any, Any], count: int, seed: int
+    places: PlaceNames, count: int, seed: int
 ) -> Iterator[np.ndarray[Any, np.dtype[np.bool_]]]:
     """Which rows to leave out: each place once, about as many in every fold."""
     order = np.random.default_rng(seed).permutation(np.unique(places))
@@ -303,10 +307,10 @@ def _folds(
         yield np.isin(places, order[fold::count])
 
 
-def _precision(vectors: Vectors, places: np.ndarray[Any, Any]) -> list[float]:
+def _precision(vectors: Vectors, places: PlaceNames) -> Numbers:
     """The mean average precision of each place, whose photos ask for each other among all."""
     found = evaluate_labels(vectors, places.tolist()).protocols["all"]["AP"]
-    return [float(found[places == place].mean()) for place in np.unique(places)]
+    return np.array([found[places == place].mean() for place in np.unique(places)])
 
 
 def _adapted(layer: nn.Linear, vectors: Vectors) -> Vectors:
@@ -317,23 +321,29 @@ def _adapted(layer: nn.Linear, vectors: Vectors) -> Vectors:
 # What is there.
 
 
-def _described(source: Store | str | Path) -> tuple[Sequence[str], Vectors, DescriptorSpec]:
-    """Photos, their vectors and how these were made; of a store or an index."""
+def _described(
+    source: Store | str | Path,
+) -> tuple[Sequence[str], DescriptorSpec, Callable[[RowNumbers], Vectors]]:
+    """The photos of a store or an index, how they were described, and what reads their rows."""
     if isinstance(source, Store) or is_store(source):
         store = source if isinstance(source, Store) else Store.open(source)
         spec = spec_of(store)
         assert spec is not None
-        return store.names, store.vectors(), spec
-    index = need_vectors(Index.open(source))
+        return store.names, spec, store.vectors
+    try:
+        index = need_vectors(Index.open(source))
+    except NoIndexError:
+        raise SolarError(
+            f"{source} is neither a store nor an index: make a store with `solar extract`."
+        ) from None
     parts = list(index.engine.batches())
     names = [photo.path for photos, _ in parts for photo in photos]
-    vectors = np.concatenate([rows for _, rows in parts]) if parts else np.empty((0, 0), np.float32)
-    return names, vectors, index.spec
+    return names, index.spec, lambda rows: np.concatenate([part for _, part in parts])[rows]
 
 
 def _labelled(
     names: Sequence[str], labels: Labels | None, where: object
-) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, Any]]:
+) -> tuple[RowNumbers, PlaceNames]:
     """The rows with a label that another row has, too, and their labels."""
     if labels is None:
         known = dict(zip(names, folder_labels(names, where), strict=True))

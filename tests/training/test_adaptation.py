@@ -194,6 +194,29 @@ def test_an_adapted_network_is_not_adapted_again(net: RetrievalNet, tmp_path: Pa
         solar.adapt(store, model=adapted)
 
 
+def test_photos_that_are_all_the_same_gain_nothing(make: Make, net: RetrievalNet) -> None:
+    names = Store.open(make()).names
+    facts = {"model": net.source, "fingerprint": fingerprint(net), "settings": {}, "dim": DIM}
+    store = Store.create(make().with_name("same.store"), names, **facts)
+    x = np.eye(PLACES, DIM).repeat(VIEWS, axis=0)
+    store.write_shard(0, x, names, np.full((len(names), 2), 96), {})
+    with pytest.raises(SolarError, match=r"from 100.0 to 100.0 \(\+0.0"):
+        solar.adapt(store)
+
+
+def test_a_published_layer_is_measured_and_attached(
+    make: Make, net: RetrievalNet, tmp_path: Path
+) -> None:
+    weight = torch.eye(DIM)[:8]  # what tells places apart
+    torch.save({"layer.weight": weight, "layer.bias": torch.zeros(8)}, tmp_path / "layer.pth")
+    found = solar.adapt(make(), layer=tmp_path / "layer.pth")
+    assert found.gain > 0.2
+    assert found.model.adapt is not None
+    torch.testing.assert_close(found.model.adapt.weight.data, weight)
+    with pytest.raises(SolarError, match="takes descriptors of 9 numbers, and the network makes"):
+        solar.adapt(make(), layer=nn.Linear(9, 8))
+
+
 def test_what_is_no_store_gets_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(SolarError, match="is neither a store nor an index: make a store with"):
         solar.adapt(tmp_path)

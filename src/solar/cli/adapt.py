@@ -32,6 +32,12 @@ def adapt(
             autocompletion=photo_models,
         ),
     ] = None,
+    layer: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A layer as ILIAS publishes them (.pth), in place of training one."
+        ),
+    ] = None,
     dim: Annotated[
         int | None,
         typer.Option(min=1, help="Length of the new descriptors; 512 at most if not given."),
@@ -57,7 +63,7 @@ def adapt(
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     start = perf_counter()
     with steps() as watch:
-        found = work.adapt(store, labels, output, model=model, watch=watch, **options)
+        found = work.adapt(store, labels, output, model=model, layer=layer, watch=watch, **options)
     summary = {"model": str(output), **found.to_dict(), "seconds": perf_counter() - start}
     if json:
         print_json(summary)
@@ -69,4 +75,5 @@ def adapt(
         f"mAP {before:.1f} → {after:.1f} on places it was not trained with ({gain:+.1f}, 95 % "
         f"interval {low:+.1f} to {high:+.1f}, {found.places} places)"
     )
-    say(f"Trained on all {found.photos:,} labelled photos → {output}")
+    how = f"Trained on all {found.photos:,} labelled photos" if layer is None else f"With {layer}"
+    say(f"{how} → {output}")

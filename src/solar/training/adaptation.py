@@ -26,6 +26,7 @@ from solar.evaluation.labelled import evaluate_labels
 from solar.evaluation.metrics import Numbers
 from solar.evaluation.significance import interval
 from solar.models import RetrievalNet, fingerprint, retrieval_model, save
+from solar.models.checkpoint import load_whitening
 from solar.search.engine import DescriptorSpec, NoIndexError, RowNumbers
 from solar.search.index import Index, need_vectors
 from solar.search.ingest import spec_of
@@ -115,6 +116,7 @@ def adapt(
     output: str | Path | None = None,
     *,
     model: RetrievalNet | str | Path | None = None,
+    layer: nn.Linear | str | Path | None = None,
     settings: AdaptationSettings | None = None,
     watch: Watch | None = None,
     **options: Any,
@@ -137,6 +139,8 @@ def adapt(
             and those alone with theirs, are left out.
         output: Where to write the network, a `.safetensors`.
         model: The network that made the descriptors, if the one that the store names is gone.
+        layer: Measure and keep this layer in place of a trained one: a file as ILIAS publishes them
+            (`layer.weight` and `layer.bias`) for the descriptors of some networks.
         settings: How to train and measure.
         watch: Told what is being done, how much of it is, and of how much.
         options: Fields of `AdaptationSettings`, in place of those of `settings`.
@@ -151,6 +155,7 @@ def adapt(
     where = getattr(source, "path", source)
     names, spec, read = _described(source)
     net = _network(spec, model, where)
+    given = None if layer is None else _fitting(layer, net)
     rows, places = _labelled(names, labels, where)
     count = len(np.unique(places))
     if count < LEAST_PLACES:
@@ -159,7 +164,7 @@ def adapt(
             f"only be told from chance with {LEAST_PLACES}: label more places."
         )
     vectors = read(rows).astype(np.float32)
-    before, after = _held_out(vectors, places, settings, watch)
+    before, after = _held_out(vectors, places, given, settings, watch)
     low, high = interval(after - before, seed=settings.seed)
     means = float(before.mean()), float(after.mean())
     if low <= 0:
@@ -169,7 +174,7 @@ def adapt(
             f"{100 * low:+.1f} to {100 * high:+.1f}, {count} places), which is no certain gain, so "
             f"nothing is written: label more places, or stay with {spec.model or 'the model'}."
         )
-    adapted = net.with_adaptation(trained_layer(vectors, places, settings))
+    adapted = net.with_adaptation(given or trained_layer(vectors, places, settings))
     if output is not None:
         adapted.source = str(save(adapted, output).resolve())
     return Adaptation(adapted, *means, low, high, len(places), count)
@@ -257,7 +262,7 @@ def _within(x: Tensor, labels: Tensor, shrink: float) -> Tensor:
     """Whitening (d, d) of what differs within places in x (n, d); its largest factor is 1."""
     apart = x - (_sums(x, labels) / labels.bincount()[:, None])[labels]
     values, vectors = torch.linalg.eigh(apart.T @ apart / len(x))
-    values = values.clamp(min=0) + shrink * values.mean()
+    values = (values + shrink * values.mean()).clamp(min=1e-12)  # photos may all be the same
     whiten: Tensor = vectors * (values / values[0]).rsqrt() @ vectors.T
     return whiten
 
@@ -283,13 +288,17 @@ def _batches(
 
 
 def _held_out(
-    vectors: Vectors, places: PlaceNames, settings: AdaptationSettings, watch: Watch | None
+    vectors: Vectors,
+    places: PlaceNames,
+    given: nn.Linear | None,
+    settings: AdaptationSettings,
+    watch: Watch | None,
 ) -> tuple[Numbers, Numbers]:
-    """The mAP of every place without a layer, and with one that has not seen it."""
+    """The mAP of every place without a layer, and with the one given or one without this place."""
     count = min(settings.folds, len(np.unique(places)) // 2)
     before, after = [], []
     for done, left_out in enumerate(_folds(places, count, settings.seed), 1):
-        layer = trained_layer(vectors[~left_out], places[~left_out], settings)
+        layer = given or trained_layer(vectors[~left_out], places[~left_out], settings)
         asking = vectors[left_out]
         before.append(_precision(asking, places[left_out]))
         after.append(_precision(_adapted(layer, asking), places[left_out]))
@@ -360,6 +369,17 @@ def _labelled(
     _, number, counts = np.unique(places, return_inverse=True, return_counts=True)
     several = counts[number] > 1 if len(rows) else np.zeros(0, bool)
     return rows[several], places[several]
+
+
+def _fitting(layer: nn.Linear | str | Path, net: RetrievalNet) -> nn.Linear:
+    """A layer that takes the descriptors of a network."""
+    given = layer if isinstance(layer, nn.Linear) else load_whitening(layer)
+    if given.in_features != net.dim:
+        raise SolarError(
+            f"The layer takes descriptors of {given.in_features} numbers, and the network makes "
+            f"{net.dim}: choose a layer for this network."
+        )
+    return given.requires_grad_(False)
 
 
 def _network(

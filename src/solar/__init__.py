@@ -28,5 +28,6 @@ if TYPE_CHECKING:
     from solar.show.attention_maps import attention as attention
     from solar.show.explanation import explain as explain
     from solar.training import train as train
+    from solar.training.adaptation import adapt as adapt
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__spec__)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from solar.datasets.photo_labels import folder_labels, read_csv
+from solar.datasets.photo_labels import folder_labels, read_csv, read_labels
 from solar.errors import SolarError
 
 
@@ -64,3 +64,17 @@ def test_a_csv_that_does_not_label_photos_is_refused(
     (tmp_path / "list.csv").write_bytes(text)
     with pytest.raises(SolarError, match=sentence):
         read_csv(tmp_path / "list.csv")
+
+
+def test_labels_are_read_from_csv_and_json(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a/1.jpg,tower\n2.jpg,7\n", "utf-8")
+    (tmp_path / "a.json").write_text('{"a/1.jpg": "tower", "2.jpg": 7}', "utf-8")
+    assert read_labels(tmp_path / "a.csv") == read_labels(str(tmp_path / "a.json"))
+    assert read_labels(tmp_path / "a.csv") == {"a/1.jpg": "tower", "2.jpg": "7"}
+
+
+@pytest.mark.parametrize("content", ["[1]", '{"a.jpg": ["tower"]}', "{", "[" * 100_000, "\xff"])
+def test_json_that_does_not_label_photos_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.json").write_text(content, "latin-1")
+    with pytest.raises(SolarError, match="is not a JSON object of names and labels"):
+        read_labels(tmp_path / "a.json")

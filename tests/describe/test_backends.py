@@ -80,6 +80,16 @@ def test_a_backend_serves_an_extraction(model: RetrievalNet, photos: list[Image.
     torch.testing.assert_close(net(pixels[None]), theirs, atol=2e-6, rtol=0)
 
 
+def test_an_adapted_network_runs_on_the_export_of_the_plain_one(
+    fresh_cache: None, model: RetrievalNet, photos: list[Image.Image]
+) -> None:
+    adapted = model.with_adaptation(torch.nn.Linear(64, 24)).requires_grad_(False)
+    backend = open_backend(adapted, "onnxruntime")
+    assert len(list((zoo.cache_directory() / "backends").glob("*.onnx"))) == 1
+    assert adapted.describe(photos[0], forward=backend).shape == (1, 24)
+    assert cosine(adapted, backend, photos[0]) > 0.99999
+
+
 @pytest.mark.parametrize("name", ENGINES)
 def test_int8_stays_close_to_float32(
     model: RetrievalNet, photos: list[Image.Image], name: str

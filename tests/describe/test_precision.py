@@ -44,8 +44,9 @@ def test_negative_values_after_the_last_attention_survive_where_pooling_sees_the
     torch.testing.assert_close(FusedNet(net)(pixels), plain, rtol=0, atol=2e-5)
 
 
-def test_plain_backbones_and_other_scales_work_too() -> None:
-    net, pixels = RetrievalNet(RetrievalConfig("alexnet")).eval(), photos(1, 80, 96)
+def test_plain_backbones_other_scales_and_adapted_networks_work_too() -> None:
+    config = RetrievalConfig("alexnet", adaptation=24)
+    net, pixels = RetrievalNet(config).eval(), photos(1, 80, 96)
     with torch.inference_mode():
         plain = net.multiscale(net.normalise(pixels), (1, 0.5))
     torch.testing.assert_close(FusedNet(net, scales=(1, 0.5))(pixels), plain, rtol=0, atol=2e-5)

@@ -69,7 +69,10 @@ def test_exporting_leaves_the_network_as_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize("whitening", [True, False])
 def test_multiscale_onnx_equals_torch(tmp_path: Path, whitening: bool) -> None:
     scales = (1.0, 0.7071067811865476)
-    model = drawn_retrieval(RetrievalConfig("alexnet", whitening=whitening, scales=scales))
+    config = RetrievalConfig(
+        "alexnet", whitening=whitening, scales=scales, adaptation=24 if whitening else None
+    )
+    model = drawn_retrieval(config)
     path = export_onnx(model, tmp_path / "model.onnx", multiscale=True)
     images = torch.randn(2, 3, 97, 75, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():

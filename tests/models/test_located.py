@@ -24,7 +24,7 @@ def network(**settings: Any) -> RetrievalNet:
     net = RetrievalNet(RetrievalConfig("resnet18", **settings)).eval()
     with torch.no_grad():
         for name, parameter in net.named_parameters():
-            if "output" in name or (parameter.ndim == 1 and ("whiten" in name or "post" in name)):
+            if "output" in name or (parameter.ndim == 1 and (name[:4] in ("whit", "post", "adap"))):
                 nn.init.normal_(parameter, std=0.1)
     return net
 
@@ -34,7 +34,11 @@ def test_regions_add_up_to_the_descriptor(pooling: str, photo: Image.Image) -> N
     """Whatever is linear between pooling and descriptor, at one scale and at three."""
     for whitening, post in product((True, False), ((), ("single", "multi"))):
         net = network(
-            attention={4: 4, 5: 2}, pooling=pooling, whitening=whitening, post_whitening=post
+            attention={4: 4, 5: 2},
+            pooling=pooling,
+            whitening=whitening,
+            post_whitening=post,
+            adaptation=48 if post else None,
         )
         for scales in ((1.0,), None):
             found = locate(net, photo, scales=scales)

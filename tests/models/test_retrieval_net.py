@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,25 @@ def test_scales_are_averaged_with_the_gem_exponent_without_whitening() -> None:
         torch.testing.assert_close(net.multiscale(x, (1, 0.5)), mean / mean.norm())
 
 
+def test_an_adaptation_layer_follows_the_average_over_scales(resnet18: RetrievalNet) -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(512, 24)
+    net, x = resnet18.with_adaptation(layer), torch.rand(2, 3, 64, 96)
+    with torch.inference_mode():
+        for found, plain in (
+            (net(x), resnet18(x)),
+            (net.multiscale(x), resnet18.multiscale(x)),
+        ):
+            wanted = layer(plain)
+            torch.testing.assert_close(found, wanted / wanted.norm(dim=1, keepdim=True))
+    assert net.describe(PIXELS).shape == (1, net.dim) == (1, 24)
+    assert resnet18.adapt is None
+    assert net.backbone.conv1.weight is resnet18.backbone.conv1.weight
+    plain = net.with_adaptation(None)
+    assert plain.config == resnet18.config
+    assert "adaptation" not in plain.config.to_dict()  # or fingerprints of before would change
+
+
 @pytest.mark.parametrize("backbone", ["vgg16", "alexnet"])
 @pytest.mark.parametrize("pooling", ["mac", "spoc", "crow", "rmac", "gemmp"])
 def test_the_older_rows_of_the_paper_run(backbone: str, pooling: str) -> None:
@@ -215,7 +235,8 @@ def test_settings_that_make_no_network_are_refused(settings: dict, sentence: str
 
 def test_settings_survive_json() -> None:
     config = RetrievalConfig("resnet50", attention={5: 2}, dim=256, scales=(1.0,), size=512)
-    assert RetrievalConfig.from_dict(config.to_dict()) == config
+    for one in (config, replace(config, adaptation=128)):
+        assert RetrievalConfig.from_dict(one.to_dict()) == one
 
 
 PIXELS = np.random.default_rng(3).integers(0, 256, (48, 64, 3), np.uint8)

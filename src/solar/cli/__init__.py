@@ -20,7 +20,7 @@ _PANELS = {
     "Search your photos": ("index", "search", "serve"),
     "Look closer": ("why", "match", "attention"),
     "Measure": ("evaluate",),
-    "Train": ("data", "train", "distill"),
+    "Train": ("data", "train", "distill", "adapt"),
     "Descriptors and models": ("describe", "extract", "store", "models", "convert", "export"),
 }
 

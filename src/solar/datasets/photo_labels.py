@@ -1,6 +1,7 @@
 """Labelled photos: which landmark each shows, from its folder's name or from a CSV."""
 
 import csv
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -82,6 +83,28 @@ def read_csv(path: str | Path, root: str | Path | None = None) -> tuple[Photos, 
     if heading and heading[columns[0]].lower() == "id":
         names = photo_paths(names, folder)
     return Photos.in_folder(folder, names), list(labels.values())
+
+
+def read_labels(path: str | Path) -> dict[str, str]:
+    """What photos show, by their names: of a CSV as for `read_csv`, or of an object in JSON.
+
+    Raises:
+        SolarError: As for `read_csv`, or the JSON is not an object of names and labels.
+    """
+    path = Path(path)
+    if path.suffix.lower() != ".json":
+        photos, labels = read_csv(path)
+        return dict(zip(photos.names, labels, strict=True))
+    wrong = 'is not a JSON object of names and labels, {"rome/1.jpg": "colosseum", …}'
+    with reading(path, wrong, ValueError, TypeError, AttributeError, RecursionError):
+        known = json.loads(path.read_text(encoding="utf-8-sig"))
+        return {name: _text(label) for name, label in known.items()}
+
+
+def _text(label: object) -> str:
+    if not isinstance(label, str | int):
+        raise TypeError(f"{label!r} is no label")
+    return str(label)
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:

@@ -50,7 +50,7 @@ _TRIAL_SECONDS = 600
 
 @dataclass(frozen=True)
 class Backend:
-    """A network's forward at one scale, to be passed to `RetrievalNet.multiscale`.
+    """A network's `forward_scale`, to be passed to `RetrievalNet.multiscale`.
 
     Its name is that of what really runs, which may not be what was asked for.
     """
@@ -91,7 +91,7 @@ def open_backend(
     if name not in BACKENDS:
         raise SolarError(f"No backend is called {name!r}: choose from {', '.join(BACKENDS)}.")
     if name == "torch":
-        return Backend(name, FusedNet(model, dtype=torch.float32).net)
+        return Backend(name, FusedNet(model, dtype=torch.float32).net.forward_scale)
     runtime = name.removesuffix("-int8")
     if model.device.type != "cpu":
         raise SolarError(f"The backend {name} runs on a CPU: load the model with device='cpu'.")
@@ -99,6 +99,8 @@ def open_backend(
     packages = {runtime, "onnxruntime"} if name != runtime else {runtime}
     require(*sorted(packages), "onnxscript", purpose=f"The backend {name}")
     batches = _batches(model, calibration) if name != runtime else []
+    if model.adapt is not None:  # it follows the average over scales: no part of what runs here
+        model = model.with_adaptation(None)
     threads = threads or torch.get_num_threads()
     wanted, reason = name, ""
     while name != "torch":

@@ -84,7 +84,7 @@ class FusedNet:
             return self._describe(pixels) if self._graphs is None else self._graphs(pixels)
 
     def _describe(self, pixels: Tensor) -> Tensor:
-        return self.net.average([self.net(images) for images in self.inputs(pixels)])
+        return self.net.average([self.net.forward_scale(images) for images in self.inputs(pixels)])
 
     def inputs(self, pixels: Tensor) -> Iterator[Tensor]:
         """What the backbone takes at each scale: images, or blocks of them on a GPU."""

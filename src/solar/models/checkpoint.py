@@ -193,7 +193,10 @@ def to_published(model: Model) -> dict[str, Any]:
 
 
 def load_whitening(source: str | Path) -> nn.Linear:
-    """Load a published whitening layer, as SOLAR's training starts from; else a SolarError."""
+    """Load a published whitening layer, as SOLAR's training starts from; else a SolarError.
+
+    The layers that ILIAS publishes to adapt descriptors with are of the same form.
+    """
     path = _file(source)
     content = _read_pickle_safely(path)
     try:
@@ -201,8 +204,9 @@ def load_whitening(source: str | Path) -> nn.Linear:
             mean, matrix = (torch.as_tensor(content[key]) for key in ("m", "P"))
             layer = Whitening(mean.flatten(), matrix).linear()
         else:
-            layer = nn.Linear(content["weight"].shape[1], content["weight"].shape[0])
-            layer.load_state_dict(dict(content))
+            state = {str(name).removeprefix("layer."): value for name, value in content.items()}
+            layer = nn.Linear(state["weight"].shape[1], state["weight"].shape[0])
+            layer.load_state_dict(state)
     except Exception as error:  # whatever else may be in there
         raise SolarError(
             f"{path} does not hold a whitening layer (a weight and a bias)."

@@ -204,10 +204,14 @@ def _averaged(net: RetrievalNet, scales: Sequence[_Sum]) -> list[_Sum]:
     sums = [one.times(weight) for one, weight in zip(scales, weights, strict=True)]
     sums = _normalised(sums, eps=0)
     name = "multi" if len(scales) > 1 else "single"
-    if name not in net.post:
-        return sums
+    if name in net.post:
+        sums = _normalised(_through(net.post[name], sums))
+    return sums if net.adapt is None else _normalised(_through(net.adapt, sums), eps=0)
+
+
+def _through(layer: nn.Module, sums: Sequence[_Sum]) -> list[_Sum]:
     whole = torch.stack([one.total for one in sums]).sum(dim=0)
-    return _normalised([one.through(net.post[name], whole) for one in sums])
+    return [one.through(layer, whole) for one in sums]
 
 
 def _normalised(sums: Sequence[_Sum], eps: float = 1e-6) -> list[_Sum]:

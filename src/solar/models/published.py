@@ -123,6 +123,11 @@ def layout_to_write(config: RetrievalConfig | PatchConfig, state: Mapping[str, T
         raise SolarError(
             "The published format has no place for this network's post-whitening layers."
         )
+    if config.adaptation is not None:
+        raise SolarError(
+            "The published format has no place for this network's adaptation layer: convert the "
+            "network that was adapted."
+        )
     if config.pooling != "gem-fixed":
         return "solar" if config.attention else "gem"
     known = _token_config(config.backbone)

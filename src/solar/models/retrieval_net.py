@@ -1,7 +1,8 @@
 """Whole photos: a backbone, a pooling, whitening, and the preprocessing that belongs to them."""
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import sqrt
 from typing import Any, Literal
 
@@ -41,6 +42,8 @@ class RetrievalConfig:
         scales: Descriptors of these scales are averaged.
         post_whitening: Whitening learned after training and applied to the averaged descriptor,
             as the older GeM networks do it: one layer for a single scale, one for several.
+        adaptation: Length of the descriptor after a last linear layer, which `solar.adapt` has
+            trained on averaged descriptors; None if there is no such layer.
     """
 
     backbone: str = "resnet101"
@@ -55,6 +58,7 @@ class RetrievalConfig:
     size: int = SIZE
     scales: tuple[float, ...] = SCALES
     post_whitening: tuple[Literal["single", "multi"], ...] = ()
+    adaptation: int | None = None
 
     def __post_init__(self) -> None:
         if self.backbone not in BACKBONES:
@@ -70,7 +74,10 @@ class RetrievalConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready settings."""
-        return {**asdict(self), "attention": {str(k): v for k, v in self.attention.items()}}
+        settings = {**asdict(self), "attention": {str(k): v for k, v in self.attention.items()}}
+        if self.adaptation is None:  # so that networks from before it keep their fingerprints
+            del settings["adaptation"]
+        return settings
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "RetrievalConfig":
@@ -114,6 +121,7 @@ class RetrievalNet(nn.Module):
         self.pool = pool
         self.whiten = nn.Linear(channels, dim) if config.whitening else None
         self.post = nn.ModuleDict({name: nn.Linear(dim, dim) for name in config.post_whitening})
+        self.adapt = nn.Linear(dim, config.adaptation) if config.adaptation else None
         self.mean: Tensor
         self.std: Tensor
         for name, values in (("mean", config.mean), ("std", config.std)):
@@ -122,7 +130,7 @@ class RetrievalNet(nn.Module):
     @property
     def dim(self) -> int:
         """Length of a descriptor."""
-        return self.config.dim or self.backbone.channels
+        return self.config.adaptation or self.config.dim or self.backbone.channels
 
     @property
     def device(self) -> torch.device:
@@ -152,6 +160,10 @@ class RetrievalNet(nn.Module):
         Shape:
             (b, 3, h, w) to (b, dim), unit norm.
         """
+        return self.adapted(self.forward_scale(images))
+
+    def forward_scale(self, images: Tensor) -> Tensor:
+        """Like `forward`, without the layer that follows the average over scales, if any."""
         return self.head(self.forward_features(images))
 
     def forward_features(self, images: Tensor) -> Tensor:
@@ -185,20 +197,22 @@ class RetrievalNet(nn.Module):
         Args:
             images: Normalised; each scale resizes them bilinearly.
             scales: Default: the model's.
-            forward: What runs each scale in this network's place and gives the same: a faster
-                copy of it, for example.
+            forward: What runs each scale in this network's place and gives the same as
+                `forward_scale`: a faster copy of it, for example.
 
         Shape:
             (b, 3, h, w) to (b, dim), unit norm.
         """
         scales = self.config.scales if scales is None else scales
-        return self.average([(forward or self)(rescale(images, scale)) for scale in scales])
+        run = forward or self.forward_scale
+        return self.average([run(rescale(images, scale)) for scale in scales])
 
     def average(self, vectors: Sequence[Tensor]) -> Tensor:
         """Average the descriptors of one photo's scales, (b, dim) each.
 
         Networks without a whitening layer average with the power of their GeM exponent, as
-        published; the others plainly. Whitening learned afterwards comes last.
+        published; the others plainly. Whitening learned afterwards and the layer of `solar.adapt`
+        come last.
 
         Raises:
             SolarError: No scale is given.
@@ -209,7 +223,20 @@ class RetrievalNet(nn.Module):
         mean = torch.stack([v.pow(power) for v in vectors]).mean(dim=0).pow(1 / power)
         mean = mean / mean.norm(dim=1, keepdim=True)
         name = "multi" if len(vectors) > 1 else "single"
-        return l2_normalize(self.post[name](mean)) if name in self.post else mean
+        return self.adapted(l2_normalize(self.post[name](mean)) if name in self.post else mean)
+
+    def adapted(self, vectors: Tensor) -> Tensor:
+        """Averaged descriptors (b, ·) through the layer of `solar.adapt`, if there is one."""
+        return vectors if self.adapt is None else F.normalize(self.adapt(vectors))
+
+    def with_adaptation(self, layer: nn.Linear | None) -> "RetrievalNet":
+        """A network with another last layer, or with none, which shares all other weights."""
+        shared = (*self.parameters(), *self.buffers())
+        net = copy.deepcopy(self, {id(tensor): tensor for tensor in shared})
+        net.adapt = layer
+        net.config = replace(self.config, adaptation=None if layer is None else layer.out_features)
+        net.source = None
+        return net
 
     def scale_power(self, scales: int) -> float | Tensor:
         """The power of the mean over so many scales, see `average`."""

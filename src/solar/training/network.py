@@ -47,7 +47,7 @@ def build_network(settings: NetworkStart) -> tuple[RetrievalNet, dict[str, str]]
 
 
 def _gone_on_with(start: str, attention: str) -> tuple[RetrievalNet, dict[str, str]]:
-    found = retrieval_model(start, device="cpu")
+    found = retrieval_model(start, device="cpu").with_adaptation(None)  # no longer true of it
     wanted = attention_at(attention, REDUCTIONS)
     config = replace(found.config, attention={**wanted, **found.config.attention})
     net = RetrievalNet(config)

@@ -1,0 +1,199 @@
+"""What `solar adapt` gains with the labels of landmarks/train, and where it refuses.
+
+    python benchmarks/adapt.py --data DIR --model solar-r18 --cache DIR --page docs/adapt.md
+
+DIR (or SOLAR_DATA) holds landmarks/train-{0,1,2}.tar, landmarks/val-0.tar, buildings/val-0.tar and
+landmarks/distractors-0.tar. Photos are described at most 384 pixels wide or high and kept in stores
+in `--cache`. A layer is trained on landmarks/train as `solar adapt` does it, and as published; then
+every photo of the validation sets, none of whose places the layer has seen, asks for the others,
+with and without the layer. Intervals are paired, over queries. The refusals are those of shuffled
+labels, of labels of few places, and of few photos a place.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lib.machine import machine
+from lib.marked import KEPT, fill, table
+from lib.places import SIZE, shards
+
+import solar
+from solar.describe.store import Store, Vectors
+from solar.errors import SolarError
+from solar.evaluation.labelled import evaluate_labels
+from solar.evaluation.significance import compare
+from solar.models import RetrievalNet, retrieval_model
+from solar.training.adaptation import AdaptationSettings, trained_layer
+
+PUBLISHED = AdaptationSettings(start="random", pull=0, epochs=5, scale=16)
+SETS = {
+    "landmarks val": ("landmarks", False),
+    "landmarks val, distractors": ("landmarks", True),
+    "buildings val": ("buildings", False),
+}
+
+
+def main() -> None:
+    """Describe what is not described yet, adapt, measure, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
+    parser.add_argument("--model", default="solar-r18", help="a model's file or name")
+    parser.add_argument("--cache", type=Path, required=True, help="keep stores here")
+    parser.add_argument("--output", type=Path, help="keep the adapted model here")
+    parser.add_argument("--json", type=Path, help="write what was measured here")
+    parser.add_argument("--page", type=Path, help="write tables into this page")
+    options = parser.parse_args()
+    if options.data is None:
+        parser.error("say where the photos are, with --data or SOLAR_DATA")
+    try:
+        report = measured(options)
+    except SolarError as error:
+        raise SystemExit(f"adapt.py: {error}") from error
+    print(gains(report), refusals(report), sep="\n")
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    if options.page:
+        page = fill(options.page.read_text(encoding="utf-8"), "gains", gains(report))
+        page = fill(page, "refusals", refusals(report))
+        options.page.write_text(page, encoding="utf-8")
+
+
+def measured(options: argparse.Namespace) -> dict[str, Any]:
+    """Everything that is told of a model."""
+    plain = retrieval_model(options.model)
+    stores = dict(described(plain, options.data, options.cache))
+    train = stores["train"]
+    start = time.perf_counter()
+    found = solar.adapt(train, output=options.output, model=plain)
+    seconds = time.perf_counter() - start
+    layer = trained_layer(train.vectors(), np.array(places(train)), PUBLISHED)
+    published = plain.with_adaptation(layer)
+    return {
+        "machine": machine(),
+        "model": options.model,
+        "adapt": {**found.to_dict(), "seconds": seconds},
+        "adapted": compared(plain, found.model, stores),
+        "published": compared(plain, published, stores),
+        "refusals": dict(refused(train, plain)),
+    }
+
+
+def described(net: RetrievalNet, data: Path, cache: Path) -> Iterator[tuple[str, Store]]:
+    """The stores of all sets."""
+    cache.mkdir(parents=True, exist_ok=True)
+    for name in ("train", "landmarks", "buildings"):
+        *photos, others = (data / shard for shard in shards(name))
+        yield name, solar.extract(photos, cache / f"{name}.store", model=net, size=SIZE)
+    yield "distractors", solar.extract(others, cache / "distractors.store", model=net, size=SIZE)
+
+
+def places(store: Store) -> list[str]:
+    """What every photo of a store shows."""
+    return [name.split("/")[1] for name in store.names]
+
+
+def compared(
+    before: RetrievalNet, after: RetrievalNet, stores: Mapping[str, Store]
+) -> dict[str, dict[str, float]]:
+    """The mAP without and with a layer on every set, in percent, and the difference."""
+    report = {}
+    for title, (name, harder) in SETS.items():
+        store = stores[name]
+        two = [
+            evaluate_labels(
+                adapted(net, store.vectors()),
+                places(store),
+                distractors=adapted(net, stores["distractors"].vectors()) if harder else None,
+            )
+            for net in (before, after)
+        ]
+        apart = compare(*two)
+        shares = {"before": two[0].mean(), "after": two[1].mean(), "gain": apart.difference}
+        shares |= {"low": apart.low, "high": apart.high}
+        report[title] = {key: 100 * share for key, share in shares.items()}
+    return report
+
+
+def adapted(net: RetrievalNet, vectors: Vectors) -> Vectors:
+    """Averaged descriptors as the network makes them."""
+    with torch.inference_mode():
+        rows: Vectors = net.adapted(torch.from_numpy(vectors)).numpy()
+    return rows
+
+
+def refused(store: Store, net: RetrievalNet) -> Iterator[tuple[str, str]]:
+    """Labels that do not suffice, and what is said about them; nothing where they do."""
+    random = np.random.default_rng(0)
+    own = places(store)
+    order = random.permutation(np.unique(own)).tolist()
+    tries = {
+        "the labels shuffled": dict(
+            zip(store.names, random.permutation(own).tolist(), strict=True)
+        ),
+        "3 places": some(store, order[:3], len(own)),
+        "12 places": some(store, order[:12], len(own)),
+        "34 places, 5 photos each": some(store, order, 5),
+        "34 places, 20 photos each": some(store, order, 20),
+    }
+    for title, labels in tries.items():
+        try:
+            found = solar.adapt(store, labels, model=net).to_dict()
+        except SolarError as error:
+            yield title, str(error)
+        else:
+            yield title, f"Not refused: {found['gain']:+.1f} ({interval(found)})."
+
+
+def some(store: Store, wanted: list[str], most: int) -> dict[str, str]:
+    """The labels of the first photos of some places."""
+    own = list(zip(store.names, places(store), strict=True))
+    kept = [[pair for pair in own if pair[1] == place][:most] for place in wanted]
+    return dict(pair for pairs in kept for pair in pairs)
+
+
+def gains(report: Mapping[str, Any]) -> str:
+    """What the layers gain, as a table."""
+    head = ["mAP", report["model"], "adapted", "gain (95 % interval)", "as published"]
+    lines = [head, ["---", "---:", "---:", "---:", "---:"]]
+    found = report["adapt"]
+    own = f"landmarks train, held-out places ({found['places']})"
+    lines.append([own, *cells(found), ""])
+    for title, ours in report["adapted"].items():
+        lines.append([title, *cells(ours), f"{report['published'][title]['gain']:+.1f}"])
+    seconds = f"{found['seconds']:.0f}{KEPT}s"
+    facts = report["machine"]
+    where = f"{facts['processor']}, {facts['cores']} cores, {facts['date']}"
+    told = f"{found['photos']:,} photos, measured and trained in {seconds} ({where})."
+    return f"{table(lines)}\n\n{told}\n"
+
+
+def cells(found: Mapping[str, float]) -> list[str]:
+    """Before, after and gain."""
+    return [
+        f"{found['before']:.1f}",
+        f"{found['after']:.1f}",
+        f"{found['gain']:+.1f} ({interval(found)})",
+    ]
+
+
+def interval(found: Mapping[str, float]) -> str:
+    """The ends of an interval."""
+    return f"{found['low']:+.1f} to {found['high']:+.1f}"
+
+
+def refusals(report: Mapping[str, Any]) -> str:
+    """What is said of labels that do not suffice, as a table."""
+    lines = [["labels", "what `solar adapt` says"], ["---", "---"]]
+    lines += [[title, told] for title, told in report["refusals"].items()]
+    return table(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""`solar adapt`: one linear layer learns from labelled photos, in seconds."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from solar.cli.completion import photo_models
+from solar.cli.options import Json
+
+EXAMPLE = "Example: solar adapt photos.store --labels labels.csv -o mine.safetensors"
+
+
+def adapt(
+    store: Annotated[
+        str, typer.Argument(metavar="STORE", help="What `solar extract` made, or an index.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The adapted model, as .safetensors.")
+    ],
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="What photos show: a CSV of name,label, or a JSON object of names and labels; "
+            "the names of their folders if not given."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="The model that made the store, if the one it names is gone.",
+            autocompletion=photo_models,
+        ),
+    ] = None,
+    layer: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A layer as ILIAS publishes them (.pth), in place of training one."
+        ),
+    ] = None,
+    dim: Annotated[
+        int | None,
+        typer.Option(min=1, help="Length of the new descriptors; 512 at most if not given."),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the photos.")] = None,
+    margin: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Subtracted from the cosine of a label.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same gives the same model.")] = 0,
+    json: Json = False,
+) -> None:
+    """Fit a model to labelled photos with one linear layer on its descriptors.
+
+    Its gain is measured on places that the layer was not trained with, and a
+    model without a certain gain is not written.
+    """
+    from time import perf_counter
+
+    from solar.cli.printing import print_json, say, steps
+    from solar.training import adaptation as work
+
+    given = {"dim": dim, "epochs": epochs, "margin": margin, "seed": seed}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    start = perf_counter()
+    with steps() as watch:
+        found = work.adapt(store, labels, output, model=model, layer=layer, watch=watch, **options)
+    summary = {"model": str(output), **found.to_dict(), "seconds": perf_counter() - start}
+    if json:
+        print_json(summary)
+        return
+    before, after, gain, low, high = (
+        summary[name] for name in ("before", "after", "gain", "low", "high")
+    )
+    say(
+        f"mAP {before:.1f} → {after:.1f} on places it was not trained with ({gain:+.1f}, 95 % "
+        f"interval {low:+.1f} to {high:+.1f}, {found.places} places)"
+    )
+    how = f"Trained on all {found.photos:,} labelled photos" if layer is None else f"With {layer}"
+    say(f"{how} → {output}")

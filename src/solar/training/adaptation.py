@@ -1,0 +1,413 @@
+"""One linear layer on frozen descriptors: it learns from labelled photos in seconds.
+
+The layer, its loss and its optimiser are those of ILIAS (Kordopatis-Zilos et al. 2025): a
+descriptor x becomes unit(W x + b), every place has a vector, and the cross entropy of the cosines
+to all of them is made small. There the layer starts at random and learns from a million photos.
+From a few thousand it would learn what other places are worse off with. So here it starts close to
+the identity, is held near that start, and is kept only if it helps with places it has not seen
+(`benchmarks/adapt.py`, docs/adapt.md).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from solar.datasets.photo_labels import folder_labels, read_labels
+from solar.describe.store import Store, Vectors
+from solar.describe.store_files import is_store
+from solar.errors import SolarError
+from solar.evaluation.labelled import evaluate_labels
+from solar.evaluation.metrics import Numbers
+from solar.evaluation.significance import interval
+from solar.models import RetrievalNet, fingerprint, retrieval_model, save
+from solar.models.checkpoint import load_whitening
+from solar.search.engine import DescriptorSpec, NoIndexError, RowNumbers
+from solar.search.index import Index, need_vectors
+from solar.search.ingest import spec_of
+
+LEAST_PLACES = 10
+"""Fewer say nothing about others: an interval over so few is too narrow."""
+DIM = 512
+
+PlaceNames: TypeAlias = np.ndarray[Any, Any]
+Labels: TypeAlias = str | Path | Mapping[str, str]
+Watch: TypeAlias = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class AdaptationSettings:
+    """How a layer is trained and measured.
+
+    Attributes:
+        dim: Length of the new descriptor; 512, or that of the old one where it is shorter.
+        start: "whitened": directions in which photos of one place differ count for less, no bias is
+            learned, and every place begins as the mean of its photos; or "random", as published.
+        shrink: How close the whitened start is to the identity: so many times the mean variance
+            within places is added to that of every direction.
+        pull: What the squared distance of the layer to its start costs. Published: 0.
+        epochs: Passes over the photos. Published: 2 to 5.
+        batch: Photos per step.
+        lr: Of Adam.
+        weight_decay: Added to the gradient, not decoupled.
+        scale: What cosines are multiplied with. Published: 16. Less suits labels with mistakes.
+        margin: What is subtracted from the cosine to a photo's own place.
+        folds: Parts of the places, each of which is left out once to measure on it.
+        seed: The same gives the same layer.
+    """
+
+    dim: int | None = None
+    start: Literal["whitened", "random"] = "whitened"
+    shrink: float = 10.0
+    pull: float = 0.01
+    epochs: int = 10
+    batch: int = 128
+    lr: float = 1e-3
+    weight_decay: float = 1e-6
+    scale: float = 10.0
+    margin: float = 0.0
+    folds: int = 5
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Adaptation:
+    """An adapted network, and how much better it finds photos of places that it has not seen.
+
+    Attributes:
+        model: The network with its layer, which learned from all places.
+        before: Mean average precision without the layer, from 0 to 1, every place counting alike.
+        after: The same with a layer that has not seen the place asked for.
+        low: Lower end of the 95 % confidence interval of the gain.
+        high: Its upper end.
+        photos: How many the layer learned from.
+        places: How many they show.
+    """
+
+    model: RetrievalNet
+    before: float
+    after: float
+    low: float
+    high: float
+    photos: int
+    places: int
+
+    @property
+    def gain(self) -> float:
+        """How much mAP rises."""
+        return self.after - self.before
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was measured, in percent, as JSON."""
+        shares = {"before": self.before, "after": self.after, "gain": self.gain}
+        shares |= {"low": self.low, "high": self.high}
+        percent = {name: 100 * share for name, share in shares.items()}
+        return {**percent, "photos": self.photos, "places": self.places, "dim": self.model.dim}
+
+
+def adapt(
+    source: Store | str | Path,
+    labels: Labels | None = None,
+    output: str | Path | None = None,
+    *,
+    model: RetrievalNet | str | Path | None = None,
+    layer: nn.Linear | str | Path | None = None,
+    settings: AdaptationSettings | None = None,
+    watch: Watch | None = None,
+    **options: Any,
+) -> Adaptation:
+    """Train a linear layer on stored descriptors, and give the network that made them this layer.
+
+    The gain is measured on places that the layer was not trained with: these are left out in
+    turns, a fifth of them at a time, and their photos ask for each other. If that does not show a
+    gain, nothing is written. The layer that is kept then learns from all places.
+
+    Example:
+        >>> found = solar.adapt("photos.store", "labels.csv", "mine.safetensors")
+        >>> found.gain, found.low, found.high
+        (0.021, 0.012, 0.031)
+
+    Args:
+        source: A store of `solar.extract`, or an index.
+        labels: What photos show: a CSV as `solar.evaluate` takes it, a JSON object of photo and
+            label, or a mapping; the name of a photo's folder if not given. Photos without a label,
+            and those alone with theirs, are left out.
+        output: Where to write the network, a `.safetensors`.
+        model: The network that made the descriptors, if the one that the store names is gone.
+        layer: Measure and keep this layer in place of a trained one: a file as ILIAS publishes them
+            (`layer.weight` and `layer.bias`) for the descriptors of some networks.
+        settings: How to train and measure.
+        watch: Told what is being done, how much of it is, and of how much.
+        options: Fields of `AdaptationSettings`, in place of those of `settings`.
+
+    Raises:
+        SolarError: The layer does not help for certain: the confidence interval of its gain
+            includes zero. Or there are too few labels, or the network is not at hand.
+    """
+    settings = replace(settings or AdaptationSettings(), **options)
+    if output is not None and Path(output).suffix != ".safetensors":
+        raise SolarError(f"The output {output} must end in .safetensors.")
+    where = getattr(source, "path", source)
+    names, spec, read = _described(source)
+    net = _network(spec, model, where)
+    given = None if layer is None else _fitting(layer, net)
+    rows, places = _labelled(names, labels, where)
+    count = len(np.unique(places))
+    if count < LEAST_PLACES:
+        raise SolarError(
+            f"The labels name {count} places with two photos or more in {where}, and a gain can "
+            f"only be told from chance with {LEAST_PLACES}: label more places."
+        )
+    vectors = read(rows).astype(np.float32)
+    before, after = _held_out(vectors, places, given, settings, watch)
+    low, high = interval(after - before, seed=settings.seed)
+    means = float(before.mean()), float(after.mean())
+    if low <= 0:
+        raise SolarError(
+            f"On places it was not trained with, a layer takes mAP from {100 * means[0]:.1f} to "
+            f"{100 * means[1]:.1f} ({100 * (means[1] - means[0]):+.1f}, 95 % interval "
+            f"{100 * low:+.1f} to {100 * high:+.1f}, {count} places), which is no certain gain, so "
+            f"nothing is written: label more places, or stay with {spec.model or 'the model'}."
+        )
+    adapted = net.with_adaptation(given or trained_layer(vectors, places, settings))
+    if output is not None:
+        adapted.source = str(save(adapted, output).resolve())
+    return Adaptation(adapted, *means, low, high, len(places), count)
+
+
+# Training.
+
+
+def trained_layer(vectors: Vectors, places: PlaceNames, settings: AdaptationSettings) -> nn.Linear:
+    """A layer for descriptors (n, dim) of places (n,), numbers or names; on the CPU."""
+    x = torch.from_numpy(vectors)
+    labels = torch.from_numpy(np.unique(places, return_inverse=True)[1])
+    chance = torch.Generator().manual_seed(settings.seed)
+    layer, classes = _start(x, labels, settings, chance)
+    fit(layer, classes, _batches(x, labels, settings, chance), settings)
+    return layer.requires_grad_(False)
+
+
+def fit(
+    layer: nn.Linear,
+    classes: Tensor,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    settings: AdaptationSettings,
+) -> list[float]:
+    """Train a layer (d to e) and the vectors of the places (places, e) in place.
+
+    Batches are descriptors (b, d) and the numbers of their places (b,). Gives the loss of each
+    batch before its step.
+    """
+    learned = [parameter for parameter in layer.parameters() if parameter.requires_grad]
+    start = [parameter.detach().clone() for parameter in learned]
+    optimiser = torch.optim.Adam(
+        [*learned, classes.requires_grad_()], settings.lr, weight_decay=settings.weight_decay
+    )
+    losses = []
+    for x, labels in batches:
+        loss = place_loss(cosines(layer, classes, x), labels, settings)
+        if settings.pull:
+            moved = zip(learned, start, strict=True)
+            loss = loss + settings.pull * sum((now - then).square().sum() for now, then in moved)
+        optimiser.zero_grad()
+        torch.autograd.backward(loss)
+        optimiser.step()
+        losses.append(loss.item())
+    return losses
+
+
+def cosines(layer: nn.Linear, classes: Tensor, x: Tensor) -> Tensor:
+    """Cosines (b, places) of adapted descriptors (b, d) and the vectors of the places."""
+    return F.normalize(layer(x)) @ F.normalize(classes).T
+
+
+def place_loss(cosines: Tensor, labels: Tensor, settings: AdaptationSettings) -> Tensor:
+    """Mean cross entropy of scaled cosines (b, places), less a margin at the label (b,)."""
+    own = F.one_hot(labels, cosines.shape[1])
+    return F.cross_entropy(settings.scale * (cosines - settings.margin * own), labels)
+
+
+def _start(
+    x: Tensor, labels: Tensor, settings: AdaptationSettings, chance: torch.Generator
+) -> tuple[nn.Linear, Tensor]:
+    """The first layer and vectors of places, as `AdaptationSettings.start` says."""
+    length, count = x.shape[1], int(labels.max()) + 1
+    dim = min(DIM, length) if settings.dim is None else settings.dim
+    if not 0 < dim <= length:
+        raise SolarError(f"Descriptors of {length} numbers cannot be adapted to {dim}: ask fewer.")
+    layer = nn.Linear(length, dim, device="meta").to_empty(device="cpu")
+    with torch.no_grad():
+        layer.bias.zero_()
+        if settings.start == "random":
+            nn.init.xavier_uniform_(layer.weight, generator=chance)
+            bound = dim**-0.5  # that of nn.Linear
+            return layer, torch.empty(count, dim).uniform_(-bound, bound, generator=chance)
+        # It would be of this collection, and push photos of anything else towards each other.
+        layer.bias.requires_grad_(False)
+        whiten = _within(x.double(), labels, settings.shrink)
+        if dim < length:  # main directions, with the mean in: cosines change least by that
+            white = x.double() @ whiten.T
+            whiten = torch.linalg.eigh(white.T @ white)[1].flip(1)[:, :dim].T @ whiten
+        layer.weight.copy_(whiten)
+        return layer, F.normalize(_sums(F.normalize(layer(x)), labels))
+
+
+def _within(x: Tensor, labels: Tensor, shrink: float) -> Tensor:
+    """Whitening (d, d) of what differs within places in x (n, d); its largest factor is 1."""
+    apart = x - (_sums(x, labels) / labels.bincount()[:, None])[labels]
+    values, vectors = torch.linalg.eigh(apart.T @ apart / len(x))
+    values = (values + shrink * values.mean()).clamp(min=1e-12)  # photos may all be the same
+    whiten: Tensor = vectors * (values / values[0]).rsqrt() @ vectors.T
+    return whiten
+
+
+def _sums(x: Tensor, labels: Tensor) -> Tensor:
+    """The sum of the rows (n, d) of every place, (places, d)."""
+    return x.new_zeros(int(labels.max()) + 1, x.shape[1]).index_add_(0, labels, x)
+
+
+def _batches(
+    x: Tensor, labels: Tensor, settings: AdaptationSettings, chance: torch.Generator
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Every photo once an epoch, in a random order; what is left of an epoch is dropped."""
+    size = min(settings.batch, len(x))
+    for _ in range(settings.epochs):
+        order = torch.randperm(len(x), generator=chance)
+        for start in range(0, len(x) - size + 1, size):
+            batch = order[start : start + size]
+            yield x[batch], labels[batch]
+
+
+# Measuring.
+
+
+def _held_out(
+    vectors: Vectors,
+    places: PlaceNames,
+    given: nn.Linear | None,
+    settings: AdaptationSettings,
+    watch: Watch | None,
+) -> tuple[Numbers, Numbers]:
+    """The mAP of every place without a layer, and with the one given or one without this place."""
+    count = min(settings.folds, len(np.unique(places)) // 2)
+    before, after = [], []
+    for done, left_out in enumerate(_folds(places, count, settings.seed), 1):
+        layer = given or trained_layer(vectors[~left_out], places[~left_out], settings)
+        asking = vectors[left_out]
+        before.append(_precision(asking, places[left_out]))
+        after.append(_precision(_adapted(layer, asking), places[left_out]))
+        if watch is not None:
+            watch("Measuring on held-out places", done, count)
+    return np.concatenate(before), np.concatenate(after)
+
+
+def _folds(
+    places: PlaceNames, count: int, seed: int
+) -> Iterator[np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Which rows to leave out: each place once, about as many in every fold."""
+    order = np.random.default_rng(seed).permutation(np.unique(places))
+    for fold in range(count):
+        yield np.isin(places, order[fold::count])
+
+
+def _precision(vectors: Vectors, places: PlaceNames) -> Numbers:
+    """The mean average precision of each place, whose photos ask for each other among all."""
+    found = evaluate_labels(vectors, places.tolist()).protocols["all"]["AP"]
+    return np.array([found[places == place].mean() for place in np.unique(places)])
+
+
+def _adapted(layer: nn.Linear, vectors: Vectors) -> Vectors:
+    rows: Vectors = F.normalize(layer(torch.from_numpy(vectors))).numpy()
+    return rows
+
+
+# What is there.
+
+
+def _described(
+    source: Store | str | Path,
+) -> tuple[Sequence[str], DescriptorSpec, Callable[[RowNumbers], Vectors]]:
+    """The photos of a store or an index, how they were described, and what reads their rows."""
+    if isinstance(source, Store) or is_store(source):
+        store = source if isinstance(source, Store) else Store.open(source)
+        spec = spec_of(store)
+        assert spec is not None
+        return store.names, spec, store.vectors
+    try:
+        index = need_vectors(Index.open(source))
+    except NoIndexError:
+        raise SolarError(
+            f"{source} is neither a store nor an index: make a store with `solar extract`."
+        ) from None
+    parts = list(index.engine.batches())
+    names = [photo.path for photos, _ in parts for photo in photos]
+    return names, index.spec, lambda rows: np.concatenate([part for _, part in parts])[rows]
+
+
+def _labelled(
+    names: Sequence[str], labels: Labels | None, where: object
+) -> tuple[RowNumbers, PlaceNames]:
+    """The rows with a label that another row has, too, and their labels."""
+    if labels is None:
+        known = dict(zip(names, folder_labels(names, where), strict=True))
+    else:
+        known = dict(labels if isinstance(labels, Mapping) else read_labels(labels))
+        if not known.keys() & set(names):
+            file = "The labels" if isinstance(labels, Mapping) else labels
+            raise SolarError(
+                f"{file} names no photo of {where}, whose first is {next(iter(names), 'missing')}: "
+                "name the photos as `solar extract` did, relative to the folder it was given."
+            )
+    rows = np.array([row for row, name in enumerate(names) if name in known], np.int64)
+    places = np.array([known[names[row]] for row in rows], np.str_)
+    _, number, counts = np.unique(places, return_inverse=True, return_counts=True)
+    several = counts[number] > 1 if len(rows) else np.zeros(0, bool)
+    return rows[several], places[several]
+
+
+def _fitting(layer: nn.Linear | str | Path, net: RetrievalNet) -> nn.Linear:
+    """A layer that takes the descriptors of a network."""
+    given = layer if isinstance(layer, nn.Linear) else load_whitening(layer)
+    if given.in_features != net.dim:
+        raise SolarError(
+            f"The layer takes descriptors of {given.in_features} numbers, and the network makes "
+            f"{net.dim}: choose a layer for this network."
+        )
+    return given.requires_grad_(False)
+
+
+def _network(
+    spec: DescriptorSpec, model: RetrievalNet | str | Path | None, where: object
+) -> RetrievalNet:
+    """The network that made the descriptors."""
+    try:
+        net = retrieval_model(spec.model if model is None else model, device="cpu")
+    except SolarError as error:
+        if model is not None:
+            raise
+        raise SolarError(
+            f"{where} was made by {spec.model or 'a model without a name'}, which cannot be loaded "
+            f"({str(error).rstrip('.')}): give it with --model."
+        ) from error
+    if spec.fingerprint and fingerprint(net) != spec.fingerprint:
+        raise SolarError(
+            f"{where} was made by another model than {net.source or 'the one given'} "
+            f"({spec.model}): give that one with --model, or extract the photos again."
+        )
+    if net.dim != spec.dim:
+        raise SolarError(
+            f"{where} holds descriptors of {spec.dim} numbers, and the model makes {net.dim}: "
+            "give the model that made them with --model."
+        )
+    if net.adapt is not None:
+        raise SolarError(
+            f"{where} was made by a network that is adapted already: extract the photos with the "
+            "network before, and adapt that with all labels."
+        )
+    return net

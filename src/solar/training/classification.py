@@ -12,10 +12,11 @@ from solar.datasets.places import Places, listed
 from solar.datasets.seeds import generator
 from solar.errors import SolarError
 from solar.losses import Classifier, second_order
+from solar.nn import pca_whitening
 from solar.training import distributed
 from solar.training.loader import Loader
 from solar.training.miner import contact_sheet
-from solar.training.network import build_network
+from solar.training.network import COMPUTED, build_network
 from solar.training.objective import CollapseMonitor, Terms
 from solar.training.photo_trainer import Batch, PhotoTrainer, parts_of
 from solar.training.place_recipe import PlaceRecipe
@@ -23,6 +24,7 @@ from solar.training.run import State
 from solar.training.validate import Labelled, open_labelled
 
 _NEGATIVES = 5  # a photo, for the second-order loss; as many as the paper mines
+_WHITENED, _TOGETHER = 2000, 32  # photos that a whitening layer starts from, and of them at once
 _ORDER = 1 << 20  # keeps the chance of epochs apart from that of steps
 
 
@@ -53,7 +55,7 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
             scale=loss.scale,
         ).to(self.device)
         self.loader = Loader(self.data.photos, recipe.images, recipe.seed, self.device)
-        advice = "Lower optimiser.lr, or loss.margin."
+        advice = "Lower optimiser.lr, loss.margin or loss.second_order."
         self.monitor = CollapseMonitor(stop=recipe.stop_on_collapse, advice=advice)
 
     def _steps_per_epoch(self) -> int:
@@ -78,15 +80,43 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
             groups += [{**group, **still}] if flat else []
         return groups
 
+    def begin(self) -> None:
+        """Compute the whitening layer, if it starts from photos, and say where the rest is from."""
+        if self.origin["whitening"].startswith(COMPUTED):
+            self._start_whitening()
+        super().begin()
+
+    @torch.no_grad()
+    def _start_whitening(self) -> None:
+        """Whiten the first photos by PCA; batch norms that learn follow them, too.
+
+        Every process does the same.
+        """
+        net, layer = self.net, self.net.whiten
+        assert layer is not None
+        order = self._order(0)[:_WHITENED]
+        read = self.loader.photo_batches(order, range(len(order)), _TOGETHER, 0)
+        net.whiten = None
+        try:
+            rows = torch.cat([self.trainable(photos.groups) for photos, _ in read])
+        finally:
+            net.whiten = layer
+        found = pca_whitening(rows.cpu()).linear(net.dim)
+        layer.weight.copy_(distributed.share(found.weight.to(layer.weight)))
+        layer.bias.copy_(distributed.share(found.bias.to(layer.bias)))
+
+    def _order(self, epoch: int) -> Tensor:
+        recipe = self.recipe
+        chance = generator(recipe.seed, _ORDER + epoch, recipe.each)
+        return epoch_order(self.labels, recipe.each, chance)
+
     def batches(self) -> Iterator[Batch]:
         """Shuffle an epoch, and give every process its share of each step."""
         recipe, here = self.recipe, self.here
         batch, share = recipe.batch, recipe.batch // here.size
         while self.step < self.steps:
             epoch, position = divmod(self.step, self.steps_per_epoch)
-            order = epoch_order(
-                self.labels, recipe.each, generator(recipe.seed, _ORDER + epoch, recipe.each)
-            )
+            order = self._order(epoch)
             if position == 0 and here.leads:
                 groups = order.view(-1, recipe.each)[:, :2]
                 self.run.image(self.step, "places", contact_sheet(self.data.photos, groups))
@@ -101,9 +131,10 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
         found = self.classifier(everybody, labels)
         weight = self.recipe.loss.second_order
         second = place_similarity(everybody, labels) if weight else rows.new_zeros(())
+        total = found.loss + weight * second
         with torch.no_grad():
             return {
-                "loss": found.loss + weight * second if weight else found.loss,
+                "loss": total,
                 "first_order": found.loss,
                 "second_order": second,
                 "accuracy": found.accuracy,

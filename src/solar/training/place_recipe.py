@@ -75,8 +75,8 @@ class PlaceRecipe(PhotoRecipe):
             )
         if self.loss.second_order and self.each < 2:
             raise SolarError("loss.second_order compares photos of one place: set each=2 or more.")
-        if self.network.start is None and self.network.whitening_from in ("learn", "pca"):
+        if self.network.start is None and self.network.whitening_from == "learn":
             raise SolarError(
-                "A training over places learns its whitening layer: leave out "
-                f"network.whitening_from={self.network.whitening_from}, or name a file."
+                "network.whitening_from=learn needs pairs, which a training over places has not: "
+                "set it to pca, or name a file."
             )

@@ -63,16 +63,18 @@ def random_bucket(image: Image.Image, size: int, ratios: Sequence[float], key: K
 
 
 def random_crop(image: Image.Image, size: int, least: float, key: Key) -> Pixels:
-    """Cut a random part, `least` of the area or more and up to a third wider or narrower than high.
+    """Cut a random part, up to a third wider or narrower than high, and squeeze it into a square.
 
-    It is squeezed into a square: (size, size, 3). The key decides all of it.
+    It has `least` of the area or more, unless a long photo has no such part. The key decides all of
+    it. Gives (size, size, 3).
     """
     # The first two of these numbers are the ones by which `_cut` chooses where.
     _, _, area, ratio = np.random.default_rng(key).random(4).tolist()
     pixels = (least + (1 - least) * area) * image.width * image.height
     stretch = (4 / 3) ** (2 * ratio - 1)
-    width = min(image.width, max(1, round((pixels * stretch) ** 0.5)))
-    height = min(image.height, max(1, round((pixels / stretch) ** 0.5)))
+    width = min(image.width, (pixels * stretch) ** 0.5)
+    height = min(image.height, (pixels / stretch) ** 0.5, width * 4 / 3)
+    width, height = (max(1, round(side)) for side in (min(width, height * 4 / 3), height))
     part = _cut(image, width, height, key)
     return np.array(part.resize((size, size), Image.Resampling.BILINEAR))
 

@@ -134,7 +134,8 @@ def _train_shortly() -> None:
     train, read = solar.training.train, distill_recipe.command_recipe
 
     def short_train(recipe: Any, overrides: Any = (), **options: Any) -> Any:
-        task = "patches" if "local" in str(recipe) else "retrieval"
+        tasks = {"local": "patches", "places": "places"}
+        task = next((task for word, task in tasks.items() if word in str(recipe)), "retrieval")
         return train(recipe, [*overrides, *SHORT[task].split()], **options)
 
     def short_recipe(arguments: Any, options: Any) -> Any:

@@ -60,12 +60,14 @@ def test_the_clean_list_of_google_landmarks_has_its_own_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "train_clean.csv").touch()
-    asked: list[Path] = []
-    reader = SimpleNamespace(read_clean=lambda folder: asked.append(folder) or few(folder))
-    monkeypatch.setitem(sys.modules, "solar.datasets.gldv2", reader)
+
+    def read_clean(folder: Path, *, missing: str) -> Places:
+        assert missing == "drop"
+        return few(folder)
+
+    monkeypatch.setitem(sys.modules, "solar.datasets.gldv2", SimpleNamespace(read_clean=read_clean))
     for source in (tmp_path, tmp_path / "train_clean.csv"):
-        assert places_in(source).photos.read(0) == tmp_path / "b/1.jpg"
-    assert asked == [tmp_path, tmp_path]
+        assert places_in(source, missing="drop").photos.read(0) == tmp_path / "b/1.jpg"
 
 
 def test_one_place_is_told_from_nothing() -> None:

@@ -38,6 +38,7 @@ sys.exit(int(answers.readline() or 139))
 SHORT = {
     "retrieval": "epochs=1 steps=1 batch=2 images.size=64 validation.size=64 mining.queries=8 "
     "mining.pool=12 mining.negatives=1 mining.size=64",
+    "places": "epochs=1 steps=1 batch=2 images.size=64 validation.size=64 schedule.warmup=0",
     "patches": "steps=1 batch=8 data.per_photo=4 schedule.warmup=0",
     "distill": "steps=1 batch=2 sizes=[64] data.size=64 data.cache=host student.whitening=none",
 }
@@ -133,7 +134,8 @@ def _train_shortly() -> None:
     train, read = solar.training.train, distill_recipe.command_recipe
 
     def short_train(recipe: Any, overrides: Any = (), **options: Any) -> Any:
-        task = "patches" if "local" in str(recipe) else "retrieval"
+        tasks = {"local": "patches", "places": "places"}
+        task = next((task for word, task in tasks.items() if word in str(recipe)), "retrieval")
         return train(recipe, [*overrides, *SHORT[task].split()], **options)
 
     def short_recipe(arguments: Any, options: Any) -> Any:

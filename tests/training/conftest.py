@@ -1,3 +1,4 @@
+import socket
 from pathlib import Path
 
 import pytest
@@ -11,3 +12,11 @@ def landmarks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("toy") / "train"
     toy.write(folder, landmarks=8, views=4, size=(96, 72))
     return folder
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

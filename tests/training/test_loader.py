@@ -7,7 +7,14 @@ from PIL import Image
 
 from solar.errors import SolarError
 from solar.images import find_photos
-from solar.training.loader import Loader, TupleBatch, random_bucket, random_part, random_square
+from solar.training.loader import (
+    Loader,
+    TupleBatch,
+    random_bucket,
+    random_crop,
+    random_part,
+    random_square,
+)
 from solar.training.retrieval_recipe import Images
 
 
@@ -92,3 +99,27 @@ def test_a_tuple_without_any_readable_negative_is_an_error(tmp_path: Path) -> No
     loader = Loader(find_photos(tmp_path), Images(size=32), 0, torch.device("cpu"))
     with pytest.raises(SolarError, match="can be read any more"):
         list(loader.batches(torch.tensor([[0, 0, 1]]), [0], 1, epoch=0))
+
+
+def test_a_crop_is_a_part_of_the_photo_squeezed_into_a_square() -> None:
+    image = ramp(200, 100)
+    for key in range(40):
+        got = random_crop(image, 32, 0.2, (key,)).astype(int)
+        assert got.shape == (32, 32, 3)
+        # The ramps tell how wide and high the part was; half a step is lost on either side.
+        wide, high = (np.ptp(got[..., channel]) * 32 / 31 for channel in (0, 1))
+        assert 0.17 < wide * high / 20_000 < 1.05
+        assert 0.7 < wide / high < 1.4
+
+
+def test_photos_in_any_order_are_cut_by_their_place_in_it(tmp_path: Path) -> None:
+    for number in range(4):
+        ramp(90 + number, 60).save(tmp_path / f"{number}.png")
+    loader = Loader(find_photos(tmp_path), Images(size=32, shape="crop"), 5, torch.device("cpu"))
+    order = torch.tensor([2, 0, 3, 1, 2])
+    whole = list(loader.photo_batches(order, range(4), 2, 7))
+    assert [numbers.tolist() for _, numbers in whole] == [[2, 0], [3, 1]]
+    (later,) = loader.photo_batches(order, [2, 3], 2, 7)
+    assert torch.equal(later[0].groups[0], whole[1][0].groups[0])
+    (other,) = loader.photo_batches(order, [2, 3], 2, 8)
+    assert not torch.equal(other[0].groups[0], whole[1][0].groups[0])

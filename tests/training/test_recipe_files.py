@@ -8,6 +8,7 @@ from solar.models import RetrievalConfig, RetrievalNet
 from solar.models.retrieval_net import REDUCTIONS, attention_at
 from solar.training.network import parameter_groups
 from solar.training.objective import RetrievalLoss
+from solar.training.place_recipe import PlaceLoss, PlaceOptimiser, PlaceRecipe
 from solar.training.recipe import read_recipe, read_settings
 from solar.training.retrieval_recipe import (
     Mining,
@@ -118,3 +119,35 @@ def test_rows_of_the_tables_differ_in_nothing_else(name: str, attention: str, we
         network=replace(main.network, attention=attention),
         loss=replace(main.loss, second_order=weight),
     )
+
+
+def test_the_retrained_solar_has_its_authors_settings() -> None:
+    recipe = read_recipe(PlaceRecipe, FOLDER / "solar-r101-gldv2.yaml")
+    assert recipe.loss == PlaceLoss("arcface", 0.2)
+    assert recipe.optimiser == PlaceOptimiser(
+        "sgd",
+        0.01 * 32 / 256,
+        1e-4,
+        momentum=0.9,
+        nesterov=True,
+        pooling=0,
+        backbone={"all": 1},
+        batch_norm="trained",
+    )
+    assert recipe.schedule == Schedule("cosine", warmup=5 * (1_580_470 // 128))
+    assert (recipe.batch, recipe.epochs, recipe.each, recipe.seed) == (128, 30, 1, 11)
+    images = recipe.images
+    assert (images.size, images.shape, images.min_area, images.orient) == (512, "crop", 0.2, False)
+    network = recipe.network
+    assert (network.backbone, network.attention, network.p) == ("resnet101", "5", 3)
+
+
+@pytest.mark.parametrize("name", ["places-r18", "solar-r101-gldv2"])
+def test_every_recipe_over_places_leaves_the_exponent_alone(name: str) -> None:
+    recipe = read_recipe(PlaceRecipe, FOLDER / f"{name}.yaml")
+    with torch.device("meta"):
+        depth = "resnet101" if "101" in name else "resnet18"
+        net = RetrievalNet(RetrievalConfig(depth, attention={5: 2}))
+    groups = {group["name"] for group in parameter_groups(net, recipe.optimiser)}
+    assert {"soa5", "layer4", "whiten"} <= groups
+    assert "pool" not in groups

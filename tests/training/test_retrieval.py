@@ -3,7 +3,6 @@ import os
 import pickle
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tarfile
@@ -170,21 +169,16 @@ def test_a_batch_in_chunks_has_the_same_gradient(landmarks: Path, tmp_path: Path
         assert torch.allclose(gradient, other, rtol=1e-3, atol=1e-6 + 1e-4 * gradient.abs().max())
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def test_two_processes_train_the_network_that_one_does(landmarks: Path, tmp_path: Path) -> None:
+def test_two_processes_train_the_network_that_one_does(
+    landmarks: Path, tmp_path: Path, free_port: int
+) -> None:
     path = recipe_file(tmp_path, landmarks, epochs=1, optimiser={"kind": "sgd", "lr": 1e-2})
     solar.train(path, run=tmp_path / "one")
     common = {
         **os.environ,
         "WORLD_SIZE": "2",
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(free_port()),
+        "MASTER_PORT": str(free_port),
         "OMP_NUM_THREADS": "1",
     }
     start = [sys.executable, "-m", "solar", "train", str(path), "--run", str(tmp_path / "two")]

@@ -39,7 +39,8 @@ def places_in(
     sources = [Path(source)] if isinstance(source, str | Path) else [Path(one) for one in source]
     folder = sources[0].parent if sources[0].name == GLDV2_CLEAN else sources[0]
     if len(sources) == 1 and (folder / GLDV2_CLEAN).is_file():
-        found: Places = import_module("solar.datasets.gldv2").read_clean(folder)
+        reader = import_module("solar.datasets.gldv2")
+        found: Places = reader.read_clean(folder, missing=missing)
         return found
     known = read_training_set(sources, root=root, part=part, missing=missing)
     if drop_unverified:

@@ -9,19 +9,27 @@ from collections.abc import Callable
 from torch import Tensor
 
 from solar.losses.average_precision import average_precision
+from solar.losses.classifier import MARGIN_LOSSES, Classifier, ClassLoss
 from solar.losses.contrastive import contrastive
 from solar.losses.info_nce import info_nce
+from solar.losses.margins import arcface, cosface, curricular
 from solar.losses.patch import PatchLoss, hardnet, sosnet
 from solar.losses.sos import second_order
 from solar.losses.triplet import triplet
 
 __all__ = [
     "LISTWISE_LOSSES",
+    "MARGIN_LOSSES",
     "PATCH_LOSSES",
     "TUPLE_LOSSES",
+    "ClassLoss",
+    "Classifier",
     "PatchLoss",
+    "arcface",
     "average_precision",
     "contrastive",
+    "cosface",
+    "curricular",
     "hardnet",
     "info_nce",
     "second_order",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _PANELS = (
     ("loss", ("loss", "first_order", "second_order", "first", "second")),
     ("validation, percent", ("mAP", "recall@1", "matching", "FPR95")),
+    ("share of photos nearest to their own place", ("accuracy",)),
     ("cosine distance to the teacher", ("places", "pooled")),
     ("squared distance", ("near", "far")),
     ("distance", ("positive_distance", "negative_distance")),

@@ -1,4 +1,4 @@
-"""Training: recipes, runs that can be stopped anywhere, one loop and three tasks."""
+"""Training: recipes, runs that can be stopped anywhere, one loop and four tasks."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,6 +12,7 @@ __all__ = ["train"]
 # Module and class of each task's `solar.training.loop.Trainer`.
 _TASKS = {
     "retrieval": ("solar.training.retrieval", "RetrievalTrainer"),
+    "places": ("solar.training.classification", "PlaceTrainer"),
     "patches": ("solar.training.patches", "PatchTrainer"),
     "distill": ("solar.training.distillation", "DistillTrainer"),
 }
@@ -28,7 +29,7 @@ def train(
     """Train a network as a recipe says.
 
     Args:
-        recipe: A YAML file; its `task` is retrieval (the default), patches or distill.
+        recipe: A YAML file; its `task` is retrieval (the default), places, patches or distill.
         overrides: `loss.margin=0.9` and the like, on top of the recipe.
         run: The folder for checkpoints, figures and the trained network. Default: `runs/` and the
             recipe's name.

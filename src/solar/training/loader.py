@@ -1,8 +1,7 @@
 """Photos to squares, cut at random: the same cut for the same key, whatever thread makes it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -12,9 +11,10 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from solar.datasets.places import PhotoList
 from solar.describe.pipeline import ahead, decoders_for, prefetched
 from solar.errors import SolarError
-from solar.images import Photos, read_image
+from solar.images import read_image
 from solar.training.retrieval_recipe import Images
 
 Pixels = NDArray[np.uint8]
@@ -22,6 +22,7 @@ Key = tuple[int, ...]
 
 # What a key is for, so that mining and training cut the same photo differently.
 TRAINING, MINING = 0, 1
+_TRIES = 100  # photos in a row that cannot be read, before a run ends
 
 
 def random_square(image: Image.Image, size: int, key: Key) -> Pixels:
@@ -59,6 +60,23 @@ def random_bucket(image: Image.Image, size: int, ratios: Sequence[float], key: K
     wide, high = min(image.width, round(width * scale)), min(image.height, round(height * scale))
     part = _cut(image, wide, high, key)
     return np.array(part.resize((width, height), Image.Resampling.BILINEAR))
+
+
+def random_crop(image: Image.Image, size: int, least: float, key: Key) -> Pixels:
+    """Cut a random part, up to a third wider or narrower than high, and squeeze it into a square.
+
+    It has `least` of the area or more, unless a long photo has no such part. The key decides all of
+    it. Gives (size, size, 3).
+    """
+    # The first two of these numbers are the ones by which `_cut` chooses where.
+    _, _, area, ratio = np.random.default_rng(key).random(4).tolist()
+    pixels = (least + (1 - least) * area) * image.width * image.height
+    stretch = (4 / 3) ** (2 * ratio - 1)
+    width = min(image.width, (pixels * stretch) ** 0.5)
+    height = min(image.height, (pixels / stretch) ** 0.5, width * 4 / 3)
+    width, height = (max(1, round(side)) for side in (min(width, height * 4 / 3), height))
+    part = _cut(image, width, height, key)
+    return np.array(part.resize((size, size), Image.Resampling.BILINEAR))
 
 
 def _cut(image: Image.Image, width: int, height: int, key: Key) -> Image.Image:
@@ -99,7 +117,9 @@ class Loader:
     fetch by itself.
     """
 
-    def __init__(self, photos: Photos, settings: Images, seed: int, device: torch.device) -> None:
+    def __init__(
+        self, photos: PhotoList, settings: Images, seed: int, device: torch.device
+    ) -> None:
         self.photos, self.settings, self.seed = photos, settings, seed
         self.pin = device.type == "cuda"
         self.threads = settings.threads or decoders_for(device)
@@ -137,15 +157,46 @@ class Loader:
 
         return prefetched(stack(), 2) if self.pin else stack()
 
+    def photo_batches(
+        self, order: Tensor, places: Iterable[int], size: int, epoch: int
+    ) -> Iterator[tuple[TupleBatch, Tensor]]:
+        """Batches of `size` photos, those at these places of an order (n,), and their numbers.
+
+        One that cannot be read is replaced by the next in the set that can. The epoch decides the
+        cuts, together with the place.
+        """
+
+        def read(place: int) -> tuple[Pixels, int]:
+            first = int(order[place])
+            for number in (n % len(self.photos) for n in range(first, first + _TRIES)):
+                if (image := self._open(number)) is not None:
+                    return self._shaped(image, (self.seed, TRAINING, epoch, int(place))), number
+            raise SolarError(
+                f"{self.photos.names[first]} cannot be read any more, nor can any photo after it."
+            )
+
+        def stack() -> Iterator[tuple[TupleBatch, Tensor]]:
+            photos = ahead(read, places, self.threads, 2 * size + self.threads)
+            while some := list(islice(photos, size)):
+                numbers = torch.tensor([number for _, number in some])
+                yield TupleBatch.of([pixels for pixels, _ in some], pin=self.pin), numbers
+
+        return prefetched(stack(), 2) if self.pin else stack()
+
     def _tuple(self, numbers: list[int], key: Key) -> list[Pixels]:
         images = _mended([self._open(number) for number in numbers])
         if images is None:
             names = ", ".join(self.photos.names[number] for number in numbers)
             raise SolarError(f"None of the photos {names} can be read any more.")
-        cut: Callable[..., Pixels] = random_square
-        if self.settings.shape == "buckets":
-            cut = partial(random_bucket, ratios=self.settings.ratios)
-        return [cut(image, self.settings.size, key=(*key, n)) for n, image in enumerate(images)]
+        return [self._shaped(image, (*key, n)) for n, image in enumerate(images)]
+
+    def _shaped(self, image: Image.Image, key: Key) -> Pixels:
+        settings = self.settings
+        if settings.shape == "buckets":
+            return random_bucket(image, settings.size, settings.ratios, key)
+        if settings.shape == "crop":
+            return random_crop(image, settings.size, settings.min_area, key)
+        return random_square(image, settings.size, key)
 
     def _open(self, number: int) -> Image.Image | None:
         try:

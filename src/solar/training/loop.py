@@ -1,7 +1,7 @@
 """The one training loop: resume, precision, averages, checks, logs, validation and checkpoints.
 
-A task (`retrieval`, `distillation`, `patches`) is a small subclass of `Trainer` that says what is
-trained, what a batch is, what its loss is and how the network is judged.
+A task (`retrieval`, `classification`, `distillation`, `patches`) is a small subclass of `Trainer`
+that says what is trained, what a batch is, what its loss is and how the network is judged.
 """
 
 from abc import ABC, abstractmethod
@@ -95,7 +95,8 @@ class Trainer(ABC, Generic[R, B]):
         self.prepare()
         self.net.to(self.device)
         self.optimiser = recipe.optimiser.build(self.parameter_groups(), self.device)
-        self.learning = [p for p in self.net.parameters() if p.requires_grad]
+        groups = self.optimiser.param_groups
+        self.learning = [parameter for group in groups for parameter in group["params"]]
         self.net.train()
         self.ema = self._new_ema()
         self.bar = Bar(self.steps, shown=progress and self.here.leads)

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 from torch import Tensor, nn
 
+from solar.datasets.places import PhotoList
 from solar.datasets.training import TrainingSet
 from solar.errors import SolarError
-from solar.images import Photos, read_image
+from solar.images import read_image
 from solar.nn.whitening import learned_whitening, pca_whitening
 from solar.training.distributed import collect, part, share
 from solar.training.hard_negatives import Draw, draw_epoch, mine
@@ -169,7 +170,7 @@ def _batched(
 
 
 def contact_sheet(
-    photos: Photos, tuples: Tensor, *, most: int = 8, cell: int = 96
+    photos: PhotoList, tuples: Tensor, *, most: int = 8, cell: int = 96
 ) -> NDArray[np.uint8]:
     """Draw (q, s) tuples one below the other: query, positive (framed green), negatives (red).
 
@@ -190,7 +191,7 @@ def contact_sheet(
     return np.asarray(sheet)
 
 
-def _thumbnail(photos: Photos, number: int, side: int) -> Image.Image:
+def _thumbnail(photos: PhotoList, number: int, side: int) -> Image.Image:
     try:
         image = read_image(photos.read(number))
     except SolarError:  # a picture for people needs no complaint

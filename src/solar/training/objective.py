@@ -113,12 +113,20 @@ class CollapseMonitor:
 
     Hard negatives make it easy to collapse: if every photo has the same descriptor, every triplet
     costs exactly the margin, which is less than what a hard triplet costs. `stop` asks to end such
-    a run; `window` steps are looked at together.
+    a run; `window` steps are looked at together. Only triplets have a margin to sit at; `advice` is
+    what the sentence about a collapse ends with.
     """
 
-    def __init__(self, settings: RetrievalLoss, *, stop: bool = False, window: int = 20) -> None:
-        self.stop, self.window = stop, window
-        self.margin = settings.distance if settings.kind == "triplet" else None
+    def __init__(
+        self,
+        settings: RetrievalLoss | None = None,
+        *,
+        stop: bool = False,
+        window: int = 20,
+        advice: str = "Lower optimiser.lr, or mine with mining.style=semi-hard.",
+    ) -> None:
+        self.stop, self.window, self.advice = stop, window, advice
+        self.margin = settings.distance if settings and settings.kind == "triplet" else None
         self.spreads: deque[float] = deque(maxlen=window)
         self.gaps: deque[float] = deque(maxlen=window)
         self.start: float | None = None
@@ -138,7 +146,7 @@ class CollapseMonitor:
         if spread < max(0.02, 0.2 * self.start) and after <= 1.1 * before:
             return (
                 f"Descriptors have collapsed: their variance is {spread:.4f}, where the run began "
-                f"with {self.start:.4f}. Lower optimiser.lr, or mine with mining.style=semi-hard."
+                f"with {self.start:.4f}. {self.advice}"
             )
         if self.margin is not None and max(self.gaps) < 0.02 * self.margin:
             return (

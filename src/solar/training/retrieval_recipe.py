@@ -67,16 +67,19 @@ class Images:
     Attributes:
         size: Side of the square; for buckets, of the square of equal area.
         shape: "square" cuts a random square as large as the photo allows, as published;
-            "buckets" keeps nearly all of it, in the nearest of `ratios`.
+            "buckets" keeps nearly all of it, in the nearest of `ratios`; "crop" cuts a random part
+            of any size and squeezes it into a square, as classifiers are trained.
         ratios: Widths by heights.
+        min_area: Of "crop": the smallest part, as a share of the photo's area.
         orient: Obey EXIF orientation; the published code does not.
         augment: Further changes; the published training has none.
         threads: That decode, ahead of their use; 0: by the machine.
     """
 
     size: int = 1024
-    shape: Literal["square", "buckets"] = "square"
+    shape: Literal["square", "buckets", "crop"] = "square"
     ratios: tuple[float, ...] = (1.0, 4 / 3, 3 / 4, 16 / 9, 9 / 16)
+    min_area: float = 0.2
     orient: bool = False
     augment: Augmentation | None = None
     threads: int = 0
@@ -84,6 +87,10 @@ class Images:
     def __post_init__(self) -> None:
         if self.size < 32 or self.threads < 0 or min(self.ratios, default=0) <= 0:
             raise SolarError("Images need a size of 32 or more, positive ratios and threads >= 0.")
+        if not 0 < self.min_area <= 1:
+            raise SolarError(
+                f"images.min_area must be above 0 and at most 1, not {self.min_area:g}."
+            )
 
 
 @dataclass(frozen=True)
@@ -171,23 +178,20 @@ class RetrievalValidation(PhotoValidation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetrievalRecipe(Recipe):
-    """Everything that decides what a training run gives; a batch counts tuples.
+class PhotoRecipe(Recipe):
+    """What trainings on labelled photos share.
 
     Attributes:
-        epochs: At most this many (published: 100; the paper: at most 50).
+        epochs: At most this many.
         stop_on_collapse: End the run when all descriptors become alike, instead of warning.
     """
 
     data: RetrievalData
     network: NetworkStart = field(default_factory=NetworkStart)
     images: Images = field(default_factory=Images)
-    loss: RetrievalLoss = field(default_factory=RetrievalLoss)
-    mining: Mining = field(default_factory=Mining)
     optimiser: RetrievalOptimiser = field(default_factory=RetrievalOptimiser)
     validation: RetrievalValidation = field(default_factory=RetrievalValidation)
     compute: RetrievalCompute = field(default_factory=RetrievalCompute)
-    task: Literal["retrieval"] = "retrieval"
     epochs: int = 100
     log_every: int = 1
     stop_on_collapse: bool = False
@@ -195,8 +199,7 @@ class RetrievalRecipe(Recipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_positive("epochs", "validation.every", "compute.frozen_batch")
-        self.check_positive("compute.grad_cache_chunks", "mining.queries", "mining.pool")
-        self.check_positive("mining.negatives", "mining.batch")
+        self.check_positive("compute.grad_cache_chunks")
         twice = self.compute.grad_cache_chunks > 1 or self.compute.checkpoint
         if twice and self.optimiser.batch_norm == "trained":
             raise SolarError(
@@ -204,12 +207,28 @@ class RetrievalRecipe(Recipe):
                 "norms that are trained would count twice: set optimiser.batch_norm=frozen."
             )
 
-    @property
-    def mining_size(self) -> int:
-        """Side of the squares that are described to find negatives."""
-        return self.mining.size or self.images.size // 3
-
     def may_change(self) -> tuple[str, ...]:
         """As for every recipe; and epochs may be added where no rate depends on their number."""
         always = (*super().may_change(), "images.threads")
         return (*always, "epochs") if self.schedule.kind in ("exponential", "constant") else always
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrievalRecipe(PhotoRecipe):
+    """Everything that decides what a training with mined tuples gives; a batch counts tuples.
+
+    Published: 100 epochs; the paper: at most 50.
+    """
+
+    loss: RetrievalLoss = field(default_factory=RetrievalLoss)
+    mining: Mining = field(default_factory=Mining)
+    task: Literal["retrieval"] = "retrieval"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_positive("mining.queries", "mining.pool", "mining.negatives", "mining.batch")
+
+    @property
+    def mining_size(self) -> int:
+        """Side of the squares that are described to find negatives."""
+        return self.mining.size or self.images.size // 3

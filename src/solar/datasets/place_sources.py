@@ -1,10 +1,10 @@
 """Reading labelled places, in any of the forms they come in."""
 
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
+from solar.datasets.gldv2 import read_clean
 from solar.datasets.places import Places
 from solar.datasets.training import Part, read_training_set
 
@@ -39,9 +39,7 @@ def places_in(
     sources = [Path(source)] if isinstance(source, str | Path) else [Path(one) for one in source]
     folder = sources[0].parent if sources[0].name == GLDV2_CLEAN else sources[0]
     if len(sources) == 1 and (folder / GLDV2_CLEAN).is_file():
-        reader = import_module("solar.datasets.gldv2")
-        found: Places = reader.read_clean(folder, missing=missing)
-        return found
+        return read_clean(folder, missing=missing)
     known = read_training_set(sources, root=root, part=part, missing=missing)
     if drop_unverified:
         known = known.verified(", ".join(map(str, sources)))

@@ -1,6 +1,4 @@
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -56,18 +54,17 @@ def test_folders_and_training_files_are_read_alike(tmp_path: Path) -> None:
     assert parts[0].photos.read(0).is_file()  # type: ignore[union-attr]
 
 
-def test_the_clean_list_of_google_landmarks_has_its_own_reader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "train_clean.csv").touch()
-
-    def read_clean(folder: Path, *, missing: str) -> Places:
-        assert missing == "drop"
-        return few(folder)
-
-    monkeypatch.setitem(sys.modules, "solar.datasets.gldv2", SimpleNamespace(read_clean=read_clean))
+def test_the_clean_list_of_google_landmarks_has_its_own_reader(tmp_path: Path) -> None:
+    (tmp_path / "train_clean.csv").write_text("landmark_id,images\n7,abc1 abd2\n3,bcd3 bce4\n")
+    for photo in ("a/b/c/abc1", "a/b/d/abd2", "b/c/d/bcd3"):
+        path = tmp_path / f"train/{photo}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
     for source in (tmp_path, tmp_path / "train_clean.csv"):
-        assert places_in(source, missing="drop").photos.read(0) == tmp_path / "b/1.jpg"
+        found = places_in(source, missing="drop")
+        assert found.photos.read(0) == tmp_path / "train/a/b/c/abc1.jpg"
+        assert found.names == ("3", "7")
+        assert found.labels.tolist() == [1, 1, 0]
 
 
 def test_one_place_is_told_from_nothing() -> None:

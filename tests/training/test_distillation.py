@@ -203,6 +203,12 @@ def test_a_loss_that_is_no_number_stops_the_run(
             "warmup_projections must be 0 or more",
         ),
         (["photos", "landmarks.photos=9"], "must be a multiple of landmarks.each"),
+        (["photos", "landmarks.more={a/: 1}"], "landmarks.more must ask for 2"),
+        (["photos", "whiten_teacher=2"], "whiten_teacher must be from 0 to 1"),
+        (
+            ["photos", "whiten_teacher=0.5", "student.whitening=teacher"],
+            "for one teacher, taken as it is",
+        ),
         (["photos", "student.dim=8"], r"student\.dim is for student\.whitening pca"),
         (["photos", "studnet.dim=8"], r"no setting 'studnet"),
         (["a.yaml", "b.yml"], "Two recipes are given"),
@@ -222,7 +228,7 @@ def test_options_go_over_settings_and_settings_over_the_recipe(tmp_path: Path) -
     built = command_recipe(
         ["photos", str(path), "batch=6", "more.tar"], {"student.attention": "45", "teacher": None}
     )
-    assert (built.teacher, built.batch, built.steps) == ("a.ts", 6, 7)
+    assert (built.teacher, built.batch, built.steps) == (("a.ts",), 6, 7)
     assert (built.student.backbone, built.student.attention) == ("resnet34", "45")
     assert built.data.source == ("photos", "more.tar")
     assert (built.schedule.kind, built.schedule.warmup) == ("cosine", 3)
@@ -257,6 +263,7 @@ def test_a_contrasting_run_that_is_interrupted_ends_the_same(
     photos: Path, teacher: Path, start: str, tmp_path: Path
 ) -> None:
     settings = (f"student.start={start}", "warmup_projections=2", "steps=4", "save_every=2")
+    settings += ("whiten_teacher=0.5", "loss.relation=0.5", f"teacher=[{teacher},{start}]")
     whole = distill(contrasting(photos, teacher, *settings), run=tmp_path / "whole")
     hurried = contrasting(photos, teacher, *settings, "seconds=0.001")
     for _ in range(4):
@@ -291,6 +298,19 @@ def test_what_a_step_sees_has_the_landmarks_that_were_asked_for(
     folders = [names[n].rpartition("/")[0] for n in numbers.tolist()]
     together = {(a, b) for a, b in zip(folders, shown.tolist(), strict=True)}
     assert len(together) == len(set(folders)) == len(set(shown.tolist()))
+
+
+def test_other_kinds_of_landmarks_come_with_every_step(photos: Path, teacher: Path) -> None:
+    from solar.datasets.image_cache import Order, cache_images
+
+    caches = cache_images([photos], 96, cache="none")
+    folders = sorted({name.rpartition("/")[0] for name in caches[0].photos.names})
+    start = next(text for text in (folder[:-1] for folder in folders) if text)
+    wanted = contrasting(photos, teacher, f"landmarks.more={{{start}: 6}}", "landmarks.each=8")
+    draw = work.OrderWithLandmarks(Order(caches, {}, wanted.batch, 0), caches, wanted)
+    assert [photos for _, photos in draw.kinds] == [8, 6]
+    assert len(draw(3)) == wanted.batch + 8 + 6  # a landmark has four, so two are taken of a kind
+    assert not torch.equal(draw(3), draw(4))
 
 
 def test_landmarks_that_no_photo_has_are_refused(

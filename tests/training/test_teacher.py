@@ -10,7 +10,7 @@ from solar.errors import SolarError
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, save
 from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD
 from solar.nn import GeM, l2_normalize
-from solar.training.teacher import Projection, load_teacher
+from solar.training.teacher import Projection, load_teacher, load_teachers
 
 
 def normalised(images: torch.Tensor) -> torch.Tensor:
@@ -92,3 +92,40 @@ def test_a_projection_gives_the_teachers_grid_and_channels(tmp_path: Path) -> No
     places, pooled = projection(torch.rand(2, 8, 6, 4), torch.rand(2, 8), (3, 2))
     assert places.shape == (2, 24, 3, 2)
     assert pooled.shape == (2, 24)
+
+
+def test_a_whitened_teacher_sees_how_photos_differ(tmp_path: Path) -> None:
+    teacher = load_teacher(torchscript(tmp_path / "teacher.ts"), sizes=(64,))
+    photos = [torch.rand(16, 3, 64, 96) ** (1 + n) for n in range(6)]
+    teacher.whiten(photos, 0.5)
+    seen = [teacher(batch) for batch in photos]
+    maps = torch.cat([features for features, _ in seen])
+    assert maps.mean(dim=(0, 2, 3)).abs().max() < 1e-4
+    plain = torch.cat([teacher.look(batch) for batch in photos])
+    expected = plain.std(dim=(0, 2, 3), correction=0).sqrt()
+    lively = expected > 0.1 * expected.max()
+    assert torch.allclose(
+        maps.std(dim=(0, 2, 3), correction=0)[lively], expected[lively], rtol=1e-3
+    )
+    rows = torch.cat([descriptors for _, descriptors in seen])
+    assert torch.allclose(rows.norm(dim=1), torch.ones(len(rows)))
+    raw = torch.cat([teacher.head(features) for features in plain.split(16)])
+    alike, different = ((x @ x.T).triu(1).sum().item() for x in (raw, rows))
+    assert alike > 0.8 * len(rows) * (len(rows) - 1) / 2  # before, all photos look alike
+    assert abs(different) < 0.2 * alike
+
+
+def test_several_teachers_describe_side_by_side(tmp_path: Path) -> None:
+    network = drawn_retrieval(RetrievalConfig("resnet18", dim=48))
+    sources = (
+        str(torchscript(tmp_path / "teacher.ts")),
+        str(save(network, tmp_path / "net.safetensors")),
+    )
+    both = load_teachers(sources, sizes=(64,))
+    images = torch.rand(2, 3, 64, 96)
+    features, descriptors = both(images)
+    first, second = (load_teacher(source, sizes=(64,))(images) for source in sources)
+    assert both.dim == 24 + 48
+    assert torch.equal(features, first[0])
+    similarity = (first[1] @ first[1].T + second[1] @ second[1].T) / 2
+    assert torch.allclose(descriptors @ descriptors.T, similarity, atol=1e-6)

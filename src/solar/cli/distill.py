@@ -25,10 +25,10 @@ def distill(
         ),
     ],
     teacher: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="A name from `solar models`, a .safetensors or .pth; or a TorchScript or "
-            "torch.export (.pt2) file, which is run like any program.",
+            "torch.export (.pt2) file, which is run like any program; can be repeated.",
             autocompletion=photo_models,
         ),
     ] = None,
@@ -54,8 +54,8 @@ def distill(
 
     if output is not None and output.suffix != ".safetensors":
         raise SolarError(f"The output {output} must end in .safetensors.")
-    options = {
-        "teacher": teacher,
+    options: dict[str, str | list[str] | None] = {
+        "teacher": teacher or None,
         "student.backbone": student,
         "student.attention": attention,
         "compute.device": device,

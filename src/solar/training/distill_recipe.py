@@ -73,16 +73,25 @@ class Landmarks:
     Attributes:
         start: Those whose names start so; the folder in a name is the landmark.
         photos: Of them in every step, beside those whose turn it is.
-        each: Of one landmark in a step.
+        each: Of one landmark in a step; fewer where it has fewer.
+        more: Others, by the start of their names, and how many of them in every step: {"seq/": 32}.
     """
 
     start: str = ""
     photos: int = 0
     each: int = 8
+    more: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.photos < 0 or self.each < 2 or self.photos % self.each:
             raise SolarError("landmarks.photos must be a multiple of landmarks.each, 2 or more.")
+        if min(self.more.values(), default=2) < 2:
+            raise SolarError("landmarks.more must ask for 2 photos or more of each kind.")
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """Photos in a step, by the start of their names."""
+        return {**({self.start: self.photos} if self.photos else {}), **self.more}
 
 
 @dataclass(frozen=True)
@@ -92,13 +101,13 @@ class DistillLoss:
     Attributes:
         places: Cosine distance to the teacher's map, at every location.
         pooled: Cosine distance to the teacher's descriptor.
-        relation: Squared difference between the student's and the teacher's own similarities of
-            all pairs in a batch: second order, and without a projection in between.
+        relation: How differently student and teacher say which photos of the batch resemble each
+            photo: the Kullback-Leibler divergence of softmaxes over their similarities.
         alike: Contrast of two views of each photo, and of photos of one landmark, with all others
             in the batch (`solar.losses.info_nce`), behind a projection of its own.
         second_order: The paper's second-order similarity loss on the same descriptors; negatives
             are the nearest in the batch.
-        temperature: Of the contrast.
+        temperature: Of the contrast and the relation.
     """
 
     places: float = 1.0
@@ -121,7 +130,10 @@ class DistillRecipe(Recipe):
     Weight decay is not of biases and norms; a batch counts photos, without those of `landmarks`.
 
     Attributes:
-        teacher: As `solar.training.teacher.load_teacher` takes it.
+        teacher: As `solar.training.teacher.load_teacher` takes it. Of several, the first one's map
+            is imitated, and all their descriptors side by side.
+        whiten_teacher: How far what the first teacher sees is whitened, by what 20,000 of the
+            photos look like: from 0, as it is, to 1 (`solar.training.teacher.Teacher.whiten`).
         augment: How photos are changed; teacher and student see the same.
         sizes: Sides of the squares shown, one drawn for each step.
         warmup_projections: Steps at the beginning in which nothing but projections learns: for a
@@ -129,7 +141,8 @@ class DistillRecipe(Recipe):
     """
 
     data: DistillData
-    teacher: str
+    teacher: tuple[str, ...]
+    whiten_teacher: float = 0.0
     student: Student = field(default_factory=Student)
     augment: Augmentation = field(
         default_factory=lambda: Augmentation(crop=0.6, stretch=0.2, flip=0.5, colour=0.3)
@@ -152,6 +165,15 @@ class DistillRecipe(Recipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_positive("save_every", "data.size", "validation.every")
+        if not self.teacher:
+            raise SolarError("teacher names none.")
+        if not 0 <= self.whiten_teacher <= 1:
+            raise SolarError(f"whiten_teacher must be from 0 to 1, not {self.whiten_teacher:g}.")
+        if self.student.whitening == "teacher" and (self.whiten_teacher or len(self.teacher) > 1):
+            raise SolarError(
+                "student.whitening teacher is for one teacher, taken as it is: name one, and "
+                "leave whiten_teacher at 0."
+            )
         for name, times in self.data.repeat.items():
             if times < 1:
                 raise SolarError(f"data.repeat of {name} must be 1 or more, not {times}.")
@@ -172,7 +194,7 @@ class DistillRecipe(Recipe):
 
 
 def command_recipe(
-    arguments: Sequence[str], options: Mapping[str, str | None] | None = None
+    arguments: Sequence[str], options: Mapping[str, str | Sequence[str] | None] | None = None
 ) -> DistillRecipe:
     """The recipe of a command line; a SolarError if it lacks photos or a teacher.
 

@@ -21,7 +21,7 @@ from solar.training.distill_recipe import DistillRecipe
 from solar.training.imitation import Imitator, distances
 from solar.training.loop import Trainer, current_keys, launch
 from solar.training.objective import Terms
-from solar.training.teacher import load_teacher
+from solar.training.teacher import load_teachers
 from solar.training.validate import Labelled, open_labelled, validate
 
 _WHITENED = 20_000  # photos that PCA looks at
@@ -66,7 +66,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         """Load the teacher and build the student."""
         recipe = self.recipe
         self.steps, self.validate_every = recipe.steps, recipe.validation.every
-        self.teacher = load_teacher(recipe.teacher, device=self.device, sizes=recipe.sizes)
+        self.teacher = load_teachers(recipe.teacher, device=self.device, sizes=recipe.sizes)
         self.net = Imitator(recipe.student, self.teacher)
         if self.device.type == "cuda":
             self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -101,10 +101,14 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
             self.bar.warn(f"{count} photos cannot be read and are left out, {name} first: {reason}")
         self.order = Order(self.caches, recipe.data.repeat, recipe.batch, recipe.seed)
         self.draw = OrderWithLandmarks(self.order, self.caches, recipe)
+        if recipe.whiten_teacher:
+            with recipe.compute.computing(self.device):
+                self.teacher.whiten(self._plain(_WHITENED), recipe.whiten_teacher)
 
     def begin(self) -> None:
-        """Whiten what is contrasted, where the student already sees something."""
-        if self.recipe.student.start is not None and self.recipe.loss.views > 1:
+        """Whiten what is compared, where the student already sees something."""
+        loss = self.recipe.loss
+        if self.recipe.student.start is not None and (loss.views > 1 or loss.relation):
             whiten = pca_whitening(self._described(_WHITENED)).linear()
             self.net.contrast.load_state_dict(whiten.state_dict())
 
@@ -185,16 +189,20 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
 
     @torch.no_grad()
     def _described(self, most: int) -> Tensor:
-        """Descriptors of training photos as they are, from the middle and at the largest size."""
-        sizes = (max(self.recipe.sizes),)
-        steps = -(-min(most, self.order.epoch) // self.recipe.batch)
+        """Descriptors of training photos as they are."""
         self.net.eval()
         found = []
-        for step, parts in enumerate(batches(self.caches, self.order, 0, steps)):
-            images = views(parts, Augmentation(), sizes, generator(0, step))
+        for images in self._plain(most):
             with self.recipe.compute.computing(self.device):
                 found.append(self.net.describe(images))
         return torch.cat(found)
+
+    def _plain(self, most: int) -> Iterator[Tensor]:
+        """Batches of training photos as they are, from the middle and at the largest size."""
+        sizes = (max(self.recipe.sizes),)
+        steps = -(-min(most, self.order.epoch) // self.recipe.batch)
+        for step, parts in enumerate(batches(self.caches, self.order, 0, steps)):
+            yield views(parts, Augmentation(), sizes, generator(0, step))
 
 
 def views(
@@ -222,31 +230,41 @@ class OrderWithLandmarks:
         names = [name for one in caches for name in one.photos.names]
         # A photo that nobody knows shows nothing that another does.
         self.labels = torch.arange(len(names))
-        self.groups: list[Tensor] = []
-        if not self.wanted.photos:
-            return
+        self.kinds = [
+            (self._groups(names, start), photos) for start, photos in self.wanted.kinds.items()
+        ]
+
+    def _groups(self, names: Sequence[str], start: str) -> list[Tensor]:
+        """Photos whose names start so, by landmark."""
         by_folder: dict[str, list[int]] = {}
         for number, name in enumerate(names):
-            if name.startswith(self.wanted.start):
+            if name.startswith(start):
                 by_folder.setdefault(name.rpartition("/")[0], []).append(number)
         if len(by_folder) < 2:
             raise SolarError(
-                f"landmarks.start is {self.wanted.start!r}, but photos whose names start so lie "
+                f"landmarks.start is {start!r}, but photos whose names start so lie "
                 f"in {len(by_folder)} folders: contrast needs two landmarks or more."
             )
-        self.groups = [torch.tensor(group) for group in by_folder.values()]
-        for group in self.groups:
+        groups = [torch.tensor(group) for group in by_folder.values()]
+        for group in groups:
             self.labels[group] = int(group[0])
+        return groups
 
     def __call__(self, step: int) -> Tensor:
         """Numbers of the photos, rising."""
         chance = generator(self.seed, step, 1)
-        chosen = torch.randperm(len(self.groups), generator=chance)
-        drawn = [
-            group[torch.randint(len(group), (self.wanted.each,), generator=chance)]
-            for group in (self.groups[n] for n in chosen[: self.wanted.photos // self.wanted.each])
-        ]
+        drawn = [self._drawn(groups, photos, chance) for groups, photos in self.kinds]
         return torch.cat([self.order(step), *drawn]).sort().values
+
+    def _drawn(self, groups: list[Tensor], photos: int, chance: torch.Generator) -> Tensor:
+        """So many photos, `each` of a landmark or all that it has; fewer if there are no more."""
+        found: list[Tensor] = []
+        for number in torch.randperm(len(groups), generator=chance).tolist():
+            group = groups[number]
+            found.append(group[torch.randperm(len(group), generator=chance)[: self.wanted.each]])
+            if sum(map(len, found)) >= photos:
+                break
+        return torch.cat(found)[:photos]
 
     def shown(self, step: int) -> Tensor:
         """What the photos show, as a number: alike where they show the same."""

@@ -66,19 +66,21 @@ def distances(
 
     Returns:
         `loss`, the weighted sum of the others; `places` and `pooled`, one minus the cosine over all
-        locations and of the descriptors; `relation`, the squared difference of the similarities of
-        pairs; `alike`, the contrast of what shows the same with what does not; `second_order`, the
-        second-order similarity loss of the same. The last two are 0 where they have no weight.
+        locations and of the descriptors; `relation`, how differently they say which images resemble
+        each other; `alike`, the contrast of what shows the same with what does not; `second_order`,
+        the second-order similarity loss of the same. The last three are 0 where they have no
+        weight.
     """
     features, descriptors = teacher(images)
     seen, pooled, own = imitator(images, features.shape[-2:])
     with torch.autocast(images.device.type, enabled=False):
         places = 1 - F.cosine_similarity(seen.float(), features.float(), dim=1)
         vectors = 1 - F.cosine_similarity(pooled.float(), descriptors, dim=1)
-        difference = own @ own.T - descriptors @ descriptors.T
-        alike = similarity = own.new_zeros(())
+        relation = alike = similarity = own.new_zeros(())
+        rows = l2_normalize(imitator.contrast(own))
+        if weights.relation:
+            relation = _relation(rows, descriptors, weights.temperature)
         if shown is not None:
-            rows = l2_normalize(imitator.contrast(own))
             kin = shown[:, None] == shown
             if weights.alike:
                 alike = info_nce(rows, kin, temperature=weights.temperature)
@@ -87,12 +89,22 @@ def distances(
     found = {
         "places": places.mean(),
         "pooled": vectors.mean(),
-        "relation": difference.square().mean(),
+        "relation": relation,
         "alike": alike,
         "second_order": similarity,
     }
     total: Any = sum(getattr(weights, name) * value for name, value in found.items())
     return {"loss": total, **found}
+
+
+def _relation(rows: Tensor, taught: Tensor, temperature: float) -> Tensor:
+    """Divergence of the student's neighbours from the teacher's, each photo among all others."""
+    itself = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
+    own, wanted = (
+        (x @ x.T / temperature).masked_fill(itself, torch.finfo(x.dtype).min).log_softmax(dim=1)
+        for x in (rows, taught)
+    )
+    return F.kl_div(own, wanted, reduction="batchmean", log_target=True)
 
 
 def _second_order(rows: Tensor, kin: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ like any other program, only from where you would install software from.
 
 import warnings
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,18 @@ from torch import Tensor, nn
 from solar.errors import SolarError
 from solar.models import retrieval_model
 from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD
-from solar.nn import GeM, l2_normalize
+from solar.nn import GeM, l2_normalize, pca_whitening
 
 
 class Teacher(nn.Module):
-    """A frozen network: photos in, a feature map and a descriptor out.
+    """A frozen network, or several: photos in, a feature map and a descriptor out.
 
     The backbone takes normalised images (b, 3, h, w) to a feature map (b, channels, h', w'), and
-    the head, whose weights are already on the right device, that to descriptors (b, dim).
+    the head, whose weights are already on the right device, that to descriptors (b, dim). Those of
+    `others` are put beside it.
     """
+
+    whitening: nn.Linear | None
 
     def __init__(
         self,
@@ -38,6 +41,9 @@ class Teacher(nn.Module):
         self.backbone, self.head = backbone, head
         self.mean = nn.Buffer(torch.tensor(mean).view(3, 1, 1))
         self.std = nn.Buffer(torch.tensor(std).view(3, 1, 1))
+        self.others = nn.ModuleList()
+        self.centre, self.scale = nn.Buffer(torch.zeros(1, 1, 1)), nn.Buffer(torch.ones(1, 1, 1))
+        self.whitening = None
         self.requires_grad_(False)
         self.channels = self.dim = 0
 
@@ -49,15 +55,57 @@ class Teacher(nn.Module):
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Look at photos: (b, 3, h, w) in 0..1 to (b, channels, h', w') and (b, dim), unit rows."""
         features = self.look(images)
-        return features, self.head(features.float())
+        with torch.autocast(images.device.type, enabled=False):
+            features = features.float()
+            own = self.head(features)
+            own = own if self.whitening is None else l2_normalize(self.whitening(own))
+            features = (features - self.centre) * self.scale
+        rows = [own, *(other(images)[1] for other in self.others)]
+        return features, l2_normalize(torch.cat(rows, dim=1))
+
+    @torch.no_grad()
+    def whiten(self, photos: Iterable[Tensor], power: float) -> None:
+        """See from now on how photos differ, and not what all of them have in common.
+
+        Every channel of the map loses its mean over the photos, batches (b, 3, h, w) in 0..1, and
+        is divided by its deviation to the `power`; the descriptor is whitened as far
+        (`solar.nn.pca_whitening`). Other teachers stay as they are.
+        """
+        sums = squares = torch.zeros(self.channels, dtype=torch.float64, device=self.mean.device)
+        count = 0
+        descriptors = []
+        for images in photos:
+            features = self.look(images).double()
+            descriptors.append(self.head(features.float()))
+            sums = sums + features.sum(dim=(0, 2, 3))
+            squares = squares + features.square().sum(dim=(0, 2, 3))
+            count += len(features) * features[0, 0].numel()
+        mean = sums / count
+        variance = squares / count - mean.square()
+        # A channel that is silent in these photos must not shout in others.
+        variance = variance.clamp(min=1e-4 * float(variance.mean()))
+        self.centre = nn.Buffer(mean.float()[:, None, None])
+        self.scale = nn.Buffer(variance.pow(-power / 2).float()[:, None, None])
+        whitening = pca_whitening(torch.cat(descriptors), power).linear()
+        self.whitening = whitening.to(self.centre.device).requires_grad_(False)
 
     @torch.no_grad()
     def look(self, images: Tensor) -> Tensor:
-        """The feature map alone."""
+        """The backbone's feature map alone."""
         # Without this, TorchScript spends seconds on optimising for each new size of image.
         with torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
             features: Tensor = self.backbone((images - self.mean) / self.std)
         return features
+
+
+def load_teachers(
+    sources: Sequence[str], *, device: str | torch.device = "cpu", sizes: Sequence[int] = (224,)
+) -> Teacher:
+    """Load several teachers as one: the first one's map, and all descriptors side by side."""
+    first, *others = (load_teacher(source, device=device, sizes=sizes) for source in sources)
+    first.others.extend(others)
+    first.dim += sum(other.dim for other in others)
+    return first
 
 
 def load_teacher(

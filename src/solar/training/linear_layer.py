@@ -2,10 +2,10 @@
 
 The layer, its loss and its optimiser are those of ILIAS (Kordopatis-Zilos et al. 2025): a
 descriptor x becomes unit(W x + b), every place has a vector, and the cross entropy of the cosines
-to all of them is made small. There the layer starts at random and learns from a million photos.
-From a few thousand it would learn what other places are worse off with. So here it starts close to
-the identity, is held near that start, and is kept only if it helps with places it has not seen
-(`benchmarks/adapt.py`, docs/adapt.md).
+to all of them is made small. There the layer starts at random; from a few thousand photos it would
+then learn what other places are worse off with. So here it starts close to the identity, is held
+near that start, and is kept only if it helps with places it has not seen (`benchmarks/adapt.py`,
+docs/adapt.md).
 """
 
 from collections.abc import Iterable, Iterator

@@ -30,7 +30,7 @@ from solar.errors import SolarError
 from solar.evaluation.labelled import evaluate_labels
 from solar.evaluation.significance import compare
 from solar.models import RetrievalNet, retrieval_model
-from solar.training.adaptation import AdaptationSettings, trained_layer
+from solar.training.linear_layer import AdaptationSettings, trained_layer
 
 PUBLISHED = AdaptationSettings(start="random", pull=0, epochs=5, scale=16)
 SETS = {
@@ -139,14 +139,14 @@ def refused(store: Store, net: RetrievalNet) -> Iterator[tuple[str, str]]:
         ),
         "3 places": some(store, order[:3], len(own)),
         "12 places": some(store, order[:12], len(own)),
-        "34 places, 5 photos each": some(store, order, 5),
-        "34 places, 20 photos each": some(store, order, 20),
+        f"{len(order)} places, 5 photos each": some(store, order, 5),
+        f"{len(order)} places, 20 photos each": some(store, order, 20),
     }
     for title, labels in tries.items():
         try:
             found = solar.adapt(store, labels, model=net).to_dict()
         except SolarError as error:
-            yield title, str(error)
+            yield title, str(error).replace(str(store.path), store.path.name)
         else:
             yield title, f"Not refused: {found['gain']:+.1f} ({interval(found)})."
 

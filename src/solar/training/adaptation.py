@@ -1,22 +1,14 @@
-"""One linear layer on frozen descriptors: it learns from labelled photos in seconds.
+"""A network fitted to labelled photos by a linear layer, where that is certain to help."""
 
-The layer, its loss and its optimiser are those of ILIAS (Kordopatis-Zilos et al. 2025): a
-descriptor x becomes unit(W x + b), every place has a vector, and the cross entropy of the cosines
-to all of them is made small. There the layer starts at random and learns from a million photos.
-From a few thousand it would learn what other places are worse off with. So here it starts close to
-the identity, is held near that start, and is kept only if it helps with places it has not seen
-(`benchmarks/adapt.py`, docs/adapt.md).
-"""
-
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from solar.datasets.photo_labels import folder_labels, read_labels
 from solar.describe.store import Store, Vectors
@@ -30,49 +22,13 @@ from solar.models.checkpoint import load_whitening
 from solar.search.engine import DescriptorSpec, NoIndexError, RowNumbers
 from solar.search.index import Index, need_vectors
 from solar.search.ingest import spec_of
+from solar.training.linear_layer import AdaptationSettings, PlaceNames, trained_layer
 
 LEAST_PLACES = 10
 """Fewer say nothing about others: an interval over so few is too narrow."""
-DIM = 512
 
-PlaceNames: TypeAlias = np.ndarray[Any, Any]
 Labels: TypeAlias = str | Path | Mapping[str, str]
 Watch: TypeAlias = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True)
-class AdaptationSettings:
-    """How a layer is trained and measured.
-
-    Attributes:
-        dim: Length of the new descriptor; 512, or that of the old one where it is shorter.
-        start: "whitened": directions in which photos of one place differ count for less, no bias is
-            learned, and every place begins as the mean of its photos; or "random", as published.
-        shrink: How close the whitened start is to the identity: so many times the mean variance
-            within places is added to that of every direction.
-        pull: What the squared distance of the layer to its start costs. Published: 0.
-        epochs: Passes over the photos. Published: 2 to 5.
-        batch: Photos per step.
-        lr: Of Adam.
-        weight_decay: Added to the gradient, not decoupled.
-        scale: What cosines are multiplied with. Published: 16. Less suits labels with mistakes.
-        margin: What is subtracted from the cosine to a photo's own place.
-        folds: Parts of the places, each of which is left out once to measure on it.
-        seed: The same gives the same layer.
-    """
-
-    dim: int | None = None
-    start: Literal["whitened", "random"] = "whitened"
-    shrink: float = 10.0
-    pull: float = 0.01
-    epochs: int = 10
-    batch: int = 128
-    lr: float = 1e-3
-    weight_decay: float = 1e-6
-    scale: float = 10.0
-    margin: float = 0.0
-    folds: int = 5
-    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,110 +134,6 @@ def adapt(
     if output is not None:
         adapted.source = str(save(adapted, output).resolve())
     return Adaptation(adapted, *means, low, high, len(places), count)
-
-
-# Training.
-
-
-def trained_layer(vectors: Vectors, places: PlaceNames, settings: AdaptationSettings) -> nn.Linear:
-    """A layer for descriptors (n, dim) of places (n,), numbers or names; on the CPU."""
-    x = torch.from_numpy(vectors)
-    labels = torch.from_numpy(np.unique(places, return_inverse=True)[1])
-    chance = torch.Generator().manual_seed(settings.seed)
-    layer, classes = _start(x, labels, settings, chance)
-    fit(layer, classes, _batches(x, labels, settings, chance), settings)
-    return layer.requires_grad_(False)
-
-
-def fit(
-    layer: nn.Linear,
-    classes: Tensor,
-    batches: Iterable[tuple[Tensor, Tensor]],
-    settings: AdaptationSettings,
-) -> list[float]:
-    """Train a layer (d to e) and the vectors of the places (places, e) in place.
-
-    Batches are descriptors (b, d) and the numbers of their places (b,). Gives the loss of each
-    batch before its step.
-    """
-    learned = [parameter for parameter in layer.parameters() if parameter.requires_grad]
-    start = [parameter.detach().clone() for parameter in learned]
-    optimiser = torch.optim.Adam(
-        [*learned, classes.requires_grad_()], settings.lr, weight_decay=settings.weight_decay
-    )
-    losses = []
-    for x, labels in batches:
-        loss = place_loss(cosines(layer, classes, x), labels, settings)
-        if settings.pull:
-            moved = zip(learned, start, strict=True)
-            loss = loss + settings.pull * sum((now - then).square().sum() for now, then in moved)
-        optimiser.zero_grad()
-        torch.autograd.backward(loss)
-        optimiser.step()
-        losses.append(loss.item())
-    return losses
-
-
-def cosines(layer: nn.Linear, classes: Tensor, x: Tensor) -> Tensor:
-    """Cosines (b, places) of adapted descriptors (b, d) and the vectors of the places."""
-    return F.normalize(layer(x)) @ F.normalize(classes).T
-
-
-def place_loss(cosines: Tensor, labels: Tensor, settings: AdaptationSettings) -> Tensor:
-    """Mean cross entropy of scaled cosines (b, places), less a margin at the label (b,)."""
-    own = F.one_hot(labels, cosines.shape[1])
-    return F.cross_entropy(settings.scale * (cosines - settings.margin * own), labels)
-
-
-def _start(
-    x: Tensor, labels: Tensor, settings: AdaptationSettings, chance: torch.Generator
-) -> tuple[nn.Linear, Tensor]:
-    """The first layer and vectors of places, as `AdaptationSettings.start` says."""
-    length, count = x.shape[1], int(labels.max()) + 1
-    dim = min(DIM, length) if settings.dim is None else settings.dim
-    if not 0 < dim <= length:
-        raise SolarError(f"Descriptors of {length} numbers cannot be adapted to {dim}: ask fewer.")
-    layer = nn.Linear(length, dim, device="meta").to_empty(device="cpu")
-    with torch.no_grad():
-        layer.bias.zero_()
-        if settings.start == "random":
-            nn.init.xavier_uniform_(layer.weight, generator=chance)
-            bound = dim**-0.5  # that of nn.Linear
-            return layer, torch.empty(count, dim).uniform_(-bound, bound, generator=chance)
-        # It would be of this collection, and push photos of anything else towards each other.
-        layer.bias.requires_grad_(False)
-        whiten = _within(x.double(), labels, settings.shrink)
-        if dim < length:  # main directions, with the mean in: cosines change least by that
-            white = x.double() @ whiten.T
-            whiten = torch.linalg.eigh(white.T @ white)[1].flip(1)[:, :dim].T @ whiten
-        layer.weight.copy_(whiten)
-        return layer, F.normalize(_sums(F.normalize(layer(x)), labels))
-
-
-def _within(x: Tensor, labels: Tensor, shrink: float) -> Tensor:
-    """Whitening (d, d) of what differs within places in x (n, d); its largest factor is 1."""
-    apart = x - (_sums(x, labels) / labels.bincount()[:, None])[labels]
-    values, vectors = torch.linalg.eigh(apart.T @ apart / len(x))
-    values = (values + shrink * values.mean()).clamp(min=1e-12)  # photos may all be the same
-    whiten: Tensor = vectors * (values / values[0]).rsqrt() @ vectors.T
-    return whiten
-
-
-def _sums(x: Tensor, labels: Tensor) -> Tensor:
-    """The sum of the rows (n, d) of every place, (places, d)."""
-    return x.new_zeros(int(labels.max()) + 1, x.shape[1]).index_add_(0, labels, x)
-
-
-def _batches(
-    x: Tensor, labels: Tensor, settings: AdaptationSettings, chance: torch.Generator
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Every photo once an epoch, in a random order; what is left of an epoch is dropped."""
-    size = min(settings.batch, len(x))
-    for _ in range(settings.epochs):
-        order = torch.randperm(len(x), generator=chance)
-        for start in range(0, len(x) - size + 1, size):
-            batch = order[start : start + size]
-            yield x[batch], labels[batch]
 
 
 # Measuring.

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from solar.describe.store import Vectors
 from solar.errors import SolarError
+from solar.losses import cosface
 
 DIM = 512
 
@@ -123,8 +124,9 @@ def cosines(layer: nn.Linear, classes: Tensor, x: Tensor) -> Tensor:
 
 def place_loss(cosines: Tensor, labels: Tensor, settings: AdaptationSettings) -> Tensor:
     """Mean cross entropy of scaled cosines (b, places), less a margin at the label (b,)."""
-    own = F.one_hot(labels, cosines.shape[1])
-    return F.cross_entropy(settings.scale * (cosines - settings.margin * own), labels)
+    return F.cross_entropy(
+        settings.scale * cosface(cosines, labels, margin=settings.margin), labels
+    )
 
 
 def _start(

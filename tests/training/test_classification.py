@@ -199,6 +199,22 @@ def test_biases_and_norms_do_not_decay_and_places_have_their_own_rate(
             assert group["weight_decay"] == (0.1 if parameter.dim() > 1 else 0)
 
 
+def test_places_can_start_where_their_photos_are(landmarks: Path, tmp_path: Path) -> None:
+    work = trainer(landmarks, tmp_path / "run", loss={"start": "means"}, steps=1)
+    with work.run:
+        work._start()
+        weight = work.classifier.weight.detach()
+        work.net.eval()
+        for place in range(len(work.data.names)):
+            numbers = torch.from_numpy(np.flatnonzero(work.data.labels == place))
+            read = work.loader.photo_batches(torch.arange(32), numbers.tolist(), 4, 0)
+            (photos, _) = next(read)
+            with torch.no_grad():
+                mean = work.trainable(photos.groups).mean(0)
+            cosine = torch.nn.functional.cosine_similarity(mean, weight[place], dim=0)
+            assert cosine == pytest.approx(1, abs=1e-5)
+
+
 def test_a_training_file_holds_out_what_it_says(landmarks: Path, tmp_path: Path) -> None:
     build_training_set(landmarks, tmp_path / "set.json", val_fraction=0.25)
     work = trainer(tmp_path / "set.json", tmp_path / "run")

@@ -336,6 +336,7 @@ def test_bad_photos_do_not_end_a_run(tmp_path: Path) -> None:
     [
         ("loss.margn=1", "nearest is 'loss.margin'"),
         ("task=painting", "no task 'painting'"),
+        ("loss.kind=arcface", "loss.kind=arcface tells places apart: set task=places with it"),
         ("batch=64", "set batch=32 or less, or add photos"),
         ("batch=16", "mining.queries=8 queries, but a batch needs 16: raise"),
         ("data.source=[nowhere]", "nowhere"),

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from solar.datasets.place_sources import places_in
@@ -24,7 +25,7 @@ from solar.training.run import State
 from solar.training.validate import Labelled, open_labelled
 
 _NEGATIVES = 5  # a photo, for the second-order loss; as many as the paper mines
-_WHITENED, _TOGETHER = 2000, 32  # photos that a whitening layer starts from, and of them at once
+_WHITENED, _TOGETHER = 2000, 32  # photos that a whitening layer starts from; described at once
 _ORDER = 1 << 20  # keeps the chance of epochs apart from that of steps
 
 
@@ -81,9 +82,11 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
         return groups
 
     def begin(self) -> None:
-        """Compute the whitening layer, if it starts from photos, and say where the rest is from."""
+        """Compute what starts from photos, and say where the rest is from."""
         if self.origin["whitening"].startswith(COMPUTED):
             self._start_whitening()
+        if self.recipe.loss.start == "means":
+            self._start_places()
         super().begin()
 
     @torch.no_grad()
@@ -94,16 +97,31 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
         """
         net, layer = self.net, self.net.whiten
         assert layer is not None
-        order = self._order(0)[:_WHITENED]
-        read = self.loader.photo_batches(order, range(len(order)), _TOGETHER, 0)
         net.whiten = None
         try:
-            rows = torch.cat([self.trainable(photos.groups) for photos, _ in read])
+            rows = torch.cat([rows for rows, _ in self._described(self._order(0)[:_WHITENED])])
         finally:
             net.whiten = layer
         found = pca_whitening(rows.cpu()).linear(net.dim)
         layer.weight.copy_(distributed.share(found.weight.to(layer.weight)))
         layer.bias.copy_(distributed.share(found.bias.to(layer.bias)))
+
+    @torch.no_grad()
+    def _start_places(self) -> None:
+        """Let every place start where its photos are; each process describes some of them."""
+        self.bar.say("Describing the places")
+        self.net.eval()
+        order = torch.arange(len(self.labels))
+        sums = torch.zeros_like(self.classifier.weight)
+        for rows, numbers in self._described(order[distributed.part(len(order))]):
+            sums.index_add_(0, self.labels[numbers].to(self.device), rows.float())
+        everybody = distributed.collect(sums[None]).sum(0)
+        self.classifier.weight.copy_(F.normalize(everybody, dim=1))
+
+    def _described(self, order: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Descriptors of photos in this order, a few at a time, and their numbers."""
+        for photos, numbers in self.loader.photo_batches(order, range(len(order)), _TOGETHER, 0):
+            yield self.trainable(photos.groups)[photos.order.to(self.device)], numbers
 
     def _order(self, epoch: int) -> Tensor:
         recipe = self.recipe

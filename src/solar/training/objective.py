@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from solar.errors import SolarError
-from solar.losses import LISTWISE_LOSSES, TUPLE_LOSSES, second_order
+from solar.losses import LISTWISE_LOSSES, MARGIN_LOSSES, TUPLE_LOSSES, second_order
 
 T = TypeVar("T")
 Terms = dict[str, Tensor]
@@ -65,6 +65,8 @@ class RetrievalLoss:
     options: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.kind in MARGIN_LOSSES:
+            raise SolarError(f"loss.kind={self.kind} tells places apart: set task=places with it.")
         check_kind(self.kind, {**TUPLE_LOSSES, **LISTWISE_LOSSES})
         # A loss refuses what makes no sense to it now, and not after the first epoch was mined.
         objective(torch.eye(6), torch.tensor([[0, 0, 1], [1, 1, 0]]), self)

@@ -18,6 +18,9 @@ class PlaceLoss:
         margin: By default 0.2 (curricular: 0.15).
         scale: What cosines are multiplied with before the softmax; by default the root of the
             descriptor's length, as Token does it.
+        start: Where the places' own weights start: at "random", as published, or at the "means" of
+            their photos' descriptors, which is better where the network is already trained and
+            takes a look at every photo.
         second_order: Weight of the second-order similarity loss, divided by the number of pairs.
             It needs `each`: 2 or more photos of a place in a batch; negatives are the nearest five
             in the batch.
@@ -26,6 +29,7 @@ class PlaceLoss:
     kind: str = "arcface"
     margin: float | None = None
     scale: float | None = None
+    start: Literal["random", "means"] = "random"
     second_order: float = 0.0
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """`solar extract`: photos to a store of descriptors."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,16 +19,40 @@ from solar.cli.options import (
     Size,
 )
 from solar.defaults import BATCH, SHARD_SIZE
+from solar.errors import SolarError
 from solar.weights import DEFAULT
 
+if TYPE_CHECKING:
+    from solar.describe import Store
+    from solar.search import Index
+
 EXAMPLE = "Example: solar extract photos/ -o photos.store"
+# What goes with a store or an index, whose photos are described already.
+_EXPORTING = {"source", "parquet", "json"}
 
 
 def extract(
+    context: typer.Context,
     source: Annotated[
-        list[Path], typer.Argument(help="Folders, .txt lists of paths, .tar shards, or photos.")
+        list[Path],
+        typer.Argument(
+            help="Folders, .txt lists of paths, .tar shards, or photos; with --parquet also a "
+            "store or an index."
+        ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The store's folder.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="The store's folder; beside the Parquet file if not given."
+        ),
+    ] = None,
+    parquet: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write path, vector, size and hash of every photo to this Parquet file.",
+        ),
+    ] = None,
     model: Model = DEFAULT,
     size: Size = None,
     scales: Scales = None,
@@ -63,7 +87,7 @@ def extract(
     """Describe a whole collection; run it again to go on after a stop.
 
     Run it again also when photos were added, changed or removed: only what
-    is new is described.
+    is new is described. A store or an index becomes a Parquet file as it is.
     """
     from time import perf_counter
 
@@ -74,6 +98,14 @@ def extract(
     from solar.describe.known_roots import confirm
     from solar.images import find_sources
 
+    if parquet is not None and _export(context, source, parquet, json):
+        return
+    if output is None:
+        if parquet is None:
+            raise SolarError("Name the store to write: -o photos.store.")
+        output = parquet.with_suffix(".store")
+    if output == parquet:
+        raise SolarError(f"{output} cannot be both store and Parquet file: name two.")
     photos = find_sources(source, follow=follow)
     start = perf_counter()
     with photo_progress(len(photos)) as shown:
@@ -98,7 +130,7 @@ def extract(
     confirm(output, photos.roots)
     seconds = perf_counter() - start
     skipped = {**photos.skipped, **store.failures}
-    summary = {
+    summary: dict[str, Any] = {
         "store": str(output),
         "photos": len(photos),
         "described": len(store),
@@ -108,11 +140,46 @@ def extract(
         "seconds": round(seconds, 3),
         "photos_per_second": round(shown.described / seconds, 3),
     }
-    if json:
-        print_json(summary)
     rate = f", {summary['photos_per_second']:.1f} photos/s" if shown.described else ""
     print_summary("Described", len(store), skipped, where=f"{output}{rate}")
+    if parquet is not None:
+        _write(store, parquet)
+        summary["parquet"] = str(parquet)
+    if json:
+        print_json(summary)
     if report is not None:
         write_report(report, len(store), skipped, "Described", store=str(output))
     if strict and skipped:
         raise typer.Exit(1)
+
+
+def _export(context: typer.Context, source: list[Path], parquet: Path, json: bool) -> bool:
+    """Write what a store or an index holds, if that is the source."""
+    from solar.cli.printing import print_json
+    from solar.search.parquet_export import check_target, open_described
+
+    check_target(parquet)
+    opened = open_described(source[0]) if len(source) == 1 else None
+    if opened is None:
+        return False
+    for option in sorted(context.params.keys() - _EXPORTING):
+        if (given := context.get_parameter_source(option)) and given.name == "COMMANDLINE":
+            name = option.replace("_", "-")
+            raise SolarError(f"{source[0]} is described already: leave out --{name}.")
+    with opened as described:
+        rows = _write(described, parquet)
+    if json:
+        print_json({"source": str(source[0]), "parquet": str(parquet), "described": rows})
+    return True
+
+
+def _write(described: "Store | Index", parquet: Path) -> int:
+    from solar.cli.printing import say, steps
+    from solar.search.parquet_export import write_parquet
+
+    with steps() as watch:
+        rows = write_parquet(
+            described, parquet, watch=lambda done, total: watch("Writing", done, total)
+        )
+    say(f"Wrote {rows:,} row{'s'[: rows != 1]} → {parquet}")
+    return rows

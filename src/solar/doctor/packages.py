@@ -19,6 +19,7 @@ EXTRAS: Mapping[str, str] = {
     "export": "ONNX files, and describing with ONNX Runtime or OpenVINO",
     "dask": "describing on a cluster",
     "milvus": "indices on a Milvus server",
+    "parquet": "descriptors as Parquet files, for other tools",
 }
 
 
@@ -58,6 +59,7 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
     "dask": {"dask": "dask", "distributed": "distributed"},
     "milvus": {"pymilvus": "pymilvus"}
     | ({"milvus-lite": "milvus_lite"} if sys.platform != "win32" else {}),
+    "parquet": {"pyarrow": "pyarrow"},
 }
 
 PACKAGES = tuple(

@@ -114,6 +114,24 @@ def test_pca_whitens_what_the_student_sees(photos: Path, teacher: Path, tmp_path
     assert abs((vectors @ vectors.T).mean()) < 0.3
 
 
+def test_places_even_out_how_their_photos_differ(
+    photos: Path, teacher: Path, start: str, tmp_path: Path
+) -> None:
+    settings = (f"student.start={start}", "steps=1", "sizes=[64]", "student.power=0.5")
+    found = {}
+    for kind in ("pca", "places"):
+        wanted = contrasting(photos, teacher, *settings, f"student.whitening={kind}")
+        model = solar.load(distill(wanted, run=tmp_path / kind)["model"], device="cpu")
+        assert isinstance(model, RetrievalNet)
+        assert model.whiten is not None
+        found[kind] = model.whiten.weight.detach()
+    matrix = found["places"] @ torch.linalg.pinv(found["pca"])
+    seen = matrix[:16, :16]  # 24 photos: further directions are noise
+    assert torch.allclose(seen, seen.T, atol=1e-3)
+    values = torch.linalg.eigvalsh((seen + seen.T) / 2)
+    assert 0.1 < values[0] < 0.95 < values[-1] < 1.001
+
+
 def test_the_teachers_whitening_makes_the_two_comparable(
     photos: Path, teacher: Path, tmp_path: Path
 ) -> None:
@@ -204,6 +222,7 @@ def test_a_loss_that_is_no_number_stops_the_run(
         ),
         (["photos", "landmarks.photos=9"], "must be a multiple of landmarks.each"),
         (["photos", "landmarks.more={a/: 1}"], "landmarks.more must ask for 2"),
+        (["photos", "student.whitening=places"], "student.whitening places needs landmarks"),
         (["photos", "whiten_teacher=2"], "whiten_teacher must be from 0 to 1"),
         (
             ["photos", "whiten_teacher=0.5", "student.whitening=teacher"],

@@ -9,7 +9,7 @@ from solar.nn.pooling import MAC, POOLINGS, RMAC, CroW, Regional, SPoC
 from solar.nn.resnet import ResNet
 from solar.nn.soa import AttentionFactors, SecondOrderAttention
 from solar.nn.vgg_alexnet import VGG16, AlexNet
-from solar.nn.whitening import Whitening, learned_whitening, pca_whitening
+from solar.nn.whitening import Whitening, learned_whitening, pca_whitening, within_whitening
 
 __all__ = [
     "BACKBONES",
@@ -31,4 +31,5 @@ __all__ = [
     "l2_normalize",
     "learned_whitening",
     "pca_whitening",
+    "within_whitening",
 ]

@@ -55,6 +55,22 @@ def learned_whitening(descriptors: Tensor, queries: Tensor, positives: Tensor) -
     return Whitening(mean, vectors.T @ whiten)
 
 
+def within_whitening(descriptors: Tensor, labels: Tensor, shrink: float = 10.0) -> Tensor:
+    """A matrix (d, d) that evens out how much photos of one place differ, and moves nothing else.
+
+    Computed in float64 for rows (n, d) of places (n,), numbered from 0. What is added to the
+    variance in every direction, `shrink` times its mean, keeps the matrix close to the identity;
+    its largest factor is 1.
+    """
+    x = descriptors.double()
+    sums = x.new_zeros(int(labels.max()) + 1, x.shape[1]).index_add_(0, labels, x)
+    apart = x - (sums / labels.bincount().clamp(min=1)[:, None])[labels]
+    values, vectors = _eigen(apart.T @ apart / len(x))
+    values = (values + shrink * values.mean()).clamp(min=1e-12)  # photos may all be the same
+    matrix: Tensor = vectors * (values / values[-1]).rsqrt() @ vectors.T
+    return matrix
+
+
 def _eigen(symmetric: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues in falling order and their vectors, one a column."""
     values, vectors = torch.linalg.eigh((symmetric + symmetric.T) / 2)

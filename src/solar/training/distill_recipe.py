@@ -40,9 +40,10 @@ class Student:
         attention: Layers with second-order attention, such as "45".
         start: A network whose backbone it starts from, as `solar.load` takes it; default: chance.
         whitening: "none" leaves the pooled vector as it is; "pca" whitens it by what the training
-            photos look like at the end; "teacher" keeps the layer that was trained to give the
-            teacher's descriptor, so that the two can be compared.
-        dim: Length of a descriptor after "pca"; default: the backbone's channels.
+            photos look like at the end; "places" does that, and then lets count for less how photos
+            of one landmark differ (`solar.nn.within_whitening`); "teacher" keeps the layer that was
+            trained to give the teacher's descriptor, so that the two can be compared.
+        dim: Length of a descriptor after these two; default: the backbone's channels.
         power: How far "pca" whitens, from 0 (not at all) to 1 (`solar.nn.pca_whitening`).
         size: Longest side of the photos it will describe, unless its user says otherwise.
         p: The exponent of GeM, which stays.
@@ -51,15 +52,15 @@ class Student:
     backbone: str = "resnet18"
     attention: str = ""
     start: str | None = None
-    whitening: Literal["none", "pca", "teacher"] = "none"
+    whitening: Literal["none", "pca", "places", "teacher"] = "none"
     dim: int | None = None
     power: float = 1.0
     size: int = 1024
     p: float = 3.0
 
     def __post_init__(self) -> None:
-        if self.dim is not None and self.whitening != "pca":
-            raise SolarError("student.dim is for student.whitening pca only.")
+        if self.dim is not None and self.whitening not in ("pca", "places"):
+            raise SolarError("student.dim is for student.whitening pca and places only.")
         if not 0 <= self.power <= 1:
             raise SolarError(f"student.power must be from 0 to 1, not {self.power:g}.")
         if self.size < 32:
@@ -174,6 +175,8 @@ class DistillRecipe(Recipe):
                 "student.whitening teacher is for one teacher, taken as it is: name one, and "
                 "leave whiten_teacher at 0."
             )
+        if self.student.whitening == "places" and not self.landmarks.kinds:
+            raise SolarError("student.whitening places needs landmarks.photos: who shows what?")
         for name, times in self.data.repeat.items():
             if times < 1:
                 raise SolarError(f"data.repeat of {name} must be 1 or more, not {times}.")

@@ -1,7 +1,7 @@
 """Distillation: a network learns to see what another one sees, on photos that nobody labelled."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
@@ -15,7 +15,7 @@ from solar.datasets.seeds import generator
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.models import RetrievalNet, save
-from solar.nn import pca_whitening
+from solar.nn import l2_normalize, pca_whitening, within_whitening
 from solar.training.augment import Augmentation, augment
 from solar.training.distill_recipe import DistillRecipe
 from solar.training.imitation import Imitator, distances
@@ -103,13 +103,13 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         self.draw = OrderWithLandmarks(self.order, self.caches, recipe)
         if recipe.whiten_teacher:
             with recipe.compute.computing(self.device):
-                self.teacher.whiten(self._plain(_WHITENED), recipe.whiten_teacher)
+                self.teacher.whiten(self._plain(), recipe.whiten_teacher)
 
     def begin(self) -> None:
         """Whiten what is compared, where the student already sees something."""
         loss = self.recipe.loss
         if self.recipe.student.start is not None and (loss.views > 1 or loss.relation):
-            whiten = pca_whitening(self._described(_WHITENED)).linear()
+            whiten = pca_whitening(self._described()).linear()
             self.net.contrast.load_state_dict(whiten.state_dict())
 
     def batches(self) -> Iterator[Batch]:
@@ -178,7 +178,9 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         elif wanted.whitening == "teacher":
             layer = self.net.projection.pooled
         else:
-            layer = pca_whitening(self._described(_WHITENED), wanted.power).linear(wanted.dim)
+            layer = pca_whitening(self._described(), wanted.power).linear(wanted.dim)
+        if wanted.whitening == "places":
+            self._even_out(layer)
         dim = None if layer is None else layer.out_features
         student = RetrievalNet(replace(plain.config, whitening=layer is not None, dim=dim))
         state = plain.state_dict()
@@ -188,20 +190,33 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         return student.eval()
 
     @torch.no_grad()
-    def _described(self, most: int) -> Tensor:
-        """Descriptors of training photos as they are."""
+    def _even_out(self, layer: torch.nn.Linear) -> None:
+        """Let the layer make less of how photos of one landmark differ."""
+        known = self.draw.known
+        rows = l2_normalize(layer(self._described(known).cpu()))  # the layer has no device yet
+        labels = self.draw.labels[known].unique(return_inverse=True)[1]
+        matrix = within_whitening(rows, labels).to(layer.weight)
+        layer.weight.copy_(matrix @ layer.weight)
+        layer.bias.copy_(matrix @ layer.bias)
+
+    @torch.no_grad()
+    def _described(self, known: Tensor | None = None) -> Tensor:
+        """Descriptors of what `_plain` shows."""
         self.net.eval()
         found = []
-        for images in self._plain(most):
+        for images in self._plain(known):
             with self.recipe.compute.computing(self.device):
                 found.append(self.net.describe(images))
         return torch.cat(found)
 
-    def _plain(self, most: int) -> Iterator[Tensor]:
-        """Batches of training photos as they are, from the middle and at the largest size."""
-        sizes = (max(self.recipe.sizes),)
-        steps = -(-min(most, self.order.epoch) // self.recipe.batch)
-        for step, parts in enumerate(batches(self.caches, self.order, 0, steps)):
+    def _plain(self, known: Tensor | None = None) -> Iterator[Tensor]:
+        """Photos by their rising numbers, or 20,000 of all, as they are and at the largest size."""
+        sizes, size = (max(self.recipe.sizes),), self.recipe.batch
+        numbers: Callable[[int], Tensor] = self.order
+        count = min(_WHITENED, self.order.epoch)
+        if known is not None:
+            numbers, count = known.split(size).__getitem__, len(known)
+        for step, parts in enumerate(batches(self.caches, numbers, 0, -(-count // size))):
             yield views(parts, Augmentation(), sizes, generator(0, step))
 
 
@@ -233,6 +248,11 @@ class OrderWithLandmarks:
         self.kinds = [
             (self._groups(names, start), photos) for start, photos in self.wanted.kinds.items()
         ]
+
+    @property
+    def known(self) -> Tensor:
+        """Numbers of all photos of landmarks, rising."""
+        return torch.cat([group for groups, _ in self.kinds for group in groups]).unique()
 
     def _groups(self, names: Sequence[str], start: str) -> list[Tensor]:
         """Photos whose names start so, by landmark."""

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from solar.describe.store import Vectors
 from solar.errors import SolarError
 from solar.losses import cosface
+from solar.nn import within_whitening
 
 DIM = 512
 
@@ -146,21 +147,12 @@ def _start(
             return layer, torch.empty(count, dim).uniform_(-bound, bound, generator=chance)
         # It would be of this collection, and push photos of anything else towards each other.
         layer.bias.requires_grad_(False)
-        whiten = _within(x.double(), labels, settings.shrink)
+        whiten = within_whitening(x, labels, settings.shrink)
         if dim < length:  # main directions, with the mean in: cosines change least by that
             white = x.double() @ whiten.T
             whiten = torch.linalg.eigh(white.T @ white)[1].flip(1)[:, :dim].T @ whiten
         layer.weight.copy_(whiten)
         return layer, F.normalize(_sums(F.normalize(layer(x)), labels))
-
-
-def _within(x: Tensor, labels: Tensor, shrink: float) -> Tensor:
-    """Whitening (d, d) of what differs within places in x (n, d); its largest factor is 1."""
-    apart = x - (_sums(x, labels) / labels.bincount()[:, None])[labels]
-    values, vectors = torch.linalg.eigh(apart.T @ apart / len(x))
-    values = (values + shrink * values.mean()).clamp(min=1e-12)  # photos may all be the same
-    whiten: Tensor = vectors * (values / values[0]).rsqrt() @ vectors.T
-    return whiten
 
 
 def _sums(x: Tensor, labels: Tensor) -> Tensor:

@@ -2,7 +2,13 @@ import numpy as np
 import pytest
 import torch
 
-from solar.nn import Whitening, l2_normalize, learned_whitening, pca_whitening
+from solar.nn import (
+    Whitening,
+    l2_normalize,
+    learned_whitening,
+    pca_whitening,
+    within_whitening,
+)
 
 
 def whitened(whitening: Whitening, rows: torch.Tensor, dim: int | None = None) -> torch.Tensor:
@@ -69,3 +75,19 @@ def test_pairs_that_are_not_finite_are_refused() -> None:
     x = torch.full((6, 3), float("nan"))
     with pytest.raises(ValueError, match="not finite"):
         learned_whitening(x, torch.arange(3), torch.arange(3) + 3)
+
+
+def test_within_whitening_evens_out_what_differs_in_a_place() -> None:
+    torch.manual_seed(0)
+    labels = torch.arange(600) % 12
+    spread = torch.linspace(0.2, 2, 8)
+    x = (5 * torch.randn(12, 8))[labels] + torch.randn(600, 8) * spread
+    white = x.double() @ within_whitening(x, labels, shrink=0).T
+    means = torch.stack([white[labels == n].mean(dim=0) for n in range(12)])
+    apart = white - means[labels]
+    covariance = apart.T @ apart / len(x)
+    least = spread[0] ** 2  # what varied least has stayed
+    assert torch.allclose(covariance / least, torch.eye(8).double(), atol=0.15)
+    assert torch.allclose(covariance, covariance[0, 0] * torch.eye(8).double(), atol=1e-8)
+    near = within_whitening(x, labels, shrink=1e6)
+    assert torch.allclose(near, torch.eye(8).double(), atol=1e-4)

@@ -83,21 +83,19 @@ def test_convert_and_describe_with_our_own_format(
     assert relative_error(np.load(tmp_path / "out.npy"), golden["resnet18_file_multi"]) < 2e-4
 
 
-def test_export_writes_onnx_without_a_word_from_the_exporter(
-    published: Path, tmp_path: Path
-) -> None:
+def test_export_writes_onnx_without_a_word_from_the_exporter(tmp_path: Path) -> None:
     pytest.importorskip("onnxscript", reason="the extra `export` is not installed")
-    done = solar("export", "onnx", published, tmp_path / "out.onnx")
-    assert (tmp_path / "out.onnx").stat().st_size > 40e6
+    done = solar("export", "onnx", "solar-local-345", tmp_path / "out.onnx")
+    assert (tmp_path / "out.onnx").stat().st_size > 2e6
     assert done.stdout == ""
     assert "→" in done.stderr
     assert "Warning" not in done.stderr
 
 
-def test_export_writes_a_torch_program(published: Path, tmp_path: Path) -> None:
-    solar("export", "torch", published, tmp_path / "out.pt2")
+def test_export_writes_a_torch_program(tmp_path: Path) -> None:
+    solar("export", "torch", "solar-local-345", tmp_path / "out.pt2")
     program = torch.export.load(tmp_path / "out.pt2").module()
-    assert program(torch.rand(1, 3, 64, 80)).shape == (1, 512)
+    assert program(torch.rand(3, 1, 32, 32)).shape == (3, 128)
 
 
 def test_models_lists_names_and_reported_scores() -> None:

@@ -49,7 +49,7 @@ def adapt(
     seed: Annotated[int, typer.Option(min=0, help="The same gives the same model.")] = 0,
     json: Json = False,
 ) -> None:
-    """Fit a model to labelled photos with one linear layer on its descriptors.
+    """Fit a model to labelled photos with one linear layer.
 
     Its gain is measured on places that the layer was not trained with, and a
     model without a certain gain is not written.

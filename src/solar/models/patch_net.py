@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from solar.errors import SolarError
 from solar.models.inference import inference, named
+from solar.models.pretrained import Pretrained
 from solar.nn import L2Net
 from solar.nn.l2net import DropoutPlace
 
@@ -46,7 +47,7 @@ class PatchConfig:
         return cls(**{**settings, "attention": attention})
 
 
-class PatchNet(nn.Module):
+class PatchNet(Pretrained, nn.Module):
     """Grey 32×32 patches in, 128 values of unit norm out.
 
     Example:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from solar import __version__
 from solar.errors import SolarError
 from solar.files import reading
 
@@ -39,6 +40,7 @@ _TOKENIZER = (
     "tokenizer.model",
     "spiece.model",
 )
+_CLIENT = "solar-retrieval"  # what the hub is told, as by every library that asks it
 _LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
 
 
@@ -74,10 +76,12 @@ def snapshot(name: str, *, revision: str | None = None, tokenizer: bool = False)
                 revision=revision,
                 allow_patterns=wanted,
                 local_files_only=offline,
-                library_name="solar-retrieval",
+                library_name=_CLIENT,
+                library_version=__version__,
+                tqdm_class=_bar(),
             )
         )
-    for file in sorted(folder.iterdir()):
+    for file in sorted(folder.glob("*")):  # none at all, where no file was wanted
         _check_content(file)
     _check_complete(folder, repository)
     return folder
@@ -95,7 +99,7 @@ def network_file(folder: Path, name: str | None = None) -> Path:
             was changed after the weights were written.
     """
     config = read_config(folder)
-    if config.get("model_type") != MODEL_TYPE:
+    if not is_ours(config):
         raise SolarError(
             f"{name or folder} is not a retrieval network of solar: it seems to be "
             f"{architecture(config)}."
@@ -119,6 +123,11 @@ def read_config(folder: Path) -> dict[str, Any]:
         if not isinstance(config, dict):
             raise ValueError
     return config
+
+
+def is_ours(config: Mapping[str, Any]) -> bool:
+    """Whether a config.json is that of one of our networks."""
+    return config.get("model_type") == MODEL_TYPE
 
 
 def architecture(config: Mapping[str, Any]) -> str:
@@ -159,7 +168,7 @@ def publish(
     """
     library = _library()
     repository, revision = split_name(name, revision)
-    api = library.HfApi(library_name="solar-retrieval")
+    api = library.HfApi(library_name=_CLIENT, library_version=__version__)
     with _told_in_a_sentence(repository, revision):
         address = str(api.create_repo(repository, private=private, exist_ok=True))
         has_card = api.file_exists(repository, CARD, revision=revision)
@@ -189,6 +198,19 @@ def _library() -> ModuleType:
     return huggingface_hub
 
 
+def _bar() -> Any:
+    """The library's progress bar, which otherwise is drawn where there is no terminal, too."""
+    from huggingface_hub import utils
+
+    theirs: Any = vars(utils)["tqdm"]  # not among the names that they export for type checkers
+
+    class TerminalBar(theirs):  # type: ignore[misc]
+        def __init__(self, *args: Any, **settings: Any) -> None:
+            super().__init__(*args, **{"disable": None, "leave": False, **settings})
+
+    return TerminalBar
+
+
 @contextmanager
 def _told_in_a_sentence(repository: str, revision: str | None) -> Iterator[None]:
     """Turn what the library raises in the block into a SolarError that says what to do."""
@@ -214,7 +236,10 @@ def _sentence(error: Exception, repository: str, revision: str | None) -> str:
                 f"or {_LOG_IN}."
             )
         case errors.RevisionNotFoundError():
-            return f'{repository} has no revision "{revision}": {page}/commits/main lists them.'
+            return (
+                f'{repository} has no revision "{revision}": choose a branch or a tag from '
+                f"{page}/tree/main."
+            )
         case errors.LocalEntryNotFoundError() if _offline(constants):
             return (
                 f"{_offline(constants)} is set, and {constants.HF_HUB_CACHE} does not hold all of "
@@ -227,7 +252,8 @@ def _sentence(error: Exception, repository: str, revision: str | None) -> str:
                 "HF_ENDPOINT, if it is set) and try again."
             )
         case errors.EntryNotFoundError():
-            return f"A file that {repository} lists is missing at {hub}: try another revision."
+            file = str(getattr(error, "response").url).rpartition("/")[2]  # noqa: B009 (typing)
+            return f"{repository} lists {file}, but {hub} does not have it: try another revision."
         case _ if status in (401, 403):
             return f"{hub} refuses access to {repository}: {_LOG_IN}, with a token that allows it."
         case OSError() if error.errno is not None and error.filename is not None:

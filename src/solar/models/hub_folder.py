@@ -52,7 +52,7 @@ def save_folder(
     make_folder(folder, hub.CONFIG, _BESIDE)
     if (folder / hub.CONFIG).exists():
         found = hub.read_config(folder)
-        if found.get("model_type") != hub.MODEL_TYPE:
+        if not hub.is_ours(found):
             raise SolarError(
                 f"{folder} holds another model, {hub.architecture(found)}: choose another folder."
             )

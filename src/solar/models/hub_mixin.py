@@ -9,7 +9,7 @@ from solar.errors import SolarError
 from solar.models import hub
 
 
-class Pretrained:
+class HubMixin:
     """Loading and saving as on the model hub; a base class of networks."""
 
     @classmethod

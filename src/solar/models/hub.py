@@ -41,7 +41,6 @@ _TOKENIZER = (
     "spiece.model",
 )
 _CLIENT = "solar-retrieval"  # what the hub is told, as by every library that asks it
-_LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
 
 
 def is_hub_name(source: object) -> bool:
@@ -200,9 +199,9 @@ def _library() -> ModuleType:
 
 def _bar() -> Any:
     """The library's progress bar, which otherwise is drawn where there is no terminal, too."""
-    from huggingface_hub import utils
+    from huggingface_hub.utils.tqdm import tqdm
 
-    theirs: Any = vars(utils)["tqdm"]  # not among the names that they export for type checkers
+    theirs: Any = tqdm  # has no types
 
     class TerminalBar(theirs):  # type: ignore[misc]
         def __init__(self, *args: Any, **settings: Any) -> None:
@@ -229,11 +228,14 @@ def _sentence(error: Exception, repository: str, revision: str | None) -> str:
         case errors.HFValidationError():
             return f'"{repository}" cannot be the name of a repository: write hf://org/name.'
         case errors.GatedRepoError():
-            return f"{repository} is gated: ask for access at {page}, then {_LOG_IN}."
+            return (
+                f"{repository} is gated: ask for access at {page}, then log in with "
+                "`hf auth login` or set HF_TOKEN."
+            )
         case errors.RepositoryNotFoundError():
             return (
                 f"There is no repository {repository} at {hub}, or it is private: check its name, "
-                f"or {_LOG_IN}."
+                "or log in with `hf auth login` or set HF_TOKEN."
             )
         case errors.RevisionNotFoundError():
             return (
@@ -255,7 +257,10 @@ def _sentence(error: Exception, repository: str, revision: str | None) -> str:
             file = str(getattr(error, "response").url).rpartition("/")[2]  # noqa: B009 (typing)
             return f"{repository} lists {file}, but {hub} does not have it: try another revision."
         case _ if status in (401, 403):
-            return f"{hub} refuses access to {repository}: {_LOG_IN}, with a token that allows it."
+            return (
+                f"{hub} refuses access to {repository}: log in with `hf auth login` or set "
+                "HF_TOKEN, to a token that allows it."
+            )
         case OSError() if error.errno is not None and error.filename is not None:
             return f"{error.filename} cannot be written: {error.strerror}; see HF_HOME."
         case _:

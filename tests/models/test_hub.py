@@ -35,6 +35,7 @@ PLAIN = {"config.json": b'{"model_type": "dinov2"}', "model.safetensors": bytes(
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 INDEX = json.dumps({"weight_map": {"a": SHARDS[0], "b": SHARDS[1]}}).encode()
 SHARDED = {"config.json": b"{}", "model.safetensors.index.json": INDEX, SHARDS[0]: b"a"}
+NOBODY = "http://127.0.0.1:9"
 UNWANTED = {"pytorch_model.bin": b"pickle", "modeling.py": b"print()", "onnx/model.onnx": b"o"}
 
 
@@ -177,13 +178,10 @@ def test_offline_takes_what_the_cache_has(
     assert [path for _, path, _ in server.requests[before:] if "org/" in path] == []
 
 
-def test_without_a_network_the_cache_is_enough(
-    answers: dict[str, str], home: Path, server: Hub
-) -> None:
-    nobody = "http://127.0.0.1:9"
-    plain, nothing = fetch("hf:org/plain", "hf:org/nothing", server=nobody, home=home)
+def test_without_a_network_the_cache_is_enough(answers: dict[str, str], home: Path) -> None:
+    plain, nothing = fetch("hf:org/plain", "hf:org/nothing", server=NOBODY, home=home)
     assert plain == answers["hf:org/plain"]
-    assert nothing.startswith(f"complaint: Could not get org/nothing from {nobody}: ")
+    assert nothing.startswith(f"complaint: Could not get org/nothing from {NOBODY}: ")
     assert "check the connection" in nothing
 
 
@@ -249,12 +247,21 @@ def test_a_network_is_published_and_loaded_again(server: Hub, tmp_path: Path) ->
     assert "license: unknown" in card, "The card that is there may have been edited: it is kept."
 
 
-def test_publishing_needs_a_token(server: Hub, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("variables", "complaint"),
+    [
+        ({}, "refuses access to org/mine: log in with `hf auth login` or set HF_TOKEN"),
+        ({"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set: unset it to publish org/mine."),
+        ({"HF_ENDPOINT": NOBODY}, f"The exchange with {NOBODY} about org/mine failed: "),
+    ],
+)
+def test_publishing_needs_a_token_and_a_network(
+    server: Hub, tmp_path: Path, variables: dict[str, str], complaint: str
+) -> None:
     (tmp_path / "config.json").write_text("{}")
     code = f"from solar.models import hub; hub.publish({str(tmp_path)!r}, 'org/mine')"
     told = f"try:\n {code}\nexcept ValueError as error:\n print(error)"
-    said = child(told, server=server.address, home=tmp_path / "home")
-    assert "refuses access to org/mine: log in with `hf auth login` or set HF_TOKEN" in said
+    assert complaint in child(told, server=server.address, home=tmp_path / "home", **variables)
     assert "org/mine" not in server.repositories
 
 

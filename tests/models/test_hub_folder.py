@@ -9,6 +9,7 @@ import torch
 import yaml
 from PIL import Image
 from safetensors import safe_open
+from support.drawn import drawn_state
 
 from solar import weights
 from solar.errors import SolarError
@@ -21,6 +22,7 @@ from solar.models import (
     load,
     save,
     save_folder,
+    zoo,
 )
 
 FILES = {"config.json", "model.safetensors", "preprocessor_config.json", "README.md"}
@@ -88,6 +90,22 @@ def test_the_card_of_a_bundled_model_tells_what_is_known(bundled: Path) -> None:
     assert "](../" not in card
 
 
+def test_the_card_of_a_published_model_tells_its_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOLAR_CACHE", str(tmp_path))
+    name = "solar-local-345-liberty"
+    drawn = drawn_state(PatchNet(PatchConfig({3: 4, 4: 4, 5: 2})), "local")
+    torch.save(drawn, tmp_path / zoo.find(name).file)
+    folder = save_folder(load(name, device="cpu"), tmp_path / "mine")
+    told = head(folder)
+    assert (told["license"], told["datasets"]) == ("mit", ["ubc-phototour"])
+    assert told["metrics"] == ["fpr95"]
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "| notredame | fpr95 | 1.32 |" in card
+    assert 'solar.load("mine")' in card
+
+
 def test_changed_weights_are_not_called_the_bundled_model(tmp_path: Path) -> None:
     net = load(BUNDLED, device="cpu")
     with torch.no_grad():
@@ -126,6 +144,7 @@ def test_a_folder_is_written_again_but_keeps_its_card(written: Path) -> None:
         ({"notes.txt": "mine"}, "holds other files"),
         ({"config.json": '{"model_type": "bert"}'}, "holds another model, bert"),
         ({"config.json": "[1]"}, "is not a JSON object"),
+        ({"config.json": "[" * 100_000}, "is not a JSON object"),
     ],
 )
 def test_other_people_s_folders_are_left_alone(

@@ -67,14 +67,13 @@ def snapshot(name: str, *, revision: str | None = None, tokenizer: bool = False)
     library = _library()
     repository, revision = split_name(name, revision)
     wanted = [*_FILES, *(_TOKENIZER if tokenizer else ())]
-    offline = os.environ.get("SOLAR_OFFLINE", "0") not in ("", "0")
     with _told_in_a_sentence(repository, revision):
         folder = Path(
             library.snapshot_download(
                 repository,
                 revision=revision,
                 allow_patterns=wanted,
-                local_files_only=offline,
+                local_files_only=_told_to_stay_offline(),
                 library_name=_CLIENT,
                 library_version=__version__,
                 tqdm_class=_bar(),
@@ -117,7 +116,7 @@ def network_file(folder: Path, name: str | None = None) -> Path:
 
 def read_config(folder: Path) -> dict[str, Any]:
     """A folder's config.json; a SolarError if there is none that can be read."""
-    with reading(folder / CONFIG, "is not a JSON object", ValueError):
+    with reading(folder / CONFIG, "is not a JSON object", ValueError, RecursionError):
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         if not isinstance(config, dict):
             raise ValueError
@@ -253,6 +252,8 @@ def _sentence(error: Exception, repository: str, revision: str | None) -> str:
                 f"Could not get {repository} from {hub}: {reason}; check the connection (and "
                 "HF_ENDPOINT, if it is set) and try again."
             )
+        case errors.OfflineModeIsEnabled():
+            return f"HF_HUB_OFFLINE is set: unset it to publish {repository}."
         case errors.EntryNotFoundError():
             file = str(getattr(error, "response").url).rpartition("/")[2]  # noqa: B009 (typing)
             return f"{repository} lists {file}, but {hub} does not have it: try another revision."
@@ -264,18 +265,23 @@ def _sentence(error: Exception, repository: str, revision: str | None) -> str:
         case OSError() if error.errno is not None and error.filename is not None:
             return f"{error.filename} cannot be written: {error.strerror}; see HF_HOME."
         case _:
-            return f"Could not get {repository} at {hub}: {_first_line(error)}; try again later."
+            reason = _first_line(error)
+            return f"The exchange with {hub} about {repository} failed: {reason}; try again later."
 
 
 def _offline(constants: Any) -> str | None:
     """The variable that forbids downloads, if one does."""
     if constants.HF_HUB_OFFLINE:
         return "HF_HUB_OFFLINE"
-    return "SOLAR_OFFLINE" if os.environ.get("SOLAR_OFFLINE", "0") not in ("", "0") else None
+    return "SOLAR_OFFLINE" if _told_to_stay_offline() else None
+
+
+def _told_to_stay_offline() -> bool:
+    return os.environ.get("SOLAR_OFFLINE", "0") not in ("", "0")
 
 
 def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
+    lines = re.sub(r"^\[Errno -?\d+\]", "", str(error)).strip().splitlines()
     return (lines[0] if lines else type(error).__name__).rstrip(".")
 
 
@@ -309,7 +315,7 @@ def _check_complete(folder: Path, repository: str) -> None:
             f"{repository} has no safetensors, and solar reads no other weights, because those can "
             "run code: look for a revision that has some."
         )
-    signs = (ValueError, KeyError, TypeError, AttributeError)
+    signs = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
     with reading(folder / _SHARDS, "is not an index of safetensors", *signs):
         index = json.loads((folder / _SHARDS).read_text(encoding="utf-8"))
         needed = {str(file) for file in index["weight_map"].values()}

@@ -1,5 +1,6 @@
 """The model hub's three methods, which all networks have."""
 
+import re
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -7,6 +8,9 @@ from typing import Any, Self
 
 from solar.errors import SolarError
 from solar.models import hub
+
+# "org/name", and no file that is missing.
+_REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*(?<!\.safetensors)(?<!\.pth)")
 
 
 class HubMixin:
@@ -28,7 +32,7 @@ class HubMixin:
             SolarError: As for `solar.load`; and if it is a network of another class.
         """
         name = str(source)
-        if isinstance(source, str) and name.count("/") == 1 and not Path(name).exists():
+        if isinstance(source, str) and _REPOSITORY.fullmatch(name) and not Path(name).exists():
             name = f"hf://{name}"
         if revision is not None:
             if not hub.is_hub_name(name):

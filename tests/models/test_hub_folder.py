@@ -24,6 +24,7 @@ from solar.models import (
     save_folder,
     zoo,
 )
+from solar.models.hub import network_file
 
 FILES = {"config.json", "model.safetensors", "preprocessor_config.json", "README.md"}
 BUNDLED = "solar-local-345"
@@ -157,8 +158,11 @@ def test_other_people_s_folders_are_left_alone(
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == files
 
 
-def _other_model(folder: Path) -> None:
-    (folder / "config.json").write_text('{"architectures": ["BertModel"], "model_type": "bert"}')
+def test_another_model_is_called_what_it_seems_to_be(written: Path) -> None:
+    config = {"architectures": ["BertModel"], "model_type": "bert"}
+    (written / "config.json").write_text(json.dumps(config))
+    with pytest.raises(SolarError, match=r"^hf:org/b is not .*: it seems to be BertModel \(bert\)"):
+        network_file(written, "hf:org/b")
 
 
 def _no_weights(folder: Path) -> None:
@@ -183,7 +187,6 @@ def _flipped(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "complaint"),
     [
-        (_other_model, r"is not a retrieval network of solar: it seems to be BertModel \(bert\)\."),
         (_no_weights, r"has no model\.safetensors"),
         (_other_settings, r"config\.json has other settings than model\.safetensors"),
         (_cut, "is not a complete safetensors file"),

@@ -74,12 +74,18 @@ def test_describe_turns_photos_upright_unless_told_not_to(
     assert a @ b < 0.9999
 
 
-def test_convert_and_describe_with_our_own_format(
-    golden: dict[str, np.ndarray], golden_image: Path, published: Path, tmp_path: Path
+@pytest.mark.parametrize(("ours", "form"), [("ours.safetensors", ()), ("ours", ("--format", "hf"))])
+def test_convert_and_describe_with_our_own_formats(
+    ours: str,
+    form: tuple[str, ...],
+    golden: dict[str, np.ndarray],
+    golden_image: Path,
+    published: Path,
+    tmp_path: Path,
 ) -> None:
-    solar("convert", published, tmp_path / "ours.safetensors")
+    solar("convert", published, tmp_path / ours, *form)
     options = ("--size", 224, "-o", tmp_path / "out.npy")
-    solar("describe", golden_image, "--model", tmp_path / "ours.safetensors", *options)
+    solar("describe", golden_image, "--model", tmp_path / ours, *options)
     assert relative_error(np.load(tmp_path / "out.npy"), golden["resnet18_file_multi"]) < 2e-4
 
 

@@ -1,7 +1,7 @@
 """`solar convert`: weights from one format to another."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,16 +23,22 @@ def convert(
     destination: Annotated[
         Path,
         typer.Argument(
-            metavar="OUT", help="A .safetensors (ours) or a .pth (the published format)."
+            metavar="OUT",
+            help="A .safetensors (ours), a .pth (the published format), or with --format hf a "
+            "folder.",
         ),
     ],
     half: Annotated[
         bool,
-        typer.Option("--half", help="Write float16, half the size; only to a .safetensors."),
+        typer.Option("--half", help="Write float16, half the size; not to a .pth."),
     ] = False,
+    format: Annotated[
+        Literal["hf"] | None,
+        typer.Option(help="hf: write a folder for the model hub, with a card."),
+    ] = None,
 ) -> None:
     """Rewrite a network's file in another format."""
     from solar import models
 
-    path = models.convert(source, destination, half=half)
+    path = models.convert(source, destination, half=half, format=format)
     say(f"{source} → {path}")

@@ -9,13 +9,14 @@ from solar.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from solar.models.checkpoint import Model as Model
-    from solar.models.checkpoint import convert as convert
     from solar.models.checkpoint import fingerprint as fingerprint
     from solar.models.checkpoint import load as load
     from solar.models.checkpoint import load_whitening as load_whitening
     from solar.models.checkpoint import retrieval_model as retrieval_model
     from solar.models.checkpoint import save as save
     from solar.models.checkpoint import to_published as to_published
+    from solar.models.conversion import convert as convert
+    from solar.models.hub_folder import save_folder as save_folder
     from solar.models.patch_net import PATCH_REDUCTIONS as PATCH_REDUCTIONS
     from solar.models.patch_net import PatchConfig as PatchConfig
     from solar.models.patch_net import PatchNet as PatchNet

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from solar import weights
 from solar.errors import SolarError
 from solar.files import replacing
-from solar.models import published, zoo
+from solar.models import hub, published, zoo
 from solar.models.inference import checked_device
 from solar.models.patch_net import PatchConfig, PatchNet
 from solar.models.published import Layout
@@ -54,8 +54,9 @@ def load(
 
     Args:
         source: A name that `solar models` lists (in the box, or downloaded once), a `.safetensors`
-            of ours, or a published `.pth`. Nothing in a file is ever executed. Default: solar-r18,
-            which is in the box.
+            of ours, a published `.pth`, a folder that `save_folder` has written, or such a folder
+            on the model hub, "hf://org/name". Nothing in a file is ever executed. Default:
+            solar-r18, which is in the box.
         device: "cpu" or "cuda". Default: the first CUDA device where there is one, otherwise the
             CPU.
 
@@ -72,7 +73,8 @@ def load(
     except Exception as error:  # settings that make no sense can fail in any way at all
         reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".")
         raise SolarError(f"{path} cannot be made a network of ({reason}).") from error
-    model.source = str(path.resolve()) if _path(source).is_file() else str(source)
+    given = _path(source)
+    model.source = str(given.resolve() if path.is_relative_to(given) else source)
     return model.to(device).eval()
 
 
@@ -122,33 +124,6 @@ def _halved(name: str, tensor: Tensor) -> Tensor:
     if not torch.isfinite(half).all():
         raise SolarError(f"{name} holds numbers beyond what float16 can: save it in full.")
     return half
-
-
-def convert(source: str | Path, destination: str | Path, *, half: bool = False) -> Path:
-    """Rewrite a network: to `.safetensors` in our format, to `.pth` in the published one.
-
-    Args:
-        source: What `load` takes.
-        destination: Its ending decides the format.
-        half: Half the size, as for `save`; in our format only.
-
-    Raises:
-        SolarError: The network cannot be read, written, or written so.
-    """
-    destination = Path(destination)
-    if half and destination.suffix != ".safetensors":
-        raise SolarError(f"{destination} must end in .safetensors to be written in half the size.")
-    model = load(source, device="cpu")
-    if destination.suffix == ".safetensors":
-        return save(model, destination, half=half)
-    if destination.suffix == ".pth":
-        content = to_published(model)
-        with replacing(destination) as temporary:
-            torch.save(content, temporary)
-        return destination
-    raise SolarError(
-        f"{destination} must end in .safetensors (ours) or .pth (the published format)."
-    )
 
 
 def fingerprint(model: Model) -> str:
@@ -223,9 +198,14 @@ def _file(source: str | Path) -> Path:
     path = _path(source)
     if path.is_file():
         return path
+    if hub.is_hub_name(source):
+        return hub.network_file(hub.snapshot(str(source)), str(source))
     if path.is_dir() and str(source) not in weights.NAMES:  # a folder may be called like a model
+        if (path / hub.CONFIG).is_file():
+            return hub.network_file(path)
         raise SolarError(
-            f"{path} is a folder: name a .safetensors or .pth file, or a model from `solar models`."
+            f"{path} is a folder without a {hub.CONFIG}: name a .safetensors or .pth file, or a "
+            "model from `solar models`."
         )
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(source)):  # two letters: C:/ is a drive
         raise SolarError(f"{source} is an address: download it first and give the file.")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from solar.errors import SolarError
+from solar.models.hub_mixin import HubMixin
 from solar.models.inference import inference, named
 from solar.nn import L2Net
 from solar.nn.l2net import DropoutPlace
@@ -46,7 +47,7 @@ class PatchConfig:
         return cls(**{**settings, "attention": attention})
 
 
-class PatchNet(nn.Module):
+class PatchNet(HubMixin, nn.Module):
     """Grey 32×32 patches in, 128 values of unit norm out.
 
     Example:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from solar.defaults import SIZE
 from solar.errors import SolarError
 from solar.images import Box, Source, check_visible, load, photo_list
+from solar.models.hub_mixin import HubMixin
 from solar.models.inference import inference, named
 from solar.nn import BACKBONES, POOLINGS, GeM, Regional, l2_normalize
 
@@ -90,7 +91,7 @@ class RetrievalConfig:
         return cls(**known)
 
 
-class RetrievalNet(nn.Module):
+class RetrievalNet(HubMixin, nn.Module):
     """A batch of normalised images in, unit descriptors out.
 
     Example:

@@ -1,0 +1,53 @@
+"""Networks from one format to another."""
+
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from solar.errors import SolarError
+from solar.files import replacing
+from solar.models.checkpoint import load, save, to_published
+from solar.models.hub_folder import save_folder
+
+
+def convert(
+    source: str | Path,
+    destination: str | Path,
+    *,
+    half: bool = False,
+    format: Literal["hf"] | None = None,
+) -> Path:
+    """Rewrite a network: to `.safetensors` in our format, to `.pth` in the published one.
+
+    Args:
+        source: What `load` takes.
+        destination: Its ending decides the format.
+        half: Half the size, as for `save`; not in the published format.
+        format: "hf" writes a folder as the model hub has it, see `save_folder`.
+
+    Raises:
+        SolarError: The network cannot be read, written, or written so.
+    """
+    destination = Path(destination)
+    if format is None:
+        _check_ending(destination, half)
+    model = load(source, device="cpu")
+    if format == "hf":
+        return save_folder(model, destination, half=half)
+    if destination.suffix == ".safetensors":
+        return save(model, destination, half=half)
+    content = to_published(model)
+    with replacing(destination) as temporary:
+        torch.save(content, temporary)
+    return destination
+
+
+def _check_ending(destination: Path, half: bool) -> None:
+    if half and destination.suffix != ".safetensors":
+        raise SolarError(f"{destination} must end in .safetensors to be written in half the size.")
+    if destination.suffix not in (".safetensors", ".pth"):
+        raise SolarError(
+            f"{destination} must end in .safetensors (ours) or .pth (the published format); "
+            "--format hf writes a folder for the model hub."
+        )

@@ -1,0 +1,335 @@
+"""Networks on the model hub: fetching a repository, judging a folder of that form, publishing one.
+
+All requests go through `huggingface_hub`, so its cache, its tokens and its environment variables
+(`HF_HOME`, `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_OFFLINE`) work as they do everywhere else. Only data
+is fetched: settings and safetensors, never pickles and never code. A folder that is already here
+needs neither the library nor torch to be judged.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from solar import __version__
+from solar.errors import SolarError
+from solar.files import reading
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+PREPROCESSOR = "preprocessor_config.json"
+CARD = "README.md"
+MODEL_TYPE = "solar"
+"""What `model_type` in the config.json of our networks says."""
+
+_SHARDS = f"{WEIGHTS}.index.json"  # which tensor is in which of several files
+_FILES = (CONFIG, PREPROCESSOR, WEIGHTS, _SHARDS, "model-[0-9]*-of-[0-9]*.safetensors")
+_TOKENIZER = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "tokenizer.model",
+    "spiece.model",
+)
+_CLIENT = "solar-retrieval"  # what the hub is told, as by every library that asks it
+
+
+def is_hub_name(source: object) -> bool:
+    """Whether this names a repository on the hub: `hf:org/name`, `hf://org/name@revision`."""
+    return isinstance(source, str) and source.startswith("hf:")
+
+
+def snapshot(name: str, *, revision: str | None = None, tokenizer: bool = False) -> Path:
+    """Fetch a repository's settings and weights, unless they are in the cache already.
+
+    Args:
+        name: `hf:org/name`, `hf://org/name` or `org/name`, each with `@revision` if need be.
+        revision: A branch, a tag or a commit. Default: the one in the name, or else "main".
+        tokenizer: Fetch the tokenizer's files as well.
+
+    Returns:
+        A folder of the cache, to be read only, with config.json, model.safetensors (or the
+        several files that its index names), and preprocessor_config.json where there is one.
+
+    Raises:
+        SolarError: `huggingface_hub` is not installed, there is no such repository or revision,
+            access is not granted, the hub cannot be reached, or a file is missing or damaged.
+    """
+    library = _library()
+    repository, revision = split_name(name, revision)
+    wanted = [*_FILES, *(_TOKENIZER if tokenizer else ())]
+    with _told_in_a_sentence(repository, revision):
+        folder = Path(
+            library.snapshot_download(
+                repository,
+                revision=revision,
+                allow_patterns=wanted,
+                local_files_only=_told_to_stay_offline(),
+                library_name=_CLIENT,
+                library_version=__version__,
+                tqdm_class=_bar(),
+            )
+        )
+    for file in sorted(folder.glob("*")):  # none at all, where no file was wanted
+        _check_content(file)
+    _check_complete(folder, repository)
+    return folder
+
+
+def network_file(folder: Path, name: str | None = None) -> Path:
+    """The weights in a folder that holds one of our networks, as `save_folder` writes it.
+
+    Args:
+        folder: It has a config.json.
+        name: What to call it in a complaint; the folder if not given.
+
+    Raises:
+        SolarError: The folder holds some other model, or lacks the weights, or its config.json
+            was changed after the weights were written.
+    """
+    config = read_config(folder)
+    if not is_ours(config):
+        raise SolarError(
+            f"{name or folder} is not a retrieval network of solar: it seems to be "
+            f"{architecture(config)}."
+        )
+    file = folder / WEIGHTS
+    if not file.is_file():
+        raise SolarError(f"{name or folder} has no {WEIGHTS}: fetch or copy it again.")
+    written = _written_settings(file)
+    if written is not None and config.get("settings") != written:
+        raise SolarError(
+            f"{folder / CONFIG} has other settings than {WEIGHTS} was written with: load that file "
+            "itself, or write the folder again."
+        )
+    return file
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """A folder's config.json; a SolarError if there is none that can be read."""
+    with reading(folder / CONFIG, "is not a JSON object", ValueError, RecursionError):
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        if not isinstance(config, dict):
+            raise ValueError
+    return config
+
+
+def is_ours(config: Mapping[str, Any]) -> bool:
+    """Whether a config.json is that of one of our networks."""
+    return config.get("model_type") == MODEL_TYPE
+
+
+def architecture(config: Mapping[str, Any]) -> str:
+    """What a model seems to be by its config.json, as part of a sentence."""
+    named = config.get("architectures")
+    first = named[0] if isinstance(named, list) and named else None
+    kind = config.get("model_type") or config.get("architecture")  # the latter is timm's
+    if first and kind:
+        return f"{first} ({kind})"
+    return str(first or kind or "of an architecture that its config.json does not name")
+
+
+def publish(
+    folder: Path,
+    name: str,
+    *,
+    revision: str | None = None,
+    private: bool | None = None,
+    message: str | None = None,
+) -> str:
+    """Upload a folder to the hub, into a repository that is made if it is not there.
+
+    A card that the repository has already is kept: somebody may have edited it.
+
+    Args:
+        folder: As `save_folder` writes it.
+        name: `org/name`, with or without `hf://`.
+        revision: The branch, which must be there. Default: "main".
+        private: Whether a new repository is private. Default: what the owner's settings say.
+        message: Of the commit.
+
+    Returns:
+        The repository's address.
+
+    Raises:
+        SolarError: `huggingface_hub` is not installed, nobody is logged in, the account may not
+            write there, or the hub cannot be reached.
+    """
+    library = _library()
+    repository, revision = split_name(name, revision)
+    api = library.HfApi(library_name=_CLIENT, library_version=__version__)
+    with _told_in_a_sentence(repository, revision):
+        address = str(api.create_repo(repository, private=private, exist_ok=True))
+        has_card = api.file_exists(repository, CARD, revision=revision)
+        api.upload_folder(
+            repo_id=repository,
+            folder_path=folder,
+            revision=revision,
+            commit_message=message or "Upload a network with solar",
+            allow_patterns=[CONFIG, WEIGHTS, PREPROCESSOR, *(() if has_card else (CARD,))],
+        )
+    return address
+
+
+def split_name(name: str, revision: str | None = None) -> tuple[str, str | None]:
+    """The repository that a name means, and the revision, which the name may end with."""
+    repository, _, named = name.removeprefix("hf:").removeprefix("//").partition("@")
+    return repository, revision or named or None
+
+
+def _library() -> ModuleType:
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise SolarError(
+            'The model hub needs huggingface_hub: pip install "solar-retrieval[backbones]".'
+        ) from error
+    return huggingface_hub
+
+
+def _bar() -> Any:
+    """The library's progress bar, which otherwise is drawn where there is no terminal, too."""
+    from huggingface_hub.utils.tqdm import tqdm
+
+    theirs: Any = tqdm  # has no types
+
+    class TerminalBar(theirs):  # type: ignore[misc]
+        def __init__(self, *args: Any, **settings: Any) -> None:
+            super().__init__(*args, **{"disable": None, "leave": False, **settings})
+
+    return TerminalBar
+
+
+@contextmanager
+def _told_in_a_sentence(repository: str, revision: str | None) -> Iterator[None]:
+    """Turn what the library raises in the block into a SolarError that says what to do."""
+    try:
+        yield
+    except Exception as error:  # of the library, of its HTTP client (which one varies), of the disk
+        raise SolarError(_sentence(error, repository, revision)) from error
+
+
+def _sentence(error: Exception, repository: str, revision: str | None) -> str:
+    from huggingface_hub import constants, errors
+
+    hub, page = constants.ENDPOINT, f"{constants.ENDPOINT}/{repository}"
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    match error:
+        case errors.HFValidationError():
+            return f'"{repository}" cannot be the name of a repository: write hf://org/name.'
+        case errors.GatedRepoError():
+            return (
+                f"{repository} is gated: ask for access at {page}, then log in with "
+                "`hf auth login` or set HF_TOKEN."
+            )
+        case errors.RepositoryNotFoundError():
+            return (
+                f"There is no repository {repository} at {hub}, or it is private: check its name, "
+                "or log in with `hf auth login` or set HF_TOKEN."
+            )
+        case errors.RevisionNotFoundError():
+            return (
+                f'{repository} has no revision "{revision}": choose a branch or a tag from '
+                f"{page}/tree/main."
+            )
+        case errors.LocalEntryNotFoundError() if _offline(constants):
+            return (
+                f"{_offline(constants)} is set, and {constants.HF_HUB_CACHE} does not hold all of "
+                f"{repository}: unset it to download the rest."
+            )
+        case errors.LocalEntryNotFoundError():
+            reason = _first_line(error.__cause__ or error)
+            return (
+                f"Could not get {repository} from {hub}: {reason}; check the connection (and "
+                "HF_ENDPOINT, if it is set) and try again."
+            )
+        case errors.OfflineModeIsEnabled():
+            return f"HF_HUB_OFFLINE is set: unset it to publish {repository}."
+        case errors.EntryNotFoundError():
+            file = str(getattr(error, "response").url).rpartition("/")[2]  # noqa: B009 (typing)
+            return f"{repository} lists {file}, but {hub} does not have it: try another revision."
+        case _ if status in (401, 403):
+            return (
+                f"{hub} refuses access to {repository}: log in with `hf auth login` or set "
+                "HF_TOKEN, to a token that allows it."
+            )
+        case OSError() if error.errno is not None and error.filename is not None:
+            return f"{error.filename} cannot be written: {error.strerror}; see HF_HOME."
+        case _:
+            reason = _first_line(error)
+            return f"The exchange with {hub} about {repository} failed: {reason}; try again later."
+
+
+def _offline(constants: Any) -> str | None:
+    """The variable that forbids downloads, if one does."""
+    if constants.HF_HUB_OFFLINE:
+        return "HF_HUB_OFFLINE"
+    return "SOLAR_OFFLINE" if _told_to_stay_offline() else None
+
+
+def _told_to_stay_offline() -> bool:
+    return os.environ.get("SOLAR_OFFLINE", "0") not in ("", "0")
+
+
+def _first_line(error: BaseException) -> str:
+    lines = re.sub(r"^\[Errno -?\d+\]", "", str(error)).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__).rstrip(".")
+
+
+def _check_content(file: Path) -> None:
+    """Compare a file of the cache with its hash; the library itself looks at the size alone.
+
+    The cache keeps contents under their hashes, and a snapshot's files are links to them: a SHA-256
+    for large files, git's SHA-1 for small ones. Without links there is nothing to compare with.
+    """
+    from solar.download import checked  # brings in http, which a local folder does not need
+
+    if not file.is_symlink():
+        return
+    content = Path(os.path.normpath(file.parent / file.readlink()))
+    if re.fullmatch(r"[0-9a-f]{64}", content.name):
+        checked(content, content.name)
+    elif re.fullmatch(r"[0-9a-f]{40}", content.name):
+        with reading(content):
+            held = content.read_bytes()
+        if hashlib.sha1(b"blob %d\0" % len(held) + held).hexdigest() != content.name:
+            raise SolarError(f"{content} ({file.name}) is damaged: delete it to download it again.")
+
+
+def _check_complete(folder: Path, repository: str) -> None:
+    if not (folder / CONFIG).is_file():
+        raise SolarError(f"{repository} has no {CONFIG}: it holds no model that solar can read.")
+    if (folder / WEIGHTS).is_file():
+        return
+    if not (folder / _SHARDS).is_file():
+        raise SolarError(
+            f"{repository} has no safetensors, and solar reads no other weights, because those can "
+            "run code: look for a revision that has some."
+        )
+    signs = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+    with reading(folder / _SHARDS, "is not an index of safetensors", *signs):
+        index = json.loads((folder / _SHARDS).read_text(encoding="utf-8"))
+        needed = {str(file) for file in index["weight_map"].values()}
+    here = {file.name for file in folder.iterdir()}  # so that no name leads out of the folder
+    if missing := sorted(needed - here):
+        raise SolarError(f"{repository} lacks {missing[0]}, which its {_SHARDS} names.")
+
+
+def _written_settings(file: Path) -> Any:
+    """The settings inside a file of ours; None if it has none that can be read."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            return json.loads((opened.metadata() or {})["config"])
+    except (SafetensorError, OSError, KeyError, ValueError):
+        return None  # `load` says what is wrong with it

@@ -23,7 +23,6 @@ import torch
 from torch import Tensor, nn
 
 from solar.models import RetrievalNet
-from solar.models.retrieval_net import rescale
 from solar.nn import GeM
 
 
@@ -90,7 +89,7 @@ class FusedNet:
         """What the backbone takes at each scale: images, or blocks of them on a GPU."""
         if not self._on_blocks:
             images = self.net.normalise(pixels)
-            return (rescale(images, scale) for scale in self.scales)
+            return (self.net.rescale(images, scale) for scale in self.scales)
         from solar.nn import kernels
 
         mean, std = self.net.mean, self.net.std

@@ -23,6 +23,7 @@ from solar.files import replacing
 from solar.models import published, zoo
 from solar.models.inference import checked_device
 from solar.models.patch_net import PatchConfig, PatchNet
+from solar.models.pretrained import from_folder, is_pretrained
 from solar.models.published import Layout
 from solar.models.retrieval_net import RetrievalConfig, RetrievalNet
 from solar.models.soundness import check_digest, check_finite, with_digest
@@ -54,7 +55,8 @@ def load(
 
     Args:
         source: A name that `solar models` lists (in the box, or downloaded once), a `.safetensors`
-            of ours, or a published `.pth`. Nothing in a file is ever executed. Default: solar-r18,
+            of ours, a published `.pth`, or a folder with the `config.json` and `model.safetensors`
+            of a backbone of `transformers`. Nothing in a file is ever executed. Default: solar-r18,
             which is in the box.
         device: "cpu" or "cuda". Default: the first CUDA device where there is one, otherwise the
             CPU.
@@ -66,13 +68,13 @@ def load(
     device = checked_device(device)
     path = _file(source)
     try:
-        model = _read_ours(path) if path.suffix == ".safetensors" else _read_published(path)
+        model = _read(path)
     except SolarError:
         raise
     except Exception as error:  # settings that make no sense can fail in any way at all
         reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".")
         raise SolarError(f"{path} cannot be made a network of ({reason}).") from error
-    model.source = str(path.resolve()) if _path(source).is_file() else str(source)
+    model.source = str(path.resolve()) if _path(source) == path else str(source)
     return model.to(device).eval()
 
 
@@ -221,11 +223,14 @@ def _path(source: str | Path) -> Path:
 
 def _file(source: str | Path) -> Path:
     path = _path(source)
-    if path.is_file():
+    if path.is_file() or is_pretrained(path):
         return path
+    if str(source).startswith("hf:"):
+        raise SolarError(f"{source} cannot be fetched: download its folder, and give that.")
     if path.is_dir() and str(source) not in weights.NAMES:  # a folder may be called like a model
         raise SolarError(
-            f"{path} is a folder: name a .safetensors or .pth file, or a model from `solar models`."
+            f"{path} is a folder without a config.json: name a .safetensors or .pth file, or a "
+            "model from `solar models`."
         )
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(source)):  # two letters: C:/ is a drive
         raise SolarError(f"{source} is an address: download it first and give the file.")
@@ -233,6 +238,12 @@ def _file(source: str | Path) -> Path:
     if is_path or path.suffix in (".pth", ".pt", ".safetensors"):
         raise SolarError(f"There is no file {path}.")
     return zoo.obtain(str(source))
+
+
+def _read(path: Path) -> Model:
+    if path.is_dir():
+        return from_folder(path)
+    return _read_ours(path) if path.suffix == ".safetensors" else _read_published(path)
 
 
 def _read_ours(path: Path) -> Model:

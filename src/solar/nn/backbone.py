@@ -21,6 +21,7 @@ class Backbone(nn.Module):
 
     Args:
         attention: Layer number to channel reduction; the blocks are called `soa` and the number.
+        places: The `attention_strides` of a backbone whose class does not know them.
 
     Attributes:
         channels: Of the feature map.
@@ -32,23 +33,35 @@ class Backbone(nn.Module):
         stride: Pixels from one location of the map to the next.
         first: Where the first location looks: the middle of what it sees, in pixels from the edge.
         takes_blocks: Whether the fused stem can take 2×2 pixels per location (`to_blocks`).
+        takes_half: Whether it may run in bfloat16 on a GPU although it cannot be fused.
+        grid: Sides of images are rounded to multiples of this (`solar.nn.grid.resize`).
+        title: What errors call it. Default: its class.
     """
 
     channels: int
-    attention_strides: ClassVar[Mapping[int, int]] = {}
+    attention_strides: Mapping[int, int] = {}
     fusable: ClassVar[bool] = False
     takes_blocks: ClassVar[bool] = False
-    least_side: ClassVar[int] = 1
-    stride: ClassVar[int] = 32
-    first: ClassVar[float] = 0.5  # every convolution with a stride pads half its window
+    takes_half: ClassVar[bool] = False
+    grid: int = 1
+    least_side: int = 1
+    stride: int = 32
+    first: float = 0.5  # every convolution with a stride pads half its window
+    title: str = ""
 
-    def __init__(self, attention: Mapping[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        attention: Mapping[int, int] | None = None,
+        places: Mapping[int, int] | None = None,
+    ) -> None:
         super().__init__()
+        if places is not None:
+            self.attention_strides = places
         self._reductions = dict(attention or {})
         self._stages: dict[str, tuple[str, ...]] = {}  # names, so that copies have their own
         misplaced = sorted(set(self._reductions) - set(self.attention_strides))
         if misplaced:
-            name = type(self).__name__
+            name = self.title or type(self).__name__
             if not self.attention_strides:
                 raise SolarError(f"{name} has no place for attention: use a ResNet.")
             known, wrong = (", ".join(map(str, n)) for n in (self.attention_strides, misplaced))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from solar.errors import SolarError
@@ -102,6 +103,10 @@ class Backbone(nn.Module):
                 else:
                     x = part(x)
         return x
+
+    def cast(self, dtype: torch.dtype) -> None:
+        """Compute in another precision from now on; maps are of it as well."""
+        self.to(dtype)
 
     def fuse_stage(
         self, name: str, part: nn.Module, *, on_blocks: bool = False, clamped: bool = False

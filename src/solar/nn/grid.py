@@ -33,7 +33,13 @@ def resize(
 
 
 class ToGrid(nn.Module):
-    """`resize` as the first thing that a backbone does; it changes nothing where sides fit."""
+    """`resize` as the first thing that a backbone does; it changes nothing where sides fit.
+
+    Attributes:
+        dtype: What comes out is of this, if it is set.
+    """
+
+    dtype: torch.dtype | None = None
 
     def __init__(self, grid: int, mode: Interpolation = "bilinear") -> None:
         super().__init__()
@@ -41,4 +47,5 @@ class ToGrid(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Shape: (b, c, h, w) to the same with rounded h and w."""
-        return resize(images, 1.0, self.grid, self.mode)
+        images = resize(images, 1.0, self.grid, self.mode)
+        return images if self.dtype is None else images.to(self.dtype)

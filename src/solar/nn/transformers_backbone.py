@@ -8,7 +8,9 @@ The layers are numbered by stride, as in the paper: attention at stride s is num
 (2, 3, 4 and 5 for strides 4, 8, 16 and 32; 4 for patches of 14 or 16 pixels).
 """
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from math import log2
 from typing import Any, Literal
 
@@ -70,7 +72,7 @@ class TransformersBackbone(Backbone):
         self.least_side = (self.grid + 1) // 2
         if self.grid > 1 or hasattr(body.config, "patch_size"):  # windows that do not overlap
             self.first = self.stride / 2
-        self.add_module("grid_stage", ToGrid(self.grid, interpolation))
+        self.grid_stage = ToGrid(self.grid, interpolation)
         first: tuple[str, ...] = ("grid_stage",)
         for name, part in _parts(body, class_token).items():
             self.add_module(name, part)
@@ -84,6 +86,15 @@ class TransformersBackbone(Backbone):
         """Copy the weights of a backbone as the library builds it from the same settings."""
         for name, part in _parts(body, "none").items():
             self.get_submodule(name).load_state_dict(part.state_dict())
+
+    def cast(self, dtype: torch.dtype) -> None:
+        """As for every backbone; what is computed once, like the angles of positions, stays."""
+        kept = [(m, name, b) for m in self.modules() for name, b in m.named_buffers(recurse=False)]
+        self.to(dtype)
+        for module, name, buffer in kept:
+            if name in module._non_persistent_buffers_set:
+                module._buffers[name] = buffer
+        self.grid_stage.dtype = dtype
 
     def train(self, mode: bool = True) -> "TransformersBackbone":
         """Switch to training, except for stages without a parameter that learns.
@@ -133,6 +144,27 @@ def library_config(settings: Mapping[str, Any]) -> Any:
     fixed = {"apply_layernorm": True, "reshape_hidden_states": True}
     kept = cleaned(settings)
     return CONFIG_MAPPING[kind].from_dict({**kept, **{k: fixed[k] for k in fixed if k in kept}})
+
+
+@contextmanager
+def open_sizes() -> Iterator[None]:
+    """Within the block, in which a network is exported, the sizes of images are left open.
+
+    Some models make plain numbers of the sizes that they interpolate position embeddings to.
+    """
+
+    def keep(value: Any) -> Any:
+        return value if isinstance(value, torch.SymInt) else int(value)
+
+    modules = [m for name, m in sys.modules.items() if name.startswith("transformers.models.")]
+    patched = [(m, m.__dict__["torch_int"]) for m in modules if "torch_int" in m.__dict__]
+    for module, _ in patched:
+        module.__dict__["torch_int"] = keep
+    try:
+        yield
+    finally:
+        for module, former in patched:
+            module.__dict__["torch_int"] = former
 
 
 def _number(stride: int) -> int:

@@ -23,7 +23,7 @@ from solar.files import replacing
 from solar.models import published, zoo
 from solar.models.inference import checked_device
 from solar.models.patch_net import PatchConfig, PatchNet
-from solar.models.pretrained import from_folder, is_pretrained
+from solar.models.pretrained import from_folder, pretrained_folder
 from solar.models.published import Layout
 from solar.models.retrieval_net import RetrievalConfig, RetrievalNet
 from solar.models.soundness import check_digest, check_finite, with_digest
@@ -223,10 +223,10 @@ def _path(source: str | Path) -> Path:
 
 def _file(source: str | Path) -> Path:
     path = _path(source)
-    if path.is_file() or is_pretrained(path):
+    if path.is_file():
         return path
-    if str(source).startswith("hf:"):
-        raise SolarError(f"{source} cannot be fetched: download its folder, and give that.")
+    if (folder := pretrained_folder(source)) is not None:
+        return folder
     if path.is_dir() and str(source) not in weights.NAMES:  # a folder may be called like a model
         raise SolarError(
             f"{path} is a folder without a config.json: name a .safetensors or .pth file, or a "

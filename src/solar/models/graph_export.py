@@ -207,7 +207,7 @@ def _told(model: Model) -> Iterator[None]:
 def _check_onnx(network: nn.Module, path: Path) -> None:
     """Raise a ValueError if a file describes images of another size otherwise than its network."""
     require("onnxruntime", purpose="Checking an export")
-    import onnxruntime  # type: ignore[import-untyped]
+    import onnxruntime
 
     images = torch.rand(_OTHER, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():

@@ -76,9 +76,12 @@ def from_folder(
     return net.eval()
 
 
-def is_pretrained(path: Path) -> bool:
-    """Whether a path is a folder with the settings of a model in it."""
-    return (path / "config.json").is_file()
+def pretrained_folder(source: str | Path) -> Path | None:
+    """The folder of a pretrained backbone; None if the source, as for `solar.load`, names none."""
+    if str(source).startswith("hf:"):
+        raise SolarError(f"{source} cannot be fetched: download its folder, and give that.")
+    path = Path(source).expanduser()
+    return path if (path / "config.json").is_file() else None
 
 
 def _weights(folder: Path, settings: Mapping[str, Any]) -> Any:
@@ -153,11 +156,11 @@ def _quiet() -> Iterator[None]:
     from transformers.utils import logging
 
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
+    logging.set_verbosity(50)  # critical
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
         logging.set_verbosity(level)
         if bar:
-            logging.enable_progress_bar()
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -89,6 +89,13 @@ class Backbone(nn.Module):
             found.append((name, parts[0] if len(parts) == 1 else nn.Sequential(*parts)))
         return found
 
+    def layers(self) -> dict[str, list[nn.Parameter]]:
+        """What may learn at a rate of its own, in the order in which a photo meets it.
+
+        These are the stages, attention blocks too, unless a backbone has finer ones.
+        """
+        return {name: list(part.parameters()) for name, part in self.stages()}
+
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (b, 3, h, w) to (b, channels, h', w')."""
         return self.run(x, lambda layer, block, x: block(x))

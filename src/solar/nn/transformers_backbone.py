@@ -87,6 +87,23 @@ class TransformersBackbone(Backbone):
         for name, part in _parts(body, "none").items():
             self.get_submodule(name).load_state_dict(part.state_dict())
 
+    def layers(self) -> dict[str, list[nn.Parameter]]:
+        """The stages; for a vision transformer embeddings, layer1, layer2 …, norm, attention."""
+        encoder, stages = self._modules.get("encoder"), super().layers()
+        blocks = _blocks(encoder.body) if isinstance(encoder, _Whole) else None
+        if encoder is None or blocks is None:
+            return stages
+        found: dict[str, list[nn.Parameter]] = {"embeddings": []}
+        found |= {f"layer{n}": list(block.parameters()) for n, block in enumerate(blocks, 1)}
+        inside = {id(parameter) for several in found.values() for parameter in several}
+        for name, parameter in encoder.named_parameters():
+            if id(parameter) not in inside and not name.endswith("mask_token"):  # it is not used
+                late = name.startswith(
+                    ("body.layernorm.", "body.norm.", "body.hidden_states_norms.")
+                )
+                found.setdefault("norm" if late else "embeddings", []).append(parameter)
+        return found | {name: own for name, own in stages.items() if name != "encoder"}
+
     def cast(self, dtype: torch.dtype) -> None:
         """As for every backbone; what is computed once, like the angles of positions, stays."""
         kept = [(m, name, b) for m in self.modules() for name, b in m.named_buffers(recurse=False)]
@@ -124,7 +141,8 @@ def new_body(settings: Mapping[str, Any]) -> Any:
     config = library_config(settings)
     from transformers import AutoBackbone
 
-    return AutoBackbone.from_config(config, trust_remote_code=False).eval()
+    make: Any = AutoBackbone.from_config
+    return make(config, trust_remote_code=False).eval()
 
 
 def library_config(settings: Mapping[str, Any]) -> Any:
@@ -137,7 +155,7 @@ def library_config(settings: Mapping[str, Any]) -> Any:
             "This network's backbone needs the package transformers: "
             'pip install "solar-retrieval[backbones]".'
         ) from error
-    kind = settings.get("model_type")
+    kind = str(settings.get("model_type"))
     if kind not in KNOWN or kind == "timm_backbone":
         known = ", ".join(sorted(set(KNOWN) - {"timm_backbone"}))
         raise SolarError(f"transformers has no backbone of type {kind!r}: it has {known}.")
@@ -267,9 +285,17 @@ def _final_norm(body: Any) -> nn.Module | None:
     return getattr(body, "layernorm", None) or getattr(body, "norm", None)
 
 
+def _blocks(body: Any) -> nn.ModuleList | None:
+    """The layers of a vision transformer."""
+    count = getattr(body.config, "num_hidden_layers", None)
+    lists = [module for module in body.modules() if isinstance(module, nn.ModuleList)]
+    return next((one for one in lists if len(one) == count), None)
+
+
 def _to_map(tokens: Tensor, size: tuple[int, int]) -> Tensor:
     """(b, h·w, c) to (b, c, h, w)."""
-    return tokens.transpose(1, 2).unflatten(2, size)
+    b, _, c = tokens.shape
+    return tokens.transpose(1, 2).reshape(b, c, *size)
 
 
 def _to_tokens(x: Tensor) -> Tensor:

@@ -142,3 +142,20 @@ def test_mistakes_are_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(SolarError, match=r"pip install \"solar-retrieval\[backbones\]\""):
         TransformersBackbone(settings("dinov2"))
+
+
+def test_in_another_precision_only_what_was_learnt_is_rounded() -> None:
+    """Angles of positions that were computed in float32 must not be taken from bfloat16."""
+    backbone = TransformersBackbone(settings("dinov3_vit")).eval()
+    drawn(backbone)
+    batch = images(backbone, 96, 160)
+    with torch.inference_mode():
+        before = backbone(batch)
+        angles = backbone.encoder.body.rope_embeddings.inv_freq.clone()
+        backbone.cast(torch.float64)
+        after = backbone(batch)
+    assert after.dtype == torch.float64
+    torch.testing.assert_close(after.float(), before, rtol=0, atol=1e-3)
+    kept = backbone.encoder.body.rope_embeddings.inv_freq
+    assert kept.dtype == torch.float32
+    torch.testing.assert_close(kept, angles, rtol=0, atol=0)

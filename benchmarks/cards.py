@@ -53,7 +53,7 @@ from solar.evaluation.patch_describers import Describe, describe_sift, patch_des
 from solar.images import Photos, find_photos, load
 from solar.models import SCALES, Model, RetrievalNet
 from solar.models import load as load_model
-from solar.models.retrieval_net import rescale
+from solar.nn.grid import resize
 
 SIZE = 384
 DISTRACTORS = "landmarks/distractors-0.tar"
@@ -142,7 +142,7 @@ def taught(teacher: torch.nn.Module, photos: Photos, *, device: str, batch: int 
             part = rows[start : start + batch]
             images = torch.from_numpy(np.stack([pixels[row] for row in part])).to(device)
             images = images.movedim(-1, 1).float() / 255
-            mean = torch.stack([teacher(_wide(rescale(images, s)))[1] for s in SCALES]).mean(0)
+            mean = torch.stack([teacher(_wide(resize(images, s)))[1] for s in SCALES]).mean(0)
             if not vectors.size:
                 vectors = np.empty((len(photos), mean.shape[1]), np.float32)
             vectors[part] = torch.nn.functional.normalize(mean).cpu().numpy()
@@ -151,7 +151,7 @@ def taught(teacher: torch.nn.Module, photos: Photos, *, device: str, batch: int 
 
 def _wide(images: torch.Tensor) -> torch.Tensor:
     short = min(images.shape[2:])
-    return images if short >= NARROW else rescale(images, NARROW / short)
+    return images if short >= NARROW else resize(images, NARROW / short)
 
 
 def _of(evaluation: Any) -> dict[str, float]:

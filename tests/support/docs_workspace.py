@@ -15,6 +15,7 @@ labels.csv                      the same photos as name,label
 teacher.pt2                     a program to imitate
 published.pth                   a published checkpoint; cache/ holds one for every name in DRAWN
 box/                            the models in the box with drawn weights, where they lack theirs
+dinov2-small/                   a backbone as the model hub has it, tiny and with drawn weights
 recipes/, benchmarks/           as in the repository
 """
 
@@ -26,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from support import ground_truth, teachers
+from support import ground_truth, teachers, tiny_transformers
 from support.drawn import drawn_checkpoint, drawn_state
 from support.patch_sets import strips, write_sequence
 
@@ -106,6 +107,7 @@ def _weights(folder: Path) -> None:
     for name in DRAWN_LOCAL:
         torch.save(drawn_state(local, "local"), folder / "cache" / zoo.find(name).file)
     teachers.exported(folder / "teacher.pt2")
+    tiny_transformers.write(tiny_transformers.model("dinov2"), folder / "dinov2-small")
 
 
 def _box(folder: Path, net: RetrievalNet) -> None:

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support import tiny_transformers
 from torch import nn
 
 import solar
@@ -170,3 +171,61 @@ def test_frozen_gradients_reach_what_the_paper_trains_and_nothing_else(layers: s
     }
     assert learning == trained
     assert frozen == set(dict(net.named_parameters())) - trained
+
+
+@pytest.fixture(scope="module")
+def vit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a pretrained vision transformer of two layers."""
+    return tiny_transformers.write(
+        tiny_transformers.model("dinov2"), tmp_path_factory.mktemp("hub") / "dinov2"
+    )
+
+
+def test_a_pretrained_backbone_is_taken_from_its_folder(vit: Path) -> None:
+    settings = NetworkStart(backbone=str(vit), attention="4", pooling="cls+gem", dim=16, p=2.0)
+    net, origin = build_network(settings)
+    assert origin == {
+        "backbone": str(vit),
+        "attention": "identity",
+        "pooling": "p = 2",
+        "whitening": "random",
+    }
+    assert (net.dim, net.config.attention) == (16, {4: 4})
+    assert net.pool.gem.p.item() == 2
+    plain = solar.load(vit, device="cpu").backbone.encoder.state_dict()
+    own = net.backbone.encoder.state_dict()
+    assert all(torch.equal(own[name], value) for name, value in plain.items())
+    with pytest.raises(SolarError, match="No backbone is called 'nowhere/dinov2'"):
+        build_network(NetworkStart(backbone="nowhere/dinov2"))
+    with pytest.raises(SolarError, match="Attention goes after layers 4 of a dinov2, not 5"):
+        build_network(NetworkStart(backbone=str(vit), attention="45"))
+
+
+@pytest.mark.parametrize(
+    ("backbone", "decay", "rates"),
+    [
+        ({}, 1.0, {}),
+        ({"layer2": 0.5, "norm": 1}, 1.0, {"layer2": 0.5, "norm": 1}),
+        ({"all": 1}, 0.5, {"embeddings": 0.125, "layer1": 0.25, "layer2": 0.5, "norm": 1}),
+    ],
+)
+def test_a_vision_transformer_is_frozen_in_part_or_learns_by_layers(
+    vit: Path, backbone: dict[str, float], decay: float, rates: dict[str, float]
+) -> None:
+    net, _ = build_network(NetworkStart(backbone=str(vit), attention="4"))
+    settings = RetrievalOptimiser(lr=1.0, pooling=1, backbone=backbone, layer_decay=decay)
+    groups = {group["name"]: group["lr"] for group in parameter_groups(net, settings)}
+    assert groups == {**rates, "soa4": 1, "pool": 1, "whiten": 1}
+    net.train()
+    net(torch.rand(2, 3, 42, 56)).sum().backward()
+    learning = {name for name, p in net.backbone.encoder.named_parameters() if p.grad is not None}
+    assert any("layer.1." in name for name in learning) == ("layer2" in rates)
+    assert any("layer.0." in name for name in learning) == ("layer1" in rates)
+    assert not any("mask_token" in name for name in learning)
+    assert all(p.grad is not None for p in net.parameters() if p.requires_grad)
+
+
+def test_layers_that_a_vision_transformer_lacks_are_named(vit: Path) -> None:
+    net, _ = build_network(NetworkStart(backbone=str(vit)))
+    with pytest.raises(SolarError, match="no 'layer3'; there are all, embeddings, layer1, layer2"):
+        parameter_groups(net, RetrievalOptimiser(backbone={"layer3": 1}))

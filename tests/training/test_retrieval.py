@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
+from support import tiny_transformers
 from support.running import solar as command
 
 import solar
@@ -95,6 +96,37 @@ def test_thirty_steps_find_unseen_landmarks_better(tmp_path: Path) -> None:
     assert summary["steps"] == 30
     assert summary["mAP"] == max(scores)
     assert max(scores) - scores[0] >= 3
+
+
+@pytest.mark.parametrize(
+    ("backbone", "attention", "lr"), [("dinov3_vit", "4", 5e-4), ("convnextv2", "45", 3e-4)]
+)
+def test_fifty_steps_over_a_backbone_of_transformers(
+    backbone: str, attention: str, lr: float, tmp_path: Path
+) -> None:
+    """Unseen landmarks are found better, although all begins with drawn weights."""
+    from transformers import CONFIG_MAPPING, AutoBackbone
+
+    torch.manual_seed(0)
+    config = CONFIG_MAPPING[backbone].from_dict(tiny_transformers.settings(backbone))
+    folder = tiny_transformers.write(AutoBackbone.from_config(config), tmp_path / backbone)
+    toy.write(tmp_path / "train", landmarks=40, views=6, size=(80, 80))
+    toy.write(tmp_path / "val", landmarks=12, views=6, size=(80, 80), first=500)
+    path = recipe_file(
+        tmp_path,
+        tmp_path / "train",
+        network={"backbone": str(folder), "attention": attention, "whitening": False},
+        mining={"queries": 40, "pool": 100, "negatives": 2, "style": "random", "size": 64},
+        optimiser={"lr": lr, "pooling": 1, "backbone": {"all": 1}},
+        validation={"source": str(tmp_path / "val"), "every": 10},
+        batch=8,
+        epochs=10,
+    )
+    summary = solar.train(path, run=tmp_path / "run")
+    scores = [line["mAP"] for line in read_metrics(tmp_path / "run") if "mAP" in line]
+    assert summary["steps"] == 50
+    assert scores[-1] - scores[0] >= 1, scores
+    assert solar.load(summary["model"], device="cpu").config.backbone == backbone
 
 
 def test_only_what_learns_has_changed(landmarks: Path, tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ import torch
 from torch import Tensor, nn
 
 from solar.models import RetrievalNet
-from solar.models.retrieval_net import rescale
 from solar.nn import GeM
 
 
@@ -33,8 +32,8 @@ class FusedNet:
     Args:
         net: The network; it is left as it is.
         device: Default: where `net` is.
-        dtype: Of the backbone. Default: bfloat16 if it can be fused and the device is a GPU that
-            has it, else float32.
+        dtype: Of the backbone. Default: bfloat16 if it can be fused, or takes it as it is, and the
+            device is a GPU that has it, else float32.
         scales: Default: the network's.
     """
 
@@ -58,7 +57,8 @@ class FusedNet:
         self.scales = net.config.scales if scales is None else tuple(scales)
         on_gpu = self.device.type == "cuda"
         plain = self.net.backbone
-        half = on_gpu and plain.fusable and torch.cuda.is_bf16_supported()
+        able = plain.fusable or plain.takes_half
+        half = on_gpu and able and torch.cuda.is_bf16_supported()
         self.dtype = dtype or (torch.bfloat16 if half else torch.float32)
         # The kernels for blocks are Triton's, and write bfloat16 alone.
         self._on_blocks = (
@@ -73,7 +73,8 @@ class FusedNet:
         backbone: nn.Module = plain
         if plain.fusable:
             backbone = plain.fuse(on_blocks=self._on_blocks, clamped=clamped)
-        backbone.to(self.dtype).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        plain.cast(self.dtype) if backbone is plain else backbone.to(self.dtype)
+        backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.net.add_module("backbone", backbone)
         self._graphs = _Graphs(self._describe) if on_gpu else None
 
@@ -90,7 +91,7 @@ class FusedNet:
         """What the backbone takes at each scale: images, or blocks of them on a GPU."""
         if not self._on_blocks:
             images = self.net.normalise(pixels)
-            return (rescale(images, scale) for scale in self.scales)
+            return (self.net.rescale(images, scale) for scale in self.scales)
         from solar.nn import kernels
 
         mean, std = self.net.mean, self.net.std

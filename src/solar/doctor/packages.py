@@ -20,6 +20,7 @@ EXTRAS: Mapping[str, str] = {
     "dask": "describing on a cluster",
     "milvus": "indices on a Milvus server",
     "parquet": "descriptors as Parquet files, for other tools",
+    "backbones": "pretrained backbones, and models on the hub",
 }
 
 
@@ -60,6 +61,7 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
     "milvus": {"pymilvus": "pymilvus"}
     | ({"milvus-lite": "milvus_lite"} if sys.platform != "win32" else {}),
     "parquet": {"pyarrow": "pyarrow"},
+    "backbones": {"transformers": "transformers"},
 }
 
 PACKAGES = tuple(

@@ -23,6 +23,7 @@ from solar.files import replacing
 from solar.models import hub, published, zoo
 from solar.models.inference import checked_device
 from solar.models.patch_net import PatchConfig, PatchNet
+from solar.models.pretrained import from_folder, pretrained_folder
 from solar.models.published import Layout
 from solar.models.retrieval_net import RetrievalConfig, RetrievalNet
 from solar.models.soundness import check_digest, check_finite, with_digest
@@ -54,7 +55,8 @@ def load(
 
     Args:
         source: A name that `solar models` lists (in the box, or downloaded once), a `.safetensors`
-            of ours, a published `.pth`, a folder that `save_folder` has written, or such a folder
+            of ours, a published `.pth`, a folder that `save_folder` has written or that has the
+            `config.json` and `model.safetensors` of a backbone of `transformers`, or such a folder
             on the model hub, "hf://org/name". Nothing in a file is ever executed. Default:
             solar-r18, which is in the box.
         device: "cpu" or "cuda". Default: the first CUDA device where there is one, otherwise the
@@ -67,7 +69,7 @@ def load(
     device = checked_device(device)
     path = _file(source)
     try:
-        model = _read_ours(path) if path.suffix == ".safetensors" else _read_published(path)
+        model = _read(path)
     except SolarError:
         raise
     except Exception as error:  # settings that make no sense can fail in any way at all
@@ -198,21 +200,27 @@ def _file(source: str | Path) -> Path:
     path = _path(source)
     if path.is_file():
         return path
-    if hub.is_hub_name(source):
-        return hub.network_file(hub.snapshot(str(source)), str(source))
-    if path.is_dir() and str(source) not in weights.NAMES:  # a folder may be called like a model
-        if (path / hub.CONFIG).is_file():
-            return hub.network_file(path)
-        raise SolarError(
-            f"{path} is a folder without a {hub.CONFIG}: name a .safetensors or .pth file, or a "
-            "model from `solar models`."
-        )
+    if str(source) not in weights.NAMES:  # a folder may be called like a model
+        if (folder := pretrained_folder(source)) is not None:
+            ours = hub.is_ours(hub.read_config(folder))
+            return hub.network_file(folder, str(source)) if ours else folder
+        if path.is_dir():
+            raise SolarError(
+                f"{path} is a folder without a {hub.CONFIG}: name a .safetensors or .pth file, or "
+                "a model from `solar models`."
+            )
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(source)):  # two letters: C:/ is a drive
         raise SolarError(f"{source} is an address: download it first and give the file.")
     is_path = isinstance(source, Path) or len(path.parts) > 1
     if is_path or path.suffix in (".pth", ".pt", ".safetensors"):
         raise SolarError(f"There is no file {path}.")
     return zoo.obtain(str(source))
+
+
+def _read(path: Path) -> Model:
+    if path.is_dir():
+        return from_folder(path)
+    return _read_ours(path) if path.suffix == ".safetensors" else _read_published(path)
 
 
 def _read_ours(path: Path) -> Model:

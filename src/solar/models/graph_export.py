@@ -19,12 +19,17 @@ from solar.files import replacing
 from solar.models.checkpoint import Model, fingerprint
 from solar.models.patch_net import PatchNet
 from solar.models.retrieval_net import RetrievalNet
+from solar.nn.transformers_backbone import open_sizes
 
 # Attention is written out as products and a softmax: opset 23 has a single node for it, which
 # OpenVINO runs no faster and ONNX Runtime slower.
 OPSET = 18
 # torch takes a size of one in an example for a fixed one; these are merely unlike each other.
 _PHOTOS, _PATCHES = (2, 3, 160, 192), (2, 1, 32, 32)
+_OTHER = (1, 3, 272, 208)  # to see whether sizes were left open indeed
+_ATOL = 1e-4
+# Backbones of transformers that cut maps into windows, padded by an amount that no graph can hold.
+_UNEXPORTABLE = ("swin", "swinv2", "maskformer-swin")
 
 
 def export_onnx(model: Model, path: str | Path, *, multiscale: bool = False) -> Path:
@@ -35,14 +40,15 @@ def export_onnx(model: Model, path: str | Path, *, multiscale: bool = False) -> 
     width are left open. Out come `descriptors` (batch, dim) of unit norm. With `multiscale` a
     retrieval network's scales, their average and post-whitening are in the file too. Its metadata
     holds `solar.config` (JSON: mean, std, scales and so on) and `solar.fingerprint`.
-    A SolarError if a package is missing or the pooling needs fixed sizes.
+    A SolarError if a package is missing, or the pooling or the backbone needs fixed sizes. What is
+    exported of a backbone of `transformers` is compared with the network at another size first.
     """
     require("onnx", "onnxscript", purpose="Exporting to ONNX")
     name, example, dynamic = _inputs(model)
     network: nn.Module = copy.deepcopy(model).cpu().eval()
     if multiscale:
         network = _MultiScale(network)
-    with _quiet():
+    with _quiet(), open_sizes(), _told(model):
         program = torch.onnx.export(
             network,
             (example,),
@@ -58,6 +64,9 @@ def export_onnx(model: Model, path: str | Path, *, multiscale: bool = False) -> 
     program.model.metadata_props.update({f"solar.{key}": text for key, text in facts.items()})
     with replacing(path) as temporary:
         program.save(temporary, external_data=False)
+        if _is_foreign(model):
+            with _told(model):
+                _check_onnx(network, temporary)
     return Path(path)
 
 
@@ -72,7 +81,7 @@ def export_torch(model: Model, path: str | Path) -> Path:
     name, example, dynamic = _inputs(model)
     network = copy.deepcopy(model).cpu().eval()
     axes = dict.fromkeys(dynamic, torch.export.Dim.DYNAMIC)
-    with _quiet():
+    with _quiet(), open_sizes(), _told(model):
         program = torch.export.export(network, (example,), dynamic_shapes={name: axes})
         with replacing(path) as temporary, temporary.open("wb") as file:
             torch.export.save(program, file, extra_files=_facts(model))
@@ -164,7 +173,49 @@ def _inputs(model: Model) -> tuple[str, Tensor, dict[int, str]]:
             "A network that pools by regions cannot be exported: its regions depend on the size "
             "of the photo."
         )
+    if model.config.backbone_settings is not None and model.config.backbone in _UNEXPORTABLE:
+        raise _fixed_sizes(model)
     return "images", torch.zeros(_PHOTOS), {0: "batch", 2: "height", 3: "width"}
+
+
+def _is_foreign(model: Model) -> bool:
+    """Whether the backbone is one that somebody else keeps, and may change."""
+    return isinstance(model, RetrievalNet) and model.config.backbone_settings is not None
+
+
+def _fixed_sizes(model: Model) -> SolarError:
+    assert isinstance(model, RetrievalNet)
+    return SolarError(
+        f"A network over {model.config.backbone} cannot be exported for photos of all sizes: "
+        "describe with torch, or choose another backbone."
+    )
+
+
+@contextmanager
+def _told(model: Model) -> Iterator[None]:
+    """Say in a sentence that a backbone of somebody else's cannot be exported."""
+    try:
+        yield
+    except SolarError:
+        raise
+    except Exception as error:
+        if not _is_foreign(model):
+            raise
+        raise _fixed_sizes(model) from error
+
+
+def _check_onnx(network: nn.Module, path: Path) -> None:
+    """Raise a ValueError if a file describes images of another size otherwise than its network."""
+    require("onnxruntime", purpose="Checking an export")
+    import onnxruntime
+
+    images = torch.rand(_OTHER, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        wanted = network(images).numpy()
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"images": images.numpy()})
+    if not np.abs(found - wanted).max() < _ATOL:
+        raise ValueError("the exported network gives other descriptors")
 
 
 def _facts(model: Model) -> dict[str, Any]:

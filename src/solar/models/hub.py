@@ -114,10 +114,10 @@ def network_file(folder: Path, name: str | None = None) -> Path:
     return file
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """A folder's config.json; a SolarError if there is none that can be read."""
-    with reading(folder / CONFIG, "is not a JSON object", ValueError, RecursionError):
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+def read_config(folder: Path, name: str = CONFIG) -> dict[str, Any]:
+    """A folder's config.json, or another one; a SolarError if there is none that can be read."""
+    with reading(folder / name, "is not a JSON object", ValueError, RecursionError):
+        config = json.loads((folder / name).read_text(encoding="utf-8"))
         if not isinstance(config, dict):
             raise ValueError
     return config

@@ -25,7 +25,7 @@ from solar.errors import SolarError
 from solar.images import Box, Source, check_visible, load
 from solar.images.boxes import pixel_box
 from solar.models.inference import inference
-from solar.models.retrieval_net import RetrievalNet, rescale
+from solar.models.retrieval_net import RetrievalNet
 from solar.nn import Backbone, SecondOrderAttention
 from solar.nn.soa import AttentionFactors
 
@@ -102,7 +102,7 @@ def locate(
     with inference(net):
         batch = net.normalise(torch.from_numpy(image.pixels)[None].to(net.device))
         for scale in scales:
-            scaled = rescale(batch, scale)
+            scaled = net.rescale(batch, scale)
             parts = _pooled(net, scaled, attention=attention)
             sums.append(_described(net, parts))
             (high, wide), (h, w) = scaled.shape[2:], parts.shape[:2]

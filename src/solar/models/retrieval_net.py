@@ -16,13 +16,17 @@ from solar.errors import SolarError
 from solar.images import Box, Source, check_visible, load, photo_list
 from solar.models.hub_mixin import HubMixin
 from solar.models.inference import inference, named
-from solar.nn import BACKBONES, POOLINGS, GeM, Regional, l2_normalize
+from solar.nn import BACKBONES, POOLINGS, Backbone, GeM, Regional, l2_normalize
+from solar.nn.grid import Interpolation, resize
+from solar.nn.transformers_backbone import TokenUse, TransformersBackbone
 
 SCALES = (1.0, sqrt(2), 1 / sqrt(2))
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
-# The published channel reductions; conv3_x, which the paper could not afford, follows conv4_x.
-REDUCTIONS = {3: 4, 4: 4, 5: 2}
+# The published channel reductions; layers that the paper could not afford follow conv4_x.
+REDUCTIONS = {2: 4, 3: 4, 4: 4, 5: 2}
+# What the poolings that see a class token want of it.
+_TOKENS: dict[str, TokenUse] = {"cls": "only", "cls+gem": "beside"}
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class RetrievalConfig:
     """Everything needed to build a retrieval network and to feed it.
 
     Attributes:
-        backbone: One of `BACKBONES`.
+        backbone: One of `BACKBONES`; or, with `backbone_settings`, a model type of `transformers`.
         attention: Layer number to channel reduction; empty for a plain network.
         pooling: One of `POOLINGS`.
         regional: Pool by regions (and whiten each region when `whitening` is on).
@@ -45,6 +49,8 @@ class RetrievalConfig:
             as the older GeM networks do it: one layer for a single scale, one for several.
         adaptation: Length of the descriptor after a last linear layer, which `solar.adapt` has
             trained on averaged descriptors; None if there is no such layer.
+        backbone_settings: What the config.json of a backbone of `transformers` says; None for ours.
+        interpolation: How photos are resized to other scales, and to the backbone's grid.
     """
 
     backbone: str = "resnet101"
@@ -60,9 +66,11 @@ class RetrievalConfig:
     scales: tuple[float, ...] = SCALES
     post_whitening: tuple[Literal["single", "multi"], ...] = ()
     adaptation: int | None = None
+    backbone_settings: Mapping[str, Any] | None = None
+    interpolation: Interpolation = "bilinear"
 
     def __post_init__(self) -> None:
-        if self.backbone not in BACKBONES:
+        if self.backbone_settings is None and self.backbone not in BACKBONES:
             raise SolarError(
                 f"No backbone is called {self.backbone!r}: choose from {_listed(BACKBONES)}."
             )
@@ -70,14 +78,18 @@ class RetrievalConfig:
             raise SolarError(
                 f"No pooling is called {self.pooling!r}: choose from {_listed(POOLINGS)}."
             )
+        if self.pooling in _TOKENS and self.backbone_settings is None:
+            raise SolarError(f"{self.backbone} has no class token: pool by gem or mean.")
         if self.dim is not None and not self.whitening:
             raise SolarError("Only a whitening layer can change the length of a descriptor.")
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready settings."""
         settings = {**asdict(self), "attention": {str(k): v for k, v in self.attention.items()}}
-        if self.adaptation is None:  # so that networks from before it keep their fingerprints
-            del settings["adaptation"]
+        # So that networks from before these settings keep their fingerprints.
+        for name, default in _LATER.items():
+            if settings[name] == default:
+                del settings[name]
         return settings
 
     @classmethod
@@ -89,6 +101,9 @@ class RetrievalConfig:
             if name in known:
                 known[name] = tuple(known[name])
         return cls(**known)
+
+
+_LATER = {"adaptation": None, "backbone_settings": None, "interpolation": "bilinear"}
 
 
 class RetrievalNet(HubMixin, nn.Module):
@@ -112,8 +127,8 @@ class RetrievalNet(HubMixin, nn.Module):
         super().__init__()
         self.config = config
         self.freeze_batch_norm = freeze_batch_norm
-        self.backbone = BACKBONES[config.backbone](config.attention)
-        channels = self.backbone.channels
+        self.backbone = _build_backbone(config)
+        self.grid, channels = self.backbone.grid, self.backbone.channels
         dim = config.dim or channels
         self.local_whiten = nn.Linear(channels, channels) if config.local_whitening else None
         pool = POOLINGS[config.pooling](channels)
@@ -196,7 +211,7 @@ class RetrievalNet(HubMixin, nn.Module):
         """Describe normalised images at several scales and average.
 
         Args:
-            images: Normalised; each scale resizes them bilinearly.
+            images: Normalised; each scale resizes them.
             scales: Default: the model's.
             forward: What runs each scale in this network's place and gives the same as
                 `forward_scale`: a faster copy of it, for example.
@@ -206,7 +221,11 @@ class RetrievalNet(HubMixin, nn.Module):
         """
         scales = self.config.scales if scales is None else scales
         run = forward or self.forward_scale
-        return self.average([run(rescale(images, scale)) for scale in scales])
+        return self.average([run(self.rescale(images, scale)) for scale in scales])
+
+    def rescale(self, images: Tensor, scale: float) -> Tensor:
+        """Normalised images (b, 3, h, w) at another scale, with sides that the backbone takes."""
+        return resize(images, scale, self.grid, self.config.interpolation)
 
     def average(self, vectors: Sequence[Tensor]) -> Tensor:
         """Average the descriptors of one photo's scales, (b, dim) each.
@@ -322,11 +341,15 @@ class RetrievalNet(HubMixin, nn.Module):
     """The same as `describe`."""
 
 
-def rescale(images: Tensor, scale: float) -> Tensor:
-    """Resize normalised images bilinearly, without antialiasing, as published."""
-    if scale == 1:
-        return images
-    return F.interpolate(images, scale_factor=scale, mode="bilinear", align_corners=False)
+def _build_backbone(config: RetrievalConfig) -> Backbone:
+    if config.backbone_settings is None:
+        return BACKBONES[config.backbone](config.attention)
+    return TransformersBackbone(
+        config.backbone_settings,
+        config.attention,
+        class_token=_TOKENS.get(config.pooling, "none"),
+        interpolation=config.interpolation,
+    )
 
 
 def attention_at(layers: str | Iterable[int], reductions: Mapping[int, int]) -> dict[int, int]:

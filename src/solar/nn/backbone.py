@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from solar.errors import SolarError
@@ -21,6 +22,7 @@ class Backbone(nn.Module):
 
     Args:
         attention: Layer number to channel reduction; the blocks are called `soa` and the number.
+        places: The `attention_strides` of a backbone whose class does not know them.
 
     Attributes:
         channels: Of the feature map.
@@ -32,23 +34,35 @@ class Backbone(nn.Module):
         stride: Pixels from one location of the map to the next.
         first: Where the first location looks: the middle of what it sees, in pixels from the edge.
         takes_blocks: Whether the fused stem can take 2×2 pixels per location (`to_blocks`).
+        takes_half: Whether it may run in bfloat16 on a GPU although it cannot be fused.
+        grid: Sides of images are rounded to multiples of this (`solar.nn.grid.resize`).
+        title: What errors call it. Default: its class.
     """
 
     channels: int
-    attention_strides: ClassVar[Mapping[int, int]] = {}
+    attention_strides: Mapping[int, int] = {}
     fusable: ClassVar[bool] = False
     takes_blocks: ClassVar[bool] = False
-    least_side: ClassVar[int] = 1
-    stride: ClassVar[int] = 32
-    first: ClassVar[float] = 0.5  # every convolution with a stride pads half its window
+    takes_half: ClassVar[bool] = False
+    grid: int = 1
+    least_side: int = 1
+    stride: int = 32
+    first: float = 0.5  # every convolution with a stride pads half its window
+    title: str = ""
 
-    def __init__(self, attention: Mapping[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        attention: Mapping[int, int] | None = None,
+        places: Mapping[int, int] | None = None,
+    ) -> None:
         super().__init__()
+        if places is not None:
+            self.attention_strides = places
         self._reductions = dict(attention or {})
         self._stages: dict[str, tuple[str, ...]] = {}  # names, so that copies have their own
         misplaced = sorted(set(self._reductions) - set(self.attention_strides))
         if misplaced:
-            name = type(self).__name__
+            name = self.title or type(self).__name__
             if not self.attention_strides:
                 raise SolarError(f"{name} has no place for attention: use a ResNet.")
             known, wrong = (", ".join(map(str, n)) for n in (self.attention_strides, misplaced))
@@ -75,6 +89,13 @@ class Backbone(nn.Module):
             found.append((name, parts[0] if len(parts) == 1 else nn.Sequential(*parts)))
         return found
 
+    def layers(self) -> dict[str, list[nn.Parameter]]:
+        """What may learn at a rate of its own, in the order in which a photo meets it.
+
+        These are the stages, attention blocks too, unless a backbone has finer ones.
+        """
+        return {name: list(part.parameters()) for name, part in self.stages()}
+
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (b, 3, h, w) to (b, channels, h', w')."""
         return self.run(x, lambda layer, block, x: block(x))
@@ -89,6 +110,10 @@ class Backbone(nn.Module):
                 else:
                     x = part(x)
         return x
+
+    def cast(self, dtype: torch.dtype) -> None:
+        """Compute in another precision from now on; maps are of it as well."""
+        self.to(dtype)
 
     def fuse_stage(
         self, name: str, part: nn.Module, *, on_blocks: bool = False, clamped: bool = False

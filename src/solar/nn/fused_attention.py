@@ -82,6 +82,9 @@ class FusedAttention(nn.Module):
 
 def attend_folded(block: SecondOrderAttention, x: Tensor) -> Tensor:
     """Run a block that learns, but whose batch norms are frozen: (b, c, h, w), channels-last."""
+    if x.shape[1] > block.channels:
+        own, others = x.tensor_split([block.channels], dim=1)
+        return torch.cat([attend_folded(block, own), others], dim=1)
     b, c, h, w = x.shape
     rows = x.permute(0, 2, 3, 1).reshape(b, h * w, c)
     heads = (block.query, block.key)

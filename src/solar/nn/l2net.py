@@ -1,7 +1,7 @@
 """L2-Net, the patch network of SOSNet, with places for second-order attention."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ class L2Net(Backbone):
 
     channels = 128
     fusable = True
-    attention_strides: ClassVar[Mapping[int, int]] = {3: 2, 4: 2, 5: 4, 6: 4}
+    attention_strides: Mapping[int, int] = {3: 2, 4: 2, 5: 4, 6: 4}
 
     def __init__(
         self,

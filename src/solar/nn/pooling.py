@@ -111,6 +111,31 @@ def _starts(length: int, side: int, count: int) -> list[int]:
     return [floor(i * step) for i in range(count)]
 
 
+class ClassToken(nn.Module):
+    """The class token of a vision transformer, which stands in the place of the map."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (b, c, h, w) to (b, c): the first location, of which there should be one."""
+        return x[:, :, 0, 0]
+
+
+class ClassTokenGeM(nn.Module):
+    """A class token and GeM of the map, each of unit length: twice the channels of either.
+
+    Args:
+        channels: Of what it is given: the map's, then the token's, the same at every location.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.gem, self.width = GeM(), channels // 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (b, 2·c, h, w) to (b, 2·c), the token first."""
+        features, token = x[:, : -self.width], x[:, -self.width :, 0, 0].float()
+        return torch.cat([l2_normalize(token), l2_normalize(self.gem(features))], dim=1)
+
+
 # By the names that published checkpoints use, where they have one; each takes the channels of the
 # map.
 POOLINGS: dict[str, Callable[[int], nn.Module]] = {
@@ -119,6 +144,9 @@ POOLINGS: dict[str, Callable[[int], nn.Module]] = {
     "gem-fixed": lambda channels: GeM(learned=False),
     "mac": lambda channels: MAC(),
     "spoc": lambda channels: SPoC(),
+    "mean": lambda channels: SPoC(),
     "crow": lambda channels: CroW(),
     "rmac": lambda channels: RMAC(),
+    "cls": lambda channels: ClassToken(),
+    "cls+gem": ClassTokenGeM,
 }

@@ -1,7 +1,6 @@
 """ResNets with places for second-order attention, plain and fused."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -74,7 +73,7 @@ class ResNet(Backbone):
     Attention goes after conv3_x, conv4_x or conv5_x: `{4: 4, 5: 2}`, for example.
     """
 
-    attention_strides: ClassVar[Mapping[int, int]] = {3: 8, 4: 16, 5: 32}
+    attention_strides: Mapping[int, int] = {3: 8, 4: 16, 5: 32}
     fusable = takes_blocks = True
 
     def __init__(self, depth: int, attention: Mapping[int, int] | None = None) -> None:

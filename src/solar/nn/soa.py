@@ -32,7 +32,8 @@ class SecondOrderAttention(nn.Module):
         True
 
     Args:
-        channels: Channels of the feature map.
+        channels: Channels of the feature map. Further channels of an input, such as a class token
+            beside the map, pass unchanged.
         reduction: Queries, keys and values have `channels // reduction` channels.
         init: How query, key and value start: "kaiming" in the retrieval network, "orthogonal" in
             the patch network. The output projection always starts at zero.
@@ -42,7 +43,7 @@ class SecondOrderAttention(nn.Module):
         super().__init__()
         if reduction < 1 or channels < reduction:
             raise ValueError(f"reduction {reduction} does not fit {channels} channels")
-        self.mid = channels // reduction
+        self.channels, self.mid = channels, channels // reduction
         query, key, value = (nn.Conv2d(channels, self.mid, 1) for _ in range(3))
         self.query, self.key = (
             nn.Sequential(conv, nn.BatchNorm2d(self.mid), nn.ReLU(inplace=True))
@@ -76,7 +77,8 @@ class SecondOrderAttention(nn.Module):
         to one. `picture_scale` takes the flatter scale of the paper's pictures, `mid ** -3/4`,
         which is never right for descriptors.
         """
-        q, k, v = (_locations(head(x)) for head in (self.query, self.key, self.value))
+        own = self._own(x)
+        q, k, v = (_locations(head(own)) for head in (self.query, self.key, self.value))
         alpha = self._scale(picture_scale)
         z = torch.softmax(alpha * (q @ k.transpose(1, 2)), dim=-1)  # paper, equation 2
         return self._residual(x, z @ v), z
@@ -113,7 +115,8 @@ class SecondOrderAttention(nn.Module):
     def _linear_memory(self, x: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
         """The re-weighted map, its queries and its keys."""
         # Without contiguous rows torch falls back to a kernel that holds the whole map.
-        q, k, v = (_locations(head(x)).contiguous() for head in (self.query, self.key, self.value))
+        heads, own = (self.query, self.key, self.value), self._own(x)
+        q, k, v = (_locations(head(own)).contiguous() for head in heads)
         query, key, value = (part[:, None] for part in (q, k, v))  # one head of `mid` channels
         attended = F.scaled_dot_product_attention(query, key, value, scale=scale)[:, 0]
         return self._residual(x, attended), q, k
@@ -121,8 +124,15 @@ class SecondOrderAttention(nn.Module):
     def _residual(self, x: Tensor, attended: Tensor) -> Tensor:
         b, _, h, w = x.shape
         attended = attended.transpose(1, 2).reshape(b, self.mid, h, w)
-        out: Tensor = x + self.output(attended)  # paper, equation 3
+        gathered = self.output(attended)
+        if x.shape[1] > self.channels:
+            gathered = F.pad(gathered, (0, 0, 0, 0, 0, x.shape[1] - self.channels))
+        out: Tensor = x + gathered  # paper, equation 3
         return out
+
+    def _own(self, x: Tensor) -> Tensor:
+        """The channels that the block was made for."""
+        return x if x.shape[1] == self.channels else x[:, : self.channels]
 
 
 def _locations(x: Tensor) -> Tensor:

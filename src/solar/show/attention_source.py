@@ -218,16 +218,18 @@ def _prepare(model: Model, photo: Image.Image, size: int) -> tuple[Tensor, Backb
         grey = photo.convert("L").resize((_PATCH, _PATCH), Image.Resampling.BILINEAR)
         pixels = torch.from_numpy(np.array(grey, np.float32))
         return pixels[None, None].to(model.device), model.trunk
-    resized = photo.resize(_input_size(*photo.size, size), Image.Resampling.LANCZOS)
+    target = _input_size(*photo.size, size, model.grid)
+    resized = photo.resize(target, Image.Resampling.LANCZOS)
     pixels = torch.from_numpy(np.array(resized))[None].to(model.device)
     return model.normalise(pixels), model.backbone
 
 
-def _input_size(width: int, height: int, size: int) -> tuple[int, int]:
+def _input_size(width: int, height: int, size: int, grid: int) -> tuple[int, int]:
     if size < _PATCH:
         raise SolarError(f"Attention needs photos of at least {_PATCH} pixels, not {size}.")
     scale = min(size / min(width, height), _LONGEST * size / max(width, height))
-    return max(round(width * scale), 1), max(round(height * scale), 1)
+    wide, high = (max(round(side * scale / grid), 1) * grid for side in (width, height))
+    return wide, high
 
 
 def _array(values: Tensor, half: bool) -> npt.NDArray[np.floating[Any]]:

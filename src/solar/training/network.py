@@ -8,8 +8,10 @@ from torch import nn
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
 from solar.models.checkpoint import load_whitening
+from solar.models.pretrained import from_folder, pretrained_folder
 from solar.models.retrieval_net import REDUCTIONS, attention_at
-from solar.nn import GeM
+from solar.nn import BACKBONES, GeM
+from solar.nn.pooling import ClassTokenGeM
 from solar.training.retrieval_recipe import NetworkStart, RetrievalOptimiser
 
 COMPUTED = "computed from training photos"
@@ -25,16 +27,15 @@ def build_network(settings: NetworkStart) -> tuple[RetrievalNet, dict[str, str]]
     """
     if settings.start is not None:
         return _gone_on_with(settings.start, settings.attention)
-    net = RetrievalNet(
-        RetrievalConfig(
-            settings.backbone,
-            attention=attention_at(settings.attention, REDUCTIONS),
-            pooling=settings.pooling,
-            whitening=settings.whitening,
-            dim=settings.dim,
-        )
-    )
     origin = dict.fromkeys(("backbone", "pooling", "whitening"), "random")
+    attention = attention_at(settings.attention, REDUCTIONS)
+    head = {"pooling": settings.pooling, "whitening": settings.whitening, "dim": settings.dim}
+    folder = None if settings.backbone in BACKBONES else pretrained_folder(settings.backbone)
+    if folder is not None:
+        net = from_folder(folder, attention=attention, **head)  # type: ignore[arg-type]
+        origin["backbone"] = settings.backbone
+    else:
+        net = RetrievalNet(RetrievalConfig(settings.backbone, attention, **head))  # type: ignore[arg-type]
     origin["attention"] = "identity" if settings.attention else "none"
     features = None
     if settings.features is not None:
@@ -80,14 +81,15 @@ def take_backbone(net: RetrievalNet, features: RetrievalNet, name: str) -> str:
 
 
 def _start_pooling(net: RetrievalNet, settings: NetworkStart, features: RetrievalNet | None) -> str:
-    if not isinstance(net.pool, GeM):
+    pool = net.pool.gem if isinstance(net.pool, ClassTokenGeM) else net.pool
+    if not isinstance(pool, GeM):
         return "has no weights"
     if settings.p is not None:
-        nn.init.constant_(net.pool.p, settings.p)
+        nn.init.constant_(pool.p, settings.p)
         return f"p = {settings.p:g}"
     if features is None or not isinstance(features.pool, GeM):
         raise SolarError("network.p is null, but network.features has no exponent to take.")
-    net.pool.load_state_dict(features.pool.state_dict())
+    pool.load_state_dict(features.pool.state_dict())
     return str(settings.features)
 
 
@@ -138,27 +140,29 @@ def parameter_groups(net: RetrievalNet, settings: RetrievalOptimiser) -> list[di
     """
     net.requires_grad_(False)
     net.freeze_batch_norm = settings.batch_norm == "frozen"  # from the next `net.train()` on
-    parts = dict(net.backbone.stages())
+    layers = net.backbone.layers()
+    plain = [name for name in layers if not name.startswith("soa")]
     factors = dict(settings.backbone)
-    plain = [name for name in parts if not name.startswith("soa")]
     if "all" in factors:
         factors = {**dict.fromkeys(plain, factors.pop("all")), **factors}
     if unknown := [name for name in factors if name not in plain]:
         there = ", ".join(plain)
         raise SolarError(f"optimiser.backbone: there is no {unknown[0]!r}; there are all, {there}.")
-    wanted: list[tuple[str, nn.Module | None, float]] = [
-        (name, part, factors.get(name, 0.0) if name in plain else settings.attention)
-        for name, part in parts.items()
+    for later, name in enumerate(reversed(plain)):
+        factors[name] = factors.get(name, 0.0) * settings.layer_decay**later
+    wanted = [
+        (name, parameters, factors.get(name, settings.attention))
+        for name, parameters in layers.items()
     ]
-    wanted += [
+    for name, part, factor in (
         ("local_whiten", net.local_whiten, settings.whitening),
         ("pool", net.pool, settings.pooling),
         ("whiten", net.whiten, settings.whitening),
-    ]
+    ):
+        wanted.append((name, [] if part is None else list(part.parameters()), factor))
     groups = []
-    for name, part, factor in wanted:
-        parameters = [] if part is None or factor == 0 else list(part.parameters())
-        if parameters:
+    for name, parameters, factor in wanted:
+        if parameters and factor:
             for parameter in parameters:
                 parameter.requires_grad_(True)
             group = {"name": name, "params": parameters, "lr": settings.lr * factor}

@@ -17,13 +17,15 @@ class NetworkStart:
 
     Attributes:
         start: A whole network to go on training; all else but `attention` is then ignored.
-        backbone: resnet18 … resnet152, vgg16, alexnet.
+        backbone: resnet18 … resnet152, vgg16, alexnet; or a pretrained backbone of `transformers`:
+            a folder with its config.json and model.safetensors, or `hf:org/name`.
         attention: Layers with second-order attention, such as "45". Blocks that the first
             weights do not have start as the identity.
-        pooling: gem, mac, spoc …
+        pooling: gem, mean, mac …; for a backbone with a class token also cls and cls+gem.
         whitening: Whether a linear layer follows the pooling.
         dim: Length of a descriptor; by default the backbone's channels.
-        features: A network whose backbone is taken over; without it the backbone starts at random.
+        features: A network whose backbone is taken over; without it a backbone that is not
+            pretrained starts at random.
         whitening_from: A whitening layer, or a network that has one; "features" takes the same
             network's; "learn" computes it from training pairs, of which it takes thousands, and
             "pca" from photos alone. Without it: at random.
@@ -124,7 +126,10 @@ class RetrievalOptimiser(Optimiser):
         attention: Factor of the learning rate for attention blocks; 0 freezes a part.
         pooling: Factor for the exponent.
         whitening: Factor for the whitening layer.
-        backbone: Factors for stages of the backbone that learn too: {layer4: 0.1}, {all: 1}.
+        backbone: Factors for stages of the backbone that learn too: {layer4: 0.1}, {all: 1}. Those
+            of a vision transformer are called embeddings, layer1, layer2 … and norm.
+        layer_decay: From each stage of the backbone to the one before it, the learning rate is
+            multiplied by this.
         batch_norm: "frozen" keeps all batch norms in evaluation mode, as published, those of
             the attention too; "trained" lets those of learning parts follow their batches.
     """
@@ -135,6 +140,7 @@ class RetrievalOptimiser(Optimiser):
     pooling: float = 100.0
     whitening: float = 1.0
     backbone: dict[str, float] = field(default_factory=dict)
+    layer_decay: float = 1.0
     batch_norm: Literal["frozen", "trained"] = "frozen"
 
 

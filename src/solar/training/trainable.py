@@ -75,7 +75,7 @@ class TrainableNet(nn.Module):
     @torch.no_grad()
     def _through_front(self, pixels: Tensor, generator: torch.Generator | None) -> Tensor:
         x = self._images(pixels, generator)
-        with self._autocast(enabled=not self.fused):
+        with self._autocast(enabled=not (self.fused and self.net.backbone.fusable)):
             for part in self._front:
                 x = part(x)
         return x

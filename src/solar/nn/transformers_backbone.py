@@ -1,0 +1,378 @@
+"""Backbones of the library `transformers`: DINOv2, DINOv3, ConvNeXt, Swin and many more.
+
+`AutoBackbone` knows them by their model type; the library is imported when the first one is built.
+Those whose stages can be run one by one have places for attention after each of them. The others,
+plain vision transformers among them, run as a whole, with a place after the last layer.
+
+The layers are numbered by stride, as in the paper: attention at stride s is number log2(s), rounded
+(2, 3, 4 and 5 for strides 4, 8, 16 and 32; 4 for patches of 14 or 16 pixels).
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from math import log2
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from solar.errors import SolarError
+from solar.nn.backbone import Backbone
+from solar.nn.grid import Interpolation, ToGrid
+
+TokenUse = Literal["none", "only", "beside"]
+"""What becomes of a vision transformer's class token: dropped; in the place of the map, as its only
+location; or as further channels, the same at every location."""
+
+_SIDE = 448  # of the images that strides are measured with
+# What a config.json says that is not about the architecture.
+_IGNORED = (
+    *("architectures", "_name_or_path", "auto_map", "transformers_version", "torch_dtype", "dtype"),
+    *("id2label", "label2id", "num_labels", "out_features", "out_indices", "stage_names"),
+)
+
+
+class TransformersBackbone(Backbone):
+    """A backbone of `transformers`, with places for second-order attention.
+
+    Sides of images are rounded to the nearest multiple of `grid`, which is the stride where the
+    library would cut off what is left over, and 1 where it pads.
+
+    Args:
+        settings: What its config.json says; `model_type` names the architecture.
+        attention: Layer number to channel reduction.
+        class_token: What becomes of it.
+        interpolation: How images are resized to the grid.
+
+    Raises:
+        SolarError: The library is missing or gives no feature maps for this model type; there is
+            no class token; or the attention has no place there.
+    """
+
+    takes_half = True
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        attention: Mapping[int, int] | None = None,
+        *,
+        class_token: TokenUse = "none",
+        interpolation: Interpolation = "bilinear",
+    ) -> None:
+        self.title = str(settings.get("model_type"))
+        body = new_body(settings)
+        widths, strides, self.grid = _measure(settings)
+        last = {_number(stride): name for name, stride in strides.items()}
+        numbers = {name: number for number, name in last.items()}
+        super().__init__(attention, {number: strides[name] for number, name in last.items()})
+        if attention and class_token == "only":
+            raise SolarError("Attention changes no class token: pool by gem or cls+gem, not cls.")
+        self.stride = strides[next(reversed(strides))]
+        self.least_side = (self.grid + 1) // 2
+        if self.grid > 1 or hasattr(body.config, "patch_size"):  # windows that do not overlap
+            self.first = self.stride / 2
+        self.grid_stage = ToGrid(self.grid, interpolation)
+        first: tuple[str, ...] = ("grid_stage",)
+        for name, part in _parts(body, class_token).items():
+            self.add_module(name, part)
+            self.add_stage(name, (*first, name))
+            first = ()
+            if name in numbers:
+                self.add_attention(numbers[name], widths[name])
+        self.channels = widths[name] * (2 if class_token == "beside" else 1)
+
+    def take(self, body: nn.Module) -> None:
+        """Copy the weights of a backbone as the library builds it from the same settings."""
+        for name, part in _parts(body, "none").items():
+            self.get_submodule(name).load_state_dict(part.state_dict())
+
+    def layers(self) -> dict[str, list[nn.Parameter]]:
+        """The stages; for a vision transformer embeddings, layer1, layer2 …, norm, attention."""
+        encoder, stages = self._modules.get("encoder"), super().layers()
+        blocks = _blocks(encoder.body) if isinstance(encoder, _Whole) else None
+        if encoder is None or blocks is None:
+            return stages
+        found: dict[str, list[nn.Parameter]] = {"embeddings": []}
+        found |= {f"layer{n}": list(block.parameters()) for n, block in enumerate(blocks, 1)}
+        inside = {id(parameter) for several in found.values() for parameter in several}
+        for name, parameter in encoder.named_parameters():
+            if id(parameter) not in inside and not name.endswith("mask_token"):  # it is not used
+                late = name.startswith(
+                    ("body.layernorm.", "body.norm.", "body.hidden_states_norms.")
+                )
+                found.setdefault("norm" if late else "embeddings", []).append(parameter)
+        return found | {name: own for name, own in stages.items() if name != "encoder"}
+
+    def cast(self, dtype: torch.dtype) -> None:
+        """As for every backbone; what is computed once, like the angles of positions, stays."""
+        kept = [(m, name, b) for m in self.modules() for name, b in m.named_buffers(recurse=False)]
+        self.to(dtype)
+        for module, name, buffer in kept:
+            if name in module._non_persistent_buffers_set:
+                module._buffers[name] = buffer
+        self.grid_stage.dtype = dtype
+
+    def train(self, mode: bool = True) -> "TransformersBackbone":
+        """Switch to training, except for stages without a parameter that learns.
+
+        Some have parts that act at random in training, and no parameters to tell that they learn.
+        """
+        super().train(mode)
+        for _, part in self.stages():
+            if not any(parameter.requires_grad for parameter in part.parameters()):
+                part.eval()
+        return self
+
+
+def has_class_token(settings: Mapping[str, Any]) -> bool:
+    """Whether a backbone with these settings has a class token to describe photos by."""
+    with torch.device("meta"):
+        return _final_norm(new_body(settings)) is not None
+
+
+def cleaned(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a config.json is about the architecture: all that a file of ours has to keep."""
+    return {key: value for key, value in settings.items() if key not in _IGNORED}
+
+
+def new_body(settings: Mapping[str, Any]) -> Any:
+    """A backbone as the library builds it, with random weights; a SolarError if it cannot."""
+    config = library_config(settings)
+    from transformers import AutoBackbone
+
+    make: Any = AutoBackbone.from_config
+    return make(config, trust_remote_code=False).eval()
+
+
+def library_config(settings: Mapping[str, Any]) -> Any:
+    """The library's configuration for the settings; a SolarError if it has no such backbone."""
+    try:
+        from transformers import CONFIG_MAPPING
+        from transformers.models.auto.modeling_auto import MODEL_FOR_BACKBONE_MAPPING_NAMES as KNOWN
+    except ImportError as error:
+        raise SolarError(
+            "This network's backbone needs the package transformers: "
+            'pip install "solar-retrieval[backbones]".'
+        ) from error
+    kind = str(settings.get("model_type"))
+    if kind not in KNOWN or kind == "timm_backbone":
+        known = ", ".join(sorted(set(KNOWN) - {"timm_backbone"}))
+        raise SolarError(f"transformers has no backbone of type {kind!r}: it has {known}.")
+    fixed = {"apply_layernorm": True, "reshape_hidden_states": True}
+    kept = cleaned(settings)
+    return CONFIG_MAPPING[kind].from_dict({**kept, **{k: fixed[k] for k in fixed if k in kept}})
+
+
+@contextmanager
+def open_sizes() -> Iterator[None]:
+    """Within the block, in which a network is exported, the sizes of images are left open.
+
+    Some models make plain numbers of the sizes that they interpolate position embeddings to.
+    """
+
+    def keep(value: Any) -> Any:
+        return value if isinstance(value, torch.SymInt) else int(value)
+
+    modules = [m for name, m in sys.modules.items() if name.startswith("transformers.models.")]
+    patched = [(m, m.__dict__["torch_int"]) for m in modules if "torch_int" in m.__dict__]
+    for module, _ in patched:
+        module.__dict__["torch_int"] = keep
+    try:
+        yield
+    finally:
+        for module, former in patched:
+            module.__dict__["torch_int"] = former
+
+
+def _number(stride: int) -> int:
+    return round(log2(stride))
+
+
+def _measure(settings: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int], int]:
+    """Channels and stride after each part, and the grid; computed without any numbers."""
+    with torch.device("meta"), torch.inference_mode():
+        parts = _parts(new_body(settings), "none")
+        x = torch.empty(1, 3, _SIDE, _SIDE)
+        widths, strides = {}, {}
+        for name, part in parts.items():
+            x = part(x)
+            widths[name], strides[name] = x.shape[1], round(_SIDE / x.shape[2])
+        stride = round(_SIDE / x.shape[2])
+        side = stride * (_SIDE // stride)
+        try:
+            more = torch.empty(1, 3, side + 1, side)
+            for part in parts.values():
+                more = part(more)
+            pads = more.shape[2] > more.shape[3]
+        except RuntimeError:  # sides that are no multiples are refused
+            pads = False
+    return widths, strides, 1 if pads else stride
+
+
+# How the library's backbones come apart: each part takes a map and gives one.
+
+
+def _parts(body: Any, class_token: TokenUse) -> dict[str, nn.Module]:
+    split = _SPLITS.get(body.config.model_type)
+    if class_token == "none" and split is not None:
+        return split(body)
+    if class_token != "none" and _final_norm(body) is None:
+        kind = body.config.model_type
+        raise SolarError(f"{kind} has no class token: pool by gem or mean, not by cls.")
+    return {"encoder": _Whole(body, class_token)}
+
+
+def _numbered(stages: Any) -> dict[str, nn.Module]:
+    return {f"stage{number}": stage for number, stage in enumerate(stages, 1)}
+
+
+def _norm(body: Any) -> Any:
+    return next(iter(body.hidden_states_norms.values()))
+
+
+def _convnext(body: Any) -> dict[str, nn.Module]:
+    return {"stem": body.embeddings, **_numbered(body.encoder.stages), "norm": _norm(body)}
+
+
+def _swin(body: Any) -> dict[str, nn.Module]:
+    layers = body.swin.encoder.layers
+    before = [None, *(layer.downsample for layer in layers[:-1])]
+    stages = [_SwinStage(merge, layer.blocks) for merge, layer in zip(before, layers, strict=True)]
+    return {
+        "stem": _SwinStem(body.swin.embeddings),
+        **_numbered(stages),
+        "norm": _ChannelNorm(_norm(body)),
+    }
+
+
+_SPLITS: dict[str, Callable[[Any], dict[str, nn.Module]]] = {
+    "convnext": _convnext,
+    "convnextv2": _convnext,
+    "dinov3_convnext": lambda body: _numbered(body.model.stages),
+    "hiera": lambda body: {"encoder": _Hiera(body)},
+    "pvt_v2": lambda body: _numbered(map(_PvtStage, body.encoder.layers)),
+    "resnet": lambda body: {"stem": body.embedder, **_numbered(body.encoder.stages)},
+    "swin": _swin,
+}
+
+
+class _Whole(nn.Module):
+    """A backbone in one piece, with its class token if that is wanted."""
+
+    def __init__(self, body: Any, class_token: TokenUse) -> None:
+        super().__init__()
+        self.body, self.class_token = body, class_token
+
+    def forward(self, images: Tensor) -> Tensor:
+        if self.class_token == "none":
+            features: Tensor = self.body(images).feature_maps[-1]
+            return features
+        out = self.body(images, output_hidden_states=True)
+        norm = _final_norm(self.body)
+        assert norm is not None
+        token: Tensor = norm(out.hidden_states[-1][:, 0])[:, :, None, None]
+        if self.class_token == "only":
+            return token
+        features = out.feature_maps[-1]
+        return torch.cat([features, token.expand(-1, -1, *features.shape[2:])], dim=1)
+
+
+def _final_norm(body: Any) -> nn.Module | None:
+    """What the model's own forward pass ends in; None for a backbone without a class token."""
+    if getattr(getattr(body, "embeddings", None), "cls_token", None) is None:
+        return None
+    return getattr(body, "layernorm", None) or getattr(body, "norm", None)
+
+
+def _blocks(body: Any) -> nn.ModuleList | None:
+    """The layers of a vision transformer."""
+    count = getattr(body.config, "num_hidden_layers", None)
+    lists = [module for module in body.modules() if isinstance(module, nn.ModuleList)]
+    return next((one for one in lists if len(one) == count), None)
+
+
+def _to_map(tokens: Tensor, size: tuple[int, int]) -> Tensor:
+    """(b, h·w, c) to (b, c, h, w)."""
+    b, _, c = tokens.shape
+    return tokens.transpose(1, 2).reshape(b, c, *size)
+
+
+def _to_tokens(x: Tensor) -> Tensor:
+    """(b, c, h, w) to (b, h·w, c)."""
+    return x.flatten(2).transpose(1, 2)
+
+
+class _ChannelNorm(nn.Module):
+    """A norm of tokens, for a map."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.norm(x.movedim(1, -1)).movedim(-1, 1)
+        return out
+
+
+class _PvtStage(nn.Module):
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        (tokens, *_), height, width = self.layer(x, False)
+        return _to_map(tokens, (height, width))
+
+
+class _SwinStem(nn.Module):
+    def __init__(self, embeddings: nn.Module) -> None:
+        super().__init__()
+        self.embeddings = embeddings
+
+    def forward(self, images: Tensor) -> Tensor:
+        return _to_map(*self.embeddings(images, interpolate_pos_encoding=True))
+
+
+class _SwinStage(nn.Module):
+    """The merging of patches that the library has at the end of the stage before, and blocks."""
+
+    def __init__(self, merge: nn.Module | None, blocks: nn.ModuleList) -> None:
+        super().__init__()
+        self.merge, self.blocks = merge, blocks
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens, (h, w) = _to_tokens(x), x.shape[2:]
+        if self.merge is not None:
+            tokens, (h, w) = self.merge(tokens, (h, w)), ((h + 1) // 2, (w + 1) // 2)
+        for block in self.blocks:
+            tokens, _ = block(tokens, (h, w), always_partition=True)
+        return _to_map(tokens, (h, w))
+
+
+class _Hiera(nn.Module):
+    """Hiera for images of any size, as its whole model runs it.
+
+    The library's own backbone takes images of one size alone, and leaves out the reordering of
+    tokens that its windows rely on.
+    """
+
+    def __init__(self, body: Any) -> None:
+        super().__init__()
+        config = body.config
+        self.embeddings, self.stages, self.norm = body.embeddings, body.encoder.stages, _norm(body)
+        self.patch_stride = config.patch_stride
+        self.schedule = [config.query_stride] * (len(config.depths) - 1)
+
+    def forward(self, images: Tensor) -> Tensor:
+        from transformers.models.hiera.modeling_hiera import unroll
+
+        h, w = images.shape[2:]
+        tokens, *_ = self.embeddings(images, interpolate_pos_encoding=True)
+        tokens = unroll(tokens, (h, w), self.patch_stride, self.schedule)
+        for stage in self.stages:
+            tokens, *_ = stage(tokens)
+        across = [side // stride for side, stride in zip((h, w), self.patch_stride, strict=True)]
+        for strides in self.schedule:
+            across = [side // stride for side, stride in zip(across, strides, strict=True)]
+        return _to_map(self.norm(tokens), (across[0], across[1]))

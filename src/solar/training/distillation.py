@@ -179,8 +179,8 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
             layer = self.net.projection.pooled
         else:
             layer = pca_whitening(self._described(), wanted.power).linear(wanted.dim)
-        if wanted.whitening == "places":
-            self._even_out(layer)
+            if wanted.whitening == "places":
+                self._even_out(layer)
         dim = None if layer is None else layer.out_features
         student = RetrievalNet(replace(plain.config, whitening=layer is not None, dim=dim))
         state = plain.state_dict()
@@ -194,7 +194,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         """Let the layer make less of how photos of one landmark differ."""
         known = self.draw.known
         rows = l2_normalize(layer(self._described(known).cpu()))  # the layer has no device yet
-        labels = self.draw.labels[known].unique(return_inverse=True)[1]
+        labels = torch.unique(self.draw.labels[known], return_inverse=True)[1]
         matrix = within_whitening(rows, labels).to(layer.weight)
         layer.weight.copy_(matrix @ layer.weight)
         layer.bias.copy_(matrix @ layer.bias)
@@ -215,7 +215,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         numbers: Callable[[int], Tensor] = self.order
         count = min(_WHITENED, self.order.epoch)
         if known is not None:
-            numbers, count = known.split(size).__getitem__, len(known)
+            numbers, count = torch.split(known, size).__getitem__, len(known)
         for step, parts in enumerate(batches(self.caches, numbers, 0, -(-count // size))):
             yield views(parts, Augmentation(), sizes, generator(0, step))
 
@@ -252,7 +252,8 @@ class OrderWithLandmarks:
     @property
     def known(self) -> Tensor:
         """Numbers of all photos of landmarks, rising."""
-        return torch.cat([group for groups, _ in self.kinds for group in groups]).unique()
+        found = torch.cat([group for groups, _ in self.kinds for group in groups])
+        return torch.tensor(sorted(set(found.tolist())))
 
     def _groups(self, names: Sequence[str], start: str) -> list[Tensor]:
         """Photos whose names start so, by landmark."""

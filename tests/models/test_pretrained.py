@@ -15,7 +15,7 @@ from solar import models
 from solar.describe.precision import FusedNet
 from solar.errors import SolarError
 from solar.models import RetrievalNet
-from solar.models.graph_export import export_onnx
+from solar.models.graph_export import export_onnx, export_torch
 from solar.models.located import locate
 from solar.models.pretrained import from_folder
 from solar.show.attention_source import AttentionSource
@@ -168,6 +168,15 @@ def test_onnx_takes_photos_of_any_size(folders: dict[str, Path], tmp_path: Path)
     swin = models.load(folders["swin"], device="cpu")
     with pytest.raises(SolarError, match="swin cannot be exported for photos of all sizes"):
         export_onnx(swin, tmp_path / "swin.onnx")
+
+
+def test_a_torch_program_takes_photos_of_any_size(dinov2: Path, tmp_path: Path) -> None:
+    net = models.load(dinov2, device="cpu")
+    program = torch.export.load(export_torch(net, tmp_path / "net.pt2")).module()
+    for size in ((1, 3, 112, 224), (3, 3, 100, 150)):
+        images = torch.randn(size)
+        with torch.inference_mode():
+            torch.testing.assert_close(program(images), net(images), rtol=0, atol=1e-5)
 
 
 def test_mistakes_are_sentences(dinov2: Path, tmp_path: Path) -> None:

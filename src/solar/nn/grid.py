@@ -25,11 +25,17 @@ def resize(
             return images
         return F.interpolate(images, scale_factor=scale, mode=mode, align_corners=align)
     h, w = images.shape[2:]
-    size = [floor(side * scale / grid + 0.5) * grid for side in (h, w)]
+    size = [_multiple(side, scale, grid) for side in (h, w)]
     # A program that is exported for all sizes must not remember that those of the example fit.
     if not torch.compiler.is_exporting() and size == [h, w]:
         return images
     return F.interpolate(images, size=size, mode=mode, align_corners=align)
+
+
+def _multiple(side: int, scale: float, grid: int) -> int:
+    if scale == 1:  # in whole numbers, which an exported program can be saved with
+        return (2 * side + grid) // (2 * grid) * grid
+    return floor(side * scale / grid + 0.5) * grid
 
 
 class ToGrid(nn.Module):

@@ -28,6 +28,7 @@ from solar.models.published import Layout
 from solar.models.retrieval_net import RetrievalConfig, RetrievalNet
 from solar.models.soundness import check_digest, check_finite, with_digest
 from solar.nn import Whitening
+from solar.nn.transformers_backbone import without_drawing
 
 Model = RetrievalNet | PatchNet
 
@@ -244,7 +245,8 @@ def _read_ours(path: Path) -> Model:
         settings = json.loads(header["config"])
         model: Model
         if header["task"] == "retrieval":
-            model = RetrievalNet(RetrievalConfig.from_dict(settings))
+            with without_drawing():
+                model = RetrievalNet(RetrievalConfig.from_dict(settings))
         else:
             model = PatchNet(PatchConfig.from_dict(settings))
     except (KeyError, TypeError, json.JSONDecodeError) as error:

@@ -23,6 +23,7 @@ from solar.nn.transformers_backbone import (
     has_class_token,
     library_config,
     new_body,
+    without_drawing,
 )
 
 # Norms of the maps of single stages: no part of the models, so files of those lack them, and they
@@ -73,7 +74,8 @@ def from_folder(
         backbone_settings=settings,
         **_preprocessing(folder),
     )
-    net = RetrievalNet(config)
+    with without_drawing():
+        net = RetrievalNet(config)
     assert isinstance(net.backbone, TransformersBackbone)
     net.backbone.take(_weights(folder, settings))
     check_finite(net.state_dict(), folder / "model.safetensors")

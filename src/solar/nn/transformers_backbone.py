@@ -10,7 +10,8 @@ The layers are numbered by stride, as in the paper: attention at stride s is num
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from math import log2
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ TokenUse = Literal["none", "only", "beside"]
 """What becomes of a vision transformer's class token: dropped; in the place of the map, as its only
 location; or as further channels, the same at every location."""
 
+_drawing = ContextVar("drawing", default=True)
 _SIDE = 448  # of the images that strides are measured with
 # What a config.json says that is not about the architecture.
 _IGNORED = (
@@ -136,13 +138,28 @@ def cleaned(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key not in _IGNORED}
 
 
+@contextmanager
+def without_drawing() -> Iterator[None]:
+    """Within the block, backbones are built without drawing weights, which takes seconds.
+
+    For networks whose weights are all about to be read from a file.
+    """
+    token = _drawing.set(False)
+    try:
+        yield
+    finally:
+        _drawing.reset(token)
+
+
 def new_body(settings: Mapping[str, Any]) -> Any:
     """A backbone as the library builds it, with random weights; a SolarError if it cannot."""
     config = library_config(settings)
     from transformers import AutoBackbone
+    from transformers.initialization import no_init_weights
 
     make: Any = AutoBackbone.from_config
-    return make(config, trust_remote_code=False).eval()
+    with nullcontext() if _drawing.get() else no_init_weights():
+        return make(config, trust_remote_code=False).eval()
 
 
 def library_config(settings: Mapping[str, Any]) -> Any:

@@ -45,7 +45,7 @@ def address(site: Path) -> Iterator[str]:
 def test_no_page_is_wider_than_a_phone(address: str, site: Path, visit: Visit) -> None:
     page = visit(f"{address}/index.html", viewport=PHONE, is_mobile=True)
     for file in sorted(site.rglob("*.html")):
-        page.goto(f"{address}/{file.relative_to(site).as_posix()}")
+        page.goto(f"{address}/{file.relative_to(site).as_posix()}", wait_until="domcontentloaded")
         page.wait_for_function("document.scrollingElement.scrollWidth <= innerWidth")
 
 

@@ -26,6 +26,8 @@ from solar.datasets.training_set import Numbers
 from solar.errors import SolarError
 from solar.files import reading
 
+CLEAN_LIST = "train_clean.csv"
+
 Ids = npt.NDArray[np.bytes_]
 
 # Nothing that could lead out of the folder; three letters at least, which name the folders.
@@ -71,7 +73,7 @@ def read_clean(folder: str | Path, *, missing: Literal["refuse", "drop"] = "refu
         SolarError: The list cannot be read, a line is not a landmark and its photos, a photo or
             landmark is there twice, an id is no id, or photos are missing.
     """
-    return _places(Path(folder), "train_clean.csv", missing)
+    return _places(Path(folder), CLEAN_LIST, missing)
 
 
 def read_full(folder: str | Path, *, missing: Literal["refuse", "drop"] = "refuse") -> Places:

@@ -4,12 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from solar.datasets.gldv2 import read_clean
+from solar.datasets.gldv2 import CLEAN_LIST, read_clean
 from solar.datasets.places import Places
 from solar.datasets.training import Part, read_training_set
-
-GLDV2_CLEAN = "train_clean.csv"
-"""The list that Google Landmarks v2 has in its folder."""
 
 
 def places_in(
@@ -37,8 +34,8 @@ def places_in(
         SolarError: There is no such thing, it has no labels, or shows fewer than two places.
     """
     sources = [Path(source)] if isinstance(source, str | Path) else [Path(one) for one in source]
-    folder = sources[0].parent if sources[0].name == GLDV2_CLEAN else sources[0]
-    if len(sources) == 1 and (folder / GLDV2_CLEAN).is_file():
+    folder = sources[0].parent if sources[0].name == CLEAN_LIST else sources[0]
+    if len(sources) == 1 and (folder / CLEAN_LIST).is_file():
         return read_clean(folder, missing=missing)
     known = read_training_set(sources, root=root, part=part, missing=missing)
     if drop_unverified:

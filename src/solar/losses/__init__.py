@@ -14,12 +14,13 @@ from solar.losses.contrastive import contrastive
 from solar.losses.info_nce import info_nce
 from solar.losses.margins import arcface, cosface, curricular
 from solar.losses.patch import PatchLoss, hardnet, sosnet
-from solar.losses.sos import second_order
+from solar.losses.sos import NEGATIVES, nearest_negatives, second_order
 from solar.losses.triplet import triplet
 
 __all__ = [
     "LISTWISE_LOSSES",
     "MARGIN_LOSSES",
+    "NEGATIVES",
     "PATCH_LOSSES",
     "TUPLE_LOSSES",
     "ClassLoss",
@@ -32,6 +33,7 @@ __all__ = [
     "curricular",
     "hardnet",
     "info_nce",
+    "nearest_negatives",
     "second_order",
     "sosnet",
     "triplet",

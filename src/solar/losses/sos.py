@@ -5,6 +5,20 @@ from torch import Tensor
 
 from solar.losses.tuples import check_reduction, check_tuples, full_precision
 
+NEGATIVES = 5
+"""How many negatives of a batch a photo has; as many as the paper mines."""
+
+
+def nearest_negatives(anchors: Tensor, rows: Tensor, kin: Tensor, count: int = NEGATIVES) -> Tensor:
+    """Of the rows (n, d) of a batch, those nearest to each anchor (q, d) that are not its kin.
+
+    `kin` (q, n) tells what shows the same. Gives (q, count, d).
+    """
+    with torch.no_grad():
+        similarity = (anchors @ rows.T).masked_fill(kin, -torch.inf)
+        nearest = similarity.topk(count, dim=1).indices
+    return rows[nearest]
+
 
 def second_order(
     anchor: Tensor, positive: Tensor, negatives: Tensor, *, reduction: str = "paper"

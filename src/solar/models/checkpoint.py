@@ -3,7 +3,6 @@
 import _codecs
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 from solar import weights
 from solar.errors import SolarError
 from solar.files import replacing
+from solar.images.roots import expanded
 from solar.models import hub, published, zoo
 from solar.models.inference import checked_device
 from solar.models.patch_net import PatchConfig, PatchNet
@@ -76,7 +76,7 @@ def load(
     except Exception as error:  # settings that make no sense can fail in any way at all
         reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".")
         raise SolarError(f"{path} cannot be made a network of ({reason}).") from error
-    given = _path(source)
+    given = expanded(source)
     model.source = str(given.resolve() if path.is_relative_to(given) else source)
     return model.to(device).eval()
 
@@ -193,12 +193,8 @@ def load_whitening(source: str | Path) -> nn.Linear:
     return layer
 
 
-def _path(source: str | Path) -> Path:
-    return Path(os.path.expanduser(source))  # noqa: PTH111 (keeps a ~ that is nobody's home)
-
-
 def _file(source: str | Path) -> Path:
-    path = _path(source)
+    path = expanded(source)
     if path.is_file():
         return path
     if str(source) not in weights.NAMES:  # a folder may be called like a model

@@ -4,7 +4,6 @@ Such a folder has `config.json`, `model.safetensors` (or several, with an index)
 `preprocessor_config.json`. Nothing in it is executed: no code, no pickled weights.
 """
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 
 from solar.errors import SolarError
+from solar.images.roots import expanded
 from solar.models import hub
 from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD, RetrievalConfig, RetrievalNet
 from solar.models.soundness import check_finite
@@ -90,7 +90,7 @@ def pretrained_folder(source: str | Path) -> Path | None:
     """
     if hub.is_hub_name(source):
         return hub.snapshot(str(source))
-    path = Path(os.path.expanduser(source))  # noqa: PTH111 (keeps a ~ that is nobody's home)
+    path = expanded(source)
     return path if (path / hub.CONFIG).is_file() else None
 
 

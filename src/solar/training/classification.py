@@ -12,7 +12,7 @@ from solar.datasets.place_sources import places_in
 from solar.datasets.places import Places, listed
 from solar.datasets.seeds import generator
 from solar.errors import SolarError
-from solar.losses import Classifier, second_order
+from solar.losses import NEGATIVES, Classifier, nearest_negatives, second_order
 from solar.nn import pca_whitening
 from solar.training import distributed
 from solar.training.loader import Loader
@@ -24,7 +24,6 @@ from solar.training.place_recipe import PlaceRecipe
 from solar.training.run import State
 from solar.training.validate import Labelled, open_labelled
 
-_NEGATIVES = 5  # a photo, for the second-order loss; as many as the paper mines
 _WHITENED, _TOGETHER = 2000, 32  # photos that a whitening layer starts from; described at once
 _ORDER = 1 << 20  # keeps the chance of epochs apart from that of steps
 
@@ -183,13 +182,11 @@ def place_similarity(rows: Tensor, labels: Tensor) -> Tensor:
     paired = own == labels[1 : 2 * half : 2]
     anchors, positives, own = anchors[paired], positives[paired], own[paired]
     kin = own[:, None] == labels
-    count = min(_NEGATIVES, int((~kin).sum(1).min())) if len(own) else 0
+    count = min(NEGATIVES, int((~kin).sum(1).min())) if len(own) else 0
     if count == 0:
         return rows.sum() * 0
-    with torch.no_grad():
-        similarity = (anchors @ rows.T).masked_fill(kin, -torch.inf)
-        nearest = similarity.topk(count, dim=1).indices
-    return second_order(anchors, positives, rows[nearest], reduction="per_query")
+    negatives = nearest_negatives(anchors, rows, kin, count)
+    return second_order(anchors, positives, negatives, reduction="per_query")
 
 
 def epoch_length(labels: np.ndarray[Any, np.dtype[np.int64]], each: int) -> int:

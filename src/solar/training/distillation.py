@@ -252,8 +252,8 @@ class OrderWithLandmarks:
     @property
     def known(self) -> Tensor:
         """Numbers of all photos of landmarks, rising."""
-        found = torch.cat([group for groups, _ in self.kinds for group in groups])
-        return torch.tensor(sorted(set(found.tolist())))
+        known: Tensor = torch.unique(torch.cat([g for groups, _ in self.kinds for g in groups]))
+        return known
 
     def _groups(self, names: Sequence[str], start: str) -> list[Tensor]:
         """Photos whose names start so, by landmark."""

@@ -7,15 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from solar.losses import info_nce, second_order
+from solar.losses import info_nce, nearest_negatives, second_order
 from solar.models import REDUCTIONS, RetrievalConfig, RetrievalNet, attention_at, retrieval_model
 from solar.nn import GeM, l2_normalize
 from solar.training.distill_recipe import DistillLoss, Student
 from solar.training.network import take_backbone
 from solar.training.objective import Terms
 from solar.training.teacher import Projection, Teacher
-
-_NEGATIVES = 5  # a photo, for the second-order loss; as many as the paper mines
 
 
 class Imitator(nn.Module):
@@ -74,7 +72,7 @@ def distances(
     features, descriptors = teacher(images)
     seen, pooled, own = imitator(images, features.shape[-2:])
     with torch.autocast(images.device.type, enabled=False):
-        places = 1 - F.cosine_similarity(seen.float(), features.float(), dim=1)
+        places = 1 - F.cosine_similarity(seen.float(), features, dim=1)
         vectors = 1 - F.cosine_similarity(pooled.float(), descriptors, dim=1)
         relation = alike = similarity = own.new_zeros(())
         rows = l2_normalize(imitator.contrast(own))
@@ -111,7 +109,4 @@ def _second_order(rows: Tensor, kin: Tensor) -> Tensor:
     """Of the first half of the rows as anchors and the second half as their positives."""
     half = len(rows) // 2
     anchors, positives = rows[:half], rows[half:]
-    with torch.no_grad():
-        similarity = (anchors @ rows.T).masked_fill(kin[:half], -torch.inf)
-        nearest = similarity.topk(_NEGATIVES, dim=1).indices
-    return second_order(anchors, positives, rows[nearest])
+    return second_order(anchors, positives, nearest_negatives(anchors, rows, kin[:half]))

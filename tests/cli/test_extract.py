@@ -4,14 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from support.running import solar
 
 from solar.cli import app
 from solar.demo import toy
 from solar.describe import Store
 from solar.errors import SolarError
-from solar.models import RetrievalConfig, RetrievalNet, save
 
 parquet = pytest.importorskip("pyarrow.parquet", reason='pip install "solar-retrieval[parquet]"')
 
@@ -22,13 +20,6 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     toy.write(folder, landmarks=3, views=2, size=(64, 48))
     (folder / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 nothing more")
     return folder
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.manual_seed(0)
-    net = RetrievalNet(RetrievalConfig("resnet18", dim=16, size=64, scales=(1.0,)))
-    return save(net, tmp_path_factory.mktemp("model") / "tiny.safetensors")
 
 
 def run(*arguments: object) -> None:

@@ -27,7 +27,6 @@ from solar.cli import main
 from solar.cli.printing import PhotoProgress
 from solar.describe import Store
 from solar.errors import SolarError, printable
-from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.search import Index, index_build
 
 UNREADABLE = ("\x1b", "\udce9", "break.jpg\n")
@@ -57,13 +56,6 @@ def _flushed(*files: io.TextIOWrapper) -> Iterator[io.TextIOWrapper]:
     for file in files:
         file.flush()
         yield file
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.manual_seed(0)
-    net = RetrievalNet(RetrievalConfig("resnet18", dim=16, size=64, scales=(1.0,)))
-    return save(net, tmp_path_factory.mktemp("model") / "tiny.safetensors")
 
 
 class Nasty(NamedTuple):

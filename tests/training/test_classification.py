@@ -1,6 +1,5 @@
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from support.tiny_backbone import register
+from support.two_processes import in_two_processes
 
 import solar
 from solar.datasets.training_build import build_training_set
@@ -139,25 +139,8 @@ def test_two_processes_train_what_one_does(landmarks: Path, tmp_path: Path, free
         "from support.tiny_backbone import register as r; r(); from solar.cli import main; main()"
     )
     start = [sys.executable, "-c", code, "train", str(path), "--run", str(tmp_path / "two")]
-    common = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(TESTS), *filter(None, sys.path)]),
-        "WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(free_port),
-    }
-    processes = [
-        subprocess.Popen(
-            start,
-            env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    said = [process.communicate(timeout=300)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
+    support = os.pathsep.join([str(TESTS), *filter(None, sys.path)])
+    in_two_processes(start, free_port, PYTHONPATH=support)
     losses = [
         [line["loss"] for line in read_metrics(tmp_path / name) if "loss" in line]
         for name in ("one", "two")

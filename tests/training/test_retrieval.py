@@ -1,5 +1,4 @@
 import json
-import os
 import pickle
 import shutil
 import signal
@@ -15,6 +14,7 @@ from PIL import Image
 from support import tiny_transformers
 from support.running import solar as command
 from support.tiny_backbone import register
+from support.two_processes import in_two_processes
 
 import solar
 from solar.datasets.training_build import build_training_set
@@ -213,26 +213,8 @@ def test_two_processes_train_the_network_that_one_does(
 ) -> None:
     path = recipe_file(tmp_path, landmarks, epochs=1, optimiser={"kind": "sgd", "lr": 1e-2})
     solar.train(path, run=tmp_path / "one")
-    common = {
-        **os.environ,
-        "WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(free_port),
-        "OMP_NUM_THREADS": "1",
-    }
     start = [sys.executable, "-m", "solar", "train", str(path), "--run", str(tmp_path / "two")]
-    processes = [
-        subprocess.Popen(
-            start,
-            env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    said = [process.communicate(timeout=300)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
+    in_two_processes(start, free_port, OMP_NUM_THREADS="1")
     one, two = (weights(tmp_path / name / "last.safetensors") for name in ("one", "two"))
     begun = read_metrics(tmp_path / "one")
     assert [line.get("loss") for line in begun if "loss" in line] == pytest.approx(

@@ -73,7 +73,10 @@ class FusedNet:
         backbone: nn.Module = plain
         if plain.fusable:
             backbone = plain.fuse(on_blocks=self._on_blocks, clamped=clamped)
-        plain.cast(self.dtype) if backbone is plain else backbone.to(self.dtype)
+            backbone.to(self.dtype)
+        else:
+            plain.streamline()
+            plain.cast(self.dtype)
         backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.net.add_module("backbone", backbone)
         self._graphs = _Graphs(self._describe) if on_gpu else None

@@ -115,6 +115,12 @@ class Backbone(nn.Module):
         """Compute in another precision from now on; maps are of it as well."""
         self.to(dtype)
 
+    def streamline(self) -> None:
+        """Compute the same in fewer passes over memory from now on, only to describe photos.
+
+        For backbones that are not `fusable`; changes nothing unless one overrides it.
+        """
+
     def fuse_stage(
         self, name: str, part: nn.Module, *, on_blocks: bool = False, clamped: bool = False
     ) -> nn.Module:

@@ -35,8 +35,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, *, gradients: bool = False) -> Tenso
     n, mid = q.shape[1:]
     fits = not q.is_cuda or mid <= _FUSED_HEAD
     if fits or (n > _EXPLICIT_LOCATIONS and not gradients):
-        with sdpa_kernel(_WITH_GRADIENTS if gradients else _FASTEST, set_priority=True):
-            return F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None])[:, 0]
+        return fused_heads(q[:, None], k[:, None], v[:, None], gradients=gradients)[:, 0]
     # Matrix units want rows of the map that are multiples of 16 bytes.
     padding = 0 if gradients else -n % 8
     if padding:
@@ -45,6 +44,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, *, gradients: bool = False) -> Tenso
     if padding:
         z[:, :, n:] = -torch.inf
     return torch.bmm(torch.softmax(z, dim=-1).to(v.dtype), v)  # autocast makes softmax float32
+
+
+def fused_heads(q: Tensor, k: Tensor, v: Tensor, *, gradients: bool = False) -> Tensor:
+    """`attend` for several heads, (b, heads, n, m) each, always by torch's kernels."""
+    with sdpa_kernel(_WITH_GRADIENTS if gradients else _FASTEST, set_priority=True):
+        return F.scaled_dot_product_attention(q, k, v)
 
 
 class FusedAttention(nn.Module):

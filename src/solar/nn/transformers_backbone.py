@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from solar.errors import SolarError
 from solar.nn.backbone import Backbone
+from solar.nn.fused_layers import fuse_layers
 from solar.nn.grid import Interpolation, ToGrid
 
 TokenUse = Literal["none", "only", "beside"]
@@ -105,6 +106,10 @@ class TransformersBackbone(Backbone):
                 )
                 found.setdefault("norm" if late else "embeddings", []).append(parameter)
         return found | {name: own for name, own in stages.items() if name != "encoder"}
+
+    def streamline(self) -> None:
+        """Fuse the layers that `solar.nn.fused_layers` knows."""
+        fuse_layers(self)
 
     def cast(self, dtype: torch.dtype) -> None:
         """As for every backbone; what is computed once, like the angles of positions, stays."""

@@ -26,7 +26,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from solar.describe.precision import FusedNet
 from solar.models import RetrievalConfig, RetrievalNet
-from solar.nn.transformers_backbone import new_body, without_drawing
+from solar.nn.transformers_backbone import TransformersBackbone, new_body, without_drawing
 
 _BASE = {"depths": [3, 3, 27, 3], "hidden_sizes": [128, 256, 512, 1024]}
 _TINY = {"depths": [1, 1, 2, 1], "hidden_sizes": [8, 8, 16, 24]}
@@ -98,6 +98,7 @@ def compare(
     with without_drawing():
         kind = settings["model_type"]
         net = RetrievalNet(RetrievalConfig(kind, backbone_settings=settings)).to(device).eval()
+    assert isinstance(net.backbone, TransformersBackbone)
     net.backbone.take(body)
     ours = FusedNet(net)
     with torch.inference_mode():

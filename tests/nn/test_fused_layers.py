@@ -8,7 +8,13 @@ from support.tiny_transformers import SETTINGS, drawn, settings
 
 from solar.describe.precision import FusedNet
 from solar.models import RetrievalConfig, RetrievalNet
-from solar.nn.fused_layers import FlatLinear, FusedConvNeXt, JointAttention, PatchAngles
+from solar.nn.fused_layers import (
+    FlatLinear,
+    FusedConvNeXt,
+    JointAttention,
+    PatchAngles,
+    PatchConv,
+)
 from solar.nn.transformers_backbone import TransformersBackbone
 
 # What is fused of each, besides linear layers with a GELU.
@@ -48,6 +54,7 @@ def test_a_streamlined_backbone_gives_the_same_map(name: str) -> None:
         torch.testing.assert_close(fast(batch), plain(batch), rtol=0, atol=1e-5)
     kinds = {type(module) for module in fast.modules()}
     assert FUSED.get(name) in {*kinds, None}
+    assert (PatchConv in kinds) == (name not in ("hiera", "pvt_v2", "resnet"))
     assert not any("LayerScale" in kind.__name__ for kind in kinds)
 
 

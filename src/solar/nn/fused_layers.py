@@ -44,13 +44,15 @@ def fuse_layers(body: nn.Module) -> None:
             for names in _BLOCKS:
                 if _has(child, names) and _is_gelu(getattr(child, names[3])):
                     setattr(module, name, FusedConvNeXt(child, names))
+            if type(child) is nn.Conv2d and _is_stem(child):
+                setattr(module, name, PatchConv(child))
             if type(child).__name__ in _PLAIN_ATTENTION and _has(child, _PROJECTIONS):
                 setattr(module, name, JointAttention(child))
             if type(child).__name__ == "DINOv3ViTRopePositionEmbedding":
                 setattr(module, name, PatchAngles(child))
-        for names in _PERCEPTRONS:
-            if _has(module, names) and not hasattr(module, "gate_proj"):
-                _fuse_gelu(module, *names[:2])
+        for linear, activation, last in _PERCEPTRONS:
+            if _has(module, (linear, activation, last)) and not hasattr(module, "gate_proj"):
+                _fuse_gelu(module, linear, activation)
         _fold_scales(module)
 
 
@@ -79,6 +81,28 @@ class FlatLinear(nn.Module):
         return out.view(*x.shape[:-1], -1)
 
 
+class PatchConv(nn.Conv2d):
+    """A convolution of a few channels whose windows do not overlap, as one matrix product.
+
+    Ready-made kernels for convolutions use the matrix units of a GPU well from eight channels on.
+    """
+
+    def __init__(self, conv: nn.Conv2d) -> None:
+        sizes: Any = conv.kernel_size
+        super().__init__(conv.in_channels, conv.out_channels, sizes, sizes, bias=False)
+        self.weight, self.bias = conv.weight, conv.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (b, c, h, w) to (b, out, h', w'), channels-last; what is left over is cut off."""
+        (b, c, h, w), (height, width) = x.shape, self.kernel_size
+        rows, columns = h // height, w // width
+        x = x[:, :, : rows * height, : columns * width].permute(0, 2, 3, 1)
+        patches = x.reshape(b, rows, height, columns, width, c).transpose(2, 3)
+        weight = self.weight.permute(0, 2, 3, 1).flatten(1)
+        out = F.linear(patches.reshape(-1, weight.shape[1]), weight, self.bias)
+        return out.view(b, rows, columns, -1).permute(0, 3, 1, 2)
+
+
 class JointAttention(nn.Module):
     """Attention of a vision transformer, with queries, keys and values in one matrix product."""
 
@@ -104,6 +128,8 @@ class PatchAngles(nn.Module):
     The library remembers the patches' places for the last 32 sizes. A recorded launch would go on
     reading them where they were after they have been forgotten.
     """
+
+    inv_freq: Tensor
 
     def __init__(self, angles: Any) -> None:
         super().__init__()
@@ -165,6 +191,11 @@ def _scale(linear: Any, factors: Tensor) -> None:
     linear.weight = nn.Parameter(linear.weight.data * factors.data[:, None])
     if linear.bias is not None:
         linear.bias = nn.Parameter(linear.bias.data * factors.data)
+
+
+def _is_stem(conv: nn.Conv2d) -> bool:
+    plain = conv.groups == 1 and conv.dilation == (1, 1) and conv.padding == (0, 0)
+    return plain and conv.kernel_size == conv.stride and conv.in_channels < 8
 
 
 def _is_gelu(activation: nn.Module) -> bool:

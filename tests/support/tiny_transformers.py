@@ -23,10 +23,23 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "resnet": {**_CONV, "embedding_size": 8},
 }
 
+_ONE: dict[str, Any] = {"num_hidden_layers": 1}
+_TWO: dict[str, Any] = {"hidden_sizes": [8, 12], "depths": [1, 1]}
+# The same with one layer or two stages, for what takes seconds a layer.
+SHALLOW: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("dinov2", "dinov2_with_registers", "dinov3_vit"), _ONE),
+    **dict.fromkeys(("convnext", "convnextv2"), {**_TWO, "num_stages": 2}),
+    **dict.fromkeys(("dinov3_convnext", "resnet"), _TWO),
+    "pvt_v2": {
+        **{**_TWO, "num_encoder_blocks": 2, "num_attention_heads": [1, 1]},
+        **{"patch_sizes": [7, 3], "strides": [4, 2], "sr_ratios": [4, 2]},
+    },
+}
 
-def settings(name: str) -> dict[str, Any]:
+
+def settings(name: str, *, shallow: bool = False) -> dict[str, Any]:
     """What the config.json of such a backbone says."""
-    return {"model_type": name, **SETTINGS[name]}
+    return {"model_type": name, **SETTINGS[name], **(SHALLOW[name] if shallow else {})}
 
 
 def model(name: str) -> Any:

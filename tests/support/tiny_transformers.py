@@ -28,7 +28,7 @@ _TWO: dict[str, Any] = {"hidden_sizes": [8, 12], "depths": [1, 1]}
 # The same with one layer or two stages, for what takes seconds a layer.
 SHALLOW: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("dinov2", "dinov2_with_registers", "dinov3_vit"), _ONE),
-    **dict.fromkeys(("convnext", "convnextv2"), {**_TWO, "num_stages": 2}),
+    **{name: {**_TWO, "num_stages": 2} for name in ("convnext", "convnextv2")},
     **dict.fromkeys(("dinov3_convnext", "resnet"), _TWO),
     "pvt_v2": {
         **{**_TWO, "num_encoder_blocks": 2, "num_attention_heads": [1, 1]},

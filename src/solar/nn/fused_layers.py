@@ -195,7 +195,8 @@ def _scale(linear: Any, factors: Tensor) -> None:
 
 def _is_stem(conv: nn.Conv2d) -> bool:
     plain = conv.groups == 1 and conv.dilation == (1, 1) and conv.padding == (0, 0)
-    return plain and conv.kernel_size == conv.stride and conv.in_channels < 8
+    apart = conv.kernel_size == conv.stride != (1, 1)
+    return plain and apart and conv.in_channels < 8
 
 
 def _is_gelu(activation: nn.Module) -> bool:

@@ -350,8 +350,10 @@ def joined(many: Sequence[Evaluation]) -> Evaluation:
     return Evaluation(many[0].queries, {"all": {"AP": values}})
 
 
-def summary(found: dict[str, list[dict[str, Evaluation]]]) -> Iterator[dict[str, Any]]:
-    """A row a network: mean and deviation over the seeds, and its distance from GeM."""
+def summary(
+    found: dict[str, list[dict[str, Evaluation]]], bases: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """A row a network: mean and deviation over the seeds, and its distance from each base."""
     for name, runs in found.items():
         row: dict[str, Any] = {"network": name, "seeds": len(runs)}
         for what in runs[0]:
@@ -361,10 +363,12 @@ def summary(found: dict[str, list[dict[str, Evaluation]]]) -> Iterator[dict[str,
                 "each": np.round(scores, 2).tolist(),
             }
             row[what]["std"] = round(statistics.stdev(scores), 2) if len(scores) > 1 else None
-            if name != "GeM" and "GeM" in found:
-                base = joined([run[what] for run in found["GeM"]])
-                test = compare(base, joined([run[what] for run in runs]))
-                row[what]["against GeM"] = {
+            for base in bases:
+                if name == base or base not in found:
+                    continue
+                beside = joined([run[what] for run in found[base]])
+                test = compare(beside, joined([run[what] for run in runs]))
+                row[what][f"against {base}"] = {
                     "difference": round(100 * test.difference, 2),
                     "low": round(100 * test.low, 2),
                     "high": round(100 * test.high, 2),
@@ -408,11 +412,12 @@ class Report:
     Args:
         path: The file to write.
         settings: Of the whole run.
+        bases: Names of the networks that others are compared with.
     """
 
-    def __init__(self, path: Path, settings: dict[str, str]) -> None:
+    def __init__(self, path: Path, settings: dict[str, str], bases: Sequence[str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.path, self.settings = path, settings
+        self.path, self.settings, self.bases = path, settings, bases
         self.found: dict[str, list[dict[str, Evaluation]]] = {}
         self.losses: dict[str, list[list[float]]] = {}
 
@@ -423,7 +428,7 @@ class Report:
         report = {
             "machine": machine(),
             "settings": self.settings,
-            "rows": list(summary(self.found)),
+            "rows": list(summary(self.found, self.bases)),
         }
         end = ""
         if curve:
@@ -455,14 +460,15 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--most", type=int, help="photos of each set, for a try")
     parser.add_argument("--name", default="ablation")
+    parser.add_argument("--against", nargs="+", default=["GeM"], help="names to compare with")
     arguments = parser.parse_args()
-    paths = ("data", "out", "start", "unlabelled", "measure")
+    paths = ("data", "out", "start", "unlabelled", "measure", "against")
     settings = {name: str(value) for name, value in vars(arguments).items() if name not in paths}
     device = torch.device(best_device())
     shown = read_tests(arguments.data, arguments.most)
     path = arguments.out / f"{arguments.name}.json"
     if arguments.measure:
-        report = Report(path, {})
+        report = Report(path, {}, arguments.against)
         for name, file in (one.split("=", 1) for one in arguments.measure):
             bench = Bench(file, device)
             tests = {what: bench.test(photos) for what, photos in shown.items()}
@@ -476,7 +482,7 @@ def main() -> None:
         others = cache_images(arguments.unlabelled, 352, device=device)[0]
     data = bench.views(landmarks, others, arguments.views, arguments.size)
     say(f"{len(data.maps)} training photos looked at {arguments.views} times")
-    report = Report(path, settings)
+    report = Report(path, settings, arguments.against)
     for seed in range(arguments.seeds):
         for name in arguments.networks:
             net, curve = train(bench, data, name, seed, arguments)

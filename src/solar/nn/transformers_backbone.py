@@ -9,23 +9,20 @@ The layers are numbered by stride, as in the paper: attention at stride s is num
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from math import log2
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from solar.errors import SolarError
 from solar.nn.backbone import Backbone
+from solar.nn.backbone_parts import TokenUse, Whole, blocks_of, final_norm, parts_of
 from solar.nn.fused_layers import fuse_layers
 from solar.nn.grid import Interpolation, ToGrid
-
-TokenUse = Literal["none", "only", "beside"]
-"""What becomes of a vision transformer's class token: dropped; in the place of the map, as its only
-location; or as further channels, the same at every location."""
 
 _drawing = ContextVar("drawing", default=True)
 _SIDE = 448  # of the images that strides are measured with
@@ -77,7 +74,7 @@ class TransformersBackbone(Backbone):
             self.first = self.stride / 2
         self.grid_stage = ToGrid(self.grid, interpolation)
         first: tuple[str, ...] = ("grid_stage",)
-        for name, part in _parts(body, class_token).items():
+        for name, part in parts_of(body, class_token).items():
             self.add_module(name, part)
             self.add_stage(name, (*first, name))
             first = ()
@@ -87,13 +84,13 @@ class TransformersBackbone(Backbone):
 
     def take(self, body: nn.Module) -> None:
         """Copy the weights of a backbone as the library builds it from the same settings."""
-        for name, part in _parts(body, "none").items():
+        for name, part in parts_of(body, "none").items():
             self.get_submodule(name).load_state_dict(part.state_dict())
 
     def layers(self) -> dict[str, list[nn.Parameter]]:
         """The stages; for a vision transformer embeddings, layer1, layer2 …, norm, attention."""
         encoder, stages = self._modules.get("encoder"), super().layers()
-        blocks = _blocks(encoder.body) if isinstance(encoder, _Whole) else None
+        blocks = blocks_of(encoder.body) if isinstance(encoder, Whole) else None
         if encoder is None or blocks is None:
             return stages
         found: dict[str, list[nn.Parameter]] = {"embeddings": []}
@@ -135,7 +132,7 @@ class TransformersBackbone(Backbone):
 def has_class_token(settings: Mapping[str, Any]) -> bool:
     """Whether a backbone with these settings has a class token to describe photos by."""
     with torch.device("meta"):
-        return _final_norm(new_body(settings)) is not None
+        return final_norm(new_body(settings)) is not None
 
 
 def cleaned(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,7 +211,7 @@ def _number(stride: int) -> int:
 def _measure(settings: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int], int]:
     """Channels and stride after each part, and the grid; computed without any numbers."""
     with torch.device("meta"), torch.inference_mode():
-        parts = _parts(new_body(settings), "none")
+        parts = parts_of(new_body(settings), "none")
         x = torch.empty(1, 3, _SIDE, _SIDE)
         widths, strides = {}, {}
         for name, part in parts.items():
@@ -230,171 +227,3 @@ def _measure(settings: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int
         except RuntimeError:  # sides that are no multiples are refused
             pads = False
     return widths, strides, 1 if pads else stride
-
-
-# How the library's backbones come apart: each part takes a map and gives one.
-
-
-def _parts(body: Any, class_token: TokenUse) -> dict[str, nn.Module]:
-    split = _SPLITS.get(body.config.model_type)
-    if class_token == "none" and split is not None:
-        return split(body)
-    if class_token != "none" and _final_norm(body) is None:
-        kind = body.config.model_type
-        raise SolarError(f"{kind} has no class token: pool by gem or mean, not by cls.")
-    return {"encoder": _Whole(body, class_token)}
-
-
-def _numbered(stages: Any) -> dict[str, nn.Module]:
-    return {f"stage{number}": stage for number, stage in enumerate(stages, 1)}
-
-
-def _norm(body: Any) -> Any:
-    return next(iter(body.hidden_states_norms.values()))
-
-
-def _convnext(body: Any) -> dict[str, nn.Module]:
-    return {"stem": body.embeddings, **_numbered(body.encoder.stages), "norm": _norm(body)}
-
-
-def _swin(body: Any) -> dict[str, nn.Module]:
-    layers = body.swin.encoder.layers
-    before = [None, *(layer.downsample for layer in layers[:-1])]
-    stages = [_SwinStage(merge, layer.blocks) for merge, layer in zip(before, layers, strict=True)]
-    return {
-        "stem": _SwinStem(body.swin.embeddings),
-        **_numbered(stages),
-        "norm": _ChannelNorm(_norm(body)),
-    }
-
-
-_SPLITS: dict[str, Callable[[Any], dict[str, nn.Module]]] = {
-    "convnext": _convnext,
-    "convnextv2": _convnext,
-    "dinov3_convnext": lambda body: _numbered(body.model.stages),
-    "hiera": lambda body: {"encoder": _Hiera(body)},
-    "pvt_v2": lambda body: _numbered(map(_PvtStage, body.encoder.layers)),
-    "resnet": lambda body: {"stem": body.embedder, **_numbered(body.encoder.stages)},
-    "swin": _swin,
-}
-
-
-class _Whole(nn.Module):
-    """A backbone in one piece, with its class token if that is wanted."""
-
-    def __init__(self, body: Any, class_token: TokenUse) -> None:
-        super().__init__()
-        self.body, self.class_token = body, class_token
-
-    def forward(self, images: Tensor) -> Tensor:
-        if self.class_token == "none":
-            features: Tensor = self.body(images).feature_maps[-1]
-            return features
-        out = self.body(images, output_hidden_states=True)
-        norm = _final_norm(self.body)
-        assert norm is not None
-        token: Tensor = norm(out.hidden_states[-1][:, 0])[:, :, None, None]
-        if self.class_token == "only":
-            return token
-        features = out.feature_maps[-1]
-        return torch.cat([features, token.expand(-1, -1, *features.shape[2:])], dim=1)
-
-
-def _final_norm(body: Any) -> nn.Module | None:
-    """What the model's own forward pass ends in; None for a backbone without a class token."""
-    if getattr(getattr(body, "embeddings", None), "cls_token", None) is None:
-        return None
-    return getattr(body, "layernorm", None) or getattr(body, "norm", None)
-
-
-def _blocks(body: Any) -> nn.ModuleList | None:
-    """The layers of a vision transformer."""
-    count = getattr(body.config, "num_hidden_layers", None)
-    lists = [module for module in body.modules() if isinstance(module, nn.ModuleList)]
-    return next((one for one in lists if len(one) == count), None)
-
-
-def _to_map(tokens: Tensor, size: tuple[int, int]) -> Tensor:
-    """(b, h·w, c) to (b, c, h, w)."""
-    b, _, c = tokens.shape
-    return tokens.transpose(1, 2).reshape(b, c, *size)
-
-
-def _to_tokens(x: Tensor) -> Tensor:
-    """(b, c, h, w) to (b, h·w, c)."""
-    return x.flatten(2).transpose(1, 2)
-
-
-class _ChannelNorm(nn.Module):
-    """A norm of tokens, for a map."""
-
-    def __init__(self, norm: nn.Module) -> None:
-        super().__init__()
-        self.norm = norm
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.norm(x.movedim(1, -1)).movedim(-1, 1)
-        return out
-
-
-class _PvtStage(nn.Module):
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x: Tensor) -> Tensor:
-        (tokens, *_), height, width = self.layer(x, False)
-        return _to_map(tokens, (height, width))
-
-
-class _SwinStem(nn.Module):
-    def __init__(self, embeddings: nn.Module) -> None:
-        super().__init__()
-        self.embeddings = embeddings
-
-    def forward(self, images: Tensor) -> Tensor:
-        return _to_map(*self.embeddings(images, interpolate_pos_encoding=True))
-
-
-class _SwinStage(nn.Module):
-    """The merging of patches that the library has at the end of the stage before, and blocks."""
-
-    def __init__(self, merge: nn.Module | None, blocks: nn.ModuleList) -> None:
-        super().__init__()
-        self.merge, self.blocks = merge, blocks
-
-    def forward(self, x: Tensor) -> Tensor:
-        tokens, (h, w) = _to_tokens(x), x.shape[2:]
-        if self.merge is not None:
-            tokens, (h, w) = self.merge(tokens, (h, w)), ((h + 1) // 2, (w + 1) // 2)
-        for block in self.blocks:
-            tokens, _ = block(tokens, (h, w), always_partition=True)
-        return _to_map(tokens, (h, w))
-
-
-class _Hiera(nn.Module):
-    """Hiera for images of any size, as its whole model runs it.
-
-    The library's own backbone takes images of one size alone, and leaves out the reordering of
-    tokens that its windows rely on.
-    """
-
-    def __init__(self, body: Any) -> None:
-        super().__init__()
-        config = body.config
-        self.embeddings, self.stages, self.norm = body.embeddings, body.encoder.stages, _norm(body)
-        self.patch_stride = config.patch_stride
-        self.schedule = [config.query_stride] * (len(config.depths) - 1)
-
-    def forward(self, images: Tensor) -> Tensor:
-        from transformers.models.hiera.modeling_hiera import unroll
-
-        h, w = images.shape[2:]
-        tokens, *_ = self.embeddings(images, interpolate_pos_encoding=True)
-        tokens = unroll(tokens, (h, w), self.patch_stride, self.schedule)
-        for stage in self.stages:
-            tokens, *_ = stage(tokens)
-        across = [side // stride for side, stride in zip((h, w), self.patch_stride, strict=True)]
-        for strides in self.schedule:
-            across = [side // stride for side, stride in zip(across, strides, strict=True)]
-        return _to_map(self.norm(tokens), (across[0], across[1]))

@@ -113,7 +113,7 @@ def augment(
     matrices = _views(chance, settings, squashed.to(drawn), shape)
     moving = (settings.crop, settings.stretch, settings.flip, settings.rotate, settings.homography)
     if any(moving) or aspects is not None or shape != x.shape[-2:]:
-        x = warp(_reduced(x, settings, shape), matrices.to(x.device), shape)
+        x = warp(_reduced(x, settings, shape), _sent(matrices, x.device), shape)
     x = _light(x, chance, settings)
     x = _blurred(x, chance, settings)
     x = _noisy(x, chance, settings, seed)
@@ -147,8 +147,13 @@ def _factor(chance: Iterator[Tensor], strength: float) -> Tensor:
     return torch.exp(_between(chance, -1, 1) * math.log1p(strength))
 
 
+def _sent(values: Tensor, device: torch.device) -> Tensor:
+    """To where the photos are, without waiting until what is computed there is done."""
+    return values.to(device, non_blocking=True)
+
+
 def _column(values: Tensor, x: Tensor) -> Tensor:
-    return values.to(x.device)[:, None, None, None]
+    return _sent(values, x.device)[:, None, None, None]
 
 
 def _views(
@@ -211,9 +216,9 @@ def _light(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Tenso
         zero, saturation * hue.sin(), saturation * hue.cos(),
     )  # fmt: skip
     mix = torch.linalg.inv(ycc) @ chroma @ ycc * (brightness * contrast)[:, None, None]
-    luma = x.mean(dim=(2, 3)) @ torch.tensor(_LUMA, device=x.device)
-    lift = (brightness * (1 - contrast)).to(x.device) * luma
-    mixed = torch.baddbmm(lift[:, None, None], mix.to(x.device), x.flatten(2))
+    luma = x.mean(dim=(2, 3)) @ _sent(torch.tensor(_LUMA), x.device)
+    lift = _sent(brightness * (1 - contrast), x.device) * luma
+    mixed = torch.baddbmm(lift[:, None, None], _sent(mix, x.device), x.flatten(2))
     return mixed.view_as(x)
 
 
@@ -229,8 +234,9 @@ def _blurred(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Ten
         return x
     reach = min(math.ceil(2.5 * settings.blur_sigma), min(x.shape[-2:]) - 1)
     steps = torch.arange(-reach, reach + 1, device=sigma.device)
-    kernel = torch.softmax(-0.5 * (steps / sigma[:, None]) ** 2, dim=1).to(x.device)
-    some = x[chosen.to(x.device)]
+    kernel = _sent(torch.softmax(-0.5 * (steps / sigma[:, None]) ** 2, dim=1), x.device)
+    chosen = _sent(chosen, x.device)
+    some = x[chosen]
     for axis, padding in ((-1, (reach, reach, 0, 0)), (-2, (0, 0, reach, reach))):
         length = some.shape[axis]
         padded = F.pad(some, padding, mode="reflect")
@@ -238,7 +244,7 @@ def _blurred(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Ten
         for step in range(2 * reach + 1):
             weight = kernel[:, step, None, None, None]
             some.addcmul_(padded.narrow(axis, step, length), weight)
-    return x.index_copy(0, chosen.to(x.device), some)
+    return x.index_copy(0, chosen, some)
 
 
 def _noisy(x: Tensor, chance: Iterator[Tensor], settings: Augmentation, seed: Tensor) -> Tensor:
@@ -256,8 +262,8 @@ def _blocky(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Tens
     coarseness = _between(chance, 0.7, 4.0)[chosen]  # JPEG qualities of about 65 down to 12
     if not len(chosen):
         return x
-    chosen = chosen.to(x.device)
-    some = jpeg_like(x[chosen].clamp(0, 1), coarseness.to(x.device))
+    chosen = _sent(chosen, x.device)
+    some = jpeg_like(x[chosen].clamp(0, 1), _sent(coarseness, x.device))
     return x.index_copy(0, chosen, some)
 
 
@@ -272,13 +278,13 @@ def jpeg_like(images: Tensor, coarseness: Tensor) -> Tensor:
     padded = F.pad(images, (0, -width % 8, 0, -height % 8), mode="replicate")
     b, _, tall, wide = padded.shape
     ycc = torch.tensor(_YCC)
-    rgb = torch.linalg.inv(ycc).to(device)
+    rgb = _sent(torch.linalg.inv(ycc), device)
     places, waves = torch.arange(8, device=device) + 0.5, torch.arange(8, device=device)
     cosines = torch.cos(math.pi / 8 * waves[:, None] * places) / 2
     cosines[0] /= math.sqrt(2)
-    tables = torch.tensor([_COARSE_LUMA, _COARSE_COLOUR, _COARSE_COLOUR], device=device) / 255
-    steps = tables.view(1, 3, 1, 1, 8, 8) * coarseness.view(-1, 1, 1, 1, 1, 1)
-    colours = torch.einsum("ij,bjhw->bihw", ycc.to(device), padded)
+    tables = torch.tensor([_COARSE_LUMA, _COARSE_COLOUR, _COARSE_COLOUR]) / 255
+    steps = _sent(tables, device).view(1, 3, 1, 1, 8, 8) * coarseness.view(-1, 1, 1, 1, 1, 1)
+    colours = torch.einsum("ij,bjhw->bihw", _sent(ycc, device), padded)
     blocks = colours.view(b, 3, tall // 8, 8, wide // 8, 8).transpose(3, 4)
     rounded = (cosines @ blocks @ cosines.T / steps).round() * steps
     blocks = (cosines.T @ rounded @ cosines).transpose(3, 4)
@@ -298,7 +304,7 @@ def _erased(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Tens
     y = (torch.arange(x.shape[-2], device=x.device) + 0.5)[None, :, None] / x.shape[-2]
     z = (torch.arange(x.shape[-1], device=x.device) + 0.5)[None, None, :] / x.shape[-1]
     top, left, tall, wide, happens = (
-        values.to(x.device)[:, None, None] for values in (top, left, tall, wide, happens)
+        _sent(values, x.device)[:, None, None] for values in (top, left, tall, wide, happens)
     )
     hidden = happens & (y >= top) & (y < top + tall) & (z >= left) & (z < left + wide)
-    return torch.where(hidden[:, None], colour.to(x.device)[:, :, None, None], x)
+    return torch.where(hidden[:, None], _sent(colour, x.device)[:, :, None, None], x)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from support.teachers import exported, torchscript
 from support.tiny_backbone import register
 
@@ -115,6 +116,26 @@ def test_pca_whitens_what_the_student_sees(photos: Path, teacher: Path, tmp_path
     assert student.config.size == 512
     # Whitened vectors look in all directions; pooled activations all look the same way.
     assert abs((vectors @ vectors.T).mean()) < 0.3
+
+
+def test_a_teacher_that_learns_first_tells_landmarks_apart(
+    photos: Path, teacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = (
+        *("whiten_teacher=0.5", "tune.steps=30", "tune.lr=3e-3", "sizes=[64]", "steps=2"),
+        *("landmarks.start=landmark-", "landmarks.photos=16", "landmarks.each=4", "batch=4"),
+    )
+    start = torch.jit.load(str(teacher)).state_dict()
+    first = distill(recipe(photos, teacher, *settings, "seconds=0.001"), run=tmp_path)
+    told = read_metrics(tmp_path)[0]
+    assert told["teacher_alike"] < told["teacher_alike_before"] - 0.3
+    learnt = load_file(tmp_path / "teacher.safetensors")
+    assert learnt.keys() == start.keys()
+    assert not any(torch.equal(learnt[name], start[name]) for name in start)
+    # A run that goes on takes what the teacher has learnt; it does not learn again.
+    assert not first["finished"]
+    monkeypatch.setattr(work, "tune", lambda *_: pytest.fail("the teacher learns again"))
+    assert distill(recipe(photos, teacher, *settings), run=tmp_path, resume=True)["finished"]
 
 
 def test_places_even_out_how_their_photos_differ(
@@ -227,6 +248,8 @@ def test_a_loss_that_is_no_number_stops_the_run(
         (["photos", "landmarks.more={a/: 1}"], "landmarks.more must ask for 2"),
         (["photos", "student.whitening=places"], "student.whitening places needs landmarks"),
         (["photos", "whiten_teacher=2"], "whiten_teacher must be from 0 to 1"),
+        (["photos", "tune.steps=9"], "tune.steps needs whiten_teacher above 0"),
+        (["photos", "tune.steps=-1"], "tune.steps must be 0 or more"),
         (
             ["photos", "whiten_teacher=0.5", "student.whitening=teacher"],
             "for one teacher, taken as it is",

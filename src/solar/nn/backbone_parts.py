@@ -207,12 +207,12 @@ class _HieraStage(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         from transformers.models.hiera.modeling_hiera import unroll
 
-        sides = [*x.shape[2:]]
-        tokens, *_ = self.stage(unroll(_to_tokens(x), sides, (1, 1), self.before))
+        height, width = x.shape[2:]
+        tokens, *_ = self.stage(unroll(_to_tokens(x), (height, width), (1, 1), self.before))
         b, _, c = tokens.shape
         for strides in self.before:
-            sides = [side // stride for side, stride in zip(sides, strides, strict=True)]
-        rolled = tokens.reshape(-1, *sides, c)
+            height, width = height // strides[0], width // strides[1]
+        rolled: Tensor = tokens.reshape(-1, height, width, c)
         for down, across in reversed(self.after):
             apart = rolled.unflatten(0, (-1, down, across)).permute(0, 3, 1, 4, 2, 5)
             rolled = apart.flatten(3, 4).flatten(1, 2)

@@ -124,6 +124,37 @@ class DistillLoss:
         return 2 if self.alike or self.second_order else 1
 
 
+@dataclass(frozen=True)
+class Tuning:
+    """How the first teacher learns before it teaches; photos and landmarks are the student's.
+
+    Attributes:
+        steps: How many it takes; 0 leaves the teacher as it is.
+        lr: Of AdamW, at its highest.
+        keep: Weight of the cosine distance to what the teacher saw before, at every location: so
+            that it does not forget what the few landmarks cannot teach.
+        alike: Weight of the contrast, as for the student.
+        second_order: Weight of the second-order similarity loss.
+        temperature: Of the contrast.
+        ema: How much of the running average stays at each step; the average teaches.
+    """
+
+    steps: int = 0
+    lr: float = 1.5e-4
+    keep: float = 1.0
+    alike: float = 0.3
+    second_order: float = 10.0
+    temperature: float = 0.07
+    ema: float = 0.99
+
+    def __post_init__(self) -> None:
+        if self.steps < 0 or self.lr <= 0:
+            raise SolarError(
+                f"tune.steps must be 0 or more (not {self.steps}) and tune.lr above 0 "
+                f"(not {self.lr:g})."
+            )
+
+
 @dataclass(frozen=True, kw_only=True)
 class DistillRecipe(Recipe):
     """Everything that decides what a distillation gives.
@@ -135,6 +166,7 @@ class DistillRecipe(Recipe):
             is imitated, and all their descriptors side by side.
         whiten_teacher: How far what the first teacher sees is whitened, by what 20,000 of the
             photos look like: from 0, as it is, to 1 (`solar.training.teacher.Teacher.whiten`).
+        tune: Whether the first teacher learns to tell the landmarks apart before it teaches.
         augment: How photos are changed; teacher and student see the same.
         sizes: Sides of the squares shown, one drawn for each step.
         warmup_projections: Steps at the beginning in which nothing but projections learns: for a
@@ -150,6 +182,7 @@ class DistillRecipe(Recipe):
     )
     loss: DistillLoss = field(default_factory=DistillLoss)
     landmarks: Landmarks = field(default_factory=Landmarks)
+    tune: Tuning = field(default_factory=Tuning)
     optimiser: Optimiser = field(
         default_factory=lambda: Optimiser("adamw", 2e-3, 0.02, nesterov=True, clip=5.0)
     )
@@ -177,6 +210,8 @@ class DistillRecipe(Recipe):
             )
         if self.student.whitening == "places" and not self.landmarks.kinds:
             raise SolarError("student.whitening places needs landmarks.photos: who shows what?")
+        if self.tune.steps and not (self.whiten_teacher and self.landmarks.kinds):
+            raise SolarError("tune.steps needs whiten_teacher above 0 and landmarks.photos.")
         for name, times in self.data.repeat.items():
             if times < 1:
                 raise SolarError(f"data.repeat of {name} must be 1 or more, not {times}.")

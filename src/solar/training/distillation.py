@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from solar.datasets.image_cache import ImageCache, Order, Squares, batches, cache_images
@@ -22,6 +23,7 @@ from solar.training.imitation import Imitator, distances
 from solar.training.loop import Trainer, current_keys, launch
 from solar.training.objective import Terms
 from solar.training.teacher import load_teachers
+from solar.training.teacher_tuning import tune
 from solar.training.validate import Labelled, open_labelled, validate
 
 _WHITENED = 20_000  # photos that PCA looks at
@@ -102,8 +104,37 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         self.order = Order(self.caches, recipe.data.repeat, recipe.batch, recipe.seed)
         self.draw = OrderWithLandmarks(self.order, self.caches, recipe)
         if recipe.whiten_teacher:
-            with recipe.compute.computing(self.device):
-                self.teacher.whiten(self._plain(), recipe.whiten_teacher)
+            self._whiten_teacher()
+        if recipe.tune.steps:
+            self._tune_teacher(self.run.folder / "teacher.safetensors")
+            self._whiten_teacher()
+
+    def _whiten_teacher(self) -> None:
+        with self.recipe.compute.computing(self.device):
+            self.teacher.whiten(self._plain(), self.recipe.whiten_teacher)
+
+    def _tune_teacher(self, file: Path) -> None:
+        """Let the teacher learn, or take what it had learnt when the run began."""
+        recipe, backbone = self.recipe, self.teacher.backbone
+        if self.step and file.exists():
+            backbone.load_state_dict(load_file(file, device=str(self.device)))
+            return
+
+        def drawn() -> Iterator[tuple[Tensor, Tensor]]:
+            for step, parts in enumerate(batches(self.caches, self.draw, 0, recipe.tune.steps)):
+                chance = generator(recipe.seed, step, 2)
+                shown = self.draw.shown(step).repeat(2)
+                images = views(parts, recipe.augment, recipe.sizes, chance, times=2)
+                yield images, shown.to(self.device, non_blocking=True)
+
+        self.bar.say("The teacher learns")
+        first, last = tune(
+            self.teacher, drawn(), recipe.tune, lambda: recipe.compute.computing(self.device)
+        )
+        self.run.log(self.step, teacher_alike_before=first, teacher_alike=last)
+        if self.here.leads:
+            with replacing(file) as temporary:
+                save_file(dict(backbone.state_dict()), temporary)
 
     def begin(self) -> None:
         """Whiten what is compared, where the student already sees something."""

@@ -83,7 +83,7 @@ def distances(
             if weights.alike:
                 alike = info_nce(rows, kin, temperature=weights.temperature)
             if weights.second_order:
-                similarity = _second_order(rows, kin)
+                similarity = second_order_of_views(rows, kin)
     found = {
         "places": places.mean(),
         "pooled": vectors.mean(),
@@ -105,8 +105,8 @@ def _relation(rows: Tensor, taught: Tensor, temperature: float) -> Tensor:
     return F.kl_div(own, wanted, reduction="batchmean", log_target=True)
 
 
-def _second_order(rows: Tensor, kin: Tensor) -> Tensor:
-    """Of the first half of the rows as anchors and the second half as their positives."""
+def second_order_of_views(rows: Tensor, kin: Tensor) -> Tensor:
+    """The second-order similarity loss of unit rows, the second half views of the first."""
     half = len(rows) // 2
     anchors, positives = rows[:half], rows[half:]
     return second_order(anchors, positives, nearest_negatives(anchors, rows, kin[:half]))

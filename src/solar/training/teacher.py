@@ -92,6 +92,10 @@ class Teacher(nn.Module):
     @torch.no_grad()
     def look(self, images: Tensor) -> Tensor:
         """The backbone's feature map alone."""
+        return self.features(images)
+
+    def features(self, images: Tensor) -> Tensor:
+        """The same for a teacher that learns."""
         # Without this, TorchScript spends seconds on optimising for each new size of image.
         with torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
             features: Tensor = self.backbone((images - self.mean) / self.std)

@@ -214,6 +214,6 @@ class _HieraStage(nn.Module):
             height, width = height // strides[0], width // strides[1]
         rolled: Tensor = tokens.reshape(-1, height, width, c)
         for down, across in reversed(self.after):
-            apart = rolled.unflatten(0, (-1, down, across)).permute(0, 3, 1, 4, 2, 5)
+            apart = rolled.reshape(-1, down, across, *rolled.shape[1:]).permute(0, 3, 1, 4, 2, 5)
             rolled = apart.flatten(3, 4).flatten(1, 2)
         return rolled.reshape(b, *rolled.shape[-3:]).movedim(-1, 1)

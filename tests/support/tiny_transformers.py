@@ -52,3 +52,50 @@ def write(net: Any, folder: Path) -> Path:
     logging.disable_progress_bar()
     net.save_pretrained(folder)
     return folder
+
+
+# Models with a text side
+
+
+_TOWER: dict[str, Any] = {**_VIT, "intermediate_size": 64}
+_WORDS = ("a", "red", "door", "blue", "house", "tree", "and", "the")
+
+
+def joint(name: str) -> Any:
+    """The library's model with an image side and a text side: clip or siglip."""
+    from transformers import AutoModel, CONFIG_MAPPING
+
+    text = {**_TOWER, "vocab_size": 16, "max_position_embeddings": 8}
+    text |= {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 1}
+    vision = {**_TOWER, "image_size": 36, "patch_size": 8}
+    given = {"text_config": text, "vision_config": vision}
+    given |= {"projection_dim": 24} if name == "clip" else {}
+    return drawn(AutoModel.from_config(CONFIG_MAPPING[name](**given)))
+
+
+def write_joint(name: str, folder: Path) -> Path:
+    """A folder as the hub has it: settings, weights, preprocessing and a tokenizer."""
+    import json
+
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    write(joint(name), folder)
+    special = {"<unk>": 0, "<pad>": 1, "<s>": 2, "</s>": 3}
+    words = {word: number for number, word in enumerate(_WORDS, len(special))}
+    tokenizer = Tokenizer(models.WordLevel(special | words, "<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    begin = "<s> " if name == "clip" else ""
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{begin}$A </s>", special_tokens=[("<s>", 2), ("</s>", 3)]
+    )
+    if name == "clip":  # as the published ones: SigLIP 2 leaves it to its settings
+        tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    told = {"pad_token": "<pad>", "do_lower_case": name == "siglip"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(told))
+    square = {"height": 36, "width": 36}
+    size = {"size": {"shortest_edge": 40}, "do_center_crop": True, "crop_size": square}
+    size = size if name == "clip" else {"size": square}
+    given = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.3, 0.4], "resample": 3}
+    (folder / "preprocessor_config.json").write_text(json.dumps(given | size))
+    return folder

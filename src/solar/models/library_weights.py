@@ -30,7 +30,7 @@ def read_weights(folder: Path, kind: Any, config: Any) -> Any:
             f"{folder} has no model.safetensors: solar reads no pickled weights; convert them, or "
             "fetch a revision that has them."
         )
-    with _quiet():
+    with quiet():
         try:
             body, found = kind.from_pretrained(
                 str(folder),
@@ -57,7 +57,7 @@ def read_weights(folder: Path, kind: Any, config: Any) -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep the library's bar, and what it says about weights that are not needed, to ourselves."""
     from transformers.utils import logging
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from solar.errors import SolarError
 from solar.models import hub
-from solar.models.library_weights import read_weights
+from solar.models.library_weights import quiet, read_weights
 from solar.models.soundness import check_finite
 from solar.nn.vision_tower import joint_tower
 
@@ -65,8 +65,13 @@ class TextSide:
         return hub.read_config(self.folder)
 
     @cached_property
+    def _text(self) -> tuple[Any, Any]:
+        with quiet():
+            return joint_tower(self._settings, "text")
+
+    @cached_property
     def _tower(self) -> Any:
-        tower = read_weights(self.folder, *joint_tower(self._settings, "text")).eval()
+        tower = read_weights(self.folder, *self._text).eval()
         check_finite(tower.state_dict(), self.folder / hub.WEIGHTS)
         return tower
 
@@ -87,7 +92,7 @@ class TextSide:
             raise SolarError(f"{file} is not a tokenizer ({error}).") from error
         there = (self.folder / _TOKENIZER_SETTINGS).is_file()
         told = hub.read_config(self.folder, _TOKENIZER_SETTINGS) if there else {}
-        text = joint_tower(self._settings, "text")[1]
+        text = self._text[1]
         length = text.max_position_embeddings
         padding = tokenizer.token_to_id(_content(told.get("pad_token")))
         tokenizer.enable_truncation(length)

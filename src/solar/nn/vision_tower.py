@@ -15,7 +15,7 @@ from solar.nn.backbone import Backbone
 from solar.nn.grid import ToGrid
 from solar.nn.transformers_backbone import cleaned, drawing, library
 
-# By model type: the library's towers, and whether its text tower wants a mask of the padding.
+# The library's towers by model type.
 _TOWERS = {
     "clip": {"vision": "CLIPVisionModelWithProjection", "text": "CLIPTextModelWithProjection"},
     "siglip": {"vision": "SiglipVisionModel", "text": "SiglipTextModel"},
@@ -38,20 +38,21 @@ def is_joint(settings: Mapping[str, Any]) -> bool:
 
 def image_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What of a joint model's config.json is about its image side."""
-    kept = ("model_type", "projection_dim", "vision_config", "vision_config_dict")
-    parts = {name: settings[name] for name in kept if settings.get(name) is not None}
-    return {n: cleaned(part) if isinstance(part, Mapping) else part for n, part in parts.items()}
+    kept = {name: settings[name] for name in ("model_type", "projection_dim") if name in settings}
+    return {**kept, "vision_config": _side(settings, "vision")}
 
 
 def joint_tower(settings: Mapping[str, Any], side: Literal["vision", "text"]) -> tuple[Any, Any]:
     """The library's class for one side of a joint model, and its configuration."""
-    transformers = library()
-    kind = str(settings["model_type"])
-    config = transformers.CONFIG_MAPPING[kind].from_dict(cleaned(settings))
-    own = getattr(config, f"{side}_config")
-    if hasattr(config, "projection_dim"):
-        own.projection_dim = config.projection_dim  # which files name in several places
-    return getattr(transformers, _TOWERS[kind][side]), own
+    kind = getattr(library(), _TOWERS[str(settings["model_type"])][side])
+    shared = {name: settings[name] for name in ("projection_dim",) if name in settings}
+    return kind, kind.config_class.from_dict({**_side(settings, side), **shared})
+
+
+def _side(settings: Mapping[str, Any], side: str) -> dict[str, Any]:
+    """What a config.json says about one side; older files say it twice."""
+    parts = (settings.get(name) or {} for name in (f"{side}_config", f"{side}_config_dict"))
+    return {key: value for part in parts for key, value in cleaned(part).items()}
 
 
 class VisionTower(Backbone):

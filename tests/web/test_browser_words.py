@@ -32,11 +32,6 @@ def reading(home: Path) -> Iterator[str]:
         yield url
 
 
-def names(page: Page) -> list[str]:
-    shown = page.locator(".card a").evaluate_all("all => all.map(one => one.ariaLabel ?? '')")
-    return [name for name in shown if name.endswith(".jpg")]
-
-
 def wait_for_search(page: Page, address: str) -> list[str]:
     page.wait_for_url(re.compile(address))
     finished(page)

@@ -137,9 +137,10 @@ def _square_preprocessing(folder: Path) -> dict[str, Any]:
     squeezed = isinstance(size, Mapping) and size.keys() == {"height", "width"}
     sides = set(size.values()) if isinstance(size, Mapping) else {size}
     side = sides.pop() if len(sides) == 1 else None
+    side = side if isinstance(side, int) else 0
     cropped = not squeezed or given.get("do_center_crop", False)
     crop = _longest(given.get("crop_size", side)) if cropped else side
-    if not isinstance(side, int) or not 0 < crop <= side or (squeezed and crop < side):
+    if not 0 < crop <= side or (squeezed and crop < side):
         raise SolarError(
             f"{folder / hub.PREPROCESSOR} does not say how a photo becomes a square, which a model "
             "with a text side needs: fetch or copy it from where the model is from."

@@ -195,7 +195,9 @@ class Searcher:
             return kept
         net = (await model.encoder()).net
         started = perf_counter()
-        vector = await self._network.together((model.name, "words"), text, net.describe_text)
+        vector = await self._network.together(
+            (model.name, "words"), text, lambda texts: list(net.describe_text(texts))
+        )
         described = vector, perf_counter() - started
         self._vectors.put((text, model.name), described)
         return described

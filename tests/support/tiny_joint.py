@@ -40,7 +40,7 @@ def write_joint(name: str, folder: Path) -> Path:
     given = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.3, 0.4], "resample": 3, **size}
     (folder / "preprocessor_config.json").write_text(json.dumps(given))
     _tokenizer(begins=name == "clip").save(str(folder / "tokenizer.json"))
-    told = {"pad_token": "<pad>", "do_lower_case": True}
+    told = {"pad_token": "<pad>" if name == "clip" else {"content": "<pad>"}, "do_lower_case": True}
     (folder / "tokenizer_config.json").write_text(json.dumps(told))
     return folder
 

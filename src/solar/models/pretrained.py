@@ -83,7 +83,7 @@ def from_folder(
     assert isinstance(net.backbone, TransformersBackbone | VisionTower)
     net.backbone.take(read_weights(folder, kind, library))
     check_finite(net.state_dict(), folder / "model.safetensors")
-    net.text = TextSide(folder) if joint and not whitening else None
+    net.text = TextSide(folder.absolute()) if joint and not whitening else None
     return net.eval()
 
 

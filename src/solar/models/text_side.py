@@ -94,7 +94,9 @@ class TextSide:
         told = hub.read_config(self.folder, _TOKENIZER_SETTINGS) if there else {}
         text = self._text[1]
         length = text.max_position_embeddings
-        padding = tokenizer.token_to_id(_content(told.get("pad_token")))
+        token = told.get("pad_token")  # a text, or an object with one
+        token = token.get("content") if isinstance(token, Mapping) else token
+        padding = None if token is None else tokenizer.token_to_id(token)
         tokenizer.enable_truncation(length)
         tokenizer.enable_padding(
             direction=told.get("padding_side", "right"),
@@ -119,8 +121,3 @@ def no_text_side(source: str | None, *, joint: bool) -> SolarError:
         f"{name} describes photos, not words: to search for words, build an index with a model "
         "that has a text side, such as hf:google/siglip2-base-patch16-224."
     )
-
-
-def _content(token: Any) -> str:
-    """A token as a tokenizer_config.json has it: a text, or an object with one."""
-    return str(token.get("content") if isinstance(token, Mapping) else token)

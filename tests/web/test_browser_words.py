@@ -43,6 +43,7 @@ def test_words_are_written_and_searched_with(reading: str, home: Path, visit: Vi
     form = page.get_by_role("form", name="Search with words")
     field = form.get_by_label("In words")
     field.wait_for()
+    page.shoot("words-start")
     page.keyboard.press("t")
     assert field.evaluate("field => field === document.activeElement")
     page.keyboard.type("a red door")

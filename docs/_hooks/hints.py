@@ -48,6 +48,9 @@ HINTS = {
     "together with objects; save its `state_dict` alone.",
     "was made with another model": "Descriptors of two models cannot be compared. `solar index "
     "info INDEX` says which model made it.",
+    "describes photos, not words": "See [search with words](backbones.md#search-with-words).",
+    "has the image side of its model alone": "See [search with words]"
+    "(backbones.md#search-with-words).",
     "is an index already": "`solar index add INDEX FOLDER --new` adds what is new. To begin anew, "
     "delete the folder.",
     "was never finished": "What was described before the stop is kept and used.",

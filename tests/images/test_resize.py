@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from solar.errors import SolarError
-from solar.images import query_size, thumbnail, thumbnail_size
+from solar.images import ImageError, load, query_size, thumbnail, thumbnail_size
+from solar.images.resize import Square
 
 
 def pillow_size(width, height, size):
@@ -67,3 +68,32 @@ def test_a_box_keeps_the_scale_of_its_photo():
 @given(st.integers(1, 5000), st.integers(1, 5000), st.integers(1, 4096))
 def test_a_box_as_large_as_the_photo_changes_nothing(width, height, size):
     assert query_size((width, height), (width, height), size) == size
+
+
+@pytest.mark.parametrize("size", [(90, 130), (131, 90), (40, 40), (20, 33)])
+def test_a_square_is_squeezed_or_cut_out_of_the_middle(size):
+    photo = random_photo(*size)
+    squeezed = np.asarray(photo.resize((36, 36), Image.Resampling.BILINEAR))
+    np.testing.assert_array_equal(load(photo, 36, square=Square(resample=2)).pixels, squeezed)
+    width, height = (int(40 * side / min(size)) for side in size)
+    left, top = (width - 36) // 2, (height - 36) // 2
+    whole = photo.resize((width, height), Image.Resampling.BICUBIC)
+    found = load(photo, 36, square=Square(40 / 36))
+    np.testing.assert_array_equal(
+        found.pixels, np.asarray(whole.crop((left, top, left + 36, top + 36)))
+    )
+    assert (found.width, found.height) == size
+
+
+def test_a_square_of_a_long_strip_takes_little_memory():
+    strip = Image.new("RGB", (400_000, 8), "red")
+    strip.paste("blue", (199_000, 0, 201_000, 8))
+    assert (load(strip, 64, square=Square(1.0)).pixels == (0, 0, 255)).all()
+
+
+def test_a_square_needs_something_to_see():
+    with pytest.raises(ImageError, match="too little to see"):
+        load(random_photo(7, 90), 36, square=Square())
+    box = load(random_photo(90, 60), 36, box=(10, 10, 50, 40), square=Square(), mode="fast")
+    cut = random_photo(90, 60).crop((10, 10, 50, 40))
+    np.testing.assert_array_equal(box.pixels, load(cut, 36, square=Square()).pixels)

@@ -15,7 +15,7 @@ labels.csv                      the same photos as name,label
 teacher.pt2                     a program to imitate
 published.pth                   a published checkpoint; cache/ holds one for every name in DRAWN
 box/                            the models in the box with drawn weights, where they lack theirs
-dinov2-small/                   a backbone as the model hub has it, tiny and with drawn weights
+dinov2-small/, siglip2-base/    models as the model hub has them, tiny and with drawn weights
 recipes/, benchmarks/           as in the repository
 """
 
@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from support import ground_truth, teachers, tiny_transformers
+from support import ground_truth, teachers, tiny_joint, tiny_transformers
 from support.drawn import drawn_checkpoint, drawn_state
 from support.patch_sets import strips, write_sequence
 
@@ -108,6 +108,7 @@ def _weights(folder: Path) -> None:
         torch.save(drawn_state(local, "local"), folder / "cache" / zoo.find(name).file)
     teachers.exported(folder / "teacher.pt2")
     tiny_transformers.write(tiny_transformers.model("dinov2"), folder / "dinov2-small")
+    tiny_joint.write_joint("siglip", folder / "siglip2-base")
 
 
 def _box(folder: Path, net: RetrievalNet) -> None:

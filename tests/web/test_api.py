@@ -19,7 +19,7 @@ from solar.search.rerank import METHODS
 def test_info_tells_what_there_is(client: TestClient) -> None:
     info = client.get("/api/v1/info").json()
     assert (info["name"], info["photos"], info["dim"]) == ("toy", PHOTOS, 512)
-    assert info["models"] == [{"name": "model", "attention": [4, 5], "why": True}]
+    assert info["models"] == [{"name": "model", "attention": [4, 5], "why": True, "text": False}]
     assert info["settings"]["writable"] is False
     assert info["features"]["labels"] is True
     assert info["features"]["expand"] == ["alpha", "average"]

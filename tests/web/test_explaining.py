@@ -137,7 +137,7 @@ def test_mistakes_about_regions_are_one_sentence(
 def test_a_model_that_cannot_tell_says_so(serve: Serve) -> None:
     client = serve(pooling="rmac")
     [told] = client.get("/api/v1/info").json()["models"]
-    assert told == {"name": "drawn", "attention": [], "why": False}
+    assert told == {"name": "drawn", "attention": [], "why": False, "text": False}
     answer = client.post("/api/v1/why", json={"a": "0", "b": "1"})
     assert answer.status_code == 422
     assert answer.json()["error"].startswith("This network pools by rmac")

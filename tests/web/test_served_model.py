@@ -42,7 +42,7 @@ def test_a_model_that_cannot_be_loaded_says_so_to_those_who_need_it(
     Index.create(tmp_path / "i.solar", vectors, names).close()
     client = open_app(index=tmp_path / "i.solar", photos=home / "photos")
     assert client.get("/api/v1/info").json()["models"] == [
-        {"name": "model", "attention": [], "why": False}
+        {"name": "model", "attention": [], "why": False, "text": False}
     ]
     assert client.get("/readyz").status_code == 200
     indexed = numbers(client)[names[0]]

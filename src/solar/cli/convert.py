@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from solar.cli.completion import any_models
-from solar.cli.printing import say
+from solar.cli.printing import say, warnings_as_sentences
 
 EXAMPLE = "Example: solar convert resnet101-solar-best.pth solar-r101.safetensors"
 
@@ -40,5 +40,6 @@ def convert(
     """Rewrite a network's file in another format."""
     from solar import models
 
-    path = models.convert(source, destination, half=half, format=format)
+    with warnings_as_sentences():
+        path = models.convert(source, destination, half=half, format=format)
     say(f"{source} → {path}")

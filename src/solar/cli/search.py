@@ -1,4 +1,4 @@
-"""`solar search`: photos like a photo."""
+"""`solar search`: photos like a photo, or as words say."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,13 +23,20 @@ _JUDGED = "An indexed path or a file; give the option again for more."
 def search(
     index: IndexAddress,
     queries: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="QUERY",
             help="Photos, whose descriptors are averaged: files, - for bytes on standard input, or "
             "paths of indexed photos (name:rome/12.jpg where a file is called the same).",
         ),
-    ],
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(
+            help='What the photos show, in words: "a red door". Instead of a photo or together '
+            "with it, where the model of the index has a text side (CLIP, SigLIP).",
+        ),
+    ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many photos to find.")] = 10,
     box: Annotated[
         list[str] | None,
@@ -94,18 +101,20 @@ def search(
     photos: MovedPhotos = None,
     root: ShownRoots = None,
 ) -> None:
-    """Find photos of the same place or object."""
+    """Find photos of the same place or object, or of what a text says."""
     from solar.cli.printing import print_json, say, warnings_as_sentences
     from solar.describe.known_roots import shown_roots
     from solar.errors import SolarError
     from solar.search import Index, need_vectors
+    from solar.search.parts import with_words
     from solar.search.rerank import chosen
     from solar.search.verify import FRESH, VerifySettings
 
     if expand not in (None, "alpha", "average"):
         raise SolarError(f"--expand takes alpha or average, not {expand!r}.")
     conditions = [*(where or []), *_times(after, before)]
-    asked = _parts([_query(text) for text in queries], box or [])
+    asked = _parts([_query(query) for query in queries or []], box or [])
+    every = with_words(asked or None, text)
     methods = chosen(rerank, expand=expand, diffuse=diffuse, verify=verify)
     if no_rerank and methods:
         raise SolarError(f"--no-rerank does not go with {methods[0]}: give one of them.")
@@ -114,10 +123,10 @@ def search(
             shown_roots(opened.place, opened.roots, photos=photos, given=root or [])
         note, fresh = "", None if methods else FRESH
         if not methods and not no_rerank:
-            methods, why = opened.usual(asked, photos=photos)
+            methods, why = opened.usual(every, photos=photos)
             note = _note(methods, why)
         verifying = VerifySettings(top=verify_top, model=local, fresh=fresh, photos=photos)
-        how: dict[str, Any] = {"rerank": methods, "where": conditions}
+        how: dict[str, Any] = {"text": text, "rerank": methods, "where": conditions}
         how |= {"include_self": include_self, "min_probability": min_probability}
         how["verify"] = "verify" in methods and verifying
         if like or unlike:
@@ -131,12 +140,13 @@ def search(
             from solar.files import replacing
             from solar.show.search_page import ranking_page
 
-            page = ranking_page(opened, asked, hits, photos=photos)
+            page = ranking_page(opened, every, hits, photos=photos)
             with replacing(html) as temporary:
                 temporary.write_text(page, encoding="utf-8")
             say(f"{len(hits)} photos → {html}")
     if json:
-        print_json([_facts(hit) for hit in hits])
+        told = {} if text is None else {"text": text}
+        print_json([_facts(hit) | told for hit in hits])
     elif csv:
         _print_csv([_facts(hit) for hit in hits])
     elif html is None:

@@ -199,7 +199,8 @@ def _batches(model: RetrievalNet, calibration: Iterable[Source]) -> list[Array]:
             f"{CALIBRATION_PHOTOS}, like those to be described."
         )
     size = min(CALIBRATION_SIZE, model.config.size)
-    pixels = (torch.from_numpy(load(photo, size).pixels)[None] for photo in photos)
+    square = model.config.square
+    pixels = (torch.from_numpy(load(one, size, square=square).pixels)[None] for one in photos)
     return [_array(model.normalise(batch)) for batch in pixels]
 
 

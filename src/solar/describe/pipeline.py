@@ -42,6 +42,7 @@ from solar.images import (
     load,
 )
 from solar.images.batches import Batch, Batcher
+from solar.images.resize import Square
 from solar.models import RetrievalNet
 from solar.models.inference import checked_device
 
@@ -73,6 +74,7 @@ class Settings:
     backend: str = "torch"
     max_pixels: int = MAX_PIXELS
     least_side: int = 1  # pixels that the network needs, at every scale
+    square: Square | None = None  # like `least_side` the network's own
 
     @classmethod
     def of(cls, net: RetrievalNet, **options: Unpack["SettingsOptions"]) -> "Settings":
@@ -85,7 +87,7 @@ class Settings:
             raise TypeError(f"no setting is called {unknown[0]!r}: choose from {known}")
         given: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
         given["device"] = checked_device(given.get("device", net.device)).type
-        given["least_side"] = net.backbone.least_side
+        given |= {"least_side": net.backbone.least_side, "square": net.config.square}
         given["scales"] = tuple(given.get("scales", net.config.scales))
         return cls(**{"size": net.config.size, **given})
 
@@ -95,14 +97,15 @@ class Settings:
         A SolarError if it cannot be read, the box misses it, or too little is left of it.
         """
         how: dict[str, Any] = {name: getattr(self, name) for name in _DECODING}
-        image = load(photo, self.size, box=box, **how)
+        image = load(photo, self.size, box=box, square=self.square, **how)
         height, width = image.pixels.shape[:2]
         check_visible(width, height, photo, scales=self.scales, least=self.least_side)
         return image
 
     def recorded(self, boxes: Mapping[str, Box]) -> dict[str, Any]:
         """What a store remembers of these settings, and of the parts of photos described."""
-        kept = {n: v for n, v in asdict(self).items() if n not in ("max_pixels", "least_side")}
+        passing = ("max_pixels", "least_side", "square")
+        kept = {n: v for n, v in asdict(self).items() if n not in passing}
         return {**kept, "boxes": {name: list(box) for name, box in boxes.items()}}
 
 

@@ -22,7 +22,7 @@ from solar.errors import SolarError
 from solar.images.boxes import Box, crop, pixel_box
 from solar.images.opening import ImageError, Source, eight_bits, name_of, opened, path_name
 from solar.images.orientation import orientation_of, stored_box, turned, upright_size
-from solar.images.resize import REDUCING_GAP, query_size, thumbnail, thumbnail_size
+from solar.images.resize import REDUCING_GAP, Square, query_size, thumbnail, thumbnail_size
 
 MAX_PIXELS = 178_956_970
 """Largest photo decoded by default: half a gigabyte of RGB, and where Pillow itself refuses."""
@@ -95,6 +95,7 @@ def load(
     orient: bool = True,
     mode: Literal["exact", "fast"] = "exact",
     max_pixels: int | None = None,
+    square: Square | None = None,
 ) -> DecodedImage:
     """Read a photo, turn it upright, cut out a box and shrink the rest, in this order.
 
@@ -109,9 +110,10 @@ def load(
             do part of the shrinking for photos at least three times too large, with the same shape
             and nearly the same pixels; every other photo is read exactly.
         max_pixels: Refuse larger photos before their pixels are decoded; default: MAX_PIXELS.
+        square: Make a square of ``size`` pixels of what is left, always exactly.
 
     Raises:
-        ImageError: As for ``read_image``.
+        ImageError: As for ``read_image``; or too little is left to make a square of.
         SolarError: If the box misses the photo, or ``mode`` or ``size`` makes no sense.
     """
     if mode not in ("exact", "fast"):
@@ -120,7 +122,7 @@ def load(
         _check_pixels(image, source, max_pixels)
         # Scaling reconfigures the opened file, so never one that belongs to the caller.
         scalable = image.format in ("JPEG", "MPO") and not isinstance(source, Image.Image)
-        if mode == "fast" and size is not None and scalable:
+        if mode == "fast" and size is not None and square is None and scalable:
             photo = _load_scaled(image, source, size, box, orient)
             if photo is not None:
                 return photo
@@ -129,6 +131,10 @@ def load(
     limit: float | None = size
     if box is not None:
         image = crop(image, box)
+    if square is not None and size is not None:
+        check_visible(*image.size, source)
+        return DecodedImage(np.array(square.cut(image, size)), width, height)
+    if box is not None:
         limit = size and query_size((width, height), image.size, size)
     if limit is not None:
         image = thumbnail(image, limit)

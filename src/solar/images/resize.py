@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from PIL import Image
 
@@ -9,6 +10,32 @@ from solar.errors import SolarError
 
 REDUCING_GAP = 2.0
 """Pillow shrinks by whole factors first and leaves at least this factor to Lanczos."""
+
+
+@dataclass(frozen=True)
+class Square:
+    """How a photo becomes a square, for models that were trained on squares alone.
+
+    Attributes:
+        shorter: The photo's shorter side before the middle is cut out, as a multiple of the
+            square's, at least 1; None squeezes the photo into the square instead.
+        resample: Pillow's filter: 0 nearest, 1 Lanczos, 2 bilinear, 3 bicubic.
+    """
+
+    shorter: float | None = None
+    resample: int = 3
+
+    def cut(self, image: Image.Image, size: int) -> Image.Image:
+        """A photo as ``size`` × ``size`` pixels: enlarged where it is smaller."""
+        if size < 1:
+            raise SolarError(f"A photo cannot be made a square of {size} pixels.")
+        if self.shorter is None:
+            return image.resize((size, size), self.resample)
+        least = round(self.shorter * size)
+        # The ends of a long strip, which would fill the memory, are never in the middle.
+        image = _middle(image, *(min(side, 16 * min(image.size)) for side in image.size))
+        width, height = (int(least * side / min(image.size)) for side in image.size)
+        return _middle(image.resize((width, height), self.resample), size, size)
 
 
 def thumbnail(image: Image.Image, size: float) -> Image.Image:
@@ -52,6 +79,11 @@ def query_size(full: tuple[int, int], crop: tuple[int, int], size: float) -> flo
     the limit for whole photos. The result is not rounded: ``thumbnail`` rounds it down.
     """
     return size * max(crop) / max(full)
+
+
+def _middle(image: Image.Image, width: int, height: int) -> Image.Image:
+    left, top = (image.width - width) // 2, (image.height - height) // 2
+    return image.crop((left, top, left + width, top + height))
 
 
 def _better(side: float, error: Callable[[int], float]) -> int:

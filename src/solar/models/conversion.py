@@ -1,5 +1,6 @@
 """Networks from one format to another."""
 
+import warnings
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +27,8 @@ def convert(
         half: Half the size, as for `save`; not in the published format.
         format: "hf" writes a folder as the model hub has it, see `save_folder`.
 
+    Warns if the network has a text side, which no format of ours keeps.
+
     Raises:
         SolarError: The network cannot be read, written, or written so.
     """
@@ -33,6 +36,12 @@ def convert(
     if format is None:
         _check_ending(destination, half)
     model = load(source, device="cpu")
+    if getattr(model, "text", None) is not None:
+        warnings.warn(
+            f"{destination} keeps the image side of {source} alone: to search for words, give "
+            f"{source} as the model.",
+            stacklevel=2,
+        )
     if format == "hf":
         return save_folder(model, destination, half=half)
     if destination.suffix == ".safetensors":

@@ -23,12 +23,14 @@ from solar.files import reading
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 PREPROCESSOR = "preprocessor_config.json"
+PROCESSOR = "processor_config.json"
+"""Where newer models of several kinds of input have the same."""
 CARD = "README.md"
 MODEL_TYPE = "solar"
 """What `model_type` in the config.json of our networks says."""
 
 _SHARDS = f"{WEIGHTS}.index.json"  # which tensor is in which of several files
-_FILES = (CONFIG, PREPROCESSOR, WEIGHTS, _SHARDS, "model-[0-9]*-of-[0-9]*.safetensors")
+_FILES = (CONFIG, PREPROCESSOR, PROCESSOR, WEIGHTS, _SHARDS, "model-[0-9]*-of-[0-9]*.safetensors")
 _TOKENIZER = (
     "tokenizer.json",
     "tokenizer_config.json",

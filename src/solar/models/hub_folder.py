@@ -78,11 +78,18 @@ def _preprocessor(model: Model) -> dict[str, Any]:
     """What other tools need to know to prepare photos, in the hub's terms."""
     if not isinstance(model, RetrievalNet):  # which standardises its patches itself
         return {"do_convert_rgb": False, "do_normalize": False, "size": {"height": 32, "width": 32}}
+    size, square = model.config.size, model.config.square
+    shape: dict[str, Any] = {"size": {"longest_edge": size}}
+    if square is not None:
+        shape = {"size": {"height": size, "width": size}}
+        if square.shorter is not None:
+            shape = {"do_center_crop": True, "crop_size": shape["size"]}
+            shape["size"] = {"shortest_edge": round(square.shorter * size)}
     return {
         "do_convert_rgb": True,
         "do_resize": True,
-        "size": {"longest_edge": model.config.size},
-        "resample": int(Image.Resampling.LANCZOS),
+        **shape,
+        "resample": int(Image.Resampling.LANCZOS) if square is None else square.resample,
         "do_rescale": True,
         "rescale_factor": 1 / 255,
         "do_normalize": True,

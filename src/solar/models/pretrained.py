@@ -4,18 +4,20 @@ Such a folder has `config.json`, `model.safetensors` (or several, with an index)
 `preprocessor_config.json`. Nothing in it is executed: no code, no pickled weights.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from solar.errors import SolarError
+from solar.images.resize import Square
 from solar.images.roots import expanded
 from solar.models import hub
+from solar.models.library_weights import read_weights
 from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD, RetrievalConfig, RetrievalNet
 from solar.models.soundness import check_finite
+from solar.models.text_side import TextSide
 from solar.nn.grid import Interpolation
 from solar.nn.transformers_backbone import (
     TransformersBackbone,
@@ -25,10 +27,8 @@ from solar.nn.transformers_backbone import (
     new_body,
     without_drawing,
 )
+from solar.nn.vision_tower import VisionTower, image_settings, is_joint, joint_tower
 
-# Norms of the maps of single stages: no part of the models, so files of those lack them, and they
-# start as the library starts them.
-_FRESH = "hidden_states_norms."
 _INTERPOLATIONS: dict[int, Interpolation] = {0: "nearest", 2: "bilinear", 3: "bicubic"}
 _SIZE = 224  # where nobody says at which size a model was trained
 
@@ -47,6 +47,9 @@ def from_folder(
     size (what is cropped, if something is) becomes that of a photo's longer side: photos are
     neither cropped nor squeezed.
 
+    Of a model with a text side (CLIP, SigLIP) the descriptor is its own embedding of photos, which
+    are cropped or squeezed as its preprocessor says; `describe_text` gives those of words.
+
     Args:
         folder: Has config.json and model.safetensors.
         pooling: Default: "cls" if the backbone has a class token, else "gem".
@@ -60,25 +63,27 @@ def from_folder(
     """
     folder = Path(folder)
     given = hub.read_config(folder)
-    settings = cleaned(given)
     try:
-        library_config(settings)
+        joint = is_joint(given)
+        settings = image_settings(given) if joint else cleaned(given)
+        kind, library = joint_tower(settings, "vision") if joint else _backbone(settings)
     except SolarError as error:
         raise SolarError(f"{folder} seems to be {hub.architecture(given)}. {error}") from error
     config = RetrievalConfig(
         str(settings["model_type"]),
         attention=dict(attention or {}),
-        pooling=pooling or ("cls" if has_class_token(settings) else "gem"),
+        pooling=pooling or ("cls" if joint or has_class_token(settings) else "gem"),
         whitening=whitening,
         dim=dim,
         backbone_settings=settings,
-        **_preprocessing(folder),
+        **(_square_preprocessing(folder) if joint else _preprocessing(_preprocessor(folder))),
     )
     with without_drawing():
         net = RetrievalNet(config)
-    assert isinstance(net.backbone, TransformersBackbone)
-    net.backbone.take(_weights(folder, settings))
+    assert isinstance(net.backbone, TransformersBackbone | VisionTower)
+    net.backbone.take(read_weights(folder, kind, library))
     check_finite(net.state_dict(), folder / "model.safetensors")
+    net.text = TextSide(folder.absolute()) if joint and not whitening else None
     return net.eval()
 
 
@@ -89,50 +94,29 @@ def pretrained_folder(source: str | Path) -> Path | None:
         SolarError: It cannot be fetched.
     """
     if hub.is_hub_name(source):
-        return hub.snapshot(str(source))
+        return hub.snapshot(str(source), tokenizer=True)
     path = expanded(source)
     return path if (path / hub.CONFIG).is_file() else None
 
 
-def _weights(folder: Path, settings: Mapping[str, Any]) -> Any:
-    """The library's backbone with the weights of a folder; a SolarError if it lacks one."""
-    if not any(folder.glob("model*.safetensors")):
-        raise SolarError(
-            f"{folder} has no model.safetensors: solar reads no pickled weights; convert them, or "
-            "fetch a revision that has them."
-        )
+def _backbone(settings: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The library's class for a backbone, and its configuration."""
+    config = library_config(settings)
     with torch.device("meta"):
-        kind = type(new_body(settings))  # AutoBackbone would ask the hub about a folder's name
-    with _quiet():
-        try:
-            body, found = kind.from_pretrained(
-                str(folder),
-                config=library_config(settings),
-                dtype=torch.float32,
-                use_safetensors=True,
-                local_files_only=True,
-                trust_remote_code=False,
-                ignore_mismatched_sizes=True,  # reported with the rest
-                output_loading_info=True,
-            )
-        except Exception as error:  # a damaged file can make the reader fail in any way at all
-            reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".")
-            raise SolarError(f"The weights in {folder} cannot be read ({reason}).") from error
-    missing = sorted(name for name in found["missing_keys"] if not name.startswith(_FRESH))
-    wrong = sorted(str(one[0]) for one in found["mismatched_keys"])
-    if missing or wrong:
-        several = f" and {len(missing + wrong) - 1} more" if len(missing + wrong) > 1 else ""
-        raise SolarError(
-            f"The weights in {folder} do not fit config.json: {(missing + wrong)[0]}{several} "
-            f"{'is missing' if missing else 'has another shape'}."
-        )
-    return body
+        return type(new_body(settings)), config  # AutoBackbone would ask the hub about a folder
 
 
-def _preprocessing(folder: Path) -> dict[str, Any]:
-    """What a preprocessor_config.json says, in our words; the usual where it says nothing."""
-    there = (folder / hub.PREPROCESSOR).is_file()
-    given = hub.read_config(folder, hub.PREPROCESSOR) if there else {}
+def _preprocessor(folder: Path) -> dict[str, Any]:
+    """What a folder says about how photos are prepared; nothing if it does not."""
+    if (folder / hub.PREPROCESSOR).is_file():
+        return hub.read_config(folder, hub.PREPROCESSOR)
+    there = (folder / hub.PROCESSOR).is_file()
+    given = hub.read_config(folder, hub.PROCESSOR).get("image_processor") if there else None
+    return given if isinstance(given, dict) else {}
+
+
+def _preprocessing(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The same in our words; the usual where it says nothing."""
     normalised = given.get("do_normalize", True)
     mean, std = given.get("image_mean", IMAGENET_MEAN), given.get("image_std", IMAGENET_STD)
     if not normalised:
@@ -146,24 +130,27 @@ def _preprocessing(folder: Path) -> dict[str, Any]:
     }
 
 
+def _square_preprocessing(folder: Path) -> dict[str, Any]:
+    """The same for a model with a text side: squares as it was trained with, and one scale."""
+    given = _preprocessor(folder)
+    size = given.get("size")
+    squeezed = isinstance(size, Mapping) and size.keys() == {"height", "width"}
+    sides = set(size.values()) if isinstance(size, Mapping) else {size}
+    side = sides.pop() if len(sides) == 1 else None
+    side = side if isinstance(side, int) else 0
+    cropped = not squeezed or given.get("do_center_crop", False)
+    crop = _longest(given.get("crop_size", side)) if cropped else side
+    if not 0 < crop <= side or (squeezed and crop < side):
+        raise SolarError(
+            f"{folder / hub.PREPROCESSOR} does not say how a photo becomes a square, which a model "
+            "with a text side needs: fetch or copy it from where the model is from."
+        )
+    square = Square(None if squeezed else side / crop, int(given.get("resample", 3)))
+    return {**_preprocessing(given), "size": crop, "scales": (1.0,), "square": square}
+
+
 def _longest(size: Any) -> int:
     if isinstance(size, Mapping):
         sides = [value for value in size.values() if isinstance(value, int)]
         return max(sides, default=_SIZE)
     return size if isinstance(size, int) else _SIZE
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the library's bar, and what it says about weights that are not needed, to ourselves."""
-    from transformers.utils import logging
-
-    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(50)  # critical
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bar:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -14,11 +14,14 @@ from torch import Tensor, nn
 from solar.defaults import SIZE
 from solar.errors import SolarError
 from solar.images import Box, Source, check_visible, load, photo_list
+from solar.images.resize import Square
 from solar.models.hub_mixin import HubMixin
 from solar.models.inference import inference, named
+from solar.models.text_side import TextSide, no_text_side
 from solar.nn import BACKBONES, POOLINGS, Backbone, GeM, Regional, l2_normalize
 from solar.nn.grid import Interpolation, resize
 from solar.nn.transformers_backbone import TokenUse, TransformersBackbone
+from solar.nn.vision_tower import VisionTower, is_joint
 
 SCALES = (1.0, sqrt(2), 1 / sqrt(2))
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -51,6 +54,7 @@ class RetrievalConfig:
             trained on averaged descriptors; None if there is no such layer.
         backbone_settings: What the config.json of a backbone of `transformers` says; None for ours.
         interpolation: How photos are resized to other scales, and to the backbone's grid.
+        square: How photos become squares of `size` pixels; None keeps their aspect ratio.
     """
 
     backbone: str = "resnet101"
@@ -68,6 +72,7 @@ class RetrievalConfig:
     adaptation: int | None = None
     backbone_settings: Mapping[str, Any] | None = None
     interpolation: Interpolation = "bilinear"
+    square: Square | None = None
 
     def __post_init__(self) -> None:
         if self.backbone_settings is None and self.backbone not in BACKBONES:
@@ -100,10 +105,17 @@ class RetrievalConfig:
         for name in ("mean", "std", "scales", "post_whitening"):
             if name in known:
                 known[name] = tuple(known[name])
+        if known.get("square") is not None:
+            known["square"] = Square(**known["square"])
         return cls(**known)
 
 
-_LATER = {"adaptation": None, "backbone_settings": None, "interpolation": "bilinear"}
+_LATER = {
+    "adaptation": None,
+    "backbone_settings": None,
+    "interpolation": "bilinear",
+    "square": None,
+}
 
 
 class RetrievalNet(HubMixin, nn.Module):
@@ -122,6 +134,9 @@ class RetrievalNet(HubMixin, nn.Module):
 
     source: str | None = None
     """What `solar.load` takes to give this network again, if it came from there."""
+
+    text: TextSide | None = None
+    """What describes words in the same space, if the model has it; no part of the weights."""
 
     def __init__(self, config: RetrievalConfig, *, freeze_batch_norm: bool = True) -> None:
         super().__init__()
@@ -256,6 +271,7 @@ class RetrievalNet(HubMixin, nn.Module):
         net.adapt = layer
         net.config = replace(self.config, adaptation=None if layer is None else layer.out_features)
         net.source = None
+        net.text = self.text if layer is None else None  # what it learned, it learned on photos
         return net
 
     def scale_power(self, scales: int) -> float | Tensor:
@@ -286,7 +302,8 @@ class RetrievalNet(HubMixin, nn.Module):
             (3, h, w) float32, normalised, on the network's device.
         """
         size = size or self.config.size
-        pixels = load(photo, size, box=box, orient=orient, max_pixels=max_pixels).pixels
+        how: dict[str, Any] = {"orient": orient, "max_pixels": max_pixels}
+        pixels = load(photo, size, box=box, square=self.config.square, **how).pixels
         check_visible(pixels.shape[1], pixels.shape[0], photo)
         return self.normalise(torch.from_numpy(pixels)[None].to(self.device))[0]
 
@@ -340,10 +357,34 @@ class RetrievalNet(HubMixin, nn.Module):
     encode = describe
     """The same as `describe`."""
 
+    def describe_text(self, texts: str | Iterable[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Describe words in the space of the photos, for models with a text side (CLIP, SigLIP).
+
+        Args:
+            texts: One or several, as they are: no prompt is put around them. What is longer than
+                the model reads (64 or 77 tokens) is cut off.
+
+        Returns:
+            (n, dim) float32, unit rows.
+
+        Raises:
+            SolarError: The model has no text side, or its files are missing or damaged.
+        """
+        many = [texts] if isinstance(texts, str) else list(texts)
+        if self.text is None:
+            raise no_text_side(self.source, joint=isinstance(self.backbone, VisionTower))
+        if not many:
+            return np.empty((0, self.dim), np.float32)
+        return self.text.describe(many, self.device).numpy()
+
 
 def _build_backbone(config: RetrievalConfig) -> Backbone:
     if config.backbone_settings is None:
         return BACKBONES[config.backbone](config.attention)
+    if is_joint(config.backbone_settings):
+        if config.pooling != "cls":
+            raise SolarError(f"{config.backbone} gives one embedding per photo: pool by cls.")
+        return VisionTower(config.backbone_settings, config.attention)
     return TransformersBackbone(
         config.backbone_settings,
         config.attention,

@@ -10,7 +10,7 @@ The layers are numbered by stride, as in the paper: attention at stride s is num
 
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from math import log2
 from typing import Any
@@ -156,24 +156,36 @@ def without_drawing() -> Iterator[None]:
 def new_body(settings: Mapping[str, Any]) -> Any:
     """A backbone as the library builds it, with random weights; a SolarError if it cannot."""
     config = library_config(settings)
-    from transformers import AutoBackbone
-    from transformers.initialization import no_init_weights
-
-    make: Any = AutoBackbone.from_config
-    with nullcontext() if _drawing.get() else no_init_weights():
+    make: Any = library().AutoBackbone.from_config
+    with drawing():
         return make(config, trust_remote_code=False).eval()
 
 
-def library_config(settings: Mapping[str, Any]) -> Any:
-    """The library's configuration for the settings; a SolarError if it has no such backbone."""
+def drawing() -> AbstractContextManager[None]:
+    """Within the block the library draws weights, but not inside `without_drawing`."""
+    from transformers.initialization import no_init_weights
+
+    return nullcontext() if _drawing.get() else no_init_weights()
+
+
+def library() -> Any:
+    """The module `transformers`; a SolarError if it is not installed."""
     try:
-        from transformers import CONFIG_MAPPING
-        from transformers.models.auto.modeling_auto import MODEL_FOR_BACKBONE_MAPPING_NAMES as KNOWN
+        import transformers
     except ImportError as error:
         raise SolarError(
             "This network's backbone needs the package transformers: "
             'pip install "solar-retrieval[backbones]".'
         ) from error
+    return transformers
+
+
+def library_config(settings: Mapping[str, Any]) -> Any:
+    """The library's configuration for the settings; a SolarError if it has no such backbone."""
+    library()
+    from transformers import CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_FOR_BACKBONE_MAPPING_NAMES as KNOWN
+
     kind = str(settings.get("model_type"))
     if kind not in KNOWN or kind == "timm_backbone":
         known = ", ".join(sorted(set(KNOWN) - {"timm_backbone"}))

@@ -38,15 +38,8 @@ from solar.search.ingest import (
     roots_of,
     spec_of,
 )
-from solar.search.parts import Part, mean_vector
-from solar.search.photo_index import (
-    Conditions,
-    NoVectorsError,
-    PhotoIndex,
-    as_vector,
-    check_count,
-    read_files,
-)
+from solar.search.parts import Part, Words, as_vector, mean_vector, read_files, with_words
+from solar.search.photo_index import Conditions, NoVectorsError, PhotoIndex, check_count
 from solar.search.search_results import rated
 
 if TYPE_CHECKING:
@@ -209,9 +202,10 @@ class Index(PhotoIndex):
 
     def search_like(
         self,
-        query: Any,
+        query: Any = None,
         k: int = 10,
         *,
+        text: str | None = None,
         like: str | Sequence[Any] = (),
         unlike: str | Sequence[Any] = (),
         include_self: bool = False,
@@ -222,6 +216,7 @@ class Index(PhotoIndex):
         Args:
             query: As for `search`, or several as for `search_mean`.
             k: How many photos at most.
+            text: As for `search`.
             like: Photos that are right, each as a query of `search`. Those that are indexed come
                 first among the results, as far as they satisfy `where`.
             unlike: Photos that are wrong. Those that are indexed come last.
@@ -232,7 +227,7 @@ class Index(PhotoIndex):
             Photos and their similarities to the query as it was changed, see
             `solar.search.feedback`; best first, but for those that were judged.
         """
-        asked, given = read_files(query), options.get("box")
+        asked, given = with_words(read_files(query), text), options.get("box")
         right, wrong = (
             read_files([photos] if isinstance(photos, str) else list(photos))
             for photos in (like, unlike)
@@ -261,7 +256,14 @@ class Index(PhotoIndex):
     def describe(self, query: Any, *, box: Box | None = None) -> Vectors:
         """The vector (dim,) that `search` looks for; its arguments and errors are the same."""
         parts = self._parts(query, box)
-        return mean_vector([self._describe_one(part.photo, part.box) for part in parts])
+        words = [part.photo.text for part in parts if isinstance(part.photo, Words)]
+        photos = [part for part in parts if not isinstance(part.photo, Words)]
+        vectors = [self._describe_one(part.photo, part.box) for part in photos]
+        if not words:
+            return mean_vector(vectors)
+        # Several photos weigh as much as one does against a text.
+        together = [mean_vector(vectors)] if vectors else []
+        return mean_vector([*together, *self.model.describe_text(words)])
 
     def add(
         self, source: Store | npt.ArrayLike, photos: Sequence[str | Photo] | None = None

@@ -12,8 +12,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
-import numpy as np
-
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.images.roots import expanded
@@ -24,20 +22,29 @@ from solar.search.engine import (
     Hit,
     Photo,
     Storage,
-    Vectors,
     Where,
     parse_where,
 )
 from solar.search.feedback import JudgedQuery
-from solar.search.parts import Part, parts_of
+from solar.search.parts import (
+    Part,
+    Words,
+    as_vector,
+    has_words,
+    parts_of,
+    read_files,
+    shown,
+    with_words,
+)
 from solar.search.rerank import AUTO, METHODS, chosen
 from solar.search.search_results import SearchResults
 from solar.search.verify import FRESH, VerifySettings, kept_verifier
 
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Self, Unpack
 
     from solar.images import Box, Source
+    from solar.search.rerank import OlderRerank
 
 T = TypeVar("T")
 Conditions: TypeAlias = str | Sequence[str | Condition] | None
@@ -105,17 +112,17 @@ class PhotoIndex(ABC):
 
     def search(
         self,
-        query: Any,
+        query: Any = None,
         k: int = 10,
         *,
+        text: str | None = None,
         box: Box | None = None,
         rerank: str | Sequence[str] | None = AUTO,
         where: Conditions = None,
-        expand: str | None = None,
-        diffuse: bool = False,
         verify: bool | VerifySettings = False,
         include_self: bool = False,
         min_probability: float | None = None,
+        **older: Unpack[OlderRerank],
     ) -> list[Hit]:
         """Find the photos that show the same as a query, and those most similar to it.
 
@@ -125,6 +132,9 @@ class PhotoIndex(ABC):
                 a `Part`: one of these with its box.
                 For several at once: `search_many`, each for itself, or `search_mean`, together.
             k: How many photos at most.
+            text: What the photos show, in words, for models with a text side. With a photo, what
+                is searched for is the sum of both vectors. Photos are ranked by similarity alone
+                if nothing else is asked for, and have no probabilities.
             box: x1, y1, x2, y2 of what to look for in the one photo given.
             rerank: Ways to rank the results again, one after the other: names of
                 `solar.search.rerank.METHODS`, as a list or with commas (`"alpha,verify"`). After
@@ -132,21 +142,21 @@ class PhotoIndex(ABC):
                 is what `usual` says, unless one of the three below is given; None ranks by
                 similarity alone.
             where: Only photos that satisfy these: see `parse_where`.
-            expand: The same as `rerank="average"` or `rerank="alpha"`.
-            diffuse: The same as `rerank="diffusion"`.
             verify: The same as `rerank="verify"`, or how to verify; see `solar.search.verify`.
             include_self: Also find the query itself where it is an indexed photo, by its file or
                 its path. A copy of it is another photo, and always found.
             min_probability: Only photos that show the same place with this probability, from 0
                 to 1; for models that have one, see `solar.search.calibration`.
+            **older: `expand="average"`, `expand="alpha"` and `diffuse=True`, the same as `rerank`
+                by that name or by "diffusion".
 
         Returns:
             Photos, scores and probabilities, best first; after verification the most probable.
 
         Raises:
             SolarError: A photo cannot be read or is not indexed, a condition makes no sense, or
-                there is no such re-ranking, or not for this kind of index, or there are no
-                probabilities.
+                there is no such re-ranking, or not for this kind of index or query, or there are
+                no probabilities, or the model has no text side.
         """
         check_count(k)
         query = read_files(query)
@@ -157,12 +167,10 @@ class PhotoIndex(ABC):
                 FutureWarning,
                 stacklevel=2,
             )
+        query = with_words(query, text)
         conditions = parse_where(where)
-        older = expand is not None or diffuse or bool(verify)
-        automatic = rerank == AUTO and not older
-        names = chosen(
-            None if rerank == AUTO else rerank, expand=expand, diffuse=diffuse, verify=bool(verify)
-        )
+        names = chosen(None if rerank == AUTO else rerank, verify=bool(verify), **older)
+        automatic = rerank == AUTO and not names
         if automatic:
             names, _ = self.usual(query)
             verify = VerifySettings(fresh=FRESH)
@@ -178,13 +186,14 @@ class PhotoIndex(ABC):
             cache(partial(self._describe_query, query, box)),
             find,
             lambda: [
-                Part(self._photo_of(part.photo), part.box) for part in self._parts(query, box)
+                Part(self._photo_of(part.photo), part.box)
+                for part in shown(self._parts(query, box))
             ],
             k,
             settings={} if isinstance(verify, bool) else {"verify": verify},
             kept=self._kept,
             # Probabilities were fitted to queries as they are.
-            calibration=None if isinstance(query, JudgedQuery) else self.calibration,
+            calibration=None if text or isinstance(query, JudgedQuery) else self.calibration,
         )
         for name in names:
             # What nobody asked for stops no search.
@@ -209,14 +218,17 @@ class PhotoIndex(ABC):
         Returns:
             Names of methods: verification, where OpenCV is installed, the photos are there, and the
             query is one. None of them otherwise, and then also why not, in a sentence; an index
-            of local features needs none.
+            of local features needs none, nor does a query with a text.
         """
         if "vectors" not in self.offers:
             return [], ""
         try:
+            parts = [] if query is None else self._parts(query, None)
+            if has_words(parts):
+                return [], ""
             settings = VerifySettings(fresh=FRESH, photos=photos)
             verifier = kept_verifier(self.engine, settings, self._kept)
-            for part in [] if query is None else self._parts(query, None):
+            for part in parts:
                 found = self._photo_of(part.photo)
                 if isinstance(found, Photo):
                     verifier.features(found.path)
@@ -343,6 +355,8 @@ class PhotoIndex(ABC):
         return set(self.engine.find(list(paths))) if paths else paths
 
     def _is_photo(self, query: Any) -> bool:
+        if isinstance(query, Words):
+            return False
         if isinstance(query, str):
             if query.startswith(BY_NAME):
                 return False
@@ -366,36 +380,6 @@ class PhotoIndex(ABC):
         if isinstance(part, str):
             return self.photo(part)
         raise SolarError("Verification needs the query's photo, not only its vector.")
-
-
-def read_files(query: Any) -> Any:
-    """A query whose open files are read: some are looked at twice."""
-    if isinstance(query, list | tuple):
-        return [read_files(part) for part in query]
-    if isinstance(query, Part):
-        return replace(query, photo=read_files(query.photo))
-    if not hasattr(query, "read"):
-        return query
-    try:
-        data = query.read()
-    except UnicodeDecodeError:  # which only text has
-        data = ""
-    if isinstance(data, str):
-        raise SolarError("The query is a file in text mode: open it in binary mode, 'rb'.")
-    return data
-
-
-def as_vector(query: Any) -> Vectors | None:
-    """A query that is a vector, given as (dim,) or (1, dim); None for anything else.
-
-    Photos are never arrays of floating-point numbers in one row, so that the two differ.
-    """
-    if type(query).__module__.partition(".")[0] == "torch" and hasattr(query, "detach"):
-        query = query.detach().cpu().numpy()
-    if not isinstance(query, np.ndarray) or query.dtype.kind != "f":
-        return query if isinstance(query, np.ndarray) and query.ndim == 1 else None
-    row = query[0] if query.ndim == 2 and len(query) == 1 else query
-    return row if row.ndim == 1 else None
 
 
 def check_count(k: int) -> None:

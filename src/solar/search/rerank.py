@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from solar.errors import SolarError
 
@@ -77,6 +77,13 @@ METHODS: dict[str, Reranker] = {
         "solar.search.verify",
     ),
 }
+
+
+class OlderRerank(TypedDict, total=False):
+    """Older spellings of some of the methods; see `chosen`."""
+
+    expand: str | None
+    diffuse: bool
 
 
 AUTO = "auto"

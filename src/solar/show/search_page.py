@@ -13,7 +13,7 @@ from PIL import Image
 from solar.errors import SolarError, printable
 from solar.images import Box, Roots, Source, read_image
 from solar.search.engine import Hit
-from solar.search.parts import parts_of
+from solar.search.parts import Words, parts_of
 from solar.search.photo_index import BY_NAME, PhotoIndex
 
 _SIDE = 480
@@ -38,7 +38,7 @@ def ranking_page(
     Args:
         index: What was searched.
         queries: What `Index.search` was asked for: files, bytes, images or indexed paths, or
-            `Part`s with a box each.
+            `Part`s with a box each, or `Words`.
         hits: What it answered.
         box: The box of a single query, in its pixels.
         photos: Where the indexed photos are; the place that the index remembers if not given.
@@ -68,6 +68,8 @@ def ranking_page(
 
 def _query(query: Any, find: Callable[[str], Source | None], box: Box | None) -> str:
     source: Source | None
+    if isinstance(query, Words):
+        return f"<figure>{escape(printable(query.text))}</figure>\n"
     if isinstance(query, bytes):
         name, source = "standard input", query
     elif isinstance(query, str | Path):

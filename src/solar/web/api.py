@@ -99,11 +99,13 @@ def create_router(service: Service) -> APIRouter:
 
     @router.post("/search", responses={200: {"content": {NDJSON: {}}}})
     async def search(asked: schemas.SearchRequest, request: Request) -> schemas.SearchAnswer:
-        """Find photos like a photo, or like a part of it.
+        """Find photos like a photo, or like a part of it, or as a text says.
 
         With `Accept: application/x-ndjson` an answer comes after every stage, a line each.
         """
-        photo = await service.threads.run(service.visible, asked.photo)
+        photo = None
+        if asked.photo is not None:
+            photo = await service.threads.run(service.visible, asked.photo)
         wanted = await service.threads.run(_wanted, service, asked, photo)
         rankings = service.searcher.search(wanted)
         if NDJSON in request.headers.get("accept", ""):
@@ -230,7 +232,7 @@ def _matched(
     )
 
 
-def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto) -> Wanted:
+def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto | None) -> Wanted:
     only = asked.filter or schemas.Filter.model_construct()
     liked, unliked = (
         {photo.id: photo for photo in map(service.visible, photos)}
@@ -244,7 +246,7 @@ def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto)
         photo,
         service.model(asked.model),
         _box(asked.box),
-        service.usual if usual else methods,
+        ([] if asked.text else service.usual) if usual else methods,
         only.label,
         only.name_contains or None,
         only.min_score,
@@ -255,6 +257,7 @@ def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto)
         further=[(service.visible(part.photo), _box(part.box)) for part in asked.further],
         like=list(liked.values()),
         unlike=list(unliked.values()),
+        text=(asked.text or "").strip() or None,
     )
 
 
@@ -265,7 +268,7 @@ def _box(box: list[float] | None) -> Box | None:
 async def _lines(
     service: Service,
     asked: schemas.SearchRequest,
-    photo: VisiblePhoto,
+    photo: VisiblePhoto | None,
     rankings: AsyncIterator[StageResult],
 ) -> AsyncIterator[str]:
     async for ranking in rankings:

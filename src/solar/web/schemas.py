@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from solar.search.rerank import METHODS
 from solar.search.sync import Changes
@@ -54,6 +54,7 @@ class ModelInfo(BaseModel):
     name: str
     attention: list[int] = Field(description="The layers whose attention can be looked at.")
     why: bool = Field(description="Whether it can tell why two photos are similar.")
+    text: bool = Field(description="Whether it can be searched with words.")
 
 
 class SettingsInfo(BaseModel):
@@ -150,7 +151,13 @@ class QueryPart(Asked):
 class SearchRequest(Asked):
     """What to look for, and how."""
 
-    photo: PhotoId
+    photo: PhotoId | None = Field(None, description="May be missing where there is a text.")
+    text: str | None = Field(
+        None,
+        max_length=500,
+        description="What the photos show, in words, alone or together with a photo; for models "
+        "with a text side. Nothing is ranked again unless `rerank` says so.",
+    )
     box: Box | None = None
     further: list[QueryPart] = Field(
         [], max_length=9, description="More photos of the same thing, searched for together."
@@ -179,6 +186,14 @@ class SearchRequest(Asked):
     filter: Filter | None = None
     include_self: bool = Field(False, description="Also find an indexed photo for itself.")
 
+    @model_validator(mode="after")
+    def _asks_for_something(self) -> "SearchRequest":
+        if self.photo is None and not (self.text or "").strip():
+            raise ValueError("a search needs a photo or a text")
+        if self.photo is None and (self.box or self.further):
+            raise ValueError("a box and further photos go with a photo, not with a text alone")
+        return self
+
 
 class HitInfo(PhotoInfo):
     """A photo found."""
@@ -203,7 +218,8 @@ class SearchAnswer(BaseModel):
     stage: str = Field(description="`search`, `expand`, or what another method is called.")
     complete: bool
     awaited: list[str] = Field(description="The stages that follow.")
-    query: PhotoInfo
+    query: PhotoInfo | None = Field(None, description="None where there is a text alone.")
+    text: str | None = None
     hits: list[HitInfo]
     more: bool = Field(description="Whether a higher offset gives more.")
     seconds: dict[str, float] = Field(description="What `describe` and each stage took.")

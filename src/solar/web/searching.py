@@ -15,7 +15,7 @@ from solar.images import Box
 from solar.search import Condition, Hit, Part
 from solar.search.engine import Vectors
 from solar.search.feedback import arranged, updated
-from solar.search.parts import mean_vector
+from solar.search.parts import mean_vector, shown
 from solar.search.rerank import METHODS
 from solar.search.search_results import SearchResults
 from solar.search.verify import FRESH, VerifySettings
@@ -33,7 +33,7 @@ _HIT_BYTES = 200
 class Wanted:
     """What a visitor searches for, and what alone may be found: a label, part of a name."""
 
-    photo: VisiblePhoto
+    photo: VisiblePhoto | None  # None where there is a text alone
     model: ServedModel
     box: Box | None = None
     rerank: Sequence[str] = ()  # names of methods, in order
@@ -47,18 +47,19 @@ class Wanted:
     further: Sequence[tuple[VisiblePhoto, Box | None]] = ()  # photos of the query beside the first
     like: Sequence[VisiblePhoto] = ()  # results that the visitor ticked
     unlike: Sequence[VisiblePhoto] = ()  # and crossed
+    text: str | None = None
 
     @property
     def parts(self) -> list[tuple[VisiblePhoto, Box | None]]:
         """All photos of the query, with their boxes."""
-        return [(self.photo, self.box), *self.further]
+        return [] if self.photo is None else [(self.photo, self.box), *self.further]
 
     @property
     def key(self) -> tuple[object, ...]:
         """What its vector depends on, but for the model."""
         parts = [(photo.id, photo.version, box) for photo, box in self.parts]
         judged = [[(one.id, one.version) for one in photos] for photos in (self.like, self.unlike)]
-        return (tuple(parts), *map(tuple, judged))
+        return (tuple(parts), *map(tuple, judged), self.text)
 
 
 @dataclass(frozen=True)
@@ -181,8 +182,25 @@ class Searcher:
             await described((photo, None) for photo in photos)
             for photos in (wanted.like, wanted.unlike)
         ]
+        if wanted.text is not None:
+            words, reading = await self._words(wanted.model, wanted.text)
+            parts, seconds = [*([mean_vector(parts)] if parts else []), words], seconds + reading
         vector = updated(mean_vector(parts), np.array(liked), np.array(unliked))
         return vector, seconds + more + most
+
+    async def _words(self, model: ServedModel, text: str) -> tuple[Vectors, float]:
+        """The vector of a text, and the seconds it took."""
+        kept = self._vectors.get((text, model.name))
+        if kept is not None:
+            return kept
+        net = (await model.encoder()).net
+        started = perf_counter()
+        vector = await self._network.together(
+            (model.name, "words"), text, lambda texts: list(net.describe_text(texts))
+        )
+        described = vector, perf_counter() - started
+        self._vectors.put((text, model.name), described)
+        return described
 
     async def _vector(
         self, model: ServedModel, photo: VisiblePhoto, box: Box | None
@@ -266,11 +284,11 @@ class Searcher:
             index.engine,
             lambda: vector,
             find,
-            lambda: [Part(photo.source, box) for photo, box in wanted.parts],
+            lambda: shown([Part(photo.source, box) for photo, box in wanted.parts]),
             wanted.depth,
             settings={"verify": VerifySettings(fresh=FRESH, photos=self._collection.moved)},
             kept=self._methods_keep.setdefault(wanted.model.name, {}),
-            calibration=None if wanted.like or wanted.unlike else index.calibration,
+            calibration=None if wanted.like or wanted.unlike or wanted.text else index.calibration,
         )
 
     def _filter(self, wanted: Wanted) -> Callable[[str], bool]:

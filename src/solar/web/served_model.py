@@ -55,3 +55,8 @@ class ServedModel:
         except SolarError:
             return False
         return True
+
+    async def reads(self) -> bool:
+        """Whether it can be searched with words; not if loading failed."""
+        await self._tried.wait()
+        return self._problem is None and self.index.model.text is not None

@@ -150,7 +150,10 @@ class Service:
             dim=index.spec.dim,
             models=[
                 schemas.ModelInfo(
-                    name=model.name, attention=await model.attention(), why=await model.explains()
+                    name=model.name,
+                    attention=await model.attention(),
+                    why=await model.explains(),
+                    text=await model.reads(),
                 )
                 for model in self.models.values()
             ],
@@ -240,7 +243,7 @@ class Service:
         return kept
 
     def page(
-        self, asked: schemas.SearchRequest, photo: VisiblePhoto, ranking: StageResult
+        self, asked: schemas.SearchRequest, photo: VisiblePhoto | None, ranking: StageResult
     ) -> schemas.SearchAnswer:
         """The part of a ranking that a visitor asked for."""
         shown = ranking.hits[asked.offset : asked.offset + asked.k]
@@ -254,7 +257,8 @@ class Service:
             stage=ranking.stage,
             complete=not ranking.awaited,
             awaited=list(ranking.awaited),
-            query=self.photo_info(photo),
+            query=None if photo is None else self.photo_info(photo),
+            text=asked.text,
             hits=hits,
             more=len(ranking.hits) > asked.offset + asked.k,
             seconds={stage: round(took, 5) for stage, took in ranking.seconds.items()},
@@ -274,16 +278,16 @@ class Service:
         return json.dumps({"points": points, "method": found.method})
 
     def _hit(
-        self, hit: Hit, number: int, rank: int, photo: VisiblePhoto, ranking: StageResult
+        self, hit: Hit, number: int, rank: int, photo: VisiblePhoto | None, ranking: StageResult
     ) -> schemas.HitInfo:
-        facts = self._indexed(number)
-        both = facts["label"] is not None and photo.label is not None
+        facts, label = self._indexed(number), None if photo is None else photo.label
+        both = facts["label"] is not None and label is not None
         before = ranking.plain.get(hit.path)
         return schemas.HitInfo(
             **facts,
             score=round(hit.score, 6),
             rank=rank,
-            same_label=facts["label"] == photo.label if both else None,
+            same_label=facts["label"] == label if both else None,
             inliers=hit.inliers,
             probability=None if hit.probability is None else round(hit.probability, 4),
             moved=None if before is None or ranking.stage == "search" else before - rank,
@@ -316,4 +320,6 @@ def _methods() -> Mapping[str, Reranker]:
 def model_name(index: Index) -> str:
     """What visitors call the model of an index: never where its file is."""
     model = index.spec.model
-    return Path(model).stem if model.endswith((".safetensors", ".pth", ".pt")) else model or "model"
+    if model.endswith((".safetensors", ".pth", ".pt")):
+        return Path(model).stem
+    return (Path(model).name if Path(model).is_absolute() else model) or "model"

@@ -12,7 +12,8 @@ const KINDS = {
 const pending = new Map();
 
 const ids = (text) => new Set((text ?? "").split(",").filter(Boolean));
-const keyOf = ({ q, and, like, unlike }) => [q, and, like, unlike].map((one) => one ?? "").join("&");
+const keyOf = ({ q, text, and, like, unlike }) =>
+  [q, text, and, like, unlike].map((one) => one ?? "").join("&");
 
 /** What of a request the marks in an address stand for; nothing where there are none. */
 export function request(params) {

@@ -6,6 +6,7 @@ const HELP = [
   ["/", "Find a photo by its name"],
   ["← ↑ ↓ →", "Move in the grid, on the map, on a photo"],
   ["Enter", "Search with the photo"],
+  ["t", "Write what the photos show, if the model reads words"],
   ["b", "A box on the photo: arrows move it, Shift and arrows resize it, Delete removes it"],
   ["l", "Look where the photo attends"],
   ["w", "Why the query and the photo are similar"],

@@ -149,7 +149,8 @@ export function searchRequest(params, usual = []) {
     min_probability: params.probable ? Number(params.probable) / 100 : undefined,
   };
   return {
-    photo: params.q,
+    photo: params.q || undefined,
+    text: params.text || undefined,
     model: params.model || undefined,
     rerank: methodsOf(params, usual),
     filter: Object.values(filter).some((one) => one !== undefined) ? filter : undefined,

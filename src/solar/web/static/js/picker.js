@@ -5,9 +5,9 @@ import { el, icon } from "./dom.js";
 import { filePicker } from "./upload.js";
 
 /**
- * @param {{title: string, text: string, links: function, take: function(File[])}} given
+ * @param {{title: string, text: string, links: function, take: function(File[]), more?: Node}} given
  */
-export function picker({ title, text, links, take }) {
+export function picker({ title, text, links, take, more = null }) {
   const photos = browser(links);
   const zone = el(
     "section.dropzone",
@@ -17,6 +17,7 @@ export function picker({ title, text, links, take }) {
     el("p.soft", {}, text),
     filePicker("Choose a photo", {}, take),
     el("p.hint", {}, "or drop one anywhere, or paste it"),
+    more,
   );
   return { element: el("div.picker", {}, zone, photos.element), photos };
 }

@@ -1,4 +1,4 @@
-// Search: a photo on the left, a box on it, what is like it on the right.
+// Search: a photo or words on the left, a box on the photo, what is like them on the right.
 
 import { isAbort } from "../api.js";
 import { boxEditor } from "../box_editor.js";
@@ -16,6 +16,7 @@ import { picker } from "../picker.js";
 import * as route from "../route.js";
 import { searchFor } from "../searches.js";
 import { stageLine, summary } from "../stages.js";
+import { offered, reader, reads, textForm } from "../text_query.js";
 import { filePicker, upload } from "../upload.js";
 import { shortName } from "../words.js";
 import { whyAddress } from "./why.js";
@@ -35,11 +36,12 @@ export function search(root, shared) {
     show({ params }) {
       shared.query = params.q ?? null;
       shared.box = boxes.read(params.box);
-      const stays = content && content.query === (params.q ?? null);
+      const query = params.q || (params.text ? "" : null);
+      const stays = content && content.query === query;
       if (!stays) {
         content?.leave();
         root.replaceChildren();
-        content = params.q ? results(root, shared, params) : start(root, shared);
+        content = query === null ? start(root, shared) : results(root, shared, params);
       }
       content.show?.(params);
       return !stays;
@@ -53,11 +55,18 @@ export function search(root, shared) {
 
 /** Before there is a query. */
 function start(root, shared) {
+  const { models } = shared.info;
+  const model = reader(shared.info);
   const { element, photos } = picker({
     title: "Find it again",
-    text: "Give a photo of a place or a thing, and see where else it appears.",
+    text: model
+      ? "Give a photo of a place or a thing, or say in words what you look for."
+      : "Give a photo of a place or a thing, and see where else it appears.",
     links: (id) => ({ search: to({ q: id }), look: route.address("look", [id]) }),
     take: shared.receive,
+    more:
+      model &&
+      textForm("", (text) => route.go(to({ text, model: model === models[0] ? "" : model.name }))),
   });
   root.append(element);
   return {
@@ -65,6 +74,7 @@ function start(root, shared) {
     leave: photos.stop,
     keys: {
       "/": photos.find,
+      t: () => element.querySelector("[name=text]")?.focus(),
       ArrowDown: photos.focus,
       get l() {
         const id = photos.current;
@@ -84,9 +94,9 @@ function divider(before, hit) {
   return el("li.divider", {}, text);
 }
 
-/** Once there is one. */
+/** Once there is one: a photo, words, or both; `query` is empty for words alone. */
 function results(root, shared, first) {
-  const query = first.q;
+  const query = first.q ?? "";
   let params = first;
   let running = null;
   let current = null;
@@ -94,7 +104,9 @@ function results(root, shared, first) {
   let told = null;
   const left = new AbortController();
 
-  const { usual } = shared.info.features;
+  const info = offered(shared.info, first);
+  // Words are not asked what fits point by point, unless a visitor does.
+  const usual = () => (params.text ? [] : shared.info.features.usual);
   const grid = createGrid(
     "Results",
     (hit) => card(hit, links(hit), { foot: judging.row(hit, addButton(hit)) }),
@@ -121,16 +133,18 @@ function results(root, shared, first) {
   );
   root.append(el("div.search", {}, panel, list));
   // The search itself says what is wrong with a photo that cannot be had.
-  photo(query).then(build, () => panel.append(linkButton("Start again", "#/", "back")));
+  if (query) photo(query).then(build, () => panel.append(linkButton("Start again", "#/", "back")));
 
   function links(hit) {
     const { box } = params;
     return {
-      search: to({ ...params, q: hit.id, box: "", and: "", like: "", unlike: "" }),
+      search: to({ ...params, q: hit.id, text: "", box: "", and: "", like: "", unlike: "" }),
       look: route.address("look", [hit.id]),
       match:
-        shared.info.features.match !== false && route.address("match", [query, hit.id], { box }),
-      why: whyAddress(shared.info, query, hit.id, params),
+        query &&
+        shared.info.features.match !== false &&
+        route.address("match", [query, hit.id], { box }),
+      why: query && whyAddress(shared.info, query, hit.id, params),
     };
   }
 
@@ -144,7 +158,8 @@ function results(root, shared, first) {
     else change(parts.written(all));
   }
 
-  const addPart = (id) => addParts([...parts.read(params), { id, box: null }]);
+  const addPart = (id) =>
+    query ? addParts([...parts.read(params), { id, box: null }]) : change({ q: id });
 
   async function addFile([file]) {
     try {
@@ -183,10 +198,19 @@ function results(root, shared, first) {
 
   /** Sets the options as the address says, and leaves them alone where they are so already. */
   function showOptions() {
-    const wanted = JSON.stringify([params.model, methodsOf(params, usual)]);
+    const wanted = JSON.stringify([params.model, methodsOf(params, usual())]);
     if (wanted === optionsShown) return;
     optionsShown = wanted;
-    refill(optionList, searchOptions(shared.info, params, change, usual));
+    refill(optionList, searchOptions(info, params, change, usual()));
+  }
+
+  const words = textForm(first.text ?? "", (text) => change({ text, like: "", unlike: "" }));
+
+  /** Shows the field for words where the model reads them, or there are some. */
+  function showWords() {
+    words.hidden = !params.text && !reads(shared.info, params);
+    const input = words.querySelector("input");
+    if (input !== document.activeElement) input.value = params.text ?? "";
   }
 
   function build(found) {
@@ -225,10 +249,24 @@ function results(root, shared, first) {
         linkButton("New", "#/", "close"),
         filePicker("Add a photo", { kind: "" }, addFile),
       ),
+      words,
       partList,
       optionsAndFilters(),
     );
     showBoxButton();
+  }
+
+  if (!query) {
+    panel.append(
+      words,
+      el(
+        "div.row",
+        {},
+        filePicker("Add a photo", { kind: "" }, addFile),
+        linkButton("New", "#/", "close"),
+      ),
+      optionsAndFilters(),
+    );
   }
 
   function filterFields() {
@@ -307,8 +345,11 @@ function results(root, shared, first) {
     running = new AbortController();
     const mine = running;
     more.stop();
+    const asked = searchRequest(params, usual());
+    const known = info.features.rerank.map((method) => method.name);
     current = searchFor({
-      ...searchRequest(params, usual),
+      ...asked,
+      rerank: asked.rerank.filter((name) => known.includes(name)),
       box: shared.box ?? undefined,
       ...parts.request(params),
       ...marks.request(params),
@@ -363,6 +404,7 @@ function results(root, shared, first) {
     show(next) {
       params = next;
       showOptions();
+      showWords();
       showParts();
       judging.show(params);
       // What the editor itself has told is there already, and may have moved on since.
@@ -387,6 +429,7 @@ function results(root, shared, first) {
         panel.querySelector("details").open = true;
         filters.name.querySelector("input").focus();
       },
+      t: () => words.hidden || words.querySelector("input").focus(),
       b: () => editor?.begin(),
       ArrowDown: grid.focus,
       s: judging.search,
@@ -404,11 +447,12 @@ function results(root, shared, first) {
         return id && (() => route.go(route.address("look", [id])));
       },
       get w() {
-        const address = grid.current && whyAddress(shared.info, query, grid.current, params);
+        const address =
+          query && grid.current && whyAddress(shared.info, query, grid.current, params);
         return address && (() => route.go(address));
       },
       get m() {
-        const id = grid.current;
+        const id = query && grid.current;
         return id && (() => route.go(route.address("match", [query, id], { box: params.box })));
       },
     },

@@ -1,0 +1,72 @@
+"""Weights of a folder as the model hub keeps them, read into a module of `transformers`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from solar.errors import SolarError
+
+# Norms of the maps of single stages: no part of the models, so files of those lack them, and they
+# start as the library starts them.
+_FRESH = "hidden_states_norms."
+
+
+def read_weights(folder: Path, kind: Any, config: Any) -> Any:
+    """A module of the library with the weights of a folder, on the CPU in float32.
+
+    Args:
+        folder: Has model.safetensors, or several files and their index.
+        kind: A class of the library.
+        config: What it is built from.
+
+    Raises:
+        SolarError: There are no safetensors, or they are damaged, or lack a weight.
+    """
+    if not any(folder.glob("model*.safetensors")):
+        raise SolarError(
+            f"{folder} has no model.safetensors: solar reads no pickled weights; convert them, or "
+            "fetch a revision that has them."
+        )
+    with quiet():
+        try:
+            body, found = kind.from_pretrained(
+                str(folder),
+                config=config,
+                dtype=torch.float32,
+                use_safetensors=True,
+                local_files_only=True,
+                trust_remote_code=False,
+                ignore_mismatched_sizes=True,  # reported with the rest
+                output_loading_info=True,
+            )
+        except Exception as error:  # a damaged file can make the reader fail in any way at all
+            reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".")
+            raise SolarError(f"The weights in {folder} cannot be read ({reason}).") from error
+    missing = sorted(name for name in found["missing_keys"] if not name.startswith(_FRESH))
+    wrong = sorted(str(one[0]) for one in found["mismatched_keys"])
+    if missing or wrong:
+        several = f" and {len(missing + wrong) - 1} more" if len(missing + wrong) > 1 else ""
+        raise SolarError(
+            f"The weights in {folder} do not fit config.json: {(missing + wrong)[0]}{several} "
+            f"{'is missing' if missing else 'has another shape'}."
+        )
+    return body
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the library's bar, and what it says about weights that are not needed, to ourselves."""
+    from transformers.utils import logging
+
+    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(50)  # critical
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bar:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

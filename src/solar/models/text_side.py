@@ -1,0 +1,123 @@
+"""The text side of a model that describes photos and words alike: a tokenizer and a text tower.
+
+Both are read from the model's folder when words are first described, because most searches are
+for photos. Nothing in the folder is executed: tokenizer.json is data.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from solar.errors import SolarError
+from solar.models import hub
+from solar.models.library_weights import quiet, read_weights
+from solar.models.soundness import check_finite
+from solar.nn.vision_tower import joint_tower
+
+_TOKENIZER, _TOKENIZER_SETTINGS = "tokenizer.json", "tokenizer_config.json"
+_BATCH = 64
+
+
+class TextSide:
+    """Words to unit vectors, as the model was trained: texts are padded to its full length.
+
+    Args:
+        folder: Has config.json, model.safetensors and tokenizer.json.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __deepcopy__(self, _: dict[int, Any]) -> "TextSide":
+        """Itself: it does not change, and copies of a network need no second one."""
+        return self
+
+    def describe(self, texts: Sequence[str], device: torch.device) -> Tensor:
+        """Texts to (n, dim) float32, unit rows, on the CPU; what is too long is cut off.
+
+        Raises:
+            SolarError: A file is missing or damaged.
+        """
+        rows = []
+        with torch.inference_mode():
+            for start in range(0, len(texts), _BATCH):
+                given = self._tokens(texts[start : start + _BATCH])
+                out = self._tower.to(device)(**{k: v.to(device) for k, v in given.items()})
+                embeddings = getattr(out, "text_embeds", out.get("pooler_output"))
+                rows.append(F.normalize(embeddings.float()).cpu())
+        return torch.cat(rows)
+
+    def _tokens(self, texts: Sequence[str]) -> dict[str, Tensor]:
+        tokenizer, lower = self._tokenizer
+        found = tokenizer.encode_batch([text.lower() if lower else text for text in texts])
+        given = {"input_ids": torch.tensor([one.ids for one in found])}
+        if self._settings["model_type"] == "clip":  # SigLIP was trained to read its padding
+            given["attention_mask"] = torch.tensor([one.attention_mask for one in found])
+        return given
+
+    @cached_property
+    def _settings(self) -> dict[str, Any]:
+        return hub.read_config(self.folder)
+
+    @cached_property
+    def _text(self) -> tuple[Any, Any]:
+        with quiet():
+            return joint_tower(self._settings, "text")
+
+    @cached_property
+    def _tower(self) -> Any:
+        tower = read_weights(self.folder, *self._text).eval()
+        check_finite(tower.state_dict(), self.folder / hub.WEIGHTS)
+        return tower
+
+    @cached_property
+    def _tokenizer(self) -> tuple[Any, bool]:
+        """The tokenizer, which pads and cuts, and whether it is to be given lower case."""
+        from tokenizers import Tokenizer
+
+        file = self.folder / _TOKENIZER
+        if not file.is_file():
+            raise SolarError(
+                f"{self.folder} has no {_TOKENIZER}, which a search for words needs: fetch or copy "
+                "it from where the model is from."
+            )
+        try:
+            tokenizer = Tokenizer.from_file(str(file))
+        except Exception as error:  # the reader knows no other kind
+            raise SolarError(f"{file} is not a tokenizer ({error}).") from error
+        there = (self.folder / _TOKENIZER_SETTINGS).is_file()
+        told = hub.read_config(self.folder, _TOKENIZER_SETTINGS) if there else {}
+        text = self._text[1]
+        length = text.max_position_embeddings
+        token = told.get("pad_token")  # a text, or an object with one
+        token = token.get("content") if isinstance(token, Mapping) else token
+        padding = None if token is None else tokenizer.token_to_id(token)
+        tokenizer.enable_truncation(length)
+        tokenizer.enable_padding(
+            direction=told.get("padding_side", "right"),
+            pad_id=text.pad_token_id if padding is None else padding,
+            length=length,
+        )
+        return tokenizer, bool(told.get("do_lower_case"))
+
+
+def no_text_side(source: str | None, *, joint: bool) -> SolarError:
+    """What to tell somebody who has words for a network without a text side.
+
+    `joint`: it is the image side of a model that has one.
+    """
+    name = source or "This network"
+    if joint:
+        return SolarError(
+            f"{name} has the image side of its model alone, as all files that solar writes: to "
+            "search for words, give the model that it was made from."
+        )
+    return SolarError(
+        f"{name} describes photos, not words: to search for words, build an index with a model "
+        "that has a text side, such as hf:google/siglip2-base-patch16-224."
+    )

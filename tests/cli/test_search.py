@@ -1,0 +1,51 @@
+"""`solar search --text`; other searches are in test_index_commands.py."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.running import solar
+from support.tiny_joint import write_joint
+
+from solar.demo import toy
+from solar.search.index_build import build
+
+TEXT = "a red door"
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli") / "photos"
+    toy.write(folder, landmarks=3, views=1, size=(96, 72))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reading(photos: Path) -> Path:
+    """An index whose model reads text."""
+    home = photos.parent
+    build(photos, home / "words.solar", model=write_joint("clip", home / "clip")).close()
+    return home / "words.solar"
+
+
+def test_words_take_the_place_of_a_photo(reading: Path) -> None:
+    page = reading.with_name("found.html")
+    done = solar("search", reading, "--text", "<red> door", "--json", "--html", page)
+    hits = json.loads(done.stdout)
+    assert len(hits) == 3
+    assert {hit["text"] for hit in hits} == {"<red> door"}
+    assert {hit["probability"] for hit in hits} == {None}
+    assert "&lt;red&gt; door" in page.read_text(encoding="utf-8")
+
+
+def test_refused_in_one_sentence(reading: Path, photos: Path, model: Path) -> None:
+    plain = photos.parent / "plain.solar"
+    build(photos, plain, model=model).close()
+    for arguments, said in (
+        ((plain, "--text", TEXT), "describes photos, not words: to search for words, build an"),
+        ((plain,), "A search needs a photo or a text: give one of them."),
+    ):
+        done = solar("search", *arguments, expect=2)
+        assert done.stdout == ""
+        assert done.stderr.count("\n") == 1
+        assert said in done.stderr

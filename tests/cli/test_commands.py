@@ -270,11 +270,11 @@ def test_results_survive_a_terminal_without_their_characters(
 ) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii:strict")
     out = tmp_path / "[" / "b]é.png"
-    done = solar("match", golden_image, golden_image, "-o", out)
+    done = solar("match", golden_image, golden_image, "-o", out, fresh=True)
     assert out.is_file()
     assert done.stderr.endswith("[/b]\\xe9.png\n")
     assert "inliers" in done.stdout
-    assert "\\u" in solar("models", "solar-r18").stdout  # its card has more than ASCII
+    assert "\\u" in solar("models", "solar-r18", fresh=True).stdout  # its card has more than ASCII
 
 
 def test_a_text_file_is_no_photo(published: Path, tmp_path: Path) -> None:

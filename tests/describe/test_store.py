@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.running import python
 
 from solar.describe import shard_files
 from solar.describe.store import Store
@@ -627,7 +628,7 @@ except SolarError as error:
 """
     src = Path(shard_files.__file__).parents[2]
     child = subprocess.run(
-        [sys.executable, "-c", code, path, src], capture_output=True, text=True, check=False
+        [*python(), "-c", code, path, src], capture_output=True, text=True, check=False
     )
     assert "cannot be written (File too large); make room" in child.stderr
     assert len(child.stderr.splitlines()) == 1

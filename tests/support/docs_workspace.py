@@ -35,7 +35,7 @@ from solar import weights
 from solar.demo import toy
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, save, zoo
 
-SIZE = (240, 180)
+SIZE = (160, 120)
 REPOSITORY = Path(__file__).parents[2]
 # Published names whose weights are drawn: small networks instead of downloads.
 DRAWN = ("solar-r101", "gem-r101-gl18", "gem-r50-gl18")
@@ -90,7 +90,7 @@ def _ground_truths(folder: Path) -> None:
             toy.landmark(number % 7, 0, size=(40, 40)).save(home / "jpg" / f"{photo}.jpg")
     photos = sorted(path.relative_to(folder / "photos") for path in folder.glob("photos/*/*.jpg"))
     names = [photo.as_posix() for photo in photos]
-    query = {"photo": names[0], "box": [31, 25, 190, 150], "easy": [names[1]], "hard": [2]}
+    query = {"photo": names[0], "box": [21, 17, 127, 100], "easy": [names[1]], "hard": [2]}
     (folder / "own.json").write_text(json.dumps({"database": names[1:], "queries": [query]}))
     rows = [f"{name},{name.partition('/')[0]}" for name in names]
     (folder / "labels.csv").write_text("\n".join(["name,label", *rows, ""]))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.running import python
 from support.tiny_backbone import register
 from support.two_processes import in_two_processes
 
@@ -138,7 +139,7 @@ def test_two_processes_train_what_one_does(landmarks: Path, tmp_path: Path, free
     code = (
         "from support.tiny_backbone import register as r; r(); from solar.cli import main; main()"
     )
-    start = [sys.executable, "-c", code, "train", str(path), "--run", str(tmp_path / "two")]
+    start = [*python(), "-c", code, "train", str(path), "--run", str(tmp_path / "two")]
     support = os.pathsep.join([str(TESTS), *filter(None, sys.path)])
     in_two_processes(start, free_port, PYTHONPATH=support)
     losses = [

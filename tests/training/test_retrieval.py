@@ -3,7 +3,6 @@ import pickle
 import shutil
 import signal
 import subprocess
-import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 import torch
 from PIL import Image
 from support import tiny_transformers
+from support.running import python
 from support.running import solar as command
 from support.tiny_backbone import register
 from support.two_processes import in_two_processes
@@ -180,9 +180,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(landmarks: Path, tmp_path: Path) 
         "from solar.cli import main\n"
         "main()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, timeout=300
-    )
+    done = subprocess.run([*python(), "-c", code, *arguments], capture_output=True, timeout=300)
     assert done.returncode == -signal.SIGKILL
     state = torch.load(killed / "checkpoints" / "step-00000008.pt", weights_only=True)["state"]
     assert divmod(state["step"], 6) == (1, 2)  # six steps an epoch
@@ -213,7 +211,7 @@ def test_two_processes_train_the_network_that_one_does(
 ) -> None:
     path = recipe_file(tmp_path, landmarks, epochs=1, optimiser={"kind": "sgd", "lr": 1e-2})
     solar.train(path, run=tmp_path / "one")
-    start = [sys.executable, "-m", "solar", "train", str(path), "--run", str(tmp_path / "two")]
+    start = [*python(), "-m", "solar", "train", str(path), "--run", str(tmp_path / "two")]
     in_two_processes(start, free_port, OMP_NUM_THREADS="1")
     one, two = (weights(tmp_path / name / "last.safetensors") for name in ("one", "two"))
     begun = read_metrics(tmp_path / "one")

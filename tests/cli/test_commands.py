@@ -187,14 +187,14 @@ def test_every_command_that_describes_photos_does_without_a_models_name(tmp_path
     one = photos / "landmark-000" / "view-000.jpg"
     solar("describe", one, "-o", tmp_path / "out.npy")
     assert np.load(tmp_path / "out.npy").shape == (1, DIM)
-    solar("index", "build", photos, "-o", tmp_path / "photos.solar")
+    solar("index", "build", photos, "-o", tmp_path / "photos.solar", fresh=True)
     assert (
         json.loads(solar("index", "info", tmp_path / "photos.solar", "--json").stdout)["model"]
         == "solar-r18"
     )
     solar("extract", photos, "-o", tmp_path / "photos.store")
-    assert json.loads(solar("evaluate", photos, "--json").stdout)["mAP"] > 0
-    solar("attention", one, "--at", "20,20", "--size", 96, "-o", tmp_path / "a.png")
+    assert json.loads(solar("evaluate", photos, "--json", fresh=True).stdout)["mAP"] > 0
+    solar("attention", one, "--at", "20,20", "--size", 96, "-o", tmp_path / "a.png", fresh=True)
     solar("attention", one, "--patch", "--box", "10,10,74,74", "-o", tmp_path / "p.png")
     assert {"a.png", "p.png", "photos.store"} <= {path.name for path in tmp_path.iterdir()}
 

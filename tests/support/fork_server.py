@@ -24,7 +24,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-LOADED = ("torch", "cv2", "faiss", "PIL.Image", "safetensors.torch", "typer", "rich.progress")
+# The optimisers of torch import torch._dynamo, which takes longer than torch itself.
+LOADED = ("torch", "torch._dynamo", "cv2", "faiss", "PIL.Image", "safetensors.torch")
+LOADED += ("typer", "rich.progress")
 
 # A program to start instead of Python. It passes on what it was given, signals too, and ends as the
 # fork does; the fork ends with it. Only the fork keeps the streams.
@@ -50,6 +52,14 @@ if code < 0:
     os.kill(os.getpid(), -code)
 os._exit(code)
 """
+
+
+def load(*packages: str) -> None:
+    """Import what is installed, before any fork."""
+    for package in packages:
+        with suppress(ImportError):
+            import_module(package)
+    gc.freeze()  # forks share what they need not look at
 
 
 def serve(listener: socket.socket) -> list[str]:
@@ -142,10 +152,7 @@ def _leave(code: int) -> None:
 
 if __name__ == "__main__":
     sys.path[0] = ""  # as where code is given
-    for package in LOADED:
-        with suppress(ImportError):
-            import_module(package)
-    gc.freeze()
+    load(*LOADED)
     try:
         run(serve(socket.socket(fileno=int(sys.argv[1]))))
     except SystemExit as end:

@@ -36,6 +36,8 @@ from solar.demo import toy
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, save, zoo
 
 SIZE = (160, 120)
+# Landmarks whose two views agree in enough points for `solar data build --verify`, so small.
+LANDMARKS = (0, 2, 10, 12, 14, 38)
 REPOSITORY = Path(__file__).parents[2]
 # Published names whose weights are drawn: small networks instead of downloads.
 DRAWN = ("solar-r101", "gem-r101-gl18", "gem-r50-gl18")
@@ -54,8 +56,11 @@ def fill(folder: Path) -> None:
 
 
 def _photos(folder: Path) -> None:
-    toy.write(folder / "photos", landmarks=6, views=2, size=SIZE)
-    shutil.copytree(folder / "photos", folder / "photos-by-landmark")
+    photos = folder / "photos"
+    for number, landmark in enumerate(LANDMARKS):  # never into a name that is there
+        toy.write(photos, landmarks=1, views=2, size=SIZE, first=landmark)
+        (photos / f"landmark-{landmark:03}").rename(photos / f"landmark-{number:03}")
+    shutil.copytree(photos, folder / "photos-by-landmark")
     for number, name in enumerate(("new-photos", "more", "others", "other-photos")):
         toy.write(folder / name, landmarks=2, views=2, size=SIZE, first=20 + 2 * number)
     for view, name in enumerate(("a.jpg", "b.jpg", "query.jpg")):

@@ -33,6 +33,16 @@ def command(*arguments: object, fresh: bool = False) -> list[str]:
     return [*start, "-c", "from solar.cli import main; main()", *map(str, arguments)]
 
 
+def tiny_command(*arguments: object, first: str = "") -> list[str]:
+    """The same where recipes may name the backbone `tiny`; `first` is code to run before."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
+        f"from support.tiny_backbone import register; register()\n{first}\n"
+        "from solar.cli import main; main()"
+    )
+    return [*python(), "-c", code, *map(str, arguments)]
+
+
 def solar(
     *arguments: object, expect: int = 0, fresh: bool = False
 ) -> subprocess.CompletedProcess[str]:

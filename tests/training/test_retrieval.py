@@ -11,8 +11,8 @@ import pytest
 import torch
 from PIL import Image
 from support import tiny_transformers
-from support.running import python
 from support.running import solar as command
+from support.running import tiny_command
 from support.tiny_backbone import register
 from support.two_processes import in_two_processes
 
@@ -39,6 +39,8 @@ SMALL = {
     "batch": 4,
     "epochs": 3,
 }
+# Where the size of the network proves nothing; `register()` before.
+TINY = {**SMALL["network"], "backbone": "tiny"}  # type: ignore[dict-item]
 
 
 def recipe_file(folder: Path, photos: Path, **changes: object) -> Path:
@@ -163,11 +165,12 @@ def _one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_killed_run_goes_on_to_the_same_bits(landmarks: Path, tmp_path: Path) -> None:
     """SIGKILL in the middle of an epoch, right after a checkpoint."""
     mining = {**SMALL["mining"], "queries": 24}  # type: ignore[dict-item]
-    changes = {"save_every": 4, "ema": 0.9, "mining": mining, "epochs": 2}
+    changes = {"save_every": 4, "ema": 0.9, "mining": mining, "network": TINY, "epochs": 2}
     path = recipe_file(tmp_path, landmarks, **changes)
+    register()
     solar.train(path, run=tmp_path / "whole")
     killed = tmp_path / "killed"
-    arguments = ["train", str(path), "--run", str(killed)]
+    arguments = ("train", path, "--run", killed)
     code = (
         "from solar.training.run import Run\n"
         "import os, signal\n"
@@ -177,14 +180,13 @@ def test_a_killed_run_goes_on_to_the_same_bits(landmarks: Path, tmp_path: Path) 
         "    if step == 8: self.log(8, lost=1.0)\n"
         "    if step == 8: os.kill(os.getpid(), signal.SIGKILL)\n"
         "Run.save = save\n"
-        "from solar.cli import main\n"
-        "main()\n"
     )
-    done = subprocess.run([*python(), "-c", code, *arguments], capture_output=True, timeout=300)
+    start = tiny_command(*arguments, first=code)
+    done = subprocess.run(start, capture_output=True, timeout=300)
     assert done.returncode == -signal.SIGKILL
     state = torch.load(killed / "checkpoints" / "step-00000008.pt", weights_only=True)["state"]
     assert divmod(state["step"], 6) == (1, 2)  # six steps an epoch
-    command(*arguments, "--resume")
+    subprocess.run(tiny_command(*arguments, "--resume"), check=True, timeout=300)
     for name in ("last", "best"):
         file = f"{name}.safetensors"
         assert same(weights(tmp_path / "whole" / file), weights(killed / file))
@@ -209,10 +211,11 @@ def test_a_batch_in_chunks_has_the_same_gradient(landmarks: Path, tmp_path: Path
 def test_two_processes_train_the_network_that_one_does(
     landmarks: Path, tmp_path: Path, free_port: int
 ) -> None:
-    path = recipe_file(tmp_path, landmarks, epochs=1, optimiser={"kind": "sgd", "lr": 1e-2})
+    optimiser = {"kind": "sgd", "lr": 1e-2}
+    path = recipe_file(tmp_path, landmarks, epochs=1, network=TINY, optimiser=optimiser)
+    register()
     solar.train(path, run=tmp_path / "one")
-    start = [*python(), "-m", "solar", "train", str(path), "--run", str(tmp_path / "two")]
-    in_two_processes(start, free_port, OMP_NUM_THREADS="1")
+    in_two_processes(tiny_command("train", path, "--run", tmp_path / "two"), free_port)
     one, two = (weights(tmp_path / name / "last.safetensors") for name in ("one", "two"))
     begun = read_metrics(tmp_path / "one")
     assert [line.get("loss") for line in begun if "loss" in line] == pytest.approx(

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from support.running import python
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="no forks elsewhere")
+
 ENDS = {
     "well": "print('é'); import sys; print(sys.argv)",
     "with a code": "raise SystemExit(7)",

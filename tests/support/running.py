@@ -18,6 +18,8 @@ def environment(**more: str) -> dict[str, str]:
 
 def python() -> list[str]:
     """What starts a program of Python quickly, in place of `sys.executable`; see `fork_server`."""
+    if sys.platform != "linux":  # elsewhere large packages do not survive a fork, or there is none
+        return [sys.executable]
     home, _ = _server()
     return [sys.executable, "-IS", f"{home.name}/python"]
 

@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 from support.boxed import needs_weights
 from support.drawn import drawn_checkpoint, drawn_state, relative_error
-from support.running import solar
+from support.running import help_of, solar
 
 from solar import weights
 from solar.cli import app
@@ -213,7 +213,7 @@ def test_every_command_that_describes_photos_does_without_a_models_name(tmp_path
     ],
 )
 def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
-    text = solar(*command, "--help").stdout
+    text = help_of(*command)
     assert "Usage: " in text
     assert not command or "Example: solar" in text
 
@@ -229,7 +229,7 @@ def test_the_commands_of_a_newcomer_come_first_and_each_has_one_short_line() -> 
 
 @pytest.mark.parametrize("command", [(), ("search",), ("index",), ("index", "add")])
 def test_help_gives_switches_no_type(command: tuple[str, ...]) -> None:
-    text = solar(*command, "--help").stdout
+    text = help_of(*command)
     assert "--help" in text
     assert "<bool>" not in text
     assert "default: no-" not in text
@@ -238,7 +238,7 @@ def test_help_gives_switches_no_type(command: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("name", [info.name for info in app.registered_commands])
 def test_help_shows_examples_as_they_are_typed(name: str) -> None:
     [info] = [info for info in app.registered_commands if info.name == name]
-    assert info.epilog in " ".join(solar(name, "--help").stdout.split())
+    assert info.epilog in " ".join(help_of(name).split())
 
 
 def test_version() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
-from support.running import command, environment
+from support.running import command, environment, help_of
 
 from solar.demo import toy
 from solar.models import RetrievalConfig, RetrievalNet, save
@@ -175,7 +175,7 @@ def test_check_exits_with_one_where_something_is_wrong(home: Path, tmp_path: Pat
     ],
 )
 def test_every_command_explains_itself(command: str) -> None:
-    text = solar(*command.split(), "--help").stdout.decode()
+    text = help_of(*command.split())
     assert "Usage: " in text
     assert command == "index" or "Example: solar" in text
 

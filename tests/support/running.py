@@ -60,6 +60,17 @@ def solar(
     return done
 
 
+def help_of(*arguments: str) -> str:
+    """What `solar … --help` prints; it does nothing else, so that no process is needed."""
+    from typer.testing import CliRunner
+
+    from solar.cli import app
+
+    done = CliRunner().invoke(app, [*arguments, "--help"], env={"COLUMNS": "100", "NO_COLOR": "1"})
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
 @cache
 def _server() -> tuple[tempfile.TemporaryDirectory[str], subprocess.Popen[bytes]]:
     """The server of this process, and the folder with the program that asks it; both to be kept."""

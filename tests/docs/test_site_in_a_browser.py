@@ -1,5 +1,6 @@
 """The site as a reader sees it: in Chromium, on a desk and on a phone."""
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler
@@ -25,11 +26,6 @@ FIRST_IS = """place => {
   return first && first.href.replace(/[?]h=[^#]*/, "").includes(place);
 }"""
 
-NOTHING_TO_FIND = {
-    "config": {"lang": ["en"], "separator": "[\\s]+", "pipeline": ["stopWordFilter"]},
-    "docs": [],
-}
-
 
 class Files(Quiet, SimpleHTTPRequestHandler):
     """Serves a folder."""
@@ -44,8 +40,10 @@ def address(site: Path) -> Iterator[str]:
 
 def test_no_page_is_wider_than_a_phone(address: str, site: Path, visit: Visit) -> None:
     page = visit(f"{address}/index.html", viewport=PHONE, is_mobile=True)
-    # Every page reads the whole index of the search, which takes longer than to lay it out.
-    page.route("**/search_index.json", lambda route: route.fulfill(json=NOTHING_TO_FIND))
+    # Every page reads the index of the search, all of which takes longer than to lay it out.
+    index = json.loads((site / "search" / "search_index.json").read_bytes())
+    short = {**index, "docs": index["docs"][:1]}
+    page.route("**/search_index.json", lambda route: route.fulfill(json=short))
     for file in sorted(site.rglob("*.html")):
         page.goto(f"{address}/{file.relative_to(site).as_posix()}", wait_until="domcontentloaded")
         page.wait_for_function("document.scrollingElement.scrollWidth <= innerWidth")

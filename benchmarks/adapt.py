@@ -12,7 +12,6 @@ labels, of labels of few places, and of few photos a place.
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,6 +21,7 @@ import numpy as np
 import torch
 from lib.machine import machine
 from lib.marked import KEPT, fill, table
+from lib.options import parsed, photo_options
 from lib.places import SIZE, shards
 
 import solar
@@ -42,16 +42,12 @@ SETS = {
 
 def main() -> None:
     """Describe what is not described yet, adapt, measure, write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
+    parser = photo_options(__doc__)
     parser.add_argument("--model", default="solar-r18", help="a model's file or name")
     parser.add_argument("--cache", type=Path, required=True, help="keep stores here")
     parser.add_argument("--output", type=Path, help="keep the adapted model here")
-    parser.add_argument("--json", type=Path, help="write what was measured here")
     parser.add_argument("--page", type=Path, help="write tables into this page")
-    options = parser.parse_args()
-    if options.data is None:
-        parser.error("say where the photos are, with --data or SOLAR_DATA")
+    options = parsed(parser)
     try:
         report = measured(options)
     except SolarError as error:

@@ -15,7 +15,6 @@ the seconds of a photo described.
 
 import argparse
 import json
-import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from lib.machine import machine
+from lib.options import parsed, photo_options
 from lib.places import descriptors, labels_of, shards
 
 from solar.describe.local import local_model, local_name
@@ -64,8 +64,7 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
+    parser = photo_options(__doc__)
     parser.add_argument("--set", choices=("landmarks", "buildings"), default="landmarks")
     parser.add_argument("--photos", type=int, help="so many of each shard, evenly; default: all")
     parser.add_argument("--train", type=int, help="learn words from so many; default: all")
@@ -78,11 +77,7 @@ def _options() -> argparse.Namespace:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--model", help="also one vector a photo, by this model")
     which.add_argument("--teacher", type=Path, help="the same by TorchScript to a feature map")
-    parser.add_argument("--json", type=Path, help="also write the results here")
-    options = parser.parse_args()
-    if options.data is None:
-        parser.error("say where the photos are, with --data or SOLAR_DATA")
-    return options
+    return parsed(parser)
 
 
 def local_row(

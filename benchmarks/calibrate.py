@@ -16,7 +16,6 @@ ranks them.
 
 import argparse
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from lib.machine import machine
+from lib.options import parsed, photo_options
 from lib.places import descriptors, labels_of, shards
 from numpy.typing import NDArray
 
@@ -81,16 +81,12 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
+    parser = photo_options(__doc__)
     parser.add_argument("--model", required=True, help="a model's file or name")
     parser.add_argument("--cache", type=Path, help="keep descriptors and local features here")
-    parser.add_argument("--json", type=Path, help="write what was measured here")
     parser.add_argument("--picture", type=Path, help="draw it into this SVG")
     parser.add_argument("--write", action="store_true", help="give the weights to the package")
-    options = parser.parse_args()
-    if options.data is None:
-        parser.error("say where the photos are, with --data or SOLAR_DATA")
+    options = parsed(parser)
     if options.cache:
         options.cache.mkdir(parents=True, exist_ok=True)
     return options

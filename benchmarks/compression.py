@@ -10,15 +10,14 @@ flatters. `codes alone` is the worst that could happen: mAP of the ranking by th
 photos that they do not reach never found.
 """
 
-import argparse
 import json
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from lib.machine import machine
+from lib.options import parsed, photo_options
 from lib.places import descriptors, labels_of, shards
 
 from solar.errors import SolarError
@@ -30,16 +29,12 @@ from solar.search.codes import KINDS, train
 
 def main() -> None:
     """Describe the photos or load their descriptors, ask every kind of index, print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
+    parser = photo_options(__doc__)
     parser.add_argument("--photos", choices=("landmarks", "buildings"), default="landmarks")
     parser.add_argument("--model", default="solar-r18", help="a model's file or name")
     parser.add_argument("--cache", type=Path, help="keep descriptors in this .npy")
     parser.add_argument("--best", type=int, default=20)
-    parser.add_argument("--json", type=Path, help="also write the results here")
-    options = parser.parse_args()
-    if options.data is None:
-        parser.error("say where the photos are, with --data or SOLAR_DATA")
+    options = parsed(parser)
     try:
         photos = find_photos([Path(options.data) / shard for shard in shards(options.photos)])
         vectors = descriptors(photos, options.model, None, options.cache)

@@ -14,15 +14,14 @@ of buildings, spread evenly, and the most similar photo of the same building.
   pixels, against the true homography.
 """
 
-import argparse
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from lib.machine import machine
+from lib.options import parsed, photo_options
 from lib.places import SIZE, labels_of
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
@@ -41,14 +40,10 @@ NEAR = 32  # pixels from where the homography says
 
 def main() -> None:
     """Measure all three, print them, and write them as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
+    parser = photo_options(__doc__)
     parser.add_argument("--model", default="solar-r18")
     parser.add_argument("--pairs", type=int, default=200)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    if options.data is None:
-        parser.error("say where the photos are, with --data or SOLAR_DATA")
+    options = parsed(parser)
     torch.backends.cudnn.allow_tf32 = False  # float32 as it is said, also on a GPU
     net = retrieval_model(options.model)
     pairs = matching_pairs(net, options.data / "buildings/val-0.tar", options.pairs)

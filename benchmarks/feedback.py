@@ -22,16 +22,15 @@ And one more: the residual of users who tick one photo at most and cross one at 
 mean of both rounds, is that of users who mark more and less (`USERS`).
 """
 
-import argparse
 import itertools
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from lib.machine import machine
+from lib.options import parsed, photo_options
 from lib.places import descriptors
 from numpy.typing import NDArray
 
@@ -63,16 +62,12 @@ USERS: dict[str, Mark] = {
 
 def main() -> None:
     """Describe the photos or load their descriptors, judge, search again, print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
+    parser = photo_options(__doc__)
     parser.add_argument("--photos", choices=list(SHARDS), default="landmarks")
     parser.add_argument("--model", default="solar-r18", help="a model's file or name")
     parser.add_argument("--choose", action="store_true", help="try weights")
     parser.add_argument("--cache", type=Path, help="keep descriptors in this .npy")
-    parser.add_argument("--json", type=Path, help="also write the results here")
-    options = parser.parse_args()
-    if options.data is None:
-        parser.error("say where the photos are, with --data or SOLAR_DATA")
+    options = parsed(parser)
     try:
         photos = find_photos([options.data / shard for shard in SHARDS[options.photos]])
         if options.photos == "train":

@@ -14,7 +14,6 @@ those of the local features.
 
 import argparse
 import json
-import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from lib.machine import machine
+from lib.options import parsed, photo_options
 from lib.places import descriptors, labels_of, searchable, shards
 from numpy.typing import NDArray
 
@@ -85,17 +85,12 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
+    parser = photo_options(__doc__)
     parser.add_argument("--photos", choices=("landmarks", "buildings", "mixed"), default="mixed")
     parser.add_argument("--model", default="solar-r18", help="a model's name")
     parser.add_argument("--cache", type=Path, help="keep descriptors and local features here")
     parser.add_argument("--queries", type=int, help="so many, spread evenly; default: all")
-    parser.add_argument("--json", type=Path, help="also write the results here")
-    options = parser.parse_args()
-    if options.data is None:
-        parser.error("say where the photos are, with --data or SOLAR_DATA")
-    return options
+    return parsed(parser)
 
 
 def collection(options: argparse.Namespace) -> tuple[Photos, NDArray[np.str_], Vectors]:

@@ -13,9 +13,7 @@ the median of 100 queries, the best of three times for each, methods taking turn
 prepares once for the collection is timed apart. Set OMP_NUM_THREADS=1 to time one thread.
 """
 
-import argparse
 import json
-import os
 import time
 import timeit
 from collections.abc import Callable
@@ -25,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from lib.machine import machine
+from lib.options import parsed, photo_options
 from lib.places import descriptors, labels_of, shards
 from numpy.typing import NDArray
 
@@ -40,8 +39,7 @@ from solar.search.superglobal import TOP, superglobal
 
 def main() -> None:
     """Describe the photos or load their descriptors, rank in every way, print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
+    parser = photo_options(__doc__)
     parser.add_argument("--photos", choices=("landmarks", "buildings"), default="landmarks")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--model", help="a model's file or name")
@@ -50,10 +48,7 @@ def main() -> None:
         "--centre", action="store_true", help="subtract the distractors' mean, as whitening would"
     )
     parser.add_argument("--cache", type=Path, help="keep descriptors in this .npy")
-    parser.add_argument("--json", type=Path, help="also write the results here")
-    options = parser.parse_args()
-    if options.data is None:
-        parser.error("say where the photos are, with --data or SOLAR_DATA")
+    options = parsed(parser)
     try:
         photos = find_photos([options.data / shard for shard in shards(options.photos)])
         vectors = descriptors(photos, options.model, options.teacher, options.cache)

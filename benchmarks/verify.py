@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from lib.machine import machine
+from lib.options import parsed, photo_options
 from lib.places import descriptors, labels_of, shards
 from numpy.typing import NDArray
 
@@ -72,8 +73,7 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
+    parser = photo_options(__doc__)
     parser.add_argument("--photos", choices=("landmarks", "buildings"), default="landmarks")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--model", help="ranks: a model's file or name")
@@ -86,11 +86,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--inliers", type=int, default=DEFAULT.inliers)
     parser.add_argument("--keypoints", type=int, default=DEFAULT.keypoints)
     parser.add_argument("--geometry", default=DEFAULT.geometry)
-    parser.add_argument("--json", type=Path, help="also write the results here")
-    options = parser.parse_args()
-    if options.data is None:
-        parser.error("say where the photos are, with --data or SOLAR_DATA")
-    return options
+    return parsed(parser)
 
 
 def measure(

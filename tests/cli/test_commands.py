@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 from support.boxed import needs_weights
 from support.drawn import drawn_checkpoint, drawn_state, relative_error
-from support.running import solar
+from support.running import help_of, solar
 
 from solar import weights
 from solar.cli import app
@@ -187,14 +187,14 @@ def test_every_command_that_describes_photos_does_without_a_models_name(tmp_path
     one = photos / "landmark-000" / "view-000.jpg"
     solar("describe", one, "-o", tmp_path / "out.npy")
     assert np.load(tmp_path / "out.npy").shape == (1, DIM)
-    solar("index", "build", photos, "-o", tmp_path / "photos.solar")
+    solar("index", "build", photos, "-o", tmp_path / "photos.solar", fresh=True)
     assert (
         json.loads(solar("index", "info", tmp_path / "photos.solar", "--json").stdout)["model"]
         == "solar-r18"
     )
     solar("extract", photos, "-o", tmp_path / "photos.store")
-    assert json.loads(solar("evaluate", photos, "--json").stdout)["mAP"] > 0
-    solar("attention", one, "--at", "20,20", "--size", 96, "-o", tmp_path / "a.png")
+    assert json.loads(solar("evaluate", photos, "--json", fresh=True).stdout)["mAP"] > 0
+    solar("attention", one, "--at", "20,20", "--size", 96, "-o", tmp_path / "a.png", fresh=True)
     solar("attention", one, "--patch", "--box", "10,10,74,74", "-o", tmp_path / "p.png")
     assert {"a.png", "p.png", "photos.store"} <= {path.name for path in tmp_path.iterdir()}
 
@@ -213,7 +213,7 @@ def test_every_command_that_describes_photos_does_without_a_models_name(tmp_path
     ],
 )
 def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
-    text = solar(*command, "--help").stdout
+    text = help_of(*command)
     assert "Usage: " in text
     assert not command or "Example: solar" in text
 
@@ -229,7 +229,7 @@ def test_the_commands_of_a_newcomer_come_first_and_each_has_one_short_line() -> 
 
 @pytest.mark.parametrize("command", [(), ("search",), ("index",), ("index", "add")])
 def test_help_gives_switches_no_type(command: tuple[str, ...]) -> None:
-    text = solar(*command, "--help").stdout
+    text = help_of(*command)
     assert "--help" in text
     assert "<bool>" not in text
     assert "default: no-" not in text
@@ -238,7 +238,7 @@ def test_help_gives_switches_no_type(command: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("name", [info.name for info in app.registered_commands])
 def test_help_shows_examples_as_they_are_typed(name: str) -> None:
     [info] = [info for info in app.registered_commands if info.name == name]
-    assert info.epilog in " ".join(solar(name, "--help").stdout.split())
+    assert info.epilog in " ".join(help_of(name).split())
 
 
 def test_version() -> None:
@@ -270,11 +270,11 @@ def test_results_survive_a_terminal_without_their_characters(
 ) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii:strict")
     out = tmp_path / "[" / "b]é.png"
-    done = solar("match", golden_image, golden_image, "-o", out)
+    done = solar("match", golden_image, golden_image, "-o", out, fresh=True)
     assert out.is_file()
     assert done.stderr.endswith("[/b]\\xe9.png\n")
     assert "inliers" in done.stdout
-    assert "\\u" in solar("models", "solar-r18").stdout  # its card has more than ASCII
+    assert "\\u" in solar("models", "solar-r18", fresh=True).stdout  # its card has more than ASCII
 
 
 def test_a_text_file_is_no_photo(published: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.running import python
 
 from solar.models import zoo
 
@@ -24,7 +25,7 @@ def ask(shell: str, words: str, **more: str) -> list[str]:
         "COMP_CWORD": str(len(words.split(" ")) - 1),
         **more,
     }
-    done = subprocess.run([sys.executable, "-c", CODE], env=environment, capture_output=True)
+    done = subprocess.run([*python(), "-c", CODE], env=environment, capture_output=True)
     return [line for line in done.stdout.decode().splitlines() if line]
 
 

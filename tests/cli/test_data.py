@@ -1,13 +1,12 @@
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.archives import make_archive
 from support.file_server import FileServer, serve
+from support.running import solar
 
 from solar.datasets.registry import HPATCHES_FILES
 
@@ -31,16 +30,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServ
 
 
 def data(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from solar.cli import main; main()", "data"]
-    done = subprocess.run(
-        [*command, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "100"},
-        timeout=120,
-    )
-    assert done.returncode == expect, done.stdout + done.stderr
-    return done
+    return solar("data", *arguments, expect=expect)
 
 
 def test_get_then_check(mirror: FileServer, tmp_path: Path) -> None:

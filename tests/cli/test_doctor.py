@@ -23,7 +23,7 @@ def _shadow(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> No
 
 
 def test_everything_that_solar_needs_works_here(home: Path) -> None:
-    done = solar("doctor", "--json")
+    done = solar("doctor", "--json", fresh=True)
     report = json.loads(done.stdout)
     assert report["works"], report["problems"]
     assert {part["state"] for part in report["parts"] if not part["extra"]} == {"works"}
@@ -43,7 +43,7 @@ def test_a_broken_package_is_one_sentence_and_the_others_are_told(
         onnxruntime="import os; os._exit(9)",
         openvino="raise SystemExit",
     )
-    done = solar("doctor", expect=2)
+    done = solar("doctor", expect=2, fresh=True)
     why = "filelock is broken (OSError: ~/x.so: no such symbol): pip install --force-reinstall"
     assert done.stderr.startswith(f"solar: {why}")
     assert done.stderr.count("\n") == 1
@@ -55,7 +55,7 @@ def test_a_broken_package_is_one_sentence_and_the_others_are_told(
 
 def test_in_haste_nothing_is_tried_out(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _shadow(home, monkeypatch, pillow_heif="raise ValueError")
-    out = solar("doctor", "--quick").stdout
+    out = solar("doctor", "--quick", fresh=True).stdout
     assert out.startswith("solar 0.")
     assert "leave out --quick" in out
     assert "broken" not in out

@@ -1,13 +1,12 @@
 import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from PIL import Image
+from support.running import command, environment, help_of
 
 from solar.demo import toy
 from solar.models import RetrievalConfig, RetrievalNet, save
@@ -17,9 +16,8 @@ def solar(
     *arguments: object, expect: int = 0, stdin: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
     """Run the command as a user does, in a process of its own."""
-    command = [sys.executable, "-c", "from solar.cli import main; main()", *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1", "COLUMNS": "100"}
-    done = subprocess.run(command, capture_output=True, input=stdin, env=environment, timeout=120)
+    start = command(*arguments)
+    done = subprocess.run(start, capture_output=True, input=stdin, env=environment(), timeout=120)
     assert done.returncode == expect, (done.stdout + done.stderr).decode()
     return done
 
@@ -177,7 +175,7 @@ def test_check_exits_with_one_where_something_is_wrong(home: Path, tmp_path: Pat
     ],
 )
 def test_every_command_explains_itself(command: str) -> None:
-    text = solar(*command.split(), "--help").stdout.decode()
+    text = help_of(*command.split())
     assert "Usage: " in text
     assert command == "index" or "Example: solar" in text
 

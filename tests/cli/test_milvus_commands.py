@@ -1,23 +1,26 @@
 """The index commands on a Milvus address, as a user runs them."""
 
 import json
-import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from support.running import command, environment
 
 from solar.search import Index, Photo
 
 
 def solar(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from solar.cli import main; main()", *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1", "COLUMNS": "200"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run(
+        command(*arguments),
+        capture_output=True,
+        text=True,
+        env=environment(COLUMNS="200"),
+        timeout=120,
+    )
     assert done.returncode == expect, done.stdout + done.stderr
     assert done.stderr.count("\n") <= 1, done.stderr
     return done

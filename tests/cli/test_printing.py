@@ -2,7 +2,6 @@ import io
 import json
 import signal
 import subprocess
-import sys
 import warnings
 from pathlib import Path
 from time import sleep
@@ -12,7 +11,7 @@ import pytest
 import typer
 from PIL import Image
 from support.boxed import needs_weights
-from support.running import environment, solar
+from support.running import command, environment, solar
 
 from solar.cli import printing
 from solar.describe import Store
@@ -168,6 +167,5 @@ def test_ctrl_c_leaves_a_store_that_goes_on(tmp_path: Path) -> None:
 
 
 def _started(*arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", "from solar.cli import main; main()", *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, **pipes, text=True, env=environment())
+    return subprocess.Popen(command(*arguments), **pipes, text=True, env=environment())

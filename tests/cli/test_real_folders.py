@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import torch
 from support.nasty_folder import GOOD, fill, photo
-from support.running import environment
+from support.running import command, environment
 
 import solar as package
 from solar.cli import main
@@ -329,9 +329,8 @@ def test_watching_indexes_what_comes_until_ctrl_c(model: Path, tmp_path: Path) -
     folder.mkdir()
     (folder / "a.jpg").write_bytes(photo(1))
     solar("index", "build", folder, "-o", index, "--model", model)
-    command = [sys.executable, "-c", "from solar.cli import main; main()", "index", "sync"]
     watching = subprocess.Popen(
-        [*command, str(index), "--watch", "--every", "0.2"],
+        command("index", "sync", index, "--watch", "--every", "0.2"),
         stderr=subprocess.PIPE,
         env=environment(),
     )

@@ -165,6 +165,7 @@ def test_a_patch_network_compares_in_processes_of_its_own(
     chosen = [n for n, landmark in enumerate(mislabelled.landmarks) if landmark in (1, 3)]
     labels = [mislabelled.labels[mislabelled.landmarks[number]] for number in chosen]
     few = label_photos(mislabelled.photos.select(chosen), labels, "x")
-    found = compare_photos(few, Geometry(model=str(file)), processes=2)
-    assert found == compare_photos(few, Geometry(model=str(file)))
+    geometry = Geometry(model=str(file), keypoints=200)
+    found = compare_photos(few, geometry, processes=2)
+    assert found == compare_photos(few, geometry)
     assert len(found) > 4

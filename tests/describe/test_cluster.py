@@ -2,7 +2,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.running import python
 
 from solar.describe import Throughput, extract
 from solar.describe.pipeline import Progress
@@ -38,12 +38,7 @@ def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
 def start(
     processes: list[subprocess.Popen[bytes]], *arguments: object, folder: Path | None = None
 ) -> subprocess.Popen[bytes]:
-    command = [
-        sys.executable,
-        "-m",
-        "distributed.cli." + str(arguments[0]),
-        *map(str, arguments[1:]),
-    ]
+    command = [*python(), "-m", f"distributed.cli.{arguments[0]}", *map(str, arguments[1:])]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, env=environment, cwd=folder, **quiet)

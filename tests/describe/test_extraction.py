@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import tarfile
 import time
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support.running import solar
+from support.running import command, solar
 
 from solar.demo import toy
 from solar.describe import Store, Throughput, extract
@@ -209,15 +208,8 @@ def test_an_interrupted_command_says_so_and_loses_nothing(
             tar.addfile(info, io.BytesIO(buffer.getvalue()))
     model = save(tiny, tmp_path / "tiny.safetensors")
     options = ("--model", model, "-o", tmp_path / "s", "--shard-size", 8)
-    command = [
-        sys.executable,
-        "-c",
-        "from solar.cli import main; main()",
-        "extract",
-        photos,
-        *options,
-    ]
-    child = subprocess.Popen(map(str, command), stderr=subprocess.PIPE, text=True)
+    start = command("extract", photos, *options)
+    child = subprocess.Popen(start, stderr=subprocess.PIPE, text=True)
     while not list((tmp_path / "s").glob("shard-*.jsonl")):
         assert child.poll() is None
         time.sleep(0.01)

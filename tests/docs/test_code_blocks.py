@@ -59,7 +59,7 @@ def server() -> Iterator[Path]:
         place = Path(folder) / "server"
         environment = {
             **os.environ,
-            "PYTHONPATH": str(REPOSITORY / "src"),
+            "PYTHONPATH": os.pathsep.join([str(REPOSITORY / "src"), str(SUPPORT.parent)]),
             "OMP_NUM_THREADS": "1",
             "NO_COLOR": "1",
             "COLUMNS": "120",

@@ -3,11 +3,11 @@
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
+from support.running import command, python
 
 from solar.search import Hit, Index
 
@@ -17,7 +17,7 @@ STEP = 60  # photos added by one change
 # Goes on changing the index until it is killed, and says each version that it has finished.
 WRITER = """
 import sys
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[2:]
 from test_crashes import change, number
 from solar.search import Index
 index = Index.open(sys.argv[1])
@@ -75,7 +75,7 @@ def found(state: dict[str, np.ndarray], query: np.ndarray, k: int) -> list[Hit]:
 
 def start(code: str, *arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [*python(), "-c", code, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -89,7 +89,7 @@ def test_a_killed_writer_leaves_the_version_before_or_after(tmp_path: Path) -> N
     in_the_middle = kills = 0
     while kills < 20 or (not in_the_middle and kills < 100):
         kills += 1
-        writer = start(WRITER, folder, Path(__file__).parent)
+        writer = start(WRITER, folder, *Path(__file__).parents[:2])
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
         said = [writer.stdout.readline() for _ in range(dice.randrange(4))]
@@ -166,14 +166,7 @@ def test_another_process_that_writes_is_told_to_wait(tmp_path: Path) -> None:
     assert holder.stdout is not None
     assert holder.stdout.readline() == "ready\n"
     refused = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from solar.cli import main; main()",
-            *("index", "remove", str(folder), batch(1)[0]),
-        ],
-        capture_output=True,
-        text=True,
+        command("index", "remove", folder, batch(1)[0]), capture_output=True, text=True
     )
     holder.communicate("\n")
     assert refused.returncode == 2

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.milvus_server import MilvusServer
+from support.running import python
 
 from solar.errors import SolarError
 from solar.search import Index, Photo, milvus_connection
@@ -305,10 +306,10 @@ def test_a_closed_file_may_be_opened_by_another_process(lite: str) -> None:
     first.close()
     assert len(second) == 5  # closing one leaves the other
     code = f"from solar.search import Index; print(len(Index.open({lite!r})))"
-    held = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    held = subprocess.run([*python(), "-c", code], capture_output=True, text=True, timeout=120)
     assert "another process may use it" in held.stderr
     second.close()
-    free = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    free = subprocess.run([*python(), "-c", code], capture_output=True, text=True, timeout=120)
     assert free.stdout == "5\n", free.stderr
 
 

@@ -10,7 +10,7 @@ Started as a program: `block_server.py SOCKET`.
 
 import json
 import os
-import runpy
+import pkgutil
 import signal
 import socket
 import subprocess
@@ -19,6 +19,9 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from support import fork_server
+
+import solar
 from solar import download, weights
 
 # A program on the PATH of the pages: passes its arguments, folder, environment and streams on.
@@ -34,6 +37,9 @@ answers.readline()
 sys.exit(int(answers.readline() or 139))
 """
 
+# What single pages need; a fork would load it for every command.
+MORE = ("matplotlib.pyplot", "transformers.models.dinov2.modeling_dinov2")
+
 # Settings that end a training run before it has learnt anything.
 SHORT = {
     "retrieval": "epochs=1 steps=1 batch=2 images.size=64 validation.size=64 mining.queries=8 "
@@ -46,14 +52,13 @@ SHORT = {
 
 def serve(path: str) -> None:
     """Fork for every job until this process is ended."""
-    import numpy  # noqa: F401
     import torch
-
-    import solar.cli  # noqa: F401
 
     torch.set_num_threads(1)
     _train_shortly()
     download.checked = lambda path, *_, **__: path
+    # After the changes above, so that no module keeps what was there before.
+    fork_server.load(*fork_server.LOADED, *MORE, *_modules())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
@@ -64,6 +69,12 @@ def serve(path: str) -> None:
                 listener.close()
                 _work(asked)
             asked.close()
+
+
+def _modules() -> list[str]:
+    """The names of all modules of solar that do nothing when they are imported."""
+    found = pkgutil.walk_packages(solar.__path__, "solar.")
+    return [module.name for module in found if not module.name.endswith("__main__")]
 
 
 def _work(asked: socket.socket) -> None:
@@ -170,24 +181,7 @@ def _solar(arguments: list[str]) -> None:
     main()
 
 
-def _python(arguments: list[str]) -> None:
-    """`python FILE`, `python -m MODULE`, `python -c CODE`, or a program on standard input."""
-    match arguments:
-        case ["-m", module, *rest]:
-            sys.argv = [module, *rest]
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
-        case ["-c", code, *rest]:
-            sys.argv = ["-c", *rest]
-            exec(compile(code, "<command>", "exec"), {"__name__": "__main__"})
-        case [] | ["-"]:
-            exec(compile(sys.stdin.read(), "<stdin>", "exec"), {"__name__": "__main__"})
-        case [file, *rest]:
-            sys.argv = [file, *rest]
-            sys.path.insert(0, str(Path(file).resolve().parent))
-            runpy.run_path(file, run_name="__main__")
-
-
-JOBS = {"page": _page, "solar": _solar, "python": _python}
+JOBS = {"page": _page, "solar": _solar, "python": fork_server.run}
 
 if __name__ == "__main__":
     serve(sys.argv[1])

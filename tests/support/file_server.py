@@ -8,7 +8,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from support.http_thread import Quiet, answering
 
 
 @dataclass
@@ -67,27 +69,19 @@ def serve() -> Iterator[FileServer]:
     """Run the server on a free port until the block ends."""
     state = FileServer("")
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             state.requests.append((self.path, {k.lower(): v for k, v in self.headers.items()}))
             state.asked.set()
             reply(self, state.answers.get(self.path, Answer(status=404)))
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        state.base = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
+    with answering(Handler) as state.base:
         try:
             yield state
         finally:
             for answer in state.answers.values():
                 if answer.hold:
                     answer.hold.set()
-            server.shutdown()
-            thread.join()
 
 
 def reply(handler: BaseHTTPRequestHandler, answer: Answer) -> None:

@@ -8,13 +8,14 @@ import base64
 import hashlib
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from support.http_thread import Quiet, answering
 
 LARGE = ".safetensors"
 
@@ -58,15 +59,8 @@ def serve() -> Iterator[Hub]:
     class Handler(_Handler):
         state = hub
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        hub.address = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield hub
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(Handler) as hub.address:
+        yield hub
 
 
 def etag(name: str, content: bytes) -> str:
@@ -76,7 +70,7 @@ def etag(name: str, content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet, BaseHTTPRequestHandler):
     state: Hub
     protocol_version = "HTTP/1.1"
 
@@ -91,9 +85,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         self._route("PUT")
-
-    def log_message(self, *_: object) -> None:
-        pass
 
     def _route(self, method: str) -> None:
         path = unquote(urlsplit(self.path).path)

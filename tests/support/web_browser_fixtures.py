@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import torch
+from support.running import command, environment
 from support.web_browser import DISTRACTORS, LANDMARKS, TOKEN, VIEWS, Page, Visit
 
 from solar.demo import toy
@@ -46,10 +46,8 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def served(index: Path, *options: object) -> Iterator[str]:
     """Runs `solar serve` until the end of the block, and gives its address."""
-    command = [sys.executable, "-c", "from solar.cli import main; main()", "serve", str(index)]
-    command += ["--port", "0", "--rate", "0", "--no-open", *map(str, options)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    start = command("serve", index, "--port", 0, "--rate", 0, "--no-open", *options)
+    process = subprocess.Popen(start, stdout=subprocess.PIPE, text=True, env=environment())
     try:
         assert process.stdout is not None
         yield process.stdout.readline().split()[-1]

@@ -1,32 +1,34 @@
 """The web app as a process of its own."""
 
 import contextlib
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from support.running import command, environment
+
 
 @contextlib.contextmanager
-def served(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
-    """A running `solar serve`, its host and its port."""
-    with running("serve", "--port", 0, *arguments) as found:
+def served(
+    *arguments: object, fresh: bool = False
+) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
+    """A running `solar serve`, its host and its port; if `fresh`, its process is the server's."""
+    with running("serve", "--port", 0, *arguments, fresh=fresh) as found:
         yield found
 
 
 @contextlib.contextmanager
-def running(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
+def running(
+    *arguments: object, fresh: bool = False
+) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
     """A running `solar …` that serves, its host and its port."""
-    command = [sys.executable, "-c", "from solar.cli import main; main()"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
     process = subprocess.Popen(
-        [*command, *map(str, arguments)],
+        command(*arguments, fresh=fresh),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment,
+        env=environment(),
     )
     try:
         assert process.stdout is not None

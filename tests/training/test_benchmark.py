@@ -1,10 +1,10 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.running import python
 
 ROOT = Path(__file__).parents[2]
 
@@ -13,7 +13,7 @@ def test_the_benchmark_runs_small_and_every_way_gives_the_plain_loss(tmp_path: P
     options = ["--size=64", "--tuples=2", "--negatives=2", "--rounds=1", "--backbone=resnet18"]
     script = ROOT / "benchmarks" / "train_gpu.py"
     subprocess.run(
-        [sys.executable, script, *options, "--out", tmp_path / "out.json"],
+        [*python(), script, *options, "--out", tmp_path / "out.json"],
         check=True,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
         timeout=300,

@@ -1,6 +1,4 @@
 import json
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.running import tiny_command
 from support.tiny_backbone import register
 from support.two_processes import in_two_processes
 
@@ -28,7 +27,6 @@ from solar.training.place_recipe import PlaceRecipe
 from solar.training.recipe import build
 from solar.training.run import read_metrics
 
-TESTS = Path(__file__).parents[1]
 SMALL: dict[str, Any] = {
     "task": "places",
     "network": {"backbone": "tiny", "attention": "5", "dim": 32, "whitening_from": "pca"},
@@ -135,12 +133,7 @@ def test_two_processes_train_what_one_does(landmarks: Path, tmp_path: Path, free
     path = tmp_path / "recipe.yaml"
     path.write_text(json.dumps(settings))  # JSON is YAML
     solar.train(path, run=tmp_path / "one")
-    code = (
-        "from support.tiny_backbone import register as r; r(); from solar.cli import main; main()"
-    )
-    start = [sys.executable, "-c", code, "train", str(path), "--run", str(tmp_path / "two")]
-    support = os.pathsep.join([str(TESTS), *filter(None, sys.path)])
-    in_two_processes(start, free_port, PYTHONPATH=support)
+    in_two_processes(tiny_command("train", path, "--run", tmp_path / "two"), free_port)
     losses = [
         [line["loss"] for line in read_metrics(tmp_path / name) if "loss" in line]
         for name in ("one", "two")

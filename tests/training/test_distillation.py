@@ -1,5 +1,4 @@
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from support.running import python
 from support.teachers import exported, torchscript
 from support.tiny_backbone import register
 
@@ -206,7 +206,7 @@ recipe = command_recipe({[str(photos), *SMALL, f"validation.source=[{photos}]", 
                         {{"teacher": {str(teacher)!r}, "student.backbone": "resnet18"}})
 assert distill(recipe, run={str(tmp_path)!r})["mAP"] > 0
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([*python(), "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

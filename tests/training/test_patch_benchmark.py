@@ -1,10 +1,10 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.running import python
 
 from solar.models import PatchNet, load
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 def test_one_command_trains_twins_and_matches(tmp_path: Path) -> None:
     done = subprocess.run(
         [
-            sys.executable, str(ROOT / "benchmarks" / "patch_training.py"), "--smoke",
+            *python(), str(ROOT / "benchmarks" / "patch_training.py"), "--smoke",
             "--seeds", "1", "--curve", "1", "--set", "compute.device=cpu",
             "--out", str(tmp_path / "out"),
         ],

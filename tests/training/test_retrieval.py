@@ -3,7 +3,6 @@ import pickle
 import shutil
 import signal
 import subprocess
-import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from PIL import Image
 from support import tiny_transformers
 from support.running import solar as command
+from support.running import tiny_command
 from support.tiny_backbone import register
 from support.two_processes import in_two_processes
 
@@ -39,6 +39,8 @@ SMALL = {
     "batch": 4,
     "epochs": 3,
 }
+# Where the size of the network proves nothing; `register()` before.
+TINY = {**SMALL["network"], "backbone": "tiny"}  # type: ignore[dict-item]
 
 
 def recipe_file(folder: Path, photos: Path, **changes: object) -> Path:
@@ -87,12 +89,19 @@ def test_a_run_that_ends_before_it_has_warmed_up_says_so(
     assert ("All 2 steps of the run are within the warm-up" in said) == told
 
 
-def test_sixty_steps_find_unseen_landmarks_better(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`train` and `val`, 40 landmarks and 12 others, eight views each."""
+    folder = tmp_path_factory.mktemp("drawn")
+    toy.write(folder / "train", landmarks=40, views=8, size=(80, 80))
+    toy.write(folder / "val", landmarks=12, views=8, size=(80, 80), first=500)
+    return folder
+
+
+def test_sixty_steps_find_unseen_landmarks_better(drawn: Path, tmp_path: Path) -> None:
     """At least 3 points of mAP more than at the start; 5 to 8 were seen with three seeds."""
     register()
-    toy.write(tmp_path / "train", landmarks=40, views=8, size=(80, 80))
-    toy.write(tmp_path / "val", landmarks=12, views=8, size=(80, 80), first=500)
-    overrides = [f"data.source=[{tmp_path / 'train'}]", f"validation.source={tmp_path / 'val'}"]
+    overrides = [f"data.source=[{drawn / 'train'}]", f"validation.source={drawn / 'val'}"]
     overrides += ["network.backbone=tiny", "steps=60", "epochs=6"]
     summary = solar.train(RECIPES / "toy-solar-r18.yaml", overrides, run=tmp_path / "run")
     scores = [line["mAP"] for line in read_metrics(tmp_path / "run") if "mAP" in line]
@@ -105,7 +114,7 @@ def test_sixty_steps_find_unseen_landmarks_better(tmp_path: Path) -> None:
     ("backbone", "attention", "lr"), [("dinov3_vit", "4", 5e-4), ("convnextv2", "45", 3e-4)]
 )
 def test_fifty_steps_over_a_backbone_of_transformers(
-    backbone: str, attention: str, lr: float, tmp_path: Path
+    backbone: str, attention: str, lr: float, drawn: Path, tmp_path: Path
 ) -> None:
     """mAP rises from drawn weights: by 0.7 to 3.6 points in three seeds each, from 11 to 13.
 
@@ -117,8 +126,8 @@ def test_fifty_steps_over_a_backbone_of_transformers(
     torch.manual_seed(0)
     config = CONFIG_MAPPING[backbone].from_dict(tiny_transformers.settings(backbone))
     folder = tiny_transformers.write(AutoBackbone.from_config(config), tmp_path / backbone)
-    toy.write(tmp_path / "train", landmarks=40, views=6, size=(80, 80))
-    toy.write(tmp_path / "val", landmarks=12, views=6, size=(80, 80), first=500)
+    six = shutil.ignore_patterns("view-006.jpg", "view-007.jpg")
+    shutil.copytree(drawn, tmp_path, ignore=six, dirs_exist_ok=True)
     path = recipe_file(
         tmp_path,
         tmp_path / "train",
@@ -163,11 +172,12 @@ def _one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_killed_run_goes_on_to_the_same_bits(landmarks: Path, tmp_path: Path) -> None:
     """SIGKILL in the middle of an epoch, right after a checkpoint."""
     mining = {**SMALL["mining"], "queries": 24}  # type: ignore[dict-item]
-    changes = {"save_every": 4, "ema": 0.9, "mining": mining, "epochs": 2}
+    changes = {"save_every": 4, "ema": 0.9, "mining": mining, "network": TINY, "epochs": 2}
     path = recipe_file(tmp_path, landmarks, **changes)
+    register()
     solar.train(path, run=tmp_path / "whole")
     killed = tmp_path / "killed"
-    arguments = ["train", str(path), "--run", str(killed)]
+    arguments = ("train", path, "--run", killed)
     code = (
         "from solar.training.run import Run\n"
         "import os, signal\n"
@@ -177,16 +187,13 @@ def test_a_killed_run_goes_on_to_the_same_bits(landmarks: Path, tmp_path: Path) 
         "    if step == 8: self.log(8, lost=1.0)\n"
         "    if step == 8: os.kill(os.getpid(), signal.SIGKILL)\n"
         "Run.save = save\n"
-        "from solar.cli import main\n"
-        "main()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, timeout=300
-    )
+    start = tiny_command(*arguments, first=code)
+    done = subprocess.run(start, capture_output=True, timeout=300)
     assert done.returncode == -signal.SIGKILL
     state = torch.load(killed / "checkpoints" / "step-00000008.pt", weights_only=True)["state"]
     assert divmod(state["step"], 6) == (1, 2)  # six steps an epoch
-    command(*arguments, "--resume")
+    subprocess.run(tiny_command(*arguments, "--resume"), check=True, timeout=300)
     for name in ("last", "best"):
         file = f"{name}.safetensors"
         assert same(weights(tmp_path / "whole" / file), weights(killed / file))
@@ -211,10 +218,11 @@ def test_a_batch_in_chunks_has_the_same_gradient(landmarks: Path, tmp_path: Path
 def test_two_processes_train_the_network_that_one_does(
     landmarks: Path, tmp_path: Path, free_port: int
 ) -> None:
-    path = recipe_file(tmp_path, landmarks, epochs=1, optimiser={"kind": "sgd", "lr": 1e-2})
+    optimiser = {"kind": "sgd", "lr": 1e-2}
+    path = recipe_file(tmp_path, landmarks, epochs=1, network=TINY, optimiser=optimiser)
+    register()
     solar.train(path, run=tmp_path / "one")
-    start = [sys.executable, "-m", "solar", "train", str(path), "--run", str(tmp_path / "two")]
-    in_two_processes(start, free_port, OMP_NUM_THREADS="1")
+    in_two_processes(tiny_command("train", path, "--run", tmp_path / "two"), free_port)
     one, two = (weights(tmp_path / name / "last.safetensors") for name in ("one", "two"))
     begun = read_metrics(tmp_path / "one")
     assert [line.get("loss") for line in begun if "loss" in line] == pytest.approx(

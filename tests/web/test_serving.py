@@ -83,7 +83,7 @@ def post_endless(host: str, port: int, headers: str) -> tuple[bytes, int]:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux to see its memory")
 def test_a_gigabyte_is_cut_off_early_and_not_kept(home: Home) -> None:
-    with served(home / "model.solar", "--rate", 0) as (process, host, port):
+    with served(home / "model.solar", "--rate", 0, fresh=True) as (process, host, port):
         ask(host, port, "/api/v1/info")  # all is loaded
         before = memory(process.pid)
         for headers in (f"Content-Length: {GIB}", "Transfer-Encoding: chunked"):

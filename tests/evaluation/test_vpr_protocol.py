@@ -31,8 +31,8 @@ def test_the_published_numbers() -> None:
 def test_distances_are_exact_and_inclusive() -> None:
     # 7, 24 and 25 make a right angle; 30 million centimetres north is beyond float32.
     north = np.array([0, 30_000_001])
-    database = north + [[0, 0], [0, -1], [0, 1], [1400, 0], [1401, 0]]
-    query = north + [[700, 2400]]
+    database = np.add(north, [[0, 0], [0, -1], [0, 1], [1400, 0], [1401, 0]])
+    query = np.add(north, [[700, 2400]])
     assert near_positions(database, query, 2500)[0].tolist() == [0, 2, 3]
 
 

@@ -9,7 +9,8 @@ their authors and are for evaluation only. A photo is right if it has the query'
 to two frames away at Gardens Point. Photos are reduced to at most 384 px and described at three
 scales, as on the model cards; the teacher is GeM (p = 3) on its map. Intervals are of resampled
 queries (95 %); the first model is compared with each other one by a paired test. Files that end in
-no number (`61_resized.jpg`) are left out, and so are sets that are not there.
+no number (`61_resized.jpg`) are left out, and so are sets that are not there. With --cache FOLDER a
+run that was stopped goes on, and models that have been measured take no time.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from lib.machine import machine
 from lib.taught import SIZE, Vectors, taught
 
@@ -32,6 +34,7 @@ from solar.describe import extract
 from solar.errors import SolarError
 from solar.evaluation import Evaluation, compare, interval
 from solar.evaluation.vpr_protocol import evaluate_places, near_frames
+from solar.files import replacing
 from solar.images import Photos, find_photos
 from solar.models import SCALES, retrieval_model
 from solar.models.zoo import obtain
@@ -94,6 +97,23 @@ def by_teacher(path: Path, device: str) -> Describe:
     return lambda photos: (list(photos.names), taught(network, photos, device=device))
 
 
+def kept(describe: Callable[[], Describe], folder: Path, key: str) -> Describe:
+    """The same from files in a folder, where a run before has left them."""
+    loaded = cache(describe)  # the network is loaded only if there is something to describe
+
+    def read(photos: Photos) -> tuple[list[str], Vectors]:
+        place = f"{key} {SIZE} {SCALES} {[str(place) for place in photos.places]}"
+        file = folder / f"{hashlib.sha256(place.encode()).hexdigest()[:24]}.npz"
+        if not file.exists():
+            names, vectors = loaded()(photos)
+            with replacing(file) as part, part.open("wb") as out:
+                np.savez(out, names=np.array(names), vectors=vectors)
+        with np.load(file, allow_pickle=False) as known:
+            return known["names"].tolist(), known["vectors"]
+
+    return read
+
+
 def measure(data: Path, describe: Describe) -> dict[str, tuple[Evaluation, int]]:
     """Evaluate every set that is there: its evaluation, and how many photos it searches."""
     described = cache(lambda folder: describe(numbered(folder)))  # two sets share a database
@@ -145,6 +165,7 @@ def main() -> None:
     parser.add_argument("--model", action="append", help="NAME or NAME=FILE; may be repeated")
     parser.add_argument("--teacher", type=Path, help="a TorchScript file to measure beside them")
     parser.add_argument("--json", type=Path, help="write what was measured here")
+    parser.add_argument("--cache", type=Path, help="keep descriptors here for the next run")
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     ways: dict[str, Callable[[], Describe]] = {}
@@ -158,10 +179,14 @@ def main() -> None:
         files[TEACHER] = options.teacher
         ways[TEACHER] = partial(by_teacher, options.teacher, options.device)
     try:
+        digests = {
+            name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items()
+        }
         every = {}
         for name, way in ways.items():
             say(name)
-            every[name] = measure(options.data, way())
+            describe = kept(way, options.cache, digests[name]) if options.cache else way()
+            every[name] = measure(options.data, describe)
     except SolarError as error:
         parser.error(str(error))
     sizes = next(iter(every.values()))
@@ -174,7 +199,7 @@ def main() -> None:
         "scales": len(SCALES),
         "models": {
             name: {
-                "sha256": hashlib.sha256(files[name].read_bytes()).hexdigest(),
+                "sha256": digests[name],
                 "figures": {key: figures(own) for key, (own, _) in found.items()},
             }
             for name, found in every.items()
@@ -198,7 +223,9 @@ def _named(arguments: list[str]) -> list[str]:
     """The command line with the names of places in place of their paths."""
     shown, before = [], ""
     for argument in [Path(arguments[0]).name, *arguments[1:]]:
-        place = {"--data": "DIR", "--teacher": "TEACHER", "--json": "FILE"}.get(before)
+        place = {"--data": "DIR", "--teacher": "TEACHER", "--json": "FILE", "--cache": "CACHE"}.get(
+            before
+        )
         shown.append(place or (argument.partition("=")[0] if before == "--model" else argument))
         before = argument
     return shown

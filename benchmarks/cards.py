@@ -17,6 +17,10 @@ the cards on another:
 
     python benchmarks/cards.py --data DIR --weights FOLDER --out measured.json    # writes no card
     python benchmarks/cards.py --from measured.json                               # measures nothing
+
+What `benchmarks/place_recognition.py --json places.json` has measured is added by
+
+    python benchmarks/cards.py --places places.json                               # measures nothing
 """
 
 import argparse
@@ -27,7 +31,7 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import pairwise
@@ -39,6 +43,7 @@ import torch
 from lib.card_text import render
 from lib.drawn_sequences import draw_sequence
 from lib.machine import machine
+from lib.taught import SIZE, Vectors, taught
 from numpy.typing import NDArray
 
 from solar import weights
@@ -50,22 +55,18 @@ from solar.errors import SolarError
 from solar.evaluation import evaluate, evaluate_labels
 from solar.evaluation.hpatches_protocol import TASKS, evaluate_hpatches
 from solar.evaluation.patch_describers import Describe, describe_sift, patch_describer
-from solar.images import Photos, find_photos, load
+from solar.images import find_photos
 from solar.models import SCALES, Model, RetrievalNet
 from solar.models import load as load_model
-from solar.nn.grid import resize
 
-SIZE = 384
 DISTRACTORS = "landmarks/distractors-0.tar"
 SETS = {"landmarks": "landmarks/val-0.tar", "buildings": "buildings/val-0.tar"}
 TEACHER = "teacher/mobilenetv2_imagenet.ts"
-NARROW = 64  # a panorama's shorter side is enlarged to this for the teacher's last layers
 FIRST_TOY = 500  # buildings that the demo and the other tests do not draw
 SLACK = 2.0  # points by which the floor of a toy figure is below what was measured
 START = time.perf_counter()
 
 Figures = dict[str, dict[str, float]]
-Vectors = NDArray[np.float32]
 
 
 def say(text: str) -> None:
@@ -126,32 +127,6 @@ def _teacher(path: Path, device: str) -> torch.nn.Module:
     from solar.training.teacher import load_teacher
 
     return load_teacher(path, device=device)
-
-
-def taught(teacher: torch.nn.Module, photos: Photos, *, device: str, batch: int = 32) -> Vectors:
-    """Unit rows: the mean of three scales' unit descriptors; photos of one shape go together."""
-    with ThreadPoolExecutor() as pool:
-        loaded = pool.map(lambda row: load(photos.read(row), SIZE).pixels, range(len(photos)))
-        pixels = list(loaded)
-    by_shape: dict[tuple[int, ...], list[int]] = {}
-    for row, own in enumerate(pixels):
-        by_shape.setdefault(own.shape, []).append(row)
-    vectors = np.empty((len(photos), 0), np.float32)
-    for rows in by_shape.values():
-        for start in range(0, len(rows), batch):
-            part = rows[start : start + batch]
-            images = torch.from_numpy(np.stack([pixels[row] for row in part])).to(device)
-            images = images.movedim(-1, 1).float() / 255
-            mean = torch.stack([teacher(_wide(resize(images, s)))[1] for s in SCALES]).mean(0)
-            if not vectors.size:
-                vectors = np.empty((len(photos), mean.shape[1]), np.float32)
-            vectors[part] = torch.nn.functional.normalize(mean).cpu().numpy()
-    return vectors
-
-
-def _wide(images: torch.Tensor) -> torch.Tensor:
-    short = min(images.shape[2:])
-    return images if short >= NARROW else resize(images, NARROW / short)
 
 
 def _of(evaluation: Any) -> dict[str, float]:
@@ -282,9 +257,34 @@ def write_cards(found: dict[str, Any], cards: Path) -> None:
         told = {"trained_on": "see its card", "licence": "MIT"}
         told = {key: known.get(key, otherwise) for key, otherwise in told.items()}
         written = {"name": name, **told, **facts}
+        if "places" in known and known["file"] == facts["file"]:
+            written["places"] = known["places"]
         path.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    render_cards(cards)
+
+
+def add_places(places: Mapping[str, Any], cards: Path) -> None:
+    """Put what `benchmarks/place_recognition.py` has measured into NAME.json and into cards."""
+    how = {key: places[key] for key in ("sets", "size", "scales", "machine", "command")}
+    beside = {"teacher": places["models"].get("teacher", {}).get("figures", {})}
+    for name, found in places["models"].items():
+        path = cards / f"{name}.json"
+        if not path.exists():  # the teacher, or a model that is not in the box
+            continue
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        if found["sha256"] != facts["file"]["sha256"]:
+            raise SolarError(f"{name} is not the file that was measured: measure it again.")
+        facts["places"] = {"figures": found["figures"], "beside": beside, **how}
+        path.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    render_cards(cards)
+
+
+def render_cards(cards: Path) -> None:
+    """Write every NAME.md from the facts in NAME.json."""
     every = {
-        path.stem: json.loads(path.read_text(encoding="utf-8")) for path in cards.glob("*.json")
+        path.stem: json.loads(path.read_text(encoding="utf-8"))
+        for path in cards.glob("*.json")
+        if path.with_suffix(".md").exists()
     }
     for name in every:
         card = cards / f"{name}.md"
@@ -305,9 +305,15 @@ def main() -> None:
     parser.add_argument("--cards", type=Path, default=weights.FOLDER, help="NAME.json, NAME.md")
     parser.add_argument("--out", type=Path, help="write what was measured here, and no card")
     parser.add_argument("--from", type=Path, dest="measured", help="write the cards from such")
+    parser.add_argument(
+        "--places", type=Path, help="add these of place_recognition.py to the cards"
+    )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
     try:
+        if options.places and not (options.data or options.measured):
+            add_places(json.loads(options.places.read_text(encoding="utf-8")), options.cards)
+            return
         if options.measured:
             found = json.loads(options.measured.read_text(encoding="utf-8"))
         else:
@@ -317,6 +323,8 @@ def main() -> None:
             say(f"→ {options.out}")
         else:
             write_cards(found, options.cards)
+            if options.places:
+                add_places(json.loads(options.places.read_text(encoding="utf-8")), options.cards)
     except SolarError as error:
         parser.error(str(error))
 

@@ -83,6 +83,40 @@ def figures(name: str, every: Mapping[str, Facts]) -> str:
         f"On the toy set a test holds it to at least **{of['toy_floor']:g}**. Measured on "
         f"{machine['date']} ({where}, torch {machine['torch']}, {of['numbers']}) with "
         f"`{of['command']}`.\n"
+        f"{places(name, every) if 'places' in of else ''}"
+    )
+
+
+def places(name: str, every: Mapping[str, Facts]) -> str:
+    """A table of place recognition: recall with intervals, sets down, models across."""
+    of = every[name]["places"]
+    columns: dict[str, Mapping[str, Any]] = {name: of["figures"]}
+    twin = TWINS.get(name, "")
+    if "places" in every.get(twin, {}):
+        columns[twin] = every[twin]["places"]["figures"]
+    columns |= {BESIDE[key]: own for key, own in of["beside"].items() if own}
+    lines = [
+        "",
+        "| place recognition, percent | " + " | ".join(columns) + " |",
+        "|---|" + "---:|" * len(columns),
+    ]
+    for key, measured in of["figures"].items():
+        for measure in measured:
+            cells = [own.get(key, {}).get(measure) for own in columns.values()]
+            shown = ["" if c is None else f"{c[0]:.1f} ({c[1]:.1f}–{c[2]:.1f})" for c in cells]
+            lines.append("| " + " | ".join([f"{key}, {measure}", *shown]) + " |")
+    sets = "; ".join(
+        f"{key}: {own['queries']} queries, {own['database']} photos to search, "
+        + (f"right up to {own['frames']} frames apart" if own["frames"] else "one right each")
+        for key, own in of["sets"].items()
+    )
+    machine = of["machine"]
+    where = machine["accelerator"] or f"{machine['processor']}, {machine['cores']} cores"
+    return (
+        "\n".join(lines) + "\n\n"
+        f"In brackets 95 % intervals. {sets}. Whole photos, longest side {of['size']} px, "
+        f"{of['scales']} scales; none of these photos was trained on. Measured on "
+        f"{machine['date']} ({where}, torch {machine['torch']}) with `{of['command']}`.\n"
     )
 
 

@@ -135,3 +135,84 @@ def test_an_unknown_backend_is_one_sentence(tmp_path: Path) -> None:
     command = ["evaluate", tmp_path / "photos", "--model", model, "--backend", "abacus"]
     with pytest.raises(SolarError, match="No backend is called 'abacus'"):
         app([str(one) for one in command], standalone_mode=False)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[object, ...]:
+    """Two places and three queries, one of them far from both, with descriptors: the options."""
+    for side, count in (("database", 2), ("queries", 3)):
+        (tmp_path / side).mkdir()
+        for place in range(count):
+            name = f"@{1000 * place}.00@5.00@.jpg"
+            toy.landmark(place, 0, size=(48, 36)).save(tmp_path / side / name)
+    np.save(tmp_path / "db.npy", np.eye(3)[:2])
+    np.save(tmp_path / "q.npy", np.eye(3)[[0, 0, 0]])
+    return (tmp_path, "--features", tmp_path / "db.npy", tmp_path / "q.npy", "--protocol", "vpr")
+
+
+def run(*arguments: object) -> None:
+    app(["evaluate", *map(str, arguments)], standalone_mode=False)
+
+
+def test_place_recognition_is_four_recalls_as_json(
+    places: tuple[object, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(*places, "--json")
+    told = capsys.readouterr()
+    assert json.loads(told.out) == {
+        "recall@1": pytest.approx(100 / 3),
+        **dict.fromkeys(("recall@5", "recall@10", "recall@20"), pytest.approx(200 / 3)),
+    }
+    assert "Whole photos, descriptors as given; right: within 25 m" in told.err
+    run(*places, "--json", "--answerable")
+    assert json.loads(capsys.readouterr().out)["recall@1"] == 50
+
+
+def test_recalls_have_intervals_and_are_compared(
+    places: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(*places, "--interval", "--per-query", tmp_path / "first.csv")
+    shown = capsys.readouterr().out
+    assert shown.split()[:4] == ["recall@1", "recall@5", "recall@10", "recall@20"]
+    assert "3 queries, in percent. Whole photos, descriptors as given" in shown
+    assert "1 queries without a right photo count as misses; no AP." in shown
+    run(*places, "--interval", "--json")
+    low, high = json.loads(capsys.readouterr().out)["recall@1 interval"]
+    assert low < 100 / 3 < high
+    np.save(tmp_path / "q.npy", np.eye(3)[[0, 1, 0]])
+    run(*places, "--against", tmp_path / "first.csv", "--json")
+    difference = json.loads(capsys.readouterr().out)["difference"]
+    assert difference["difference"] == pytest.approx(100 / 3)
+    assert 0 < difference["p"] <= 1
+
+
+def test_two_folders_need_no_folder_above_them(
+    places: tuple[object, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, *rest = places
+    sides = ("--database", f"{folder}/database", "--queries", f"{folder}/queries")
+    run(*rest, *sides, "--json")
+    assert json.loads(capsys.readouterr().out)["recall@1"] == pytest.approx(100 / 3)
+
+
+def test_wrong_positions_end_with_exit_code_2(places: tuple[object, ...], tmp_path: Path) -> None:
+    (tmp_path / "positions.csv").write_text("name,east,north\n/a.jpg,1,2\nb.jpg,1,2\n")
+    done = solar("evaluate", *places, "--positions", tmp_path / "positions.csv", expect=2)
+    assert done.stderr.count("\n") == 1
+    assert "both absolute and relative names (/a.jpg, b.jpg)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--frames", 1), "--frames, .* go with --protocol vpr, ilias"),
+        (("--radius", 5, "--protocol", "hard"), "go with --protocol vpr"),
+        (("--protocol", "vpr", "--sweep-p"), "--protocol vpr takes no --rankings"),
+        (("--protocol", "vqr"), "There is no protocol 'vqr': choose vpr, ilias, gldv2-retrieval"),
+    ],
+)
+def test_protocols_and_their_options_go_together(
+    tmp_path: Path, options: tuple[object, ...], sentence: str
+) -> None:
+    with pytest.raises(SolarError, match=sentence):
+        run(tmp_path, *options)

@@ -231,7 +231,7 @@ def test_weights_are_hashed_once(
 
 def test_options_are_the_fields_of_the_settings(photos: Path) -> None:
     fields = get_type_hints(evaluation_settings.EvaluationSettings)
-    assert get_type_hints(evaluation_settings.EvaluationOptions) == fields
+    assert get_type_hints(evaluation_settings.ProtocolOptions) == fields
     with pytest.raises(TypeError, match="unexpected keyword argument 'sizes'"):
         solar.evaluate(photos, sizes=32)
 

@@ -7,7 +7,7 @@ import pytest
 
 from solar.errors import SolarError
 from solar.evaluation import tables
-from solar.evaluation.collection import ModelDescriber
+from solar.evaluation.described_photos import ModelDescriber
 from solar.evaluation.evaluation_settings import EvaluationSettings
 from solar.evaluation.layout import to_text
 from solar.evaluation.paper import TABLE_1, TABLE_2

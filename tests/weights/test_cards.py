@@ -127,3 +127,56 @@ def test_figures_of_another_file_are_refused(cards: Any, home: Path) -> None:
     save(drawn_retrieval(RetrievalConfig("resnet18")), files / "gem-r18.safetensors")
     with pytest.raises(SolarError, match="not the file that was measured"):
         cards.write_cards(found, files)
+
+
+def test_place_recognition_goes_onto_the_cards(
+    cards: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import place_recognition
+
+    home, files, data, out = (tmp_path / name for name in ("", "weights", "data", "places.json"))
+    files.mkdir()
+    save(drawn_retrieval(RetrievalConfig("resnet18")), files / "gem-r18.safetensors", half=True)
+    (files / "gem-r18.md").write_text(CARD)
+    torchscript(home / "teacher.ts")
+    cards.write_cards(cards.measure(["gem-r18"], files, None, "cpu"), files)
+    toy.write(home / "drawn", landmarks=4, views=2, size=(64, 48))
+    for view, side in enumerate(("day_left", "day_right", "night_right")):
+        (data / "GardensPointWalking" / side).mkdir(parents=True)
+        for place in range(4):
+            photo = home / "drawn" / f"landmark-{place:03}" / f"view-{min(view, 1):03}.jpg"
+            (data / "GardensPointWalking" / side / f"Image{10 * place}.jpg").hardlink_to(photo)
+        (data / "GardensPointWalking" / side / "Image_resized.jpg").hardlink_to(photo)
+    arguments = ["--data", data, "--model", f"gem-r18={files / 'gem-r18.safetensors'}"]
+    arguments += ["--teacher", home / "teacher.ts", "--json", out]
+    arguments += ["--cache", home / "cache"]
+    monkeypatch.setattr(sys, "argv", ["place_recognition.py", *map(str, arguments)])
+    monkeypatch.setattr(place_recognition, "SIZE", 64)
+    monkeypatch.setattr(place_recognition, "SCALES", (1.0,))
+    place_recognition.main()
+    found = json.loads(out.read_text())
+    # Again from the cache, without a network.
+    for way in ("by_model", "by_teacher"):
+        monkeypatch.setattr(place_recognition, way, lambda *_: pytest.fail("described again"))
+    place_recognition.main()
+    assert json.loads(out.read_text())["models"] == found["models"]
+    assert list(found["sets"]) == ["Gardens Point, day → day", "Gardens Point, day → night"]
+    assert found["sets"]["Gardens Point, day → day"] == {
+        "queries": 4, "database": 4, "frames": 2,
+    }  # fmt: skip
+    assert found["command"].endswith(
+        "--data DIR --model gem-r18 --teacher TEACHER --json FILE --cache CACHE"
+    )
+    value, low, high = found["models"]["gem-r18"]["figures"]["Gardens Point, day → day"]["recall@1"]
+    assert low <= value <= high
+    assert {row["against"] for row in found["compared"]} == {"teacher"}
+    run(cards, monkeypatch, "--places", out, "--cards", files)
+    card = (files / "gem-r18.md").read_text()
+    assert f"| Gardens Point, day → day, recall@1 | {value:.1f} ({low:.1f}–{high:.1f}) | " in card
+    assert "| gem-r18 | teacher + GeM |" in card
+    # Measured again, the same file keeps them; another file does not take them.
+    cards.write_cards(cards.measure(["gem-r18"], files, None, "cpu"), files)
+    assert "places" in json.loads((files / "gem-r18.json").read_text())
+    found["models"]["gem-r18"]["sha256"] = "0"
+    with pytest.raises(SolarError, match="gem-r18 is not the file that was measured"):
+        cards.add_places(found, files)

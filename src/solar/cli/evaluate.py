@@ -16,6 +16,7 @@ EXAMPLE = "Example: solar evaluate photos/ --distractors other-photos/"
 
 _files = partial(typer.Option, rich_help_panel="Photos and descriptors")
 _how = partial(typer.Option, rich_help_panel="How to measure")
+_protocols = partial(typer.Option, rich_help_panel="Place recognition, ILIAS, Google Landmarks v2")
 _more = partial(typer.Option, rich_help_panel="Tables, figures, comparisons")
 _patches = partial(typer.Option, rich_help_panel="Patches")
 
@@ -25,8 +26,9 @@ def evaluate(
         str | None,
         typer.Argument(
             help=f"{', '.join(GROUND_TRUTHS)}; a ground truth (.json, .pkl); a "
-            "folder, tar, store or CSV of labelled photos (landmark/photo.jpg); or hpatches or "
-            "phototour for patches. With --table and --sweep-p, both revisited sets if not given."
+            "folder, tar, store or CSV of labelled photos (landmark/photo.jpg); the folder of a "
+            "--protocol; or hpatches or phototour for patches. With --table and --sweep-p, both "
+            "revisited sets if not given."
         ),
     ] = None,
     model: Annotated[
@@ -72,7 +74,9 @@ def evaluate(
     ] = None,
     backend: Annotated[str, _how(help=BACKENDS)] = "torch",
     half: Annotated[bool, _how("--half", help="Round descriptors to float16.")] = False,
-    interval: Annotated[bool, _more("--interval", help="Add 95 % intervals of mAP.")] = False,
+    interval: Annotated[
+        bool, _more("--interval", help="Add 95 % intervals of mAP, or of recall@1.")
+    ] = False,
     against: Annotated[
         str | None,
         _more(
@@ -91,7 +95,54 @@ def evaluate(
     query: Annotated[list[str] | None, _more(help="A query for --rankings, by its photo.")] = None,
     top: Annotated[int, _more(min=1, help="Photos per list of --rankings.")] = 7,
     protocol: Annotated[
-        str | None, _more(help="easy, medium or hard for --rankings; hard if not given.")
+        str | None,
+        _protocols(
+            help="vpr, ilias, gldv2-retrieval or gldv2-recognition; for --rankings easy, medium "
+            "or hard."
+        ),
+    ] = None,
+    database: Annotated[
+        Path | None,
+        _protocols(
+            help="Photos or a store to search in, below the folder; database (vpr), index or "
+            "train (gldv2) by default."
+        ),
+    ] = None,
+    queries: Annotated[
+        Path | None, _protocols(help="The same for the queries: queries (vpr) or test (gldv2).")
+    ] = None,
+    positions: Annotated[
+        Path | None,
+        _protocols(
+            metavar="FILE.csv",
+            help="vpr: name,east,north in metres, where names lack @UTM_E@UTM_N@.",
+        ),
+    ] = None,
+    radius: Annotated[
+        float, _protocols(min=0, help="vpr: metres within which a photo is right.")
+    ] = 25.0,
+    frames: Annotated[
+        int | None,
+        _protocols(
+            min=0,
+            metavar="N",
+            help="vpr: right are photos of the same name, up to N frames apart (Nordland).",
+        ),
+    ] = None,
+    answerable: Annotated[
+        bool, _protocols("--answerable", help="vpr: leave out queries that nothing is right for.")
+    ] = False,
+    k: Annotated[
+        int | None,
+        _protocols(
+            "-k", min=1, help="Depth of AP@k: 1000 for ilias, 100 for gldv2-retrieval by default."
+        ),
+    ] = None,
+    predictions: Annotated[
+        Path | None,
+        _protocols(
+            metavar="FILE.csv", help="gldv2: answers in the challenges' form, instead of a model."
+        ),
     ] = None,
     sweep_p: Annotated[
         bool,
@@ -189,13 +240,25 @@ def evaluate(
     settings = EvaluationSettings(
         *files, size, sizes, cache, average, precision, device, backend=backend, half=half
     )
+    listed = bool(rankings or query)
+    own: dict[str, object] = {
+        "database": database,
+        "queries": queries,
+        "positions": positions,
+        "radius": radius,
+        "frames": frames,
+        "answerable": answerable,
+        "k": k,
+        "predictions": predictions,
+    }
+    settings = figures.with_protocol(settings, protocol, own, other=listed or sweep_p or table)
     request = figures.Request(what, model or (), against, settings, output, style)
     listing = {"count": rankings or 1, "top": top, "queries": query or (), "protocol": protocol}
     # The first that is asked for is done.
     jobs = (
         (table is not None, partial(figures.paper_table, request, table or "", results)),
         (sweep_p, partial(figures.sweep, request, p)),
-        (rankings or query, partial(figures.rankings, request, listing)),
+        (listed, partial(figures.rankings, request, listing)),
         (True, partial(figures.measures, request, per_query, interval=interval)),
     )
     next(job for asked, job in jobs if asked)()

@@ -45,11 +45,11 @@ class Request:
 
     def models(self) -> dict[str, str]:
         """The same for a job that measures one model, and perhaps another beside it."""
-        from solar.evaluation.collection import needs_model
+        from solar.evaluation.described_photos import needs_model
 
         if len(self.given) > 1:
             raise SolarError("Give one --model, and another one to compare it with as --against.")
-        return self.named(DEFAULT if needs_model(self.what, self.settings.features) else None)
+        return self.named(DEFAULT if needs_model(self.what, self.settings) else None)
 
     def no_picture(self) -> None:
         """Raise a SolarError if a job that draws nothing is told where to save."""
@@ -66,6 +66,34 @@ def check_style(style: str, per_query: str | None) -> str:
     if per_query == "-" and style != "json":
         raise SolarError("--per-query - goes with --json: name a .csv file otherwise.")
     return style
+
+
+def with_protocol(
+    settings: "EvaluationSettings", protocol: str | None, own: Mapping[str, Any], *, other: object
+) -> "EvaluationSettings":
+    """Settings with those of a protocol; a SolarError if they do not go with what is asked for.
+
+    Args:
+        settings: All the others.
+        protocol: As on the command line, where it may also be a level of --rankings.
+        own: The fields that only protocols have.
+        other: Whether rankings, a sweep or a table are asked for.
+    """
+    from solar.evaluation.collection import PROTOCOLS
+
+    changed = replace(settings, **own)
+    if protocol in PROTOCOLS:
+        if other:
+            raise SolarError(f"--protocol {protocol} takes no --rankings, --sweep-p or --table.")
+        return replace(changed, protocol=protocol)
+    if changed != settings:
+        raise SolarError(
+            "--database, --queries, --positions, --radius, --frames, --answerable, -k and "
+            f"--predictions go with --protocol {', '.join(PROTOCOLS)}."
+        )
+    if protocol is not None and not other and protocol not in ("easy", "medium", "hard", "all"):
+        raise SolarError(f"There is no protocol {protocol!r}: choose {', '.join(PROTOCOLS)}.")
+    return settings
 
 
 def name_models(models: Sequence[str]) -> dict[str, str]:
@@ -112,6 +140,9 @@ def measures(request: Request, per_query: str | None, *, interval: bool) -> None
 
 def _one_set(request: Request) -> str:
     if request.what is None:
+        settings = request.settings
+        if settings.protocol and settings.database and settings.queries:
+            return ""  # both are where their names say
         raise SolarError("Say what to evaluate: roxford5k, a folder of photos, a ground truth.")
     return request.what
 
@@ -127,48 +158,54 @@ def _measured(what: str, model: str | None, settings: "EvaluationSettings") -> "
 
 
 def _print_result(found: "Evaluation", style: str, *, interval: bool, per_query: bool) -> None:
-    """One evaluation, perhaps with intervals of mAP."""
+    """One evaluation, perhaps with intervals of its first measure."""
     from solar.evaluation.layout import Table, number
+    from solar.evaluation.result import mean_name
     from solar.evaluation.significance import interval as bounds
 
     data = found.to_dict(per_query=per_query)
     means = found.to_dict()
-    flat = "all" in found.protocols
+    measure, first = found.headline, mean_name(found.headline)
     rows = []
     for level, measured in found.protocols.items():
-        own = means if flat else means[level]
-        shown = {name: number(value, 2) or "–" for name, value in own.items()}
-        if interval and own["mAP"] is None:
-            shown["mAP, 95 %"] = "–"
+        own = means if level == "all" else means[level]
+        shown = {name: number(own[name], 2) or "–" for name in map(mean_name, measured)}
+        if interval and own[first] is None:
+            shown[f"{first}, 95 %"] = "–"
         elif interval:
-            low, high = (100 * end for end in bounds(measured["AP"]))
-            (data if flat else data[level])["mAP interval"] = [low, high]
-            shown["mAP, 95 %"] = f"{low:.2f} to {high:.2f}"
-        rows.append(["" if flat else level, *shown.values()])
+            low, high = (100 * end for end in bounds(measured[measure]))
+            (data if level == "all" else data[level])[f"{first} interval"] = [low, high]
+            shown[f"{first}, 95 %"] = f"{low:.2f} to {high:.2f}"
+        rows.append(["" if level == "all" else level, *shown.values()])
+    if style == "json":
+        # Programs read the means alone by their names: what they mean goes to people.
+        say(found.convention)
     head = [[""], *([name] for name in shown)]
-    print_report(style, data, Table(head, [rows], f"{len(found.queries)} queries, in percent."))
+    note = f"{len(found.queries)} queries, in percent. {found.convention}"
+    print_report(style, data, Table(head, [rows], note.rstrip()))
 
 
 def _print_comparison(
     names: tuple[str, str], found: "Evaluation", other: "Evaluation", style: str
 ) -> None:
-    """One evaluation against another: the difference of mAP, its interval, and the paired test."""
+    """One evaluation against another: the difference of the first measure, its interval, a test."""
     from solar.evaluation.layout import Table
+    from solar.evaluation.result import mean_name
     from solar.evaluation.significance import compare
 
-    flat = "all" in found.protocols
+    measure = found.headline
     differences, rows = {}, []
     for level in found.protocols:
-        if level in other.protocols and isnan(found.mean("AP", level)):  # nothing asked at it
+        if level in other.protocols and isnan(found.mean(measure, level)):  # nothing asked at it
             continue
-        one = compare(other, found, protocol=level)
+        one = compare(other, found, measure=measure, protocol=level)
         percent = {k: 100 * v for k, v in asdict(one).items() if k != "p"}
         differences[level] = {**percent, "p": one.p}
         rows.append(
             [
-                "" if flat else level,
-                f"{100 * found.mean('AP', level):.2f}",
-                f"{100 * other.mean('AP', level):.2f}",
+                "" if level == "all" else level,
+                f"{100 * found.mean(measure, level):.2f}",
+                f"{100 * other.mean(measure, level):.2f}",
                 f"{percent['difference']:+.2f}",
                 f"{percent['low']:+.2f} to {percent['high']:+.2f}",
                 f"{one.p:.4f}",
@@ -176,15 +213,15 @@ def _print_comparison(
         )
     head = [[""], *([name] for name in names), ["difference"], ["95 %"], ["p"]]
     note = (
-        f"mAP in percent on {len(found.queries)} queries; p: how often chance alone makes a "
-        "difference this large (paired permutation test)."
+        f"{mean_name(measure)} in percent on {len(found.queries)} queries; p: how often chance "
+        f"alone makes a difference this large (paired permutation test). {found.convention}"
     )
     data = {
         "model": found.to_dict(),
         "against": other.to_dict(),
-        "difference": differences["all"] if flat else differences,
+        "difference": {**differences.pop("all", {}), **differences},
     }
-    print_report(style, data, Table(head, [rows], note))
+    print_report(style, data, Table(head, [rows], note.rstrip()))
 
 
 def paper_table(request: Request, which: str, results: Path | None) -> None:

@@ -86,6 +86,15 @@ def photo_ids(path: Path) -> Ids:
     return _read(path).ids
 
 
+def photo_landmarks(path: Path) -> dict[str, int]:
+    """Photo to landmark, of a list that tells both; it raises what `read_clean` does."""
+    found = _labelled(path)
+    return {
+        photo.decode(): landmark
+        for photo, landmark in zip(found.ids.tolist(), found.landmarks.tolist(), strict=True)
+    }
+
+
 def photo_path(photo: str) -> str:
     """Where a photo lies below `train`, `index` or `test`."""
     return f"{'/'.join(photo[:3])}/{photo}.jpg"
@@ -98,9 +107,7 @@ def selection(path: Path) -> Callable[[str], bool]:
 
 
 def _places(folder: Path, name: str, missing: str) -> Places:
-    found = _read(folder / name)
-    if found.landmarks.min() < 0:
-        raise SolarError(f"{found.path} has no column landmark_id: it is a list without labels.")
+    found = _labelled(folder / name)
     here = _present(folder / "train", found.ids)
     if not here.all() and (missing != "drop" or not here.any()):
         gone = found.ids[~here]
@@ -114,6 +121,13 @@ def _places(folder: Path, name: str, missing: str) -> Places:
     landmarks, labels = np.unique(found.landmarks[here], return_inverse=True)
     photos = FolderPhotos(folder, PathArray(_paths(ids)))
     return Places(photos, labels.astype(np.int64), tuple(map(str, landmarks.tolist())))
+
+
+def _labelled(path: Path) -> _PhotoTable:
+    found = _read(path)
+    if found.landmarks.min() < 0:
+        raise SolarError(f"{found.path} has no column landmark_id: it is a list without labels.")
+    return found
 
 
 def _paths(ids: Ids) -> Ids:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Unpack
-
-import numpy as np
 
 from solar.datasets.photo_labels import folder_labels, labelled_photos
 from solar.datasets.registry import GROUND_TRUTHS
@@ -24,25 +19,41 @@ from solar.datasets.revisited import (
 )
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
-from solar.describe.vector_files import read_vectors
 from solar.errors import SolarError
-from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings, Features
+from solar.evaluation.described_photos import (
+    VECTOR_FILES,
+    DescribedPhotos,
+    PhotoDescriber,
+    how_described,
+    model_describer,
+    open_distractors,
+    open_rows,
+    rank_options,
+)
+from solar.evaluation.evaluation_settings import EvaluationSettings, ProtocolOptions
+from solar.evaluation.gldv2_protocol import evaluate_recognition, evaluate_retrieval
+from solar.evaluation.ilias_protocol import evaluate_ilias
 from solar.evaluation.labelled import evaluate_labels
-from solar.evaluation.ranks import RankOptions
+from solar.evaluation.metrics import AP_CONVENTIONS
 from solar.evaluation.result import Evaluation
 from solar.evaluation.revisited_protocol import evaluate_ground_truth
-from solar.evaluation.row_blocks import NAMES, Database, select_rows
-from solar.images import Box, Photos, find_photos
-from solar.weights import DEFAULT
+from solar.evaluation.row_blocks import NAMES, select_rows
+from solar.evaluation.vpr_protocol import evaluate_vpr
+from solar.images import Photos
 
 if TYPE_CHECKING:
     from solar.models import RetrievalNet
 
-PhotoDescriber: TypeAlias = Callable[[Photos, Mapping[str, Box]], Store]
-"""Turns photos, some cut to a box, into a store, or finds the one that it has made before."""
-
-_VECTOR_FILES = {".npy", ".pt", ".mat"}
 _TRUTH_FILES = {".json", ".pkl"}
+
+Protocol: TypeAlias = Callable[[str | Path, PhotoDescriber | None, EvaluationSettings], Evaluation]
+PROTOCOLS: dict[str, Protocol] = {
+    "vpr": evaluate_vpr,
+    "ilias": evaluate_ilias,
+    "gldv2-retrieval": evaluate_retrieval,
+    "gldv2-recognition": evaluate_recognition,
+}
+"""What sets are measured by that do not tell by themselves."""
 
 
 def evaluate(
@@ -50,7 +61,7 @@ def evaluate(
     *,
     model: RetrievalNet | str | Path | None = None,
     settings: EvaluationSettings | None = None,
-    **options: Unpack[EvaluationOptions],
+    **options: Unpack[ProtocolOptions],
 ) -> Evaluation:
     """Measure how well photos are found again.
 
@@ -63,7 +74,7 @@ def evaluate(
         what: `roxford5k`, `rparis6k`, `oxford5k` or `paris6k`; a ground truth of one's own
             (`.json`, or `.pkl` in the published form); or labelled photos, each asking for the
             others like it: a folder or tar of `landmark/photo.jpg`, a store made of one, or a CSV
-            of `name,label`.
+            of `name,label`. With a `protocol`, the folder of its set.
         model: Describes the photos: a network, or what `solar.load` takes; solar-r18 if not given.
         settings: How to do it.
         options: Fields of `EvaluationSettings`, such as `root` or `size`, in place of those of
@@ -74,23 +85,17 @@ def evaluate(
     """
     with replace(settings or EvaluationSettings(), **options).caching() as how:
         describe = model_describer(what, model, how)
-        return open_collection(what, describe, how).measure(how)
-
-
-@dataclass(frozen=True)
-class DescribedPhotos:
-    """One part of a set: (n, dim) unit rows, their name in a complaint, and where the photos are.
-
-    The photos are not always known, and some of them may have no row.
-    """
-
-    rows: Database
-    name: str
-    photos: Photos | None = None
-
-    def picture(self, name: str) -> Path | bytes | None:
-        """A photo's file or its bytes; None where only its descriptor is known."""
-        return None if self.photos is None else self.photos.read(self.photos.names.index(name))
+        if how.protocol is not None:
+            if how.protocol not in PROTOCOLS:
+                raise SolarError(
+                    f"There is no protocol {how.protocol!r}: choose {', '.join(PROTOCOLS)}."
+                )
+            return PROTOCOLS[how.protocol](what, describe, how)
+        described = open_collection(what, describe, how)
+        found = described.measure(how)
+        crop = "Whole photos" if described.truth is None else "Queries cut to their boxes"
+        size, average = how_described(describe, how), AP_CONVENTIONS[how.average]
+        return replace(found, convention=f"{crop}, {size}; AP: {average}.")
 
 
 @dataclass(frozen=True)
@@ -123,13 +128,7 @@ class DescribedSet:
     def measure(self, settings: EvaluationSettings) -> Evaluation:
         """Rank and measure."""
         average = settings.average
-        ranking: RankOptions = {
-            "distractors": None if self.distractors is None else self.distractors.rows,
-            "precision": settings.precision,
-            "device": settings.device,
-            "watch": settings.watch,
-            "names": self.names,
-        }
+        ranking = rank_options(settings, self.distractors, self.names)
         rows = self.database.rows
         if self.truth is not None and self.queries is not None:
             queries = select_rows(self.queries.rows, slice(None))
@@ -146,18 +145,14 @@ def open_collection(
     Features need no describer. A SolarError if something is missing, unreadable, or does not
     belong together.
     """
-    distractors = None
-    if settings.distractors is not None:
-        distractors = _open(settings.distractors, NAMES[2], "--distractors", describe)
-        if isinstance(distractors.rows, Store) and isinstance(describe, ModelDescriber):
-            describe.check(distractors.rows)
+    distractors = open_distractors(describe, settings)
     truth = find_truth(what, settings)
     if truth is None:
         return replace(_labelled(Path(what), describe, settings), distractors=distractors)
     if settings.features is not None:
         first, second = settings.features
-        database = _open(first, NAMES[1], "--features")
-        queries = _open(second, NAMES[0], "--features")
+        database = open_rows(first, NAMES[1], "--features")
+        queries = open_rows(second, NAMES[0], "--features")
     else:
         database, queries = _describe_truth(str(what), truth, describe, settings.root)
     return DescribedSet(database, queries, distractors, truth)
@@ -214,7 +209,7 @@ def _labelled(
         labels = folder_labels(store.names, path)
         if settings.root is not None:
             photos = Photos.in_folder(Path(settings.root), store.names)
-    elif path.suffix.lower() in _VECTOR_FILES:
+    elif path.suffix.lower() in VECTOR_FILES:
         raise SolarError(f"{path} has no labels: give a store, or a ground truth and --features.")
     else:
         photos, given = labelled_photos(path, settings.root)
@@ -226,96 +221,3 @@ def _labelled(
     if not len(store):
         raise SolarError(f"No photo of {path} could be read.")
     return DescribedSet(DescribedPhotos(store, str(path), photos), labels=labels)
-
-
-def _open(
-    what: Features, name: str, option: str, describe: PhotoDescriber | None = None
-) -> DescribedPhotos:
-    """Descriptors from an array, a store or a file, or of photos; files are mapped, not read."""
-    if isinstance(what, np.ndarray | Store):
-        return DescribedPhotos(what, name)
-    path, name = Path(what), os.fspath(what)
-    if is_store(path):
-        return DescribedPhotos(Store.open(path), name)
-    if path.name.partition(":")[0].lower().endswith(tuple(_VECTOR_FILES)):
-        return DescribedPhotos(read_vectors(what), name)
-    if describe is None:
-        raise SolarError(f"{option} {path} is no store, .npy, .pt or .mat file of descriptors.")
-    photos = find_photos(path)
-    return DescribedPhotos(describe(photos, {}), name, photos)
-
-
-def needs_model(what: str | Path | None, features: tuple[Features, Features] | None) -> bool:
-    """Whether there are photos to describe, and not descriptors by a model that nobody names."""
-    return features is None and (what is None or not is_store(what))
-
-
-def model_describer(
-    what: str | Path, model: RetrievalNet | str | Path | None, settings: EvaluationSettings
-) -> ModelDescriber | None:
-    """What describes a set by a model, the default one if not given; None if nothing has to."""
-    if model is None and needs_model(what, settings.features):
-        model = DEFAULT
-    if model is None:
-        return None
-    from solar.models import retrieval_model  # descriptors alone are evaluated without torch
-
-    device = settings.device or (None if settings.backend == "torch" else "cpu")
-    return ModelDescriber(retrieval_model(model, device=device), settings)
-
-
-@dataclass(frozen=True)
-class ModelDescriber:
-    """Photos to a store in the cache, one for everything that shapes the descriptors.
-
-    The weights of the model must stay as they are while this is in use.
-    """
-
-    model: RetrievalNet
-    settings: EvaluationSettings
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """The hash of the weights, computed once for all stores."""
-        from solar.models import fingerprint
-
-        return fingerprint(self.model)
-
-    def __call__(self, photos: Photos, boxes: Mapping[str, Box]) -> Store:
-        """Describe photos, some of them only inside a box, unless that was done before."""
-        from solar.describe import extract
-        from solar.models.checkpoint import known_fingerprints
-
-        with known_fingerprints({self.model: self.fingerprint}):
-            return extract(
-                photos,
-                self.place(photos, boxes),
-                model=self.model,
-                size=self.settings.size,
-                scales=self.settings.scales,
-                boxes=boxes,
-                backend=self.settings.backend,
-                dtype="float16" if self.settings.half else "float32",
-                progress=self.settings.progress,
-            )
-
-    def check(self, store: Store) -> None:
-        """Raise a SolarError if another model has made a store: nothing in it can be compared."""
-        if store.fingerprint != self.fingerprint:
-            raise SolarError(
-                f"{store.path} was described by another model ({store.model}): give the photos "
-                "themselves, which each model then describes, or a store that this model has made."
-            )
-
-    def place(self, photos: Photos, boxes: Mapping[str, Box]) -> Path:
-        """The store's own folder in the cache."""
-        assert self.settings.cache is not None
-        # A store remembers what its model was called, and is not taken for another of that name.
-        model = [self.fingerprint, self.model.source]
-        settings = [*model, self.settings.size, list(self.settings.scales or ()), photos.names]
-        places = [str(place) for place in photos.places]
-        how = (self.settings.backend, self.settings.half)
-        key = json.dumps(
-            [*settings, places, dict(boxes), *(how if how != ("torch", False) else ())]
-        )
-        return Path(self.settings.cache) / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.store"

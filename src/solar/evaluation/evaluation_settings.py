@@ -40,6 +40,17 @@ class EvaluationSettings:
         progress: Told how many photos were just described, and how many could not be read.
         backend: What describes on a CPU, as for `solar.extract`.
         half: Round descriptors to float16, as a store of half the size does.
+        protocol: `vpr`, `ilias`, `gldv2-retrieval` or `gldv2-recognition`; found out from the set
+            if not given. The fields below are for these alone.
+        database: The folder (or list, tar, store) to search in, below the set's; by default
+            `database`, for Google Landmarks `index` or `train`.
+        queries: The same for the queries; by default `queries` or `test`.
+        positions: vpr: a CSV of `name,east,north` in metres, where names do not tell.
+        radius: vpr: how many metres away a photo is still right.
+        frames: vpr: photos are right by their names, so many frames away; no positions then.
+        answerable: vpr: leave out queries that nothing is right for, instead of counting misses.
+        k: How many of the list count in average precision; 1,000 for ilias, 100 for gldv2.
+        predictions: gldv2: a CSV in the form of the challenges, in place of a model.
     """
 
     root: str | Path | None = None
@@ -56,6 +67,15 @@ class EvaluationSettings:
     progress: Watch | None = None
     backend: str = "torch"
     half: bool = False
+    protocol: str | None = None
+    database: str | Path | None = None
+    queries: str | Path | None = None
+    positions: str | Path | None = None
+    radius: float = 25.0
+    frames: int | None = None
+    answerable: bool = False
+    k: int | None = None
+    predictions: str | Path | None = None
 
     @contextmanager
     def caching(self) -> Iterator[EvaluationSettings]:
@@ -90,3 +110,17 @@ class EvaluationOptions(TypedDict, total=False):
     progress: Watch | None
     backend: str
     half: bool
+
+
+class ProtocolOptions(EvaluationOptions, total=False):
+    """The same with the fields that are for `evaluate` alone."""
+
+    protocol: str | None
+    database: str | Path | None
+    queries: str | Path | None
+    positions: str | Path | None
+    radius: float
+    frames: int | None
+    answerable: bool
+    k: int | None
+    predictions: str | Path | None

@@ -47,6 +47,11 @@ def finite(ranks: Ranks) -> Numbers:
 
 
 AVERAGES: dict[str, Callable[[Ranks], Numbers]] = {"trapezoid": trapezoid, "finite": finite}
+AP_CONVENTIONS = {
+    "trapezoid": "area under precision over recall by the trapezoid rule, as published",
+    "finite": "mean of the precisions at the right answers",
+}
+"""What each average is, beside its numbers."""
 
 
 def average_precision(ranks: Ranks, average: str = "trapezoid") -> float:
@@ -57,6 +62,12 @@ def average_precision(ranks: Ranks, average: str = "trapezoid") -> float:
     if average not in AVERAGES:
         raise SolarError(f"No average is called {average!r}: choose {' or '.join(AVERAGES)}.")
     return float(AVERAGES[average](ranks))
+
+
+def average_precision_at(ranks: Ranks, k: int) -> float:
+    """Sum of the precisions at the positives among the first k, divided by min(k, positives)."""
+    listed = ranks[ranks < k]
+    return float((np.arange(1, len(listed) + 1) / (listed + 1)).sum()) / min(k, len(ranks))
 
 
 def precision_at(ranks: Ranks, k: int) -> float:

@@ -11,7 +11,8 @@ import numpy as np
 
 from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.evaluation.collection import DescribedSet, model_describer, open_collection
+from solar.evaluation.collection import DescribedSet, open_collection
+from solar.evaluation.described_photos import model_describer
 from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings
 from solar.evaluation.layout import Table, number
 from solar.evaluation.metrics import Numbers

@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -60,26 +60,21 @@ def ranks(
     database: Database,
     items: Sequence[npt.ArrayLike],
     *,
-    distractors: Database | None = None,
-    precision: str | None = None,
-    device: str | None = None,
     memory: int | None = None,
-    watch: Callable[[int, int], None] | None = None,
-    names: tuple[str, str, str] = NAMES,
-) -> list[npt.NDArray[np.int64]]:
+    **ranking: Unpack[RankOptions],
+) -> list[Places]:
     """Find the 0-based ranks of some rows of a database, for each query its own.
 
     Args:
         queries: (nq, dim), unit rows.
         database: (n, dim), unit rows: an array, possibly memory-mapped, or a store.
         items: For each query the numbers of the database's rows to rank, each once.
-        distractors: More rows, numbered after the database's.
-        precision: Of the fast product: `float64` (the default up to 65,536 rows), or `float32`.
-        device: `cuda` to compute the product there.
         memory: Bytes that chunks of rows and their scores may take; default: 128 MiB, and 1 GiB
             with a GPU.
-        watch: Told after each chunk how many rows are done, and of how many.
-        names: What to call the three in a complaint.
+        ranking: `distractors`, more rows, numbered after the database's; `precision` of the fast
+            product, `float64` (the default up to 65,536 rows) or `float32`; `device`, `cuda` to
+            compute the product there; `watch`, told after each chunk how many rows are done, and of
+            how many; `names`, what to call the three in a complaint.
 
     Returns:
         For each query an array of ranks, in the order of its items.
@@ -88,6 +83,32 @@ def ranks(
         SolarError: Shapes do not fit, an item is no row, or a row is not finite or not of length
             one. (A row of zeros passes: it stands for a photo that could not be read.)
     """
+    return [one.answer() for one in _counted(queries, database, items, memory, ranking)]
+
+
+def tied_ranks(
+    queries: Vectors,
+    database: Database,
+    items: Sequence[npt.ArrayLike],
+    *,
+    memory: int | None = None,
+    **ranking: Unpack[RankOptions],
+) -> list[tuple[Places, Places]]:
+    """The same ranks, and the rank of the last row with the same score, which may be one's own."""
+    found = _counted(queries, database, items, memory, ranking)
+    return [(ranked := one.answer(), ranked + one.tied()) for one in found]
+
+
+def _counted(
+    queries: Vectors,
+    database: Database,
+    items: Sequence[npt.ArrayLike],
+    memory: int | None,
+    ranking: RankOptions,
+) -> list[_Asked]:
+    precision, device = ranking.get("precision"), ranking.get("device")
+    distractors, watch = ranking.get("distractors"), ranking.get("watch")
+    names = ranking.get("names", NAMES)
     memory = memory or (MEMORY if device in (None, "cpu") else _GPU_MEMORY)
     if precision not in (None, *PRECISIONS):
         raise SolarError(f"No precision is called {precision!r}: choose float32 or float64.")
@@ -99,9 +120,9 @@ def ranks(
     _check_items(names[1], len(database), asked)
     last = max((int(one.rows[-1]) for one in asked if len(one.rows)), default=-1)
 
-    chunk = _rows_per_chunk(rows, min(len(queries), _MOST_QUERIES), dtype, memory)
+    chunk = rows_per_chunk(rows, min(len(queries), _MOST_QUERIES), dtype, memory)
     with ThreadPoolExecutor(_threads()) as counters:
-        product = _product(queries, device)
+        product = fast_product(queries, device)
         # The scores of the rows asked about must be known before anything can be counted against
         # them. They all lie in the database, so the million distractors are read only once.
         for start, block in rows.read(chunk, dtype, last + 1):
@@ -115,7 +136,7 @@ def ranks(
                 _each(counters, [partial(one.count, start, block, own) for one, own in pairs])
             if watch is not None:
                 watch(start + len(block), rows.total)
-    return [one.answer() for one in asked]
+    return asked
 
 
 def best(
@@ -136,7 +157,7 @@ def best(
     queries = np.ascontiguousarray(queries, dtype)
     check_rows(names[0], queries)
     # `_dots` holds the products of a whole block, which is as much again as the block.
-    chunk = _rows_per_chunk(rows, 2 * rows.dim, dtype, memory)
+    chunk = rows_per_chunk(rows, 2 * rows.dim, dtype, memory)
     found = [(np.empty(0), np.empty(0, np.int64)) for _ in queries]
     for start, block in rows.read(chunk, dtype, rows.total):
         numbers = np.arange(start, start + len(block))
@@ -167,6 +188,7 @@ class _Asked:
         self.rows = rows[self.order]
         self.scores = np.zeros(len(rows))
         self.ranks = np.zeros(len(rows), np.int64)
+        self.ties = np.zeros(len(rows), np.int64)  # rows after it with exactly its score
 
     def score(self, start: int, block: Floats) -> None:
         """Score the rows asked about that lie in a block."""
@@ -230,7 +252,10 @@ class _Asked:
             # row in any of them is scored with care once, and compared with all.
             close = _covered(first[unsure], last[unsure], len(rows))
             exact = _dots(block[rows[close]], self.query)
-            before = _before(exact, rows[close] + start, self.scores[unsure], self.rows[unsure])
+            before, ties = _beside(
+                exact, rows[close] + start, self.scores[unsure], self.rows[unsure]
+            )
+            self.ties[unsure] += ties
             # Of the close ones, those above an item's own range have been counted already.
             self.ranks[unsure] += before - (len(close) - close.searchsorted(last[unsure]))
 
@@ -244,6 +269,12 @@ class _Asked:
             out[self.order] = self.ranks + above[self._bucket(self.high)]
         return out
 
+    def tied(self) -> npt.NDArray[np.int64]:
+        """How many rows have exactly the same score and come later, in that order."""
+        out = np.empty_like(self.ties)
+        out[self.order] = self.ties
+        return out
+
 
 def _covered(first: Places, last: Places, length: int) -> Places:
     """Every place from 0 to `length` inside at least one of the ranges [first, last)."""
@@ -252,14 +283,21 @@ def _covered(first: Places, last: Places, length: int) -> Places:
     return np.flatnonzero(begun.cumsum())
 
 
-def _before(scores: Scores, rows: Places, item_scores: Scores, items: Places) -> Places:
-    """For each item, how many of the rows come before it: a higher score, or equal and earlier."""
+def _beside(
+    scores: Scores, rows: Places, item_scores: Scores, items: Places
+) -> tuple[Places, Places]:
+    """For each item, how many of the rows come before it, and how many equal ones after it.
+
+    Before is a higher score, or an equal one and a lower number.
+    """
     # Equal scores must be equal numbers here: `np.unique` gives each score its place among them.
     _, level = np.unique(np.concatenate([scores, item_scores]), return_inverse=True)
     # One whole number that orders by score first, and then by row, backwards.
-    key = (level.astype(np.int64) << 32) - np.concatenate([rows, items])
-    after: Places = np.sort(key[: len(scores)]).searchsorted(key[len(scores) :], "right")
-    return len(scores) - after
+    base = level.astype(np.int64) << 32
+    keys = np.sort(base[: len(scores)] - rows)
+    own = base[len(scores) :] - items
+    lower = keys.searchsorted(base[len(scores) :] - (2**32 - 1))
+    return len(scores) - keys.searchsorted(own, "right"), keys.searchsorted(own) - lower
 
 
 def _dots(rows: Floats, query: Floats) -> Scores:
@@ -283,7 +321,7 @@ def _slack(scores: Scores, dim: int, dtype: np.dtype[Any]) -> Scores:
     return slack
 
 
-def _product(queries: Floats, device: str | None) -> Callable[[Floats, slice], Floats]:
+def fast_product(queries: Floats, device: str | None) -> Callable[[Floats, slice], Floats]:
     """The fast product: (n, dim) rows and a slice of the queries to (queries, n) scores."""
     if device in (None, "cpu"):
         return lambda block, some: _on_processor(block, queries[some])
@@ -325,7 +363,8 @@ def _check_items(name: str, length: int, asked: Sequence[_Asked]) -> None:
             raise SolarError(f"There is no row {wrong} in {name}, which has {length}.")
 
 
-def _rows_per_chunk(rows: RowBlocks, scores: int, dtype: np.dtype[Any], memory: int) -> int:
+def rows_per_chunk(rows: RowBlocks, scores: int, dtype: np.dtype[Any], memory: int) -> int:
+    """How many rows to read at once, with so many scores for each, in so many bytes."""
     # Two blocks are held, the one in use and the next, and some scores for each row of one.
     each = (2 * rows.dim + scores) * dtype.itemsize
     return int(np.clip(memory // each, 64, max(rows.total, 64)))

@@ -20,13 +20,21 @@ class Evaluation:
     Attributes:
         queries: The queries' names.
         protocols: Protocol to measure (`AP`, `P@1`, `recall@1`, …) to a number per query, from 0 to
-            1, NaN where the query has no positive. A set without protocols has the one `all`.
+            1, NaN where the query has no positive. A set without protocols has the one `all`. The
+            first measure is the one to compare models by.
         failures: Photos that could not be read and were left out, and why.
+        convention: What was measured: crop, size and average precision, in a sentence.
     """
 
     queries: tuple[str, ...]
     protocols: Mapping[str, Mapping[str, Numbers]]
     failures: Mapping[str, str] = field(default_factory=dict)
+    convention: str = ""
+
+    @property
+    def headline(self) -> str:
+        """The measure to compare models by, such as `AP`."""
+        return next(iter(next(iter(self.protocols.values()))))
 
     def mean(self, measure: str = "AP", protocol: str = "all") -> float:
         """Mean of a measure over the queries that have a positive, from 0 to 1."""
@@ -35,17 +43,17 @@ class Evaluation:
     def to_dict(self, *, per_query: bool = False) -> dict[str, Any]:
         """Means in percent, as JSON: `{"easy": {"mAP": …, "mP@1": …}, …}`.
 
-        A set without protocols gives `{"mAP": …, …}` alone. A mean over no query is None.
+        A set without protocols gives `{"mAP": …, …}` alone, and what is measured of parts of it
+        beside that. A mean over no query is None.
 
         Args:
             per_query: Add `queries`, a list with each one's name and its own measures.
         """
         found: dict[str, Any] = {
-            protocol: {_mean_name(name): _percent(mean(values)) for name, values in table.items()}
+            protocol: {mean_name(name): _percent(mean(values)) for name, values in table.items()}
             for protocol, table in self.protocols.items()
         }
-        if "all" in found:
-            found = found["all"]
+        found = {**found.pop("all", {}), **found}
         if per_query:
             found["queries"] = [self._query(number) for number in range(len(self.queries))]
         return found
@@ -55,7 +63,7 @@ class Evaluation:
             protocol: {name: _percent(values[number]) for name, values in table.items()}
             for protocol, table in self.protocols.items()
         }
-        return {"query": self.queries[number], **measured.get("all", measured)}
+        return {"query": self.queries[number], **measured.pop("all", {}), **measured}
 
     def write_csv(self, path: str | Path) -> None:
         """Write a line per query and protocol, in percent; an empty cell where nothing is right.
@@ -102,8 +110,9 @@ def _share(percent: str) -> float:
     return float(percent) / 100 if percent else float("nan")
 
 
-def _mean_name(measure: str) -> str:
-    return measure if measure.startswith("recall") else f"m{measure}"
+def mean_name(measure: str) -> str:
+    """What the mean of a measure is called: mAP, mP@10, recall@1."""
+    return f"m{measure}" if measure.startswith(("AP", "P@")) else measure
 
 
 def _percent(value: float) -> float | None:

@@ -79,6 +79,8 @@ def compare(
         raise SolarError(
             "Two evaluations can only be compared on the same queries of the same set."
         )
+    if measure not in first.protocols[protocol] or measure not in second.protocols[protocol]:
+        raise SolarError(f"One of the two evaluations has no {measure}: measure it again.")
     apart = _known(second.protocols[protocol][measure] - first.protocols[protocol][measure])
     random = np.random.default_rng(seed)
     observed = abs(apart.mean())

@@ -9,7 +9,8 @@ from typing import Any, Unpack
 from solar.describe.shared_backbone import extract_together
 from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.evaluation.collection import DescribedSet, ModelDescriber, open_collection
+from solar.evaluation.collection import DescribedSet, open_collection
+from solar.evaluation.described_photos import ModelDescriber
 from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings
 from solar.evaluation.layout import Table, number
 from solar.evaluation.result import Evaluation

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from solar.errors import SolarError
-from solar.evaluation.collection import model_describer, open_collection
+from solar.evaluation.collection import open_collection
+from solar.evaluation.described_photos import model_describer
 from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings
 from solar.evaluation.layout import Table, number
 from solar.evaluation.paper import SETS, Column, PaperTable, Results

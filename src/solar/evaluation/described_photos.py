@@ -1,0 +1,245 @@
+"""Photos and their descriptors: described by a model, kept in a cache, or read from files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from solar.describe.store import Store, Vectors
+from solar.describe.store_files import is_store
+from solar.describe.vector_files import read_vectors
+from solar.errors import SolarError
+from solar.evaluation.evaluation_settings import EvaluationSettings, Features
+from solar.evaluation.ranks import RankOptions
+from solar.evaluation.row_blocks import NAMES, Database
+from solar.images import Box, Photos, find_photos
+from solar.weights import DEFAULT
+
+if TYPE_CHECKING:
+    from solar.models import RetrievalNet
+
+PhotoDescriber: TypeAlias = Callable[[Photos, Mapping[str, Box]], Store]
+"""Turns photos, some cut to a box, into a store, or finds the one that it has made before."""
+
+VECTOR_FILES = {".npy", ".pt", ".mat"}
+
+
+@dataclass(frozen=True)
+class DescribedPhotos:
+    """One part of a set: (n, dim) unit rows, their name in a complaint, and where the photos are.
+
+    The photos are not always known, and some of them may have no row.
+    """
+
+    rows: Database
+    name: str
+    photos: Photos | None = None
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What the photo of each row is called; a SolarError if that is not known."""
+        if isinstance(self.rows, Store):
+            return self.rows.names
+        if self.photos is None:
+            raise SolarError(
+                f"{self.name} does not tell which photos its rows are of: use a store."
+            )
+        return self.photos.names
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """Photos that could not be read and have no row, and why."""
+        return self.rows.failures if isinstance(self.rows, Store) else {}
+
+    def rows_of(self, names: Sequence[str], what: str) -> Vectors:
+        """The (n, dim) rows of some photos: by name in a store, all of them and in order otherwise.
+
+        A SolarError if there is none for one of them; it calls them `what`.
+        """
+        if isinstance(self.rows, Store):
+            for name, why in self.rows.failures.items():
+                raise SolarError(f"There is no descriptor of the photo {name}: {why}")
+            return self.rows.vectors(self.rows.rows_of(names))
+        if len(self.rows) != len(names):
+            raise SolarError(
+                f"There are {len(self.rows)} rows in {self.name} but {len(names)} {what}."
+            )
+        return self.rows
+
+    def picture(self, name: str) -> Path | bytes | None:
+        """A photo's file or its bytes; None where only its descriptor is known."""
+        return None if self.photos is None else self.photos.read(self.photos.names.index(name))
+
+
+def open_rows(
+    what: Features, name: str, option: str, describe: PhotoDescriber | None = None
+) -> DescribedPhotos:
+    """Descriptors from an array, a store or a file, or of photos; files are mapped, not read."""
+    if isinstance(what, np.ndarray | Store):
+        return DescribedPhotos(what, name)
+    path, name = Path(what), os.fspath(what)
+    if is_store(path):
+        return DescribedPhotos(Store.open(path), name)
+    if path.name.partition(":")[0].lower().endswith(tuple(VECTOR_FILES)):
+        return DescribedPhotos(read_vectors(what), name)
+    if describe is None:
+        raise SolarError(f"{option} {path} is no store, .npy, .pt or .mat file of descriptors.")
+    photos = find_photos(path)
+    return DescribedPhotos(describe(photos, {}), name, photos)
+
+
+def find_side(place: Path, side: int, settings: EvaluationSettings) -> Photos | DescribedPhotos:
+    """The database (side 0) or the queries (1) of a set: a folder, list, tar or store.
+
+    Photos are not described yet, so that what is wrong with them can be told at once. Features that
+    are no store are of the photos there, in the order of their names. A SolarError if something is
+    missing, unreadable, or does not belong together.
+    """
+    if settings.features is not None:
+        opened = open_rows(settings.features[side], NAMES[1 - side], "--features")
+        if not isinstance(opened.rows, Store):
+            opened = replace(opened, photos=find_photos(place))
+            opened.rows_of(opened.names, f"photos in {place}")
+        return opened
+    return open_rows(place, str(place), "") if is_store(place) else find_photos(place)
+
+
+def describe_side(
+    found: Photos | DescribedPhotos, place: Path, describe: PhotoDescriber | None
+) -> DescribedPhotos:
+    """Describe what `find_side` has found; a SolarError if that fails, or another model has."""
+    if isinstance(found, Photos):
+        if describe is None:
+            raise SolarError(f"Evaluating {place} takes a --model.")
+        found = DescribedPhotos(describe(found, {}), str(place), found)
+    elif isinstance(found.rows, Store) and isinstance(describe, ModelDescriber):
+        describe.check(found.rows)
+    if not len(found.rows):
+        raise SolarError(f"No photo of {place} could be read.")
+    return found
+
+
+def open_distractors(
+    describe: PhotoDescriber | None, settings: EvaluationSettings
+) -> DescribedPhotos | None:
+    """What is never right, if there is any; a SolarError if another model has described it."""
+    if settings.distractors is None:
+        return None
+    distractors = open_rows(settings.distractors, NAMES[2], "--distractors", describe)
+    if isinstance(distractors.rows, Store) and isinstance(describe, ModelDescriber):
+        describe.check(distractors.rows)
+    return distractors
+
+
+def rank_options(
+    settings: EvaluationSettings,
+    distractors: DescribedPhotos | None,
+    names: tuple[str, str, str] = NAMES,
+) -> RankOptions:
+    """How to rank, with what to call queries, database and distractors in a complaint."""
+    return {
+        "distractors": None if distractors is None else distractors.rows,
+        "precision": settings.precision,
+        "device": settings.device,
+        "watch": settings.watch,
+        "names": names,
+    }
+
+
+def how_described(describe: PhotoDescriber | None, settings: EvaluationSettings) -> str:
+    """At which size and scales photos are described, as part of a sentence."""
+    if not isinstance(describe, ModelDescriber):
+        return "descriptors as given"
+    config = describe.model.config
+    scales = len(config.scales if settings.scales is None else settings.scales)
+    size = config.size if settings.size is None else settings.size
+    return f"longest side {size} px, {scales} scale{'s' * (scales != 1)}"
+
+
+def needs_model(what: str | Path | None, settings: EvaluationSettings) -> bool:
+    """Whether there are photos to describe, and not descriptors by a model that nobody names."""
+    if settings.features is not None or settings.predictions is not None:
+        return False
+    sides = [Path(what or "", side) for side in (settings.database, settings.queries) if side]
+    if len(sides) == 2 and all(map(is_store, sides)):
+        return False
+    return what is None or not is_store(what)
+
+
+def model_describer(
+    what: str | Path, model: RetrievalNet | str | Path | None, settings: EvaluationSettings
+) -> ModelDescriber | None:
+    """What describes a set by a model, the default one if not given; None if nothing has to."""
+    if model is None and needs_model(what, settings):
+        model = DEFAULT
+    if model is None:
+        return None
+    from solar.models import retrieval_model  # descriptors alone are evaluated without torch
+
+    device = settings.device or (None if settings.backend == "torch" else "cpu")
+    return ModelDescriber(retrieval_model(model, device=device), settings)
+
+
+@dataclass(frozen=True)
+class ModelDescriber:
+    """Photos to a store in the cache, one for everything that shapes the descriptors.
+
+    The weights of the model must stay as they are while this is in use.
+    """
+
+    model: RetrievalNet
+    settings: EvaluationSettings
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The hash of the weights, computed once for all stores."""
+        from solar.models import fingerprint
+
+        return fingerprint(self.model)
+
+    def __call__(self, photos: Photos, boxes: Mapping[str, Box]) -> Store:
+        """Describe photos, some of them only inside a box, unless that was done before."""
+        from solar.describe import extract
+        from solar.models.checkpoint import known_fingerprints
+
+        with known_fingerprints({self.model: self.fingerprint}):
+            return extract(
+                photos,
+                self.place(photos, boxes),
+                model=self.model,
+                size=self.settings.size,
+                scales=self.settings.scales,
+                boxes=boxes,
+                backend=self.settings.backend,
+                dtype="float16" if self.settings.half else "float32",
+                progress=self.settings.progress,
+            )
+
+    def check(self, store: Store) -> None:
+        """Raise a SolarError if another model has made a store: nothing in it can be compared."""
+        if store.fingerprint != self.fingerprint:
+            raise SolarError(
+                f"{store.path} was described by another model ({store.model}): give the photos "
+                "themselves, which each model then describes, or a store that this model has made."
+            )
+
+    def place(self, photos: Photos, boxes: Mapping[str, Box]) -> Path:
+        """The store's own folder in the cache."""
+        assert self.settings.cache is not None
+        # A store remembers what its model was called, and is not taken for another of that name.
+        model = [self.fingerprint, self.model.source]
+        settings = [*model, self.settings.size, list(self.settings.scales or ()), photos.names]
+        places = [str(place) for place in photos.places]
+        how = (self.settings.backend, self.settings.half)
+        key = json.dumps(
+            [*settings, places, dict(boxes), *(how if how != ("torch", False) else ())]
+        )
+        return Path(self.settings.cache) / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.store"

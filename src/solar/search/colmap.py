@@ -32,6 +32,8 @@ from solar.search.verify import Verifier
 _CAMERA = "SIMPLE_RADIAL"
 _FOCAL = 1.2  # times the longer side, where a photo does not tell: COLMAP's own guess
 SEED = 0
+MODELS = "sparse"
+"""The folder of COLMAP's models, in that of a reconstruction."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,21 @@ def library() -> Any:
         raise SolarError(
             'COLMAP is called through pycolmap: pip install "solar-retrieval[sfm]".'
         ) from error
+
+
+def check_database(database: Path, folder: Path | None) -> None:
+    """Say before hours of matching what would go wrong after them.
+
+    A SolarError if pycolmap is not installed, a folder is in the way of the database, or there is
+    a reconstruction in `folder` already.
+    """
+    library()
+    if database.is_dir():
+        raise SolarError(f"{database} is a folder: name the database to write.")
+    if folder is not None and (folder / MODELS).exists():
+        raise SolarError(
+            f"{folder / MODELS} is there already: choose another folder for the reconstruction."
+        )
 
 
 def write_database(
@@ -194,29 +211,30 @@ def reconstruct(
     Args:
         database: With matches and two-view geometries.
         photos: The image folder, which gives points their colours; None leaves them black.
-        folder: A new or empty folder for the models, `0`, `1`, …, the largest first.
+        folder: Its models are written to `sparse/0`, `sparse/1`, … in it, the largest first.
 
     Raises:
-        SolarError: pycolmap is not installed, or the folder holds other files or cannot be written.
+        SolarError: pycolmap is not installed, or the folder holds a reconstruction already or
+            cannot be written.
     """
     colmap = library()
-    folder = Path(folder)
-    make_folder(folder, "0")
-    if (folder / "0").exists():
-        raise SolarError(f"{folder} holds a reconstruction already: choose another folder.")
+    database, folder = Path(database), Path(folder)
+    check_database(database, folder)
+    make_folder(folder)
     options = colmap.IncrementalPipelineOptions()
     options.random_seed = SEED
     options.min_model_size = 3  # small collections are worth a look as well
     options.extract_colors = photos is not None
-    with _quiet(colmap), tempfile.TemporaryDirectory(dir=folder.parent, prefix=".solar-") as place:
-        found = colmap.incremental_mapping(str(database), str(photos or place), place, options)
+    with colmap.Database.open(database) as known:
+        total = known.num_images()
+    with _quiet(colmap), tempfile.TemporaryDirectory(dir=folder, prefix=".solar-") as place:
+        found = colmap.incremental_mapping(database, photos or place, place, options)
         models = sorted(found.values(), key=lambda model: -model.num_reg_images())
         for number, model in enumerate(models):
-            target = folder / str(number)
-            make_folder(target)
+            make_folder(target := Path(place, MODELS, str(number)))
             model.write(target)
-    with colmap.Database.open(database) as opened_database:
-        total = opened_database.num_images()
+        if models:
+            Path(place, MODELS).rename(folder / MODELS)
     if not models:
         return Reconstruction(0, total, 0, 0.0, 0)
     best = models[0]

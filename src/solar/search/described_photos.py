@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,15 +17,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from solar.describe.store import Store
+from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.files import replacing
-from solar.images import Roots, collect
+from solar.images import Photos, Roots, collect
+from solar.images.roots import expanded
 from solar.search.addresses import is_folder
 from solar.search.engine import Vectors
 from solar.search.exact import Stored
 from solar.search.hloc_file import SUFFIXES, read_h5
 from solar.search.index import Index, need_vectors
 from solar.search.index_build import describe_photos
+from solar.search.metadata import FILE
 from solar.search.parquet_export import described_rows, open_described
 from solar.search.verify import Verifier, VerifySettings, own_folder
 from solar.weights import DEFAULT
@@ -81,6 +85,11 @@ class DescribedPhotos:
             )
         return row
 
+    def folder(self, moved: str | Path | None = None) -> Path | None:
+        """The image folder, which names are relative to; None where there is no such thing."""
+        folders = [root.folder for root in self.roots.moved_to(moved).roots if not root.name]
+        return folders[0] if len(folders) == 1 else None
+
     def verifier(self, settings: VerifySettings) -> Verifier:
         """What finds and compares local features of these photos.
 
@@ -115,38 +124,48 @@ def described(
         SolarError: There is nothing of the kind or no photo in it, it has no vectors or was
             described already, or the disk is full.
     """
-    opened = _opened(source)
-    if opened is None and Path(str(source)).suffix.lower() not in SUFFIXES:
-        photos = collect([str(source)])
-        store = describe_photos(
-            photos, model or DEFAULT, folder / "photos.extracting", **describing
-        )
+    if (photos := _photos(source)) is not None:
+        place = folder / "photos.extracting"
+        store = describe_photos(photos, model or DEFAULT, place, **describing)
         skipped = {**photos.skipped, **store.failures}
         if not len(store):
             why = next(iter(skipped.values()))
             raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
         return replace(_copied(_rows(store), folder, photos.roots), skipped=skipped)
-    for name in [*describing, *(["model"] if model else [])]:
-        if name != "progress" and describing.get(name, model) is not None:
+    for name, value in {"model": model, **describing}.items():
+        if name != "progress" and value is not None:
             raise SolarError(f"{source} is described already: leave out --{name}.")
-    if opened is None:
+    if (opened := _opened(source)) is None:
         return _copied(read_h5(str(source)), folder, Roots())
-    kept = own_folder(opened.engine) if isinstance(opened, Index) else None
-    try:
-        return _copied(_rows(opened), folder, opened.roots, kept)
-    finally:
-        if isinstance(opened, Index) and not isinstance(source, Index):
-            opened.close()
+    with opened as found:
+        kept = own_folder(found.engine) if isinstance(found, Index) else None
+        return _copied(_rows(found), folder, found.roots, kept)
 
 
-def _opened(source: Described) -> Store | Index | None:
-    """The store or index that a source is; None for photos and files of hloc's."""
+def only_named(source: Described, folder: Path) -> DescribedPhotos:
+    """The same, but photos are not described: they have names and no vectors."""
+    if (photos := _photos(source)) is None:
+        return described(source, folder)
+    nothing = np.empty((len(photos), 0), np.float32)
+    return DescribedPhotos(photos.names, nothing, "", photos.roots, folder / "local")
+
+
+def _photos(source: Described) -> Photos | None:
+    """The photos that a source is; None for an index, a store, or a file of hloc's."""
+    if not isinstance(source, str | Path) or not is_folder(source):
+        return None
+    path = expanded(source)
+    known = path.suffix.lower() in SUFFIXES or is_store(path) or (path / FILE).is_file()
+    return None if known else collect([path])
+
+
+def _opened(source: Described) -> AbstractContextManager[Store | Index] | None:
+    """The store or index that a source is; None for a file of hloc's."""
     if isinstance(source, Store | Index):
-        return source
+        return nullcontext(source)
     if not is_folder(source):
         return need_vectors(Index.open(source))
-    found = open_described(Path(source))
-    return None if found is None else found.__enter__()
+    return open_described(Path(source))
 
 
 def _rows(source: Store | Index) -> Iterator[tuple[list[str], Vectors]]:

@@ -10,6 +10,7 @@ from solar.cli import printing
 from solar.cli.completion import keypoint_models, photo_models
 from solar.cli.options import Device, Json
 from solar.errors import SolarError
+from solar.files import beside
 
 if TYPE_CHECKING:
     from solar.search.described_photos import DescribedPhotos
@@ -103,11 +104,12 @@ def pairs(
 
     if reconstruct is not None:
         database = database or reconstruct / "database.db"
+        output = output or reconstruct / "pairs.txt"
     if database is not None:
         from solar.search.colmap import check_database, write_database
 
         check_database(database, reconstruct)
-        output = output or database.with_name("pairs.txt")
+        output = output or beside(database, ".pairs.txt")
     if output is None:
         raise SolarError("Name the list of pairs to write: -o pairs.txt.")
     if given is not None and output.resolve() == given.resolve():
@@ -168,7 +170,7 @@ def _collection(source: str, work: Path, named: bool, **describing: Any) -> "Des
     with printing.photo_progress() as shown:
         found = described(source, work, progress=shown, **describing)
     if shown.described or found.skipped:
-        print_summary("Described", len(found), found.skipped, where=str(work))
+        print_summary("Described", len(found), found.skipped)
     return found
 
 

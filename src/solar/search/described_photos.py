@@ -155,8 +155,16 @@ def _photos(source: Described) -> Photos | None:
     if not isinstance(source, str | Path) or not is_folder(source):
         return None
     path = expanded(source)
-    known = path.suffix.lower() in SUFFIXES or is_store(path) or (path / FILE).is_file()
-    return None if known else collect([path])
+    if path.suffix.lower() in SUFFIXES or is_store(path) or (path / FILE).is_file():
+        return None
+    photos = collect([path])
+    for name in photos.names:
+        if Path(name).is_absolute():
+            raise SolarError(
+                f"{name} is an absolute path, and names of pairs are relative to one folder: write "
+                f"all names in {source} relative to its own."
+            )
+    return photos
 
 
 def _opened(source: Described) -> AbstractContextManager[Store | Index] | None:

@@ -5,15 +5,15 @@ import pytest
 
 from solar.errors import SolarError
 from solar.images import Roots
-from solar.search.described_photos import DescribedPhotos
+from solar.search.described_collection import DescribedCollection
 from solar.search.pair_files import read_names, read_pairs, write_pairs
 
 NAMES = ("a.jpg", "old town/b.jpg", "old town/c d.jpg", "東京/塔.jpg")
 
 
-def collection(folder: Path) -> DescribedPhotos:
+def collection(folder: Path) -> DescribedCollection:
     roots = Roots.at(folder)
-    return DescribedPhotos(NAMES, np.empty((len(NAMES), 0)), "", roots, folder / "local")
+    return DescribedCollection(NAMES, np.empty((len(NAMES), 0)), "", roots, folder / "local")
 
 
 def test_pairs_are_read_as_they_were_written(tmp_path: Path) -> None:

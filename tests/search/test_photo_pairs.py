@@ -14,7 +14,7 @@ from solar.errors import SolarError
 from solar.images import Roots
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.search import Index, exact, neighbour_lists
-from solar.search.described_photos import described
+from solar.search.described_collection import described
 from solar.search.photo_pairs import NameOrder, pairs
 
 

@@ -13,7 +13,7 @@ from solar.errors import SolarError
 from solar.files import beside
 
 if TYPE_CHECKING:
-    from solar.search.described_photos import DescribedPhotos
+    from solar.search.described_collection import DescribedCollection
 
 EXAMPLE = "Example: solar pairs photos/ -o pairs.txt -k 20"
 # Photos are larger and have more keypoints than a search needs: cameras are to be found exactly.
@@ -160,10 +160,10 @@ def pairs(
         printing.print_json(summary)
 
 
-def _collection(source: str, work: Path, named: bool, **describing: Any) -> "DescribedPhotos":
+def _collection(source: str, work: Path, named: bool, **describing: Any) -> "DescribedCollection":
     """The photos with their descriptors, or by name alone."""
     from solar.cli.skip_report import print_summary
-    from solar.search.described_photos import described, only_named
+    from solar.search.described_collection import described, only_named
 
     if named:
         return only_named(source, work)
@@ -176,7 +176,7 @@ def _collection(source: str, work: Path, named: bool, **describing: Any) -> "Des
 
 def _reconstructed(
     database: Path,
-    collection: "DescribedPhotos",
+    collection: "DescribedCollection",
     photos: Path | None,
     folder: Path,
     json: bool,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from solar.search.matching import Floats, Pairs, mutual_matches
 from solar.search.pair_files import Pair
 from solar.search.pair_verification import with_features
 from solar.search.verify import Verifier
+
+if TYPE_CHECKING:
+    from solar.images import Source
 
 _CAMERA = "SIMPLE_RADIAL"
 _FOCAL = 1.2  # times the longer side, where a photo does not tell: COLMAP's own guess
@@ -134,9 +137,10 @@ def write_database(
                 for (a, b), (matches, geometry) in zip(known, results, strict=True):
                     ids = images[a].number, images[b].number
                     database.write_matches(*ids, matches)
-                    database.write_two_view_geometry(*ids, geometry)
                     matched += bool(len(matches))
-                    verified += len(geometry.inlier_matches) > 0
+                    if len(geometry.inlier_matches):
+                        database.write_two_view_geometry(*ids, geometry)
+                        verified += 1
             done += len(some)
             if watch is not None:
                 watch(done)
@@ -152,10 +156,11 @@ class _Image:
     number: int = 0  # in the database
 
     @classmethod
-    def read(cls, colmap: Any, photo: Path | bytes | None, features: LocalFeatures) -> _Image:
+    def read(cls, colmap: Any, photo: Source | None, features: LocalFeatures) -> _Image:
         orientation, (height, width) = 1, features.shape
-        with suppress(SolarError), opened(photo) as image:
-            orientation = orientation_of(image)
+        if photo is not None:
+            with suppress(SolarError), opened(photo) as image:
+                orientation = orientation_of(image)
         if orientation >= 5:
             width, height = height, width
         points = stored_points(features.points + 0.5, orientation, (width, height))
@@ -178,7 +183,7 @@ class _Image:
         return _Image(camera, self.points, number)
 
 
-def _camera(colmap: Any, photo: Path | bytes | None, width: int, height: int) -> Any:
+def _camera(colmap: Any, photo: Source | None, width: int, height: int) -> Any:
     if isinstance(photo, Path):
         with suppress(Exception):  # a format that COLMAP does not read
             camera = colmap.infer_camera_from_image(photo)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from solar.files import unwritable
 from solar.search import exact
-from solar.search.described_photos import DescribedPhotos
+from solar.search.described_collection import DescribedCollection
 from solar.search.engine import RowNumbers
 
 BLOCK = 1024
@@ -30,7 +30,7 @@ Watch: TypeAlias = Callable[[int, int], None]
 
 
 def neighbour_lists(
-    photos: DescribedPhotos, asked: RowNumbers, k: int, folder: Path, watch: Watch | None = None
+    photos: DescribedCollection, asked: RowNumbers, k: int, folder: Path, watch: Watch | None = None
 ) -> NeighbourLists:
     """Find the k photos most similar to each of some photos; of equal ones the first.
 
@@ -62,7 +62,7 @@ def neighbour_lists(
             out.truncate(begin * record.itemsize)
             out.seek(begin * record.itemsize)
             for first in range(begin, len(asked), BLOCK):
-                out.write(_nearest(photos, asked[first : first + BLOCK], k, record))
+                out.write(_nearest(photos, asked[first : first + BLOCK], k, record).tobytes())
                 out.flush()
                 os.fsync(out.fileno())
                 if watch is not None:
@@ -73,7 +73,7 @@ def neighbour_lists(
 
 
 def _nearest(
-    photos: DescribedPhotos, asked: RowNumbers, k: int, record: np.dtype[Any]
+    photos: DescribedCollection, asked: RowNumbers, k: int, record: np.dtype[Any]
 ) -> NeighbourLists:
     found = np.zeros(len(asked), record)
     queries = np.asarray(photos.vectors[asked], np.float32)

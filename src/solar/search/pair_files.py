@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from solar.errors import SolarError
 from solar.files import reading, replacing
-from solar.search.described_photos import DescribedPhotos
+from solar.search.described_collection import DescribedCollection
 
 Pair: TypeAlias = tuple[str, str]
 """Names of two photos."""
@@ -41,7 +41,7 @@ def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> int:
     return count
 
 
-def read_pairs(path: str | Path, photos: DescribedPhotos) -> Iterator[Pair]:
+def read_pairs(path: str | Path, photos: DescribedCollection) -> Iterator[Pair]:
     """Pairs from a list, each once, by their names in the collection.
 
     A SolarError if the list cannot be read, or names a photo that is not there.
@@ -55,7 +55,7 @@ def read_pairs(path: str | Path, photos: DescribedPhotos) -> Iterator[Pair]:
             yield photos.names[a], photos.names[b]
 
 
-def read_names(path: str | Path, photos: DescribedPhotos) -> list[str]:
+def read_names(path: str | Path, photos: DescribedCollection) -> list[str]:
     """Names of photos from a list; what follows them, as the cameras in hloc's lists, is ignored.
 
     A SolarError if the list cannot be read, is empty, or names a photo that is not there.
@@ -69,7 +69,7 @@ def read_names(path: str | Path, photos: DescribedPhotos) -> list[str]:
     return [photos.names[row] for row in rows]
 
 
-def _split(line: str, path: str | Path, photos: DescribedPhotos) -> tuple[int, int]:
+def _split(line: str, path: str | Path, photos: DescribedCollection) -> tuple[int, int]:
     parts = line.split()
     if len(parts) > 2:  # a name has spaces: cut where both sides are photos
         for at in range(1, len(line)):

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from solar.errors import SolarError
-from solar.search.described_photos import Described, DescribedPhotos, described
+from solar.search.described_collection import Described, DescribedCollection, described
 from solar.search.engine import RowNumbers
 from solar.search.neighbour_lists import NeighbourLists, neighbour_lists
 from solar.search.pair_files import Pair, read_names
@@ -102,7 +102,7 @@ def pairs(
 
 
 def choose(
-    photos: DescribedPhotos, settings: PairSettings, folder: Path, watch: Told | None = None
+    photos: DescribedCollection, settings: PairSettings, folder: Path, watch: Told | None = None
 ) -> Iterable[Pair]:
     """The same for a collection that is at hand, with unfinished work in a folder."""
     asked = np.arange(len(photos))
@@ -169,7 +169,7 @@ class ChosenPairs:
         window: So many before and after.
     """
 
-    photos: DescribedPhotos
+    photos: DescribedCollection
     asked: RowNumbers
     lists: NeighbourLists
     min_score: float | None = None

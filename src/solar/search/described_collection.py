@@ -43,7 +43,7 @@ _VECTORS = "vectors.f32"
 
 
 @dataclass(frozen=True)
-class DescribedPhotos:
+class DescribedCollection:
     """Photos and their descriptors.
 
     Attributes:
@@ -110,7 +110,7 @@ def described(
     *,
     model: RetrievalNet | str | Path | None = None,
     **describing: Any,
-) -> DescribedPhotos:
+) -> DescribedCollection:
     """Copy the descriptors of a collection into a working folder, bit by bit.
 
     Args:
@@ -142,12 +142,12 @@ def described(
         return _copied(_rows(found), folder, found.roots, kept)
 
 
-def only_named(source: Described, folder: Path) -> DescribedPhotos:
+def only_named(source: Described, folder: Path) -> DescribedCollection:
     """The same, but photos are not described: they have names and no vectors."""
     if (photos := _photos(source)) is None:
         return described(source, folder)
     nothing = np.empty((len(photos), 0), np.float32)
-    return DescribedPhotos(photos.names, nothing, "", photos.roots, folder / "local")
+    return DescribedCollection(photos.names, nothing, "", photos.roots, folder / "local")
 
 
 def _photos(source: Described) -> Photos | None:
@@ -186,7 +186,7 @@ def _copied(
     folder: Path,
     roots: Roots,
     kept: Path | None = None,
-) -> DescribedPhotos:
+) -> DescribedCollection:
     names: list[str] = []
     digest, dim = hashlib.sha256(), 0
     file = folder / _VECTORS
@@ -195,12 +195,12 @@ def _copied(
             rows = np.ascontiguousarray(vectors, "<f4")
             dim = rows.shape[1]
             digest.update("\0".join([*some, ""]).encode("utf-8", "surrogateescape"))
-            digest.update(rows)
-            out.write(rows)
+            digest.update(rows.data)
+            out.write(rows.data)
             names += some
     vectors = np.empty((0, dim), np.float32)
     if names:
         vectors = np.memmap(file, "<f4", "r", shape=(len(names), dim))
-    return DescribedPhotos(
+    return DescribedCollection(
         tuple(names), vectors, digest.hexdigest(), roots, kept or folder / "local"
     )

@@ -167,6 +167,7 @@ def show_choosing(result: dict[str, Any]) -> None:
 
 def scene(photos: Path, work: Path, kinds: list[str]) -> list[dict[str, Any]]:
     """Reconstructions of a folder of photos."""
+    from solar.search.colmap import RATIO
     from solar.search.described_collection import described
     from solar.search.photo_pairs import PairSettings, choose
     from solar.search.verify import VerifySettings
@@ -178,7 +179,7 @@ def scene(photos: Path, work: Path, kinds: list[str]) -> list[dict[str, Any]]:
     k, few = fitting[-1]
     rows = []
     for kind in kinds:
-        settings = VerifySettings(model=kind, size=SIZE, keypoints=KEYPOINTS)
+        settings = VerifySettings(model=kind, size=SIZE, keypoints=KEYPOINTS, ratio=RATIO)
         verifier = collection.verifier(settings)
         for name, pairs in (("all", every), ("similar", few)):
             found = one_scene(photos, pairs, verifier, work / f"{kind}-{name}")

@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 _CAMERA = "SIMPLE_RADIAL"
 _FOCAL = 1.2  # times the longer side, where a photo does not tell: COLMAP's own guess
 SEED = 0
+# Least angle between the rays of the first pair, in degrees, and how far it may lie straight ahead:
+# COLMAP's own, then what photos need that somebody took while walking along a street.
+_BEGINNINGS = ((16.0, 0.95), (4.0, 1.0))
+RATIO = 0.8
+"""Of matches for a reconstruction, stricter than for a search: with 0.9 nearly every pair of photos
+has some geometry by chance."""
+
 MODELS = "sparse"
 """The folder of COLMAP's models, in that of a reconstruction."""
 
@@ -213,6 +220,9 @@ def reconstruct(
 ) -> Reconstruction:
     """Run COLMAP's incremental mapper for a first look.
 
+    Where it does not register all photos it runs once more, with less asked of the first pair, and
+    the run that registers more counts.
+
     Args:
         database: With matches and two-view geometries.
         photos: The image folder, which gives points their colours; None leaves them black.
@@ -226,15 +236,24 @@ def reconstruct(
     database, folder = Path(database), Path(folder)
     check_database(database, folder)
     make_folder(folder)
-    options = colmap.IncrementalPipelineOptions()
-    options.random_seed = SEED
-    options.min_model_size = 3  # small collections are worth a look as well
-    options.extract_colors = photos is not None
     with colmap.Database.open(database) as known:
         total = known.num_images()
+    models: list[Any] = []
     with _quiet(colmap), tempfile.TemporaryDirectory(dir=folder, prefix=".solar-") as place:
-        found = colmap.incremental_mapping(database, photos or place, place, options)
-        models = sorted(found.values(), key=lambda model: -model.num_reg_images())
+        for number, (angle, forward) in enumerate(_BEGINNINGS):
+            if models and models[0].num_reg_images() == total:
+                break
+            options = colmap.IncrementalPipelineOptions()
+            options.random_seed = SEED
+            options.min_model_size = 3  # small collections are worth a look as well
+            options.extract_colors = photos is not None
+            options.mapper.init_min_tri_angle = angle
+            options.mapper.init_max_forward_motion = forward
+            scratch = Path(place, str(number))
+            scratch.mkdir()
+            found = colmap.incremental_mapping(database, photos or place, scratch, options)
+            ordered = sorted(found.values(), key=lambda model: -model.num_reg_images())
+            models = max(models, ordered, key=lambda some: [m.num_reg_images() for m in some[:1]])
         for number, model in enumerate(models):
             make_folder(target := Path(place, MODELS, str(number)))
             model.write(target)

@@ -9,7 +9,7 @@ its own. On a size that fits (`--dense`) the same is compared with the whole mat
 which the usual tool makes. Memory is the most that a process held, mapped files included.
 
 With `--scene` it reconstructs folders of photos with COLMAP's incremental mapper, from all pairs
-and from the most similar ones alone, at most 40 % of all, with every kind of local features.
+and from the `--k` most similar ones of every photo alone, with every kind of local features.
 """
 
 import argparse
@@ -31,7 +31,6 @@ from lib.memory import most_memory
 
 K = 20
 NOISE = 0.5  # length of the noise that is added to a unit vector
-SHARE = 0.4
 FEATURES = ("rootsift", "solar-local-345")
 SIZE, KEYPOINTS = 1600, 4096
 Array = npt.NDArray[np.float32]
@@ -44,6 +43,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=118_287)
     parser.add_argument("--dense", type=int, default=20_000)
     parser.add_argument("--scene", action="append", default=[], metavar="NAME=FOLDER")
+    parser.add_argument("--k", type=int, nargs="+", default=[5])
     parser.add_argument("--features", nargs="+", default=FEATURES)
     parser.add_argument("--folder", type=Path, help="Where to put the data; a temporary folder.")
     parser.add_argument("--json", type=Path)
@@ -62,7 +62,7 @@ def main() -> None:
         if arguments.scene:
             named = dict(one.split("=", 1) for one in arguments.scene)
             result["scenes"] = {
-                name: scene(Path(folder), Path(scratch, name), arguments.features)
+                name: scene(Path(folder), Path(scratch, name), arguments.k, arguments.features)
                 for name, folder in named.items()
             }
             show_scenes(result["scenes"])
@@ -165,25 +165,22 @@ def show_choosing(result: dict[str, Any]) -> None:
 # Reconstructing
 
 
-def scene(photos: Path, work: Path, kinds: list[str]) -> list[dict[str, Any]]:
+def scene(photos: Path, work: Path, ks: list[int], kinds: list[str]) -> list[dict[str, Any]]:
     """Reconstructions of a folder of photos."""
-    from solar.search.colmap import RATIO
     from solar.search.described_collection import described
     from solar.search.photo_pairs import PairSettings, choose
     from solar.search.verify import VerifySettings
 
     collection = described(photos, work)
     every = list(combinations(collection.names, 2))
-    options = ((k, list(choose(collection, PairSettings(k=k), work))) for k in range(1, K + 1))
-    fitting = [(k, pairs) for k, pairs in options if len(pairs) <= SHARE * len(every)]
-    k, few = fitting[-1]
+    chosen = {f"-k {k}": list(choose(collection, PairSettings(k=k), work)) for k in ks}
     rows = []
     for kind in kinds:
-        settings = VerifySettings(model=kind, size=SIZE, keypoints=KEYPOINTS, ratio=RATIO)
+        settings = VerifySettings(model=kind, size=SIZE, keypoints=KEYPOINTS)
         verifier = collection.verifier(settings)
-        for name, pairs in (("all", every), ("similar", few)):
-            found = one_scene(photos, pairs, verifier, work / f"{kind}-{name}")
-            facts = {"features": kind, "chosen": name, "k": k, "photos": len(collection)}
+        for name, pairs in {**chosen, "all": every}.items():
+            found = one_scene(photos, pairs, verifier, work / f"{kind} {name}")
+            facts = {"features": kind, "chosen": name, "photos": len(collection)}
             rows.append({**facts, "pairs": len(pairs), **found})
             print(json.dumps(rows[-1]), flush=True)
     return rows
@@ -211,11 +208,9 @@ def show_scenes(scenes: dict[str, list[dict[str, Any]]]) -> None:
     print("|---|---|---:|---:|---:|---:|---:|")
     for name, rows in scenes.items():
         for one in rows:
-            share = "all" if one["chosen"] == "all" else f"-k {one['k']}"
-            print(
-                f"| {name} | {one['features']} | {one['pairs']} ({share}) | {one['verified']} "
-                f"| {one['images']} of {one['photos']} | {one['points']:,} | {one['error']:.2f} |"
-            )
+            pairs = f"{one['pairs']} ({one['chosen']}) | {one['verified']}"
+            found = f"{one['images']} of {one['photos']} | {one['points']:,} | {one['error']:.2f}"
+            print(f"| {name} | {one['features']} | {pairs} | {found} |")
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def pairs(
         database = database or reconstruct / "database.db"
         output = output or reconstruct / "pairs.txt"
     if database is not None:
-        from solar.search.colmap import RATIO, check_database, write_database
+        from solar.search.colmap import check_database, write_database
 
         check_database(database, reconstruct)
         output = output or beside(database, ".pairs.txt")
@@ -138,8 +138,8 @@ def pairs(
         }
         _tell(f"{count:,} pairs of {len(collection):,} photos → {output}", json)
         if database is not None:
-            found: dict[str, Any] = {"model": features, "keypoints": keypoints, "size": size}
-            verifier = collection.verifier(VerifySettings(**found, ratio=RATIO, photos=photos))
+            wanted = VerifySettings(model=features, keypoints=keypoints, size=size, photos=photos)
+            verifier = collection.verifier(wanted)
             with printing.steps() as watch:
                 counts = write_database(
                     database,

@@ -38,10 +38,6 @@ SEED = 0
 # Least angle between the rays of the first pair, in degrees, and how far it may lie straight ahead:
 # COLMAP's own, then what photos need that somebody took while walking along a street.
 _BEGINNINGS = ((16.0, 0.95), (4.0, 1.0))
-RATIO = 0.8
-"""Of matches for a reconstruction, stricter than for a search: with 0.9 nearly every pair of photos
-has some geometry by chance."""
-
 MODELS = "sparse"
 """The folder of COLMAP's models, in that of a reconstruction."""
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from solar.search import Index as Index
     from solar.search.index_build import build as build
     from solar.search.matching import match as match
+    from solar.search.photo_pairs import pairs as pairs
     from solar.search.sync import sync as sync
     from solar.show.attention_maps import attention as attention
     from solar.show.explanation import explain as explain

@@ -81,3 +81,30 @@ def test_without_pyarrow_nothing_is_described(
     with pytest.raises(SolarError, match="written with pyarrow"):
         run(photos, "--parquet", tmp_path / "photos.parquet")
     assert not list(tmp_path.iterdir())
+
+
+def test_photos_become_a_file_of_hloc_beside_a_parquet_file(
+    photos: Path, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    h5py = pytest.importorskip("h5py", reason='pip install "solar-retrieval[sfm]"')
+    table, file = tmp_path / "photos.parquet", tmp_path / "feats.h5"
+    run(photos, "--parquet", table, "--h5", file, "--model", model, "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert (told["parquet"], told["h5"]) == (str(table), str(file))
+    store = Store.open(tmp_path / "photos.store")
+    with h5py.File(file) as found:
+        rows = [found[name]["global_descriptor"][()] for name in store.names]
+    assert np.array_equal(rows, store.vectors())
+    run(tmp_path / "photos.store", "--h5", tmp_path / "again.h5")
+    assert (tmp_path / "again.h5").exists()
+    with pytest.raises(SolarError, match=r"cannot be both Parquet file and \.h5 file: name two"):
+        run(photos, "-o", tmp_path / "other.store", "--h5", file, "--parquet", file)
+
+
+def test_without_h5py_nothing_is_described(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(SolarError, match="with h5py"):
+        run(photos, "--h5", tmp_path / "feats.h5")
+    assert not list(tmp_path.iterdir())

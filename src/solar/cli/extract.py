@@ -1,5 +1,6 @@
 """`solar extract`: photos to a store of descriptors."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from solar.search import Index
 
 EXAMPLE = "Example: solar extract photos/ -o photos.store"
+_KINDS = {"parquet": "Parquet file", "h5": ".h5 file"}
 # What goes with a store or an index, whose photos are described already.
-_EXPORTING = {"source", "parquet", "json"}
+_EXPORTING = {"source", "parquet", "h5", "json"}
 
 
 def extract(
@@ -36,14 +38,14 @@ def extract(
     source: Annotated[
         list[Path],
         typer.Argument(
-            help="Folders, .txt lists of paths, .tar shards, or photos; with --parquet also a "
-            "store or an index."
+            help="Folders, .txt lists of paths, .tar shards, or photos; with --parquet or --h5 "
+            "also a store or an index."
         ),
     ],
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="The store's folder; beside the Parquet file if not given."
+            "--output", "-o", help="The store's folder; beside the file to export if not given."
         ),
     ] = None,
     parquet: Annotated[
@@ -51,6 +53,12 @@ def extract(
         typer.Option(
             metavar="FILE",
             help="Also write path, vector, size and hash of every photo to this Parquet file.",
+        ),
+    ] = None,
+    h5: Annotated[
+        Path | None,
+        typer.Option(
+            "--h5", metavar="FILE", help="Also write global features as hloc reads them (.h5)."
         ),
     ] = None,
     model: Model = DEFAULT,
@@ -87,7 +95,7 @@ def extract(
     """Describe a whole collection; run it again to go on after a stop.
 
     Run it again also when photos were added, changed or removed: only what
-    is new is described. A store or an index becomes a Parquet file as it is.
+    is new is described. A store or an index is exported as it is.
     """
     from time import perf_counter
 
@@ -98,14 +106,19 @@ def extract(
     from solar.describe.known_roots import confirm
     from solar.images import find_sources
 
-    if parquet is not None and _export(context, source, parquet, json):
+    exports = {"parquet": parquet, "h5": h5}
+    files = {kind: file for kind, file in exports.items() if file is not None}
+    if files and _export(context, source, files, json):
         return
     if output is None:
-        if parquet is None:
+        if not files:
             raise SolarError("Name the store to write: -o photos.store.")
-        output = parquet.with_suffix(".store")
-    if output == parquet:
-        raise SolarError(f"{output} cannot be both store and Parquet file: name two.")
+        output = next(iter(files.values())).with_suffix(".store")
+    taken = {output: "store"}
+    for kind, file in files.items():
+        if file in taken:
+            raise SolarError(f"{file} cannot be both {taken[file]} and {_KINDS[kind]}: name two.")
+        taken[file] = _KINDS[kind]
     photos = find_sources(source, follow=follow)
     start = perf_counter()
     with photo_progress(len(photos)) as shown:
@@ -142,9 +155,9 @@ def extract(
     }
     rate = f", {summary['photos_per_second']:.1f} photos/s" if shown.described else ""
     print_summary("Described", len(store), skipped, where=f"{output}{rate}")
-    if parquet is not None:
-        _write(store, parquet)
-        summary["parquet"] = str(parquet)
+    for kind, file in files.items():
+        _write(store, kind, file)
+        summary[kind] = str(file)
     if json:
         print_json(summary)
     if report is not None:
@@ -153,12 +166,16 @@ def extract(
         raise typer.Exit(1)
 
 
-def _export(context: typer.Context, source: list[Path], parquet: Path, json: bool) -> bool:
+def _export(
+    context: typer.Context, source: list[Path], files: Mapping[str, Path], json: bool
+) -> bool:
     """Write what a store or an index holds, if that is the source."""
     from solar.cli.printing import print_json
+    from solar.search.hloc_file import check_h5_target
     from solar.search.parquet_export import check_target, open_described
 
-    check_target(parquet)
+    for kind, file in files.items():
+        (check_target if kind == "parquet" else check_h5_target)(file)
     opened = open_described(source[0]) if len(source) == 1 else None
     if opened is None:
         return False
@@ -167,19 +184,20 @@ def _export(context: typer.Context, source: list[Path], parquet: Path, json: boo
             name = option.replace("_", "-")
             raise SolarError(f"{source[0]} is described already: leave out --{name}.")
     with opened as described:
-        rows = _write(described, parquet)
+        rows = [_write(described, kind, file) for kind, file in files.items()]
     if json:
-        print_json({"source": str(source[0]), "parquet": str(parquet), "described": rows})
+        named = {kind: str(file) for kind, file in files.items()}
+        print_json({"source": str(source[0]), **named, "described": rows[0]})
     return True
 
 
-def _write(described: "Store | Index", parquet: Path) -> int:
+def _write(described: "Store | Index", kind: str, file: Path) -> int:
     from solar.cli.printing import say, steps
+    from solar.search.hloc_file import write_h5
     from solar.search.parquet_export import write_parquet
 
+    write = write_parquet if kind == "parquet" else write_h5
     with steps() as watch:
-        rows = write_parquet(
-            described, parquet, watch=lambda done, total: watch("Writing", done, total)
-        )
-    say(f"Wrote {rows:,} row{'s'[: rows != 1]} → {parquet}")
+        rows = write(described, file, watch=lambda done, total: watch("Writing", done, total))
+    say(f"Wrote {rows:,} row{'s'[: rows != 1]} → {file}")
     return rows

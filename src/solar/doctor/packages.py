@@ -20,6 +20,7 @@ EXTRAS: Mapping[str, str] = {
     "dask": "describing on a cluster",
     "milvus": "indices on a Milvus server",
     "parquet": "descriptors as Parquet files, for other tools",
+    "sfm": "pairs for structure from motion: COLMAP databases, and files of hloc",
     "backbones": "pretrained backbones, and models on the hub",
 }
 
@@ -61,6 +62,7 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
     "milvus": {"pymilvus": "pymilvus"}
     | ({"milvus-lite": "milvus_lite"} if sys.platform != "win32" else {}),
     "parquet": {"pyarrow": "pyarrow"},
+    "sfm": {"pycolmap": "pycolmap", "h5py": "h5py"},
     "backbones": {"transformers": "transformers"},
 }
 

@@ -2,7 +2,10 @@
 
 import io
 import struct
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import ExifTags, Image
 
 # Applied to the stored pixels they give the upright photo; 1 and anything unknown need nothing.
@@ -53,6 +56,22 @@ def stored_box(
     if orientation in (3, 4, 6, 7):
         y1, y2 = height - y2, height - y1
     return x1, y1, x2, y2
+
+
+def stored_points(
+    points: NDArray[np.floating[Any]], orientation: int, stored: tuple[int, int]
+) -> NDArray[np.floating[Any]]:
+    """Take points (n, 2) of the upright photo to the pixels as they are stored.
+
+    The corner of a photo is (0, 0), and `stored` its width and height there.
+    """
+    x, y = points.T if orientation < 5 else points.T[::-1]
+    width, height = stored
+    if orientation in (2, 3, 7, 8):
+        x = width - x
+    if orientation in (3, 4, 6, 7):
+        y = height - y
+    return np.stack([x, y], axis=1)
 
 
 def _png_exif(image: Image.Image) -> Image.Exif:

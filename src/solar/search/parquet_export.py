@@ -66,7 +66,7 @@ def write_parquet(
         SolarError: pyarrow is not installed, or the disk is full or read-only.
     """
     arrow, parquet = _libraries()
-    spec, pieces = _content(source)
+    spec, pieces = described_rows(source)
     schema = _schema(arrow, spec)
     done, total = 0, len(source)
     with (
@@ -82,7 +82,10 @@ def write_parquet(
     return done
 
 
-def _content(source: Store | Index) -> tuple[DescriptorSpec, Iterator[tuple[list[Photo], Vectors]]]:
+def described_rows(
+    source: Store | Index,
+) -> tuple[DescriptorSpec, Iterator[tuple[list[Photo], Vectors]]]:
+    """How the vectors of a store or an index were made; photos and vectors in pieces."""
     if isinstance(source, Index):
         return source.spec, source.engine.batches(BATCH)
     spec = spec_of(source)

@@ -121,6 +121,10 @@ class Verifier:
         """The features of a query, or of its box; a SolarError if the box misses the photo."""
         return local_features(photo, self._model, box=box, **self._finding)
 
+    def photo(self, path: str) -> Source | None:
+        """An indexed photo; None where it is not there."""
+        return self._find(path)
+
     def kept(self, path: str) -> LocalFeatures | None:
         """The features of an indexed photo, if the cache has them."""
         photo = self._find(path) if self.cache else None

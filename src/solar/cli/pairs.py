@@ -1,0 +1,198 @@
+"""`solar pairs`: which photos to match, and what structure from motion makes of them."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from solar.cli import printing
+from solar.cli.completion import keypoint_models, photo_models
+from solar.cli.options import Device, Json
+from solar.errors import SolarError
+from solar.files import beside
+
+if TYPE_CHECKING:
+    from solar.search.described_collection import DescribedCollection
+
+EXAMPLE = "Example: solar pairs photos/ -o pairs.txt -k 20"
+# Photos are larger and have more keypoints than a search needs: cameras are to be found exactly.
+_SIZE, _KEYPOINTS = 1600, 4096
+
+
+def pairs(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="An index, a store, a folder, list or tar shard of photos, or an .h5 file of "
+            "hloc's global features.",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The list of pairs; beside the database if not given."),
+    ] = None,
+    k: Annotated[
+        int, typer.Option("-k", min=0, help="Pair each photo with so many of the most similar.")
+    ] = 20,
+    min_score: Annotated[
+        float | None, typer.Option(help="Only with those of at least this cosine similarity.")
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Keep pairs only whose keypoints fit one geometry.")
+    ] = False,
+    query: Annotated[
+        Path | None,
+        typer.Option(metavar="LIST", help="Pair the photos of this list alone with others."),
+    ] = None,
+    window: Annotated[
+        int,
+        typer.Option(min=0, help="Also pair each photo with so many before and after it, by name."),
+    ] = 0,
+    given: Annotated[
+        Path | None,
+        typer.Option(
+            "--pairs", metavar="LIST", help="Take the pairs of this list; no photo is described."
+        ),
+    ] = None,
+    database: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Match the pairs, and write them to this COLMAP database."
+        ),
+    ] = None,
+    reconstruct: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Run COLMAP's mapper, and write its models here."),
+    ] = None,
+    features: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL",
+            help="What describes keypoints for the database: rootsift, sift, or a patch model.",
+            autocompletion=keypoint_models,
+        ),
+    ] = "rootsift",
+    keypoints: Annotated[
+        int, typer.Option(min=1, help="At most so many per photo, for the database.")
+    ] = _KEYPOINTS,
+    size: Annotated[
+        int, typer.Option(min=1, help="Shrink longer sides to this before keypoints are found.")
+    ] = _SIZE,
+    photos: Annotated[
+        Path | None, typer.Option(help="Where the photos are, if they have moved; for an .h5 file.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="What describes photos; solar-r18 if not given.", autocompletion=photo_models
+        ),
+    ] = None,
+    device: Device = None,
+    json: Json = False,
+) -> None:
+    """Choose pairs of photos to match, for COLMAP, hloc and others.
+
+    Each pair is written once, a line `image1.jpg image2.jpg`, with paths
+    relative to the image folder. Run it again to go on after a stop.
+    """
+    from solar.search.index_build import working_folder
+    from solar.search.pair_files import read_pairs, write_pairs
+    from solar.search.photo_pairs import PairSettings, choose
+    from solar.search.verify import VerifySettings
+
+    if reconstruct is not None:
+        database = database or reconstruct / "database.db"
+        output = output or reconstruct / "pairs.txt"
+    if database is not None:
+        from solar.search.colmap import check_database, write_database
+
+        check_database(database, reconstruct)
+        output = output or beside(database, ".pairs.txt")
+    if output is None:
+        raise SolarError("Name the list of pairs to write: -o pairs.txt.")
+    if given is not None and output.resolve() == given.resolve():
+        raise SolarError(f"{given} is the list to read: name another one to write with -o.")
+    if given is not None and (verify or query or window or min_score is not None):
+        raise SolarError(
+            "--pairs takes a list as it is: leave out --verify, --query, --window and --min-score."
+        )
+    settings = PairSettings(
+        k, min_score, VerifySettings(photos=photos) if verify else False, query, window
+    )
+    with printing.warnings_as_sentences(), working_folder(output) as work:
+        collection = _collection(source, work, given is not None, model=model, device=device)
+        with printing.steps() as watch:
+            chosen = (
+                read_pairs(given, collection)
+                if given is not None
+                else choose(collection, settings, work, watch)
+            )
+            count = write_pairs(output, chosen)
+        summary: dict[str, Any] = {
+            "pairs": count,
+            "photos": len(collection),
+            "skipped": len(collection.skipped),
+            "output": str(output),
+        }
+        _tell(f"{count:,} pairs of {len(collection):,} photos → {output}", json)
+        if database is not None:
+            wanted = VerifySettings(model=features, keypoints=keypoints, size=size, photos=photos)
+            verifier = collection.verifier(wanted)
+            with printing.steps() as watch:
+                counts = write_database(
+                    database,
+                    read_pairs(output, collection),
+                    verifier,
+                    watch=lambda done: watch("Matching", done, count),
+                )
+            summary["database"] = {"file": str(database), **asdict(counts)}
+            _tell(
+                f"{counts.verified:,} of them verified, {counts.images:,} photos → {database}", json
+            )
+        if reconstruct is not None:
+            assert database is not None
+            summary["reconstruction"] = _reconstructed(
+                database, collection, photos, reconstruct, json
+            )
+    if json:
+        printing.print_json(summary)
+
+
+def _collection(source: str, work: Path, named: bool, **describing: Any) -> "DescribedCollection":
+    """The photos with their descriptors, or by name alone."""
+    from solar.cli.skip_report import print_summary
+    from solar.search.described_collection import described, only_named
+
+    if named:
+        return only_named(source, work)
+    with printing.photo_progress() as shown:
+        found = described(source, work, progress=shown, **describing)
+    if shown.described or found.skipped:
+        print_summary("Described", len(found), found.skipped)
+    return found
+
+
+def _reconstructed(
+    database: Path,
+    collection: "DescribedCollection",
+    photos: Path | None,
+    folder: Path,
+    json: bool,
+) -> dict[str, Any]:
+    from solar.search.colmap import reconstruct
+
+    printing.say("Reconstructing with COLMAP's incremental mapper")
+    found = reconstruct(database, collection.folder(photos), folder)
+    _tell(
+        f"{found.images} of {found.of} photos registered, {found.points:,} points, mean "
+        f"reprojection error {found.error:.2f} px → {folder / 'sparse'}",
+        json,
+    )
+    return {"folder": str(folder / "sparse"), **asdict(found)}
+
+
+def _tell(text: str, json: bool) -> None:
+    """Print a result, beside JSON on standard error."""
+    printing.say(text, to=None if json else printing.output())

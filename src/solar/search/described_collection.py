@@ -1,0 +1,206 @@
+"""The descriptors of a collection in one mapped file, whatever the collection is kept in.
+
+Pairs, duplicates and groups compare every photo with every other. For that, rows must be read over
+and over, and must not change meanwhile: they are copied into a file of a working folder, in pieces.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from solar.describe.store import Store
+from solar.describe.store_files import is_store
+from solar.errors import SolarError
+from solar.files import replacing
+from solar.images import Photos, Roots, collect
+from solar.images.roots import expanded
+from solar.search.addresses import is_folder
+from solar.search.engine import Vectors
+from solar.search.exact import Stored
+from solar.search.hloc_file import SUFFIXES, read_h5
+from solar.search.index import Index, need_vectors
+from solar.search.index_build import describe_photos
+from solar.search.metadata import FILE
+from solar.search.parquet_export import described_rows, open_described
+from solar.search.verify import Verifier, VerifySettings, own_folder
+from solar.weights import DEFAULT
+
+if TYPE_CHECKING:
+    from solar.models import RetrievalNet
+
+Described: TypeAlias = "str | Path | Store | Index"
+"""An index or its address, a store, an `.h5` file of hloc's, or photos: a folder, list or shard."""
+
+_VECTORS = "vectors.f32"
+
+
+@dataclass(frozen=True)
+class DescribedCollection:
+    """Photos and their descriptors.
+
+    Attributes:
+        names: The photos, each once, relative to the image folder.
+        vectors: (n, dim) float32 of unit norm, mapped.
+        digest: Of names and vectors: equal for equal collections.
+        roots: Where the photos are, as far as that is known.
+        local: The folder in which their local features are kept.
+        skipped: Photos that could not be described just now, and why.
+    """
+
+    names: tuple[str, ...]
+    vectors: Stored
+    digest: str
+    roots: Roots
+    local: Path
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """The row of each photo, by name."""
+        return {name: row for row, name in enumerate(self.names)}
+
+    def row(self, name: str, where: object) -> int:
+        """The row of a photo that `where`, a list, names; also by its absolute path.
+
+        A SolarError if there is no such photo.
+        """
+        row = self.rows.get(name)
+        if row is None and Path(name).is_absolute():
+            row = self.rows.get(self.roots.name_of(name) or "")
+        if row is None:
+            raise SolarError(
+                f"{where} names {name!r}, and no photo of the collection is called so: give names "
+                f"like {self.names[0] if self.names else 'rome/12.jpg'!r}."
+            )
+        return row
+
+    def folder(self, moved: str | Path | None = None) -> Path | None:
+        """The image folder, which names are relative to; None where there is no such thing."""
+        folders = [root.folder for root in self.roots.moved_to(moved).roots if not root.name]
+        return folders[0] if len(folders) == 1 else None
+
+    def verifier(self, settings: VerifySettings) -> Verifier:
+        """What finds and compares local features of these photos.
+
+        A SolarError if nobody knows where the photos are, or OpenCV is not installed.
+        """
+        roots = self.roots.moved_to(settings.photos)
+        if not any(Path(root.path).exists() for root in roots.roots):
+            raise SolarError(
+                f"{roots or 'The folder of the photos'} is not there or not known: name it with "
+                "--photos, or photos= in VerifySettings."
+            )
+        return Verifier(roots.find, self.local, settings)
+
+
+def described(
+    source: Described,
+    folder: Path,
+    *,
+    model: RetrievalNet | str | Path | None = None,
+    **describing: Any,
+) -> DescribedCollection:
+    """Copy the descriptors of a collection into a working folder, bit by bit.
+
+    Args:
+        source: See `Described`. Photos are described first, into a store in the working folder
+            that another run goes on with.
+        folder: The working folder.
+        model: What describes photos; solar-r18 if not given.
+        **describing: As for `solar.extract`: `progress`, `device`, ….
+
+    Raises:
+        SolarError: There is nothing of the kind or no photo in it, it has no vectors or was
+            described already, or the disk is full.
+    """
+    if (photos := _photos(source)) is not None:
+        place = folder / "photos.extracting"
+        store = describe_photos(photos, model or DEFAULT, place, **describing)
+        skipped = {**photos.skipped, **store.failures}
+        if not len(store):
+            why = next(iter(skipped.values()))
+            raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
+        return replace(_copied(_rows(store), folder, photos.roots), skipped=skipped)
+    for name, value in {"model": model, **describing}.items():
+        if name != "progress" and value is not None:
+            raise SolarError(f"{source} is described already: leave out --{name}.")
+    if (opened := _opened(source)) is None:
+        return _copied(read_h5(str(source)), folder, Roots())
+    with opened as found:
+        kept = own_folder(found.engine) if isinstance(found, Index) else None
+        return _copied(_rows(found), folder, found.roots, kept)
+
+
+def only_named(source: Described, folder: Path) -> DescribedCollection:
+    """The same, but photos are not described: they have names and no vectors."""
+    if (photos := _photos(source)) is None:
+        return described(source, folder)
+    nothing = np.empty((len(photos), 0), np.float32)
+    return DescribedCollection(photos.names, nothing, "", photos.roots, folder / "local")
+
+
+def _photos(source: Described) -> Photos | None:
+    """The photos that a source is; None for an index, a store, or a file of hloc's."""
+    if not isinstance(source, str | Path) or not is_folder(source):
+        return None
+    path = expanded(source)
+    if path.suffix.lower() in SUFFIXES or is_store(path) or (path / FILE).is_file():
+        return None
+    photos = collect([path])
+    for name in photos.names:
+        if Path(name).is_absolute():
+            raise SolarError(
+                f"{name} is an absolute path, and names of pairs are relative to one folder: write "
+                f"all names in {source} relative to its own."
+            )
+    return photos
+
+
+def _opened(source: Described) -> AbstractContextManager[Store | Index] | None:
+    """The store or index that a source is; None for a file of hloc's."""
+    if isinstance(source, Store | Index):
+        return nullcontext(source)
+    if not is_folder(source):
+        return need_vectors(Index.open(source))
+    return open_described(Path(source))
+
+
+def _rows(source: Store | Index) -> Iterator[tuple[list[str], Vectors]]:
+    for photos, vectors in described_rows(source)[1]:
+        yield [photo.path for photo in photos], vectors
+
+
+def _copied(
+    pieces: Iterable[tuple[list[str], Vectors]],
+    folder: Path,
+    roots: Roots,
+    kept: Path | None = None,
+) -> DescribedCollection:
+    names: list[str] = []
+    digest, dim = hashlib.sha256(), 0
+    file = folder / _VECTORS
+    with replacing(file, durable=False) as temporary, temporary.open("wb") as out:
+        for some, vectors in pieces:
+            rows = np.ascontiguousarray(vectors, "<f4")
+            dim = rows.shape[1]
+            digest.update("\0".join([*some, ""]).encode("utf-8", "surrogateescape"))
+            digest.update(rows.data)
+            out.write(rows.data)
+            names += some
+    vectors = np.empty((0, dim), np.float32)
+    if names:
+        vectors = np.memmap(file, "<f4", "r", shape=(len(names), dim))
+    return DescribedCollection(
+        tuple(names), vectors, digest.hexdigest(), roots, kept or folder / "local"
+    )

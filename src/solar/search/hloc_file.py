@@ -1,0 +1,143 @@
+"""Descriptors in the files of hloc: `global-feats-*.h5`, a group per photo with one dataset.
+
+The group is called as the photo is, relative to the image folder (`rome/12.jpg`), and its dataset
+`global_descriptor` has the vector (dim,).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from solar.describe.store import Store
+from solar.errors import SolarError
+from solar.files import replacing
+from solar.search.engine import Vectors
+from solar.search.index import Index
+from solar.search.ingest import BATCH
+from solar.search.parquet_export import described_rows
+
+DATASET = "global_descriptor"
+SUFFIXES = frozenset({".h5", ".hdf5"})
+_LONGEST = 1 << 16  # numbers of a vector; more are no descriptor of a photo
+
+
+def check_h5_target(path: Path) -> None:
+    """Say before hours of describing what would go wrong after them.
+
+    A SolarError if h5py is not installed, or a folder is in the way.
+    """
+    _library()
+    if path.is_dir():
+        raise SolarError(f"{path} is a folder: name the .h5 file to write.")
+
+
+def write_h5(
+    source: Store | Index, path: str | Path, *, watch: Callable[[int, int], None] | None = None
+) -> int:
+    """Write descriptors for hloc, whole or not at all; a file that is there is replaced.
+
+    Args:
+        source: A finished store, or an index of vectors. No photo is read.
+        path: The file.
+        watch: Told from time to time how many photos are written, and of how many.
+
+    Returns:
+        How many photos were written.
+
+    Raises:
+        SolarError: h5py is not installed, a photo has a name that no group can have, or the disk
+            is full or read-only.
+    """
+    h5py = _library()
+    _, pieces = described_rows(source)
+    done, total = 0, len(source)
+    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
+        for photos, vectors in pieces:
+            for photo, vector in zip(photos, vectors, strict=True):
+                try:
+                    if photo.path.startswith("/"):
+                        raise ValueError("an absolute name")
+                    file.create_group(photo.path)[DATASET] = vector
+                except ValueError as error:  # the group is there, or the name is no text
+                    raise SolarError(
+                        f"No group of an .h5 file can be called {photo.path!r}: rename the photo, "
+                        "or describe the folder that it is in."
+                    ) from error
+            done += len(photos)
+            if watch is not None:
+                watch(done, total)
+    return done
+
+
+def read_h5(path: str | Path) -> Iterator[tuple[list[str], Vectors]]:
+    """Names and unit vectors (n, dim) of a file of hloc's, in pieces, in the order of the file.
+
+    Raises:
+        SolarError: h5py is not installed, or the file is missing, damaged, or holds no global
+            descriptors or several kinds of them.
+    """
+    h5py = _library()
+    if not Path(path).is_file():
+        raise SolarError(f"There is no file {path}.")
+    try:
+        with h5py.File(path, "r") as file:
+            groups: list[str] = []
+
+            def note(name: str, item: Any) -> None:
+                group, _, last = name.rpartition("/")
+                if last == DATASET and isinstance(item, h5py.Dataset):
+                    groups.append(group)
+
+            file.visititems(note)
+            if not groups:
+                raise SolarError(
+                    f"{path} holds no dataset {DATASET!r}: give the global features of hloc, "
+                    "global-feats-….h5."
+                )
+            dim = None
+            for start in range(0, len(groups), BATCH):
+                names = groups[start : start + BATCH]
+                rows = []
+                for name in names:
+                    rows.append(_vector(file[name][DATASET], path, name, dim))
+                    dim = len(rows[0])
+                yield names, np.stack(rows)
+    except SolarError:
+        raise
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
+        raise SolarError(
+            f"{path} is not a whole .h5 file; it may be damaged, so fetch or make it again."
+        ) from error
+
+
+def _vector(data: Any, path: str | Path, name: str, dim: int | None) -> Vectors:
+    """A unit vector from a dataset of shape (dim,), or (1, dim)."""
+    size = int(np.prod(data.shape))
+    if data.dtype.kind != "f" or size != max(data.shape, default=0) or not 0 < size <= _LONGEST:
+        raise SolarError(
+            f"{path} holds {data.dtype} of shape {data.shape} for {name!r}, not a descriptor."
+        )
+    if dim is not None and size != dim:
+        raise SolarError(
+            f"{path} holds descriptors of {dim} numbers, and of {size} for {name!r}: describe all "
+            "photos with one model."
+        )
+    vector = np.asarray(data[()], np.float32).reshape(-1)
+    if not np.isfinite(vector).all():
+        raise SolarError(f"{path} holds a descriptor that is not finite, of {name!r}.")
+    unit: Vectors = vector / max(float(np.linalg.norm(vector)), 1e-12)
+    return unit
+
+
+def _library() -> Any:
+    try:
+        return import_module("h5py")
+    except ImportError as error:
+        raise SolarError(
+            'Files of hloc are read and written with h5py: pip install "solar-retrieval[sfm]".'
+        ) from error

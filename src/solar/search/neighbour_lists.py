@@ -1,0 +1,84 @@
+"""The nearest photos of every photo of a collection, exactly, in a file that a stop does not cost.
+
+Rows are compared block by block with all others (`solar.search.exact`), so that memory holds a few
+blocks whatever the size of the collection, and never a matrix of all similarities. Finished blocks
+are appended to a file, and another run goes on after them.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.files import unwritable
+from solar.search import exact
+from solar.search.described_collection import DescribedCollection
+from solar.search.engine import RowNumbers
+
+BLOCK = 1024
+"""Photos whose neighbours are written at a time: some seconds of work."""
+
+NeighbourLists: TypeAlias = npt.NDArray[np.void]
+"""A record per photo asked for: its neighbours in `rows` (k,), best first, and their `scores`."""
+
+Watch: TypeAlias = Callable[[int, int], None]
+"""Told how much is done, and of how much."""
+
+
+def neighbour_lists(
+    photos: DescribedCollection, asked: RowNumbers, k: int, folder: Path, watch: Watch | None = None
+) -> NeighbourLists:
+    """Find the k photos most similar to each of some photos; of equal ones the first.
+
+    Args:
+        photos: The collection.
+        asked: (m,) rows of the photos whose neighbours are wanted, who are none of their own.
+        k: How many; all others of a smaller collection.
+        folder: Where the file is kept; what an earlier run wrote into it counts, if it asked the
+            same of the same collection.
+        watch: Told after every block.
+
+    Returns:
+        m records, mapped.
+
+    Raises:
+        SolarError: The disk is full or read-only.
+    """
+    k = max(min(k, len(photos) - 1), 0)
+    record = np.dtype([("rows", "<i4", (k,)), ("scores", "<f4", (k,))])
+    if k == 0 or len(asked) == 0:
+        return np.zeros(len(asked), record)
+    key = hashlib.sha256(f"{photos.digest} {k} ".encode() + asked.astype("<i8").tobytes())
+    file = folder / f"neighbours-{key.hexdigest()[:16]}.bin"
+    try:
+        with file.open("r+b" if file.exists() else "w+b") as out:
+            # The last block may be torn where the power failed.
+            blocks = out.seek(0, os.SEEK_END) // (record.itemsize * BLOCK)
+            begin = max(blocks - 1, 0) * BLOCK
+            out.truncate(begin * record.itemsize)
+            out.seek(begin * record.itemsize)
+            for first in range(begin, len(asked), BLOCK):
+                out.write(_nearest(photos, asked[first : first + BLOCK], k, record).tobytes())
+                out.flush()
+                os.fsync(out.fileno())
+                if watch is not None:
+                    watch(min(first + BLOCK, len(asked)), len(asked))
+    except OSError as error:
+        raise unwritable(file, error) from error
+    return np.memmap(file, record, "r", shape=(len(asked),))
+
+
+def _nearest(
+    photos: DescribedCollection, asked: RowNumbers, k: int, record: np.dtype[Any]
+) -> NeighbourLists:
+    found = np.zeros(len(asked), record)
+    queries = np.asarray(photos.vectors[asked], np.float32)
+    candidates = exact.scan(queries, photos.vectors, k + 1)
+    for number, (own, query, rows) in enumerate(zip(asked, queries, candidates, strict=True)):
+        ranked = exact.rank(query, photos.vectors, rows[rows != own], k)
+        found[number]["rows"], found[number]["scores"] = zip(*ranked, strict=True)
+    return found

@@ -1,0 +1,72 @@
+"""Pairs of photos and their local features, a few at a time; which pairs fit one geometry."""
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+
+from solar.describe.local import LocalFeatures
+from solar.errors import SolarError
+from solar.search.pair_files import Pair
+from solar.search.verify import Verifier
+
+_PAIRS = 64  # whose features are in memory at a time: up to some hundred MB
+
+
+def verified(
+    pairs: Iterable[Pair],
+    verifier: Verifier,
+    total: int,
+    watch: Callable[[int, int], None] | None = None,
+) -> Iterator[Pair]:
+    """Those of the pairs whose keypoints fit one geometry, in their order.
+
+    Photos that are gone or cannot be read fit none, which a warning says.
+    """
+    done, least = 0, verifier.settings.inliers
+    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+        for some, features in with_features(pairs, verifier, threads):
+            inliers = threads.map(partial(_inliers, verifier, features), some)
+            yield from (pair for pair, n in zip(some, inliers, strict=True) if n >= least)
+            done += len(some)
+            if watch is not None:
+                watch(done, total)
+
+
+def _inliers(verifier: Verifier, features: Mapping[str, LocalFeatures], pair: Pair) -> int:
+    if any(name not in features for name in pair):
+        return -1
+    return verifier.evidence(*(features[name] for name in pair)).inliers
+
+
+def with_features(
+    pairs: Iterable[Pair], verifier: Verifier, threads: ThreadPoolExecutor
+) -> Iterator[tuple[list[Pair], dict[str, LocalFeatures]]]:
+    """Pairs in pieces, each with the features of its photos.
+
+    Features are as they are kept, so that another run gives the same. Photos that are gone or
+    cannot be read have none, which a warning says at the end.
+    """
+    errors: dict[str, str] = {}
+
+    def found(name: str) -> LocalFeatures | None:
+        try:
+            fresh = verifier.features(name)
+            return verifier.kept(name) or fresh
+        except SolarError as error:
+            errors[name] = str(error)
+            return None
+
+    waiting, features = iter(pairs), dict[str, LocalFeatures]()
+    while some := list(islice(waiting, _PAIRS)):
+        names = dict.fromkeys(name for pair in some for name in pair)
+        new = [name for name in names if name not in features and name not in errors]
+        features = {name: one for name, one in features.items() if name in names}
+        known = zip(new, threads.map(found, new), strict=True)
+        features |= {name: one for name, one in known if one is not None}
+        yield some, features
+    if errors:
+        more = f" And {len(errors) - 1} more." if len(errors) > 1 else ""
+        warnings.warn(f"Not matched: {min(errors.values())}{more}", stacklevel=3)

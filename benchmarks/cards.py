@@ -311,7 +311,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
     try:
-        if options.places and not (options.data or options.measured):
+        if options.places:
             add_places(json.loads(options.places.read_text(encoding="utf-8")), options.cards)
             return
         if options.measured:
@@ -323,8 +323,6 @@ def main() -> None:
             say(f"→ {options.out}")
         else:
             write_cards(found, options.cards)
-            if options.places:
-                add_places(json.loads(options.places.read_text(encoding="utf-8")), options.cards)
     except SolarError as error:
         parser.error(str(error))
 

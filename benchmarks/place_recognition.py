@@ -54,11 +54,11 @@ class PlaceSet(NamedTuple):
 
 
 SETS = {
+    "Gardens Point, day → day": PlaceSet("GardensPointWalking", "day_left", "day_right", 2),
+    "Gardens Point, day → night": PlaceSet("GardensPointWalking", "day_left", "night_right", 2),
     "SPEDTEST": PlaceSet(
         "Chen_RAL_2018_Attention_dataset/SPEDTEST", "refer_single_middle", "query_renamed"
     ),
-    "Gardens Point, day → day": PlaceSet("GardensPointWalking", "day_left", "day_right", 2),
-    "Gardens Point, day → night": PlaceSet("GardensPointWalking", "day_left", "night_right", 2),
     "ESSEX3IN1": PlaceSet("ESSEX3IN1_dataset", "reference_combined", "query_combined"),
 }
 

@@ -101,7 +101,17 @@ def evaluate_ilias(
     truth = read_objects(settings.ground_truth or what, settings.root)
     sides = (truth.database, "positives"), (truth.queries, "queries")
     if settings.features is None:
-        parts = [_described(truth, names, describe) for names, _ in sides]
+        if describe is None:
+            raise SolarError(f"Evaluating {truth.path} takes a --model, or --features.")
+        for names, _ in sides:
+            if (gone := missing_photo(truth.root, names)) is not None:
+                raise SolarError(
+                    f"{truth.path} names the photo {gone}, which is not in {truth.root}."
+                )
+        parts = [
+            DescribedPhotos(describe(Photos.in_folder(truth.root, names), {}), str(truth.root))
+            for names, _ in sides
+        ]
     else:
         parts = [
             open_rows(own, name, "--features")
@@ -149,13 +159,3 @@ def measure_objects(
             f"oracle@{short}": np.array([one.oracle(k) for one in own]),
         }
     return found
-
-
-def _described(
-    truth: ObjectTruth, names: tuple[str, ...], describe: PhotoDescriber | None
-) -> DescribedPhotos:
-    if describe is None:
-        raise SolarError(f"Evaluating {truth.path} takes a --model, or --features.")
-    if (gone := missing_photo(truth.root, names)) is not None:
-        raise SolarError(f"{truth.path} names the photo {gone}, which is not in {truth.root}.")
-    return DescribedPhotos(describe(Photos.in_folder(truth.root, names), {}), str(truth.root))

@@ -19,8 +19,9 @@ from solar.models.hub_mixin import HubMixin
 from solar.models.inference import inference, named
 from solar.models.text_side import TextSide, no_text_side
 from solar.nn import BACKBONES, POOLINGS, Backbone, GeM, Regional, l2_normalize
+from solar.nn.backbone_parts import TokenUse
 from solar.nn.grid import Interpolation, resize
-from solar.nn.transformers_backbone import TokenUse, TransformersBackbone
+from solar.nn.transformers_backbone import TransformersBackbone
 from solar.nn.vision_tower import VisionTower, is_joint
 
 SCALES = (1.0, sqrt(2), 1 / sqrt(2))

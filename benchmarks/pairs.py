@@ -142,6 +142,7 @@ def measured(started: float, rows: int, pairs: set[tuple[int, int]]) -> dict[str
     return {
         "rows": rows,
         "seconds": round(time.perf_counter() - started, 1),
+        "cpu_seconds": round(time.process_time(), 1),
         "MiB": round(most_memory() / 2**20),
         "pairs": len(pairs),
         "checksum": total,
@@ -153,7 +154,7 @@ def show_choosing(result: dict[str, Any]) -> None:
     print(
         f"\n{result['real']} descriptors of real photos, {result['dim']} numbers, k = {result['k']}"
     )
-    print("\n| | photos | seconds | memory, MiB | pairs |\n|---|---:|---:|---:|---:|")
+    print("\n| | photos | seconds | of CPU | memory, MiB | pairs |\n|---|---:|---:|---:|---:|---:|")
     for name in ("dense", "blocks", "all"):
         one = result[name]
         print(

@@ -23,6 +23,13 @@ def sync(
     force: Annotated[
         bool, typer.Option("--force", help="Also forget a folder that is empty or gone.")
     ] = False,
+    exif: Annotated[
+        bool,
+        typer.Option(
+            "--exif",
+            help="Also read time, position and camera of photos indexed without them.",
+        ),
+    ] = False,
     device: Device = None,
     max_pixels: MaxPixels = None,
     follow: Follow = True,
@@ -42,6 +49,7 @@ def sync(
     def look() -> Changes:
         with photo_progress() as shown:
             known: dict[str, Any] = {"dry_run": dry_run, "force": force, "follow": follow}
+            known["exif"] = exif
             return bring_up_to_date(index, progress=shown, **known, **describing)
 
     def tell(changes: Changes) -> None:

@@ -204,6 +204,9 @@ class Service:
             "width": known.width,
             "height": known.height,
             "label": self.collection.label(known.path),
+            "taken": known.taken,
+            "position": known.position,
+            "camera": known.camera,
             **self.addresses(str(number), self.collection.version(number)),
         }
 

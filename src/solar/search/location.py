@@ -8,9 +8,9 @@ hardly anything that matches lies elsewhere: no guess is better than a wrong one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -68,29 +68,21 @@ class Location:
         return {"located": bool(self), **asdict(self)}
 
 
-class Searchable(Protocol):
-    """An index, as far as it is needed here."""
-
-    engine: Storage
-
-    def search(self, query: Any, k: int = ..., **options: Any) -> list[Hit]:
-        """Find photos."""
-
-
 def find_location(
-    index: Searchable,
+    search: Callable[..., list[Hit]],
+    engine: Storage,
     query: Any,
     *,
     box: Box | None = None,
     verify: VerifySettings | None = None,
     include_self: bool = False,
 ) -> Location:
-    """Guess where a photo was taken; see `PhotoIndex.locate`."""
+    """Guess where a photo was taken, with the search of an index; see `PhotoIndex.locate`."""
     settings = verify or VerifySettings()
     options: dict[str, Any] = {"box": box, "include_self": include_self, "where": [_ANYWHERE]}
-    hits = index.search(query, settings.top, verify=settings, **options)
+    hits = search(query, settings.top, verify=settings, **options)
     matching = [hit for hit in hits if (hit.inliers or 0) >= _COUNTS]
-    known = index.engine.find([hit.path for hit in matching])
+    known = engine.find([hit.path for hit in matching])
     witnesses = [
         Witness(hit.path, position, hit.inliers or 0, hit.absolute)
         for hit in matching

@@ -252,7 +252,7 @@ class PhotoIndex(ABC):
             query: As for `search`. The position of an indexed photo itself does not count.
             **options: `box` and `include_self` as for `search`, and `verify`, how to verify.
         """
-        return find_location(self, query, **options)
+        return find_location(self.search, self.engine, query, **options)
 
     def search_mean(self, queries: Sequence[Any], k: int = 10, **options: Any) -> list[Hit]:
         """Find what is most similar to several queries together, by the mean of their vectors.

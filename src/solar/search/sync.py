@@ -141,10 +141,8 @@ def _unread(index: PhotoIndex, photos: Photos) -> dict[str, ExifFacts]:
             continue
         with suppress(SolarError):  # a shard that is gone says nothing
             said = exif_facts(photos.read(photos.numbers[photo.path]))
-            new = [
-                None if one is not None else other for one, other in zip(known, said, strict=True)
-            ]
-            facts |= {photo.path: ExifFacts(*new)} if any(new) else {}
+            new = said._replace(**{n: None for n, v in known._asdict().items() if v is not None})
+            facts |= {photo.path: new} if any(new) else {}
     return facts
 
 

@@ -19,6 +19,7 @@ import json
 import os
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ def main() -> None:
                 vars(index)["_own"] = lambda query: {
                     n for n in labels if labels[n] == labels[query]
                 }
-            row = {"building": name, **measure(index, queries, positions)}
+            row = {"building": name, **measure(index, queries, positions, labels)}
             print(f"{name:<10} {row['located']:7.1f}% {row['median_error_m']:9.1f} "
                   f"{row['within_radius']:8.1f}% {row['wrong']:6d}", flush=True)  # fmt: skip
             rows.append(row)
@@ -115,10 +116,13 @@ def drawn(labels: Mapping[str, str]) -> dict[str, Position]:
 
 
 def measure(
-    index: Index, queries: Sequence[str], positions: Mapping[str, Position]
+    index: Index,
+    queries: Sequence[str],
+    positions: Mapping[str, Position],
+    labels: Mapping[str, str],
 ) -> dict[str, Any]:
     """What becomes of the queries, in percent: of all for `located`, else of the claims."""
-    errors, inside, seconds = [], [], []
+    errors, inside, seconds, mistaken = [], [], [], Counter[str]()
     for name in queries:
         start = time.perf_counter()
         found = index.locate(name)
@@ -127,6 +131,9 @@ def measure(
             [error] = distances(found.position, [positions[name]]).tolist()
             errors.append(error)
             inside.append(error <= found.radius)
+            if error > TOGETHER:
+                taken_for = labels[found.photos[0].path] or "a distractor"
+                mistaken[f"{labels[name]} taken for {taken_for}"] += 1
     wrong = sum(error > TOGETHER for error in errors)
     return {
         "located": 100 * len(errors) / len(queries),
@@ -137,6 +144,7 @@ def measure(
         "wrong_of_claims": 100 * wrong / max(len(errors), 1),
         "wrong_of_queries": 100 * wrong / len(queries),
         "median_seconds": float(np.median(seconds)),
+        "mistaken": dict(mistaken.most_common()),
     }
 
 

@@ -46,7 +46,7 @@ def sync(
         raise SolarError("--dry-run looks once: leave out --watch.")
     describing: dict[str, Any] = {"device": device, "max_pixels": max_pixels}
 
-    def look() -> Changes:
+    def look(exif: bool = False) -> Changes:
         with photo_progress() as shown:
             known: dict[str, Any] = {"dry_run": dry_run, "force": force, "follow": follow}
             known["exif"] = exif
@@ -61,7 +61,7 @@ def sync(
             _list(changes)
         print_skipped(changes.skipped)
 
-    changes = look()
+    changes = look(exif)  # once is enough: what comes later is read when it is described
     tell(changes)
     if report is not None:
         done = len(changes.new) + len(changes.changed)

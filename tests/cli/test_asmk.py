@@ -26,7 +26,7 @@ def test_search_answers_in_the_same_form(home: Path) -> None:
     command = ("search", home / "photos.asmk", photo, *box, "--include-self", "--json")
     hits = json.loads(solar(*command).stdout)
     assert [set(hit) for hit in hits] == [
-        {"path", "absolute", "score", "probability", "inliers"}
+        {"path", "absolute", "score", "probability", "inliers", "taken", "position", "camera"}
     ] * len(hits)
     assert hits[0]["absolute"] == str(photo)
     assert hits[0]["path"] == "landmark-001/view-000.jpg"

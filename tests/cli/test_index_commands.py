@@ -32,7 +32,7 @@ def complaint(*arguments: object) -> str:
 
 def found(*arguments: object, stdin: bytes = b"") -> list[str]:
     hits = json.loads(solar("search", *arguments, "--json", stdin=stdin).stdout)
-    names = {"path", "absolute", "score", "probability", "inliers"}
+    names = {"path", "absolute", "score", "probability", "inliers", "taken", "position", "camera"}
     assert [set(hit) for hit in hits] == [names] * len(hits)
     assert [hit["score"] for hit in hits] == sorted((hit["score"] for hit in hits), reverse=True)
     return [hit["path"] for hit in hits]

@@ -119,7 +119,7 @@ def test_search_verifies(home: Path) -> None:
     hits = json.loads(solar(*command, "--json").stdout)
     assert [hit["path"] for hit in hits] == ["b.png", "black.png"]
     assert [set(hit) for hit in hits] == [
-        {"path", "absolute", "score", "probability", "inliers"}
+        {"path", "absolute", "score", "probability", "inliers", "taken", "position", "camera"}
     ] * 2
     (home / "black.png").unlink()
     done = solar(*command, "--include-self", "--verify-top", 2, "--local", "sift")

@@ -81,6 +81,7 @@ PHOTOS = [
         height=2 * row,
         tags=("night",) * (row % 2) + ("river",) * (row % 5 == 0),
         taken=None if row % 7 == 0 else f"20{row % 20:02}-07-14T18:30:00",
+        position=None if row % 4 == 0 else (row / 10, 179.95 - 359.9 * (row % 2)),
     )
     for row in range(200)
 ]
@@ -98,6 +99,8 @@ PHOTOS = [
         ["taken>=2010"],
         ["taken<2003-07-14T18:30:00"],
         ["tag=day"],
+        ["near=5,180,600km"],
+        ["near=5,179.9,600km", "near=10,-180,300km", "tag=night"],
     ],
 )
 def test_filters_give_the_true_best_among_the_matching(

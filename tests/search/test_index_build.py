@@ -14,7 +14,7 @@ from solar.images import Roots
 from solar.models import RetrievalConfig, RetrievalNet, save
 from solar.search import Index, Photo
 from solar.search.add import add
-from solar.search.index_build import build, build_index, read_metadata, taken_at
+from solar.search.index_build import build, build_index, read_metadata
 
 
 @pytest.fixture(scope="module")
@@ -169,14 +169,6 @@ def test_photos_are_not_added_to_an_index_that_names_no_model(photos: Path, tmp_
     with pytest.raises(SolarError, match="index does not name its model"):
         add([photos], tmp_path / "i.solar")
     assert not Index.open(tmp_path / "i.solar").roots
-
-
-def test_a_time_that_makes_no_sense_is_not_known(tmp_path: Path) -> None:
-    exif = Image.Exif()
-    exif.get_ifd(0x8769)[0x9003] = "0000:00:00 00:00:00"
-    Image.new("RGB", (8, 8)).save(tmp_path / "a.jpg", exif=exif)
-    assert taken_at(tmp_path / "a.jpg") is None
-    assert taken_at(b"not a photo") is None
 
 
 @pytest.mark.parametrize(

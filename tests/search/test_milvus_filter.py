@@ -1,6 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from solar.errors import SolarError
 from solar.search.engine import Condition, parse_where
 from solar.search.milvus_filter import after_prefix, expression, quoted
 
@@ -46,3 +48,8 @@ def test_the_tag_of_a_partition_also_names_the_partition() -> None:
     assert expression(where, "country/").endswith(' and (partition == "country/it")')
     assert "partition" not in expression(where)
     assert "night" not in expression(where, "country/").split("partition")[1]
+
+
+def test_positions_are_refused_in_one_sentence() -> None:
+    with pytest.raises(SolarError, match="Milvus knows no positions"):
+        expression(parse_where("near=48.858,2.294,500m"))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from support.nasty_folder import photo
 
 from solar.describe import extract, extraction
@@ -593,3 +594,30 @@ def test_few_changes_among_many_files_take_seconds(tmp_path: Path, model: str) -
     assert len(sync(tmp_path / "i.solar").changed) == changed
     assert looking < 5
     assert time.perf_counter() - start < 10
+
+
+def test_positions_are_read_of_photos_that_were_indexed_without(home: Home) -> None:
+    exif = Image.Exif()
+    exif.get_ifd(0x8825).update({1: "N", 2: (48.0, 51.0, 0.0), 3: "W", 4: (2.0, 30.0, 0.0)})
+    exif.get_ifd(0x8769)[0x9003] = "2019:07:14 18:30:00"
+    with Image.open(home.photos / "1.jpg") as image:
+        image.save(home.photos / "1.jpg", exif=exif)
+    home.sync(1)
+    with home.open() as index:
+        known = index.photo("1.jpg")
+        assert (known.position, known.taken) == ((48.85, -2.5), "2019-07-14T18:30:00")
+    connection = sqlite3.connect(home.index / "catalogue.sqlite")
+    with connection:  # as an older version would have left it
+        connection.execute("DROP TABLE places")
+        connection.execute("UPDATE photos SET taken = '2001-01-01T00:00:00'")
+        connection.execute("DELETE FROM sums")
+        connection.execute("DELETE FROM facts WHERE name = 'whole'")
+    connection.close()
+    home.sync()
+    with home.open() as index:
+        assert index.photo("1.jpg").position is None
+    home.sync(exif=True)
+    with home.open() as index:
+        known = index.photo("1.jpg")
+        assert (known.position, known.taken) == ((48.85, -2.5), "2001-01-01T00:00:00")
+        assert index.photo("2.jpg").position is None

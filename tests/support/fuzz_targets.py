@@ -84,9 +84,8 @@ def _read_scales(data: bytes, _: Path) -> None:
 
 def _wheres(home: Path) -> list[bytes]:
     _index(home)
-    return _texts("tag=night", "path=rome/*", "width>=1024", "height<2000", "taken>=2019-07-14")(
-        home
-    )
+    numbers = "width>=1024", "height<2000", "taken>=2019-07-14", "near=48.858,2.294,500m"
+    return _texts("tag=night", "path=rome/*", *numbers)(home)
 
 
 def _read_where(data: bytes, own: Path) -> None:

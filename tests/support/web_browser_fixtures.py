@@ -1,5 +1,6 @@
 """A real server and a real browser, for the tests of the page."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -25,6 +26,8 @@ _FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update"),
 ]
+PLACE = (48.8582, 2.2945)
+"""Where the second photo of the second landmark was taken."""
 _DESKTOP = {"width": 1280, "height": 800}
 
 
@@ -34,12 +37,15 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("browser")
     numbers = {"landmarks": LANDMARKS, "views": VIEWS, "distractors": DISTRACTORS}
     toy.write(home / "photos", size=(240, 180), **numbers)
+    facts = {"path": "landmark-001/view-001.jpg", "taken": "2019-07-14", "position": PLACE}
+    (home / "facts.jsonl").write_text(json.dumps(facts))
     for seed, name in enumerate(("small", "other")):
         torch.manual_seed(seed)
         config = RetrievalConfig("resnet18", attention={4: 4, 5: 2}, size=96, scales=(1.0,))
         model = home / f"{name}.safetensors"
         save(RetrievalNet(config), model)
-        build(home / "photos", home / f"{name}.solar", model=model).close()
+        known = home / "facts.jsonl"
+        build(home / "photos", home / f"{name}.solar", model=model, metadata=known).close()
     return home
 
 

@@ -11,8 +11,10 @@ from fastapi.testclient import TestClient
 from PIL import Image
 from support.web_visits import LANDMARKS, PHOTOS, VIEWS, Home, Open, names, numbers, search, upload
 
+from solar.images.exif import ExifFacts
 from solar.search import Index, Part
 from solar.search.calibration import Calibration
+from solar.search.engine import Amendment
 from solar.search.rerank import METHODS
 
 
@@ -49,6 +51,20 @@ def test_a_photo_knows_its_size_and_label(client: TestClient) -> None:
     assert (one["width"], one["height"], one["label"]) == (160, 120, "landmark-002")
     assert one["thumbnail"].startswith(f"/api/v1/photos/{identity}/thumbnail?")
     assert client.get("/api/v1/photos/0").json()["label"] is None  # a distractor
+
+
+def test_a_photo_tells_where_and_when_it_was_taken(open_app: Open, copy: Path) -> None:
+    name, taken, place = "landmark-002/view-001.jpg", "2019-07-14T18:30:00", (48.8582, 2.2945)
+    with Index.open(copy / "model.solar") as index:
+        index.engine.amend(Amendment(facts={name: ExifFacts(taken, place, "Canon EOS 5D")}))
+    client = open_app(index=copy / "model.solar", photos=copy / "photos")
+    identity = numbers(client)[name]
+    shown = [client.get(f"/api/v1/photos/{identity}").json()]
+    shown += search(client, identity, include_self=True, k=1)["hits"]
+    for one in shown:
+        facts = one["taken"], one["position"], one["camera"]
+        assert facts == (taken, list(place), "Canon EOS 5D")
+    assert client.get("/api/v1/photos/0").json()["position"] is None
 
 
 @pytest.mark.parametrize(("path", "longer"), [("thumbnail?w=160", 160), ("photo", 160)])

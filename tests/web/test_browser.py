@@ -111,6 +111,8 @@ def test_ground_truth_is_green_and_red(site: str, visit: Visit) -> None:
     names = right.locator(".card-name").evaluate_all("all => all.map(one => one.title)")
     assert names
     assert all(name.startswith("landmark-001/") for name in names)
+    facts = right.locator(".card-facts")
+    assert facts.all_inner_texts() == ["2019-07-14 · 48.8582, 2.2945"]
     wrong = page.locator(".card[data-truth=wrong] .card-main").first
     colours = [
         one.evaluate("one => getComputedStyle(one, '::after').borderTopColor")

@@ -45,7 +45,10 @@ KeptStore = Annotated[
     Path | None, typer.Option("--store", help="Keep the descriptors in this store.")
 ]
 Metadata = Annotated[
-    Path | None, typer.Option(help='JSON Lines file: {"path": …, "tags": [ … ], "taken": …}.')
+    Path | None,
+    typer.Option(
+        help='JSON Lines file: {"path": …, "tags": [ … ], "taken": …, "position": [ … ]}.'
+    ),
 ]
 Method = Annotated[
     Literal["global", "asmk"],

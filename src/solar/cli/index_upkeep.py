@@ -23,6 +23,13 @@ def sync(
     force: Annotated[
         bool, typer.Option("--force", help="Also forget a folder that is empty or gone.")
     ] = False,
+    exif: Annotated[
+        bool,
+        typer.Option(
+            "--exif",
+            help="Also read time, position and camera of photos indexed without them.",
+        ),
+    ] = False,
     device: Device = None,
     max_pixels: MaxPixels = None,
     follow: Follow = True,
@@ -39,9 +46,10 @@ def sync(
         raise SolarError("--dry-run looks once: leave out --watch.")
     describing: dict[str, Any] = {"device": device, "max_pixels": max_pixels}
 
-    def look() -> Changes:
+    def look(exif: bool = False) -> Changes:
         with photo_progress() as shown:
             known: dict[str, Any] = {"dry_run": dry_run, "force": force, "follow": follow}
+            known["exif"] = exif
             return bring_up_to_date(index, progress=shown, **known, **describing)
 
     def tell(changes: Changes) -> None:
@@ -53,7 +61,7 @@ def sync(
             _list(changes)
         print_skipped(changes.skipped)
 
-    changes = look()
+    changes = look(exif)  # once is enough: what comes later is read when it is described
     tell(changes)
     if report is not None:
         done = len(changes.new) + len(changes.changed)

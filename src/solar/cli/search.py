@@ -10,7 +10,7 @@ from solar.cli.help import METHODS
 from solar.cli.options import Device, IndexAddress, IndexModel, Json, MovedPhotos, ShownRoots
 
 if TYPE_CHECKING:
-    from solar.search import Hit, Part
+    from solar.search import Hit, Part, Photo
 
 EXAMPLE = "Example: solar search photos.solar query.jpg --box 41,30,280,201 --html page.html"
 
@@ -82,6 +82,12 @@ def search(
         list[str] | None,
         typer.Option(help="Only photos with tag=night, path=rome/ (its start), width>=1024, …"),
     ] = None,
+    near: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NORTH,EAST,DISTANCE", help="Taken there: 48.858,2.294,500m (degrees; m or km)."
+        ),
+    ] = None,
     after: Annotated[str | None, typer.Option(help="Taken then or later: 2019-07-14.")] = None,
     before: Annotated[str | None, typer.Option(help="Taken earlier: 2020.")] = None,
     min_probability: Annotated[
@@ -113,6 +119,7 @@ def search(
     if expand not in (None, "alpha", "average"):
         raise SolarError(f"--expand takes alpha or average, not {expand!r}.")
     conditions = [*(where or []), *_times(after, before)]
+    conditions += [] if near is None else [f"near={near}"]
     asked = _parts([_query(query) for query in queries or []], box or [])
     every = with_words(asked or None, text)
     methods = chosen(rerank, expand=expand, diffuse=diffuse, verify=verify)
@@ -144,9 +151,11 @@ def search(
             with replacing(html) as temporary:
                 temporary.write_text(page, encoding="utf-8")
             say(f"{len(hits)} photos → {html}")
+        known = opened.engine.find([hit.path for hit in hits]) if json else {}
     if json:
         told = {} if text is None else {"text": text}
-        print_json([_facts(hit) | told for hit in hits])
+        rows = [_facts(hit) | _where_and_when(known.get(hit.path)) for hit in hits]
+        print_json([row | told for row in rows])
     elif csv:
         _print_csv([_facts(hit) for hit in hits])
     elif html is None:
@@ -193,6 +202,10 @@ def _note(methods: list[str], why: str) -> str:
 
 def _facts(hit: "Hit") -> dict[str, Any]:
     return {name: getattr(hit, name) for name in _FACTS}
+
+
+def _where_and_when(photo: "Photo | None") -> dict[str, Any]:
+    return {name: getattr(photo, name, None) for name in ("taken", "position", "camera")}
 
 
 def _print_csv(rows: list[dict[str, Any]]) -> None:

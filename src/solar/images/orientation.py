@@ -26,11 +26,15 @@ def orientation_of(image: Image.Image) -> int:
     if image.format == "TIFF":  # Pillow turns it on loading, and tells the turned size before
         return 1
     try:
-        exif = _png_exif(image) if image.format == "PNG" else image.getexif()
-        value = exif.get(ExifTags.Base.Orientation)
+        value = exif_of(image).get(ExifTags.Base.Orientation)
     except Exception:  # damaged EXIF raises anything, and is no reason to refuse the photo
         return 1
     return value if value in _TURNS else 1
+
+
+def exif_of(image: Image.Image) -> Image.Exif:
+    """The EXIF of an image whose pixels need not be decoded; damaged EXIF raises anything."""
+    return _png_exif(image) if image.format == "PNG" else image.getexif()
 
 
 def upright_size(image: Image.Image, orientation: int) -> tuple[int, int]:

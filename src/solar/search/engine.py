@@ -7,6 +7,7 @@ its address and does everything else: reading photos, describing queries, expand
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -14,7 +15,9 @@ import numpy.typing as npt
 
 from solar.errors import SolarError
 from solar.images import Roots, Stamp
+from solar.images.exif import ExifFacts, Position
 from solar.images.scan import is_text
+from solar.search.near import Area, parse_area
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 """Descriptors of unit norm, one a row."""
@@ -59,6 +62,8 @@ class Photo:
         tags: Any words.
         taken: When it was taken, as `2019-07-14T18:30:00`; None where nobody knows.
         stamp: What its file was when it was described; None where nobody knows.
+        position: Where it was taken, in degrees north and east; None where nobody knows.
+        camera: What it was taken with; None where nobody knows.
     """
 
     path: str
@@ -67,6 +72,8 @@ class Photo:
     tags: tuple[str, ...] = ()
     taken: str | None = None
     stamp: Stamp | None = field(default=None, compare=False, repr=False)
+    position: Position | None = None
+    camera: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,7 @@ class Amendment:
         stamps: What files are now, by the new path.
         skipped: All files that are left out, by name, why, and how they look; None for no change.
         roots: Where photos are; None for no change.
+        facts: Times, positions and cameras of photos, by the new path; what is None stays.
     """
 
     removed: Sequence[str] = ()
@@ -86,10 +94,11 @@ class Amendment:
     stamps: Mapping[str, Stamp] = field(default_factory=dict)
     skipped: Mapping[str, "Skipped"] | None = None
     roots: Roots | None = None
+    facts: Mapping[str, ExifFacts] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         changes = (self.removed, self.renamed, self.stamps, self.skipped is not None, self.roots)
-        return any(changes)
+        return any((*changes, self.facts))
 
 
 class Skipped(NamedTuple):
@@ -122,12 +131,13 @@ class Condition:
     """One thing that a photo must satisfy to be found.
 
     `tag = x`: it has this tag. `path = x`: its path starts so. `width`, `height` and `taken` are
-    compared; a photo without a capture time satisfies nothing about it.
+    compared; a photo without a capture time satisfies nothing about it. `near = x`: it was taken
+    in this area, and its position is known.
     """
 
-    field: Literal["tag", "path", "width", "height", "taken"]
+    field: Literal["tag", "path", "width", "height", "taken", "near"]
     relation: Literal["=", ">=", "<"]
-    value: str | int
+    value: str | int | Area
 
     def holds(self, photo: Photo) -> bool:
         """Whether a photo satisfies it: what engines must agree with."""
@@ -135,6 +145,8 @@ class Condition:
             return self.value in photo.tags
         if self.field == "path":
             return photo.path.startswith(str(self.value))
+        if isinstance(self.value, Area):
+            return photo.position is not None and bool(self.value.holds(photo.position)[0])
         known = getattr(photo, self.field)
         if known is None:
             return False
@@ -146,7 +158,10 @@ Where: TypeAlias = tuple[Condition, ...]
 
 
 def parse_where(conditions: str | Iterable[str | Condition] | None) -> Where:
-    """Read conditions such as `tag=night`, `path=rome/`, `width>=1024` or `taken<2019-07`."""
+    """Read conditions: `tag=night`, `path=rome/`, `width>=1024`, `taken<2019-07`, or a distance.
+
+    That is `near=48.858,2.294,500m`: degrees north, degrees east, and metres or kilometres (`2km`).
+    """
     if isinstance(conditions, str):
         conditions = [conditions]
     return tuple(c if isinstance(c, Condition) else _parse(c) for c in conditions or ())
@@ -159,12 +174,27 @@ def _parse(text: str) -> Condition:
             return Condition(name, "=", value)
         case ("width" | "height" as name, ">=" | "<" as relation, str(value)) if _is_count(value):
             return Condition(name, relation, int(value))
-        case ("taken", ">=" | "<" as relation, str(value)) if _TIME.fullmatch(value):
+        case ("taken", ">=" | "<" as relation, str(value)) if _is_time(value):
             return Condition("taken", relation, value.replace(" ", "T"))
+        case ("near", "=", str(value)):
+            return Condition("near", "=", parse_area(value))
+        case ("taken", ">=" | "<", str(value)):
+            raise SolarError(
+                f"The condition {text!r} is not understood: write a time as 2019, 2019-07, "
+                "2019-07-14 or 2019-07-14T18:30."
+            )
     raise SolarError(
         f"The condition {text!r} is not understood: write tag=night, path=rome/, width>=1024, "
-        "height<2000, taken>=2019-07-14 or taken<2020."
+        "height<2000, taken>=2019-07-14, taken<2020 or near=48.858,2.294,500m."
     )
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text + "0001-01-01T00:00:00"[len(text) :])
+    except ValueError:
+        return False
+    return bool(_TIME.fullmatch(text))
 
 
 def _is_count(text: str) -> bool:

@@ -150,7 +150,8 @@ class FolderStorage(ABC, Generic[S]):
 
     def info(self) -> dict[str, Any]:
         """Facts to print."""
-        with self._metadata.snapshot(self._state) as (_, state):
+        with self._metadata.snapshot(self._state) as (view, state):
+            known = view.where_and_when()
             files = {f.name: f.stat().st_size for f in self.folder.iterdir() if f.is_file()}
         version = state.version
         facts = {
@@ -160,7 +161,7 @@ class FolderStorage(ABC, Generic[S]):
             "version": version.number,
             "bytes": sum(files.values()),
         }
-        return facts | self._facts(state, files)
+        return facts | self._facts(state, files) | known
 
     def check(self) -> list[str]:
         """Read everything, recompute every checksum, and return one sentence a problem."""

@@ -38,6 +38,7 @@ from solar.search.ingest import (
     roots_of,
     spec_of,
 )
+from solar.search.location import Location
 from solar.search.parts import Part, Words, as_vector, mean_vector, read_files, with_words
 from solar.search.photo_index import Conditions, NoVectorsError, PhotoIndex, check_count
 from solar.search.search_results import rated
@@ -366,3 +367,14 @@ def _comparable(spec: DescriptorSpec) -> dict[str, Any]:
     kept = {name: value for name, value in spec.settings.items() if name not in _OF_NO_ACCOUNT}
     plain: dict[str, Any] = json.loads(json.dumps(kept))  # a file makes lists of tuples
     return plain
+
+
+def locate(query: Any, index: PhotoIndex | Address, **options: Any) -> Location:
+    """Guess where a photo was taken from an index, or the one at an address.
+
+    Options are those of `PhotoIndex.locate`. A SolarError if no photo of the index has a position.
+    """
+    if isinstance(index, PhotoIndex):
+        return index.locate(query, **options)
+    with Index.open(index) as opened:
+        return opened.locate(query, **options)

@@ -10,13 +10,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PIL import ExifTags
-
 from solar.describe.store import Store
 from solar.describe.store_files import OtherPhotosError, OtherSettingsError, is_store
 from solar.errors import SolarError
 from solar.images import Photos, collect
-from solar.images.opening import opened
+from solar.images.exif import ExifFacts, exif_facts, valid_position
 from solar.search.addresses import Address
 from solar.search.engine import Amendment, NoIndexError, Photo, Skipped
 from solar.search.index import Index
@@ -153,19 +151,11 @@ def note_skipped(
         index.engine.amend(Amendment(skipped=kept | now))
 
 
-def taken_at(photo: str | Path | bytes) -> str | None:
-    """When a photo was taken, as `2019-07-14T18:30:00`, if its EXIF says so."""
-    try:
-        with opened(photo) as image:
-            facts = image.getexif().get_ifd(ExifTags.IFD.Exif)
-        text = facts.get(ExifTags.Base.DateTimeOriginal)
-        return datetime.strptime(str(text).strip("\0 "), "%Y:%m:%d %H:%M:%S").isoformat()
-    except Exception:  # damaged facts are not known; the photo is described all the same
-        return None
-
-
 def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
-    """Read what else is known of photos: a JSON object a line, with `path`, `tags` and `taken`."""
+    """Read what else is known of photos: a JSON object a line.
+
+    Each has a `path`, and any of `tags`, `taken`, `position` (degrees north and east) and `camera`.
+    """
     known = {}
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
@@ -179,11 +169,18 @@ def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
                 details["tags"] = tuple(str(tag) for tag in facts["tags"])
             if facts.get("taken"):
                 details["taken"] = datetime.fromisoformat(facts["taken"]).isoformat()
+            if facts.get("position"):
+                latitude, longitude = map(float, facts["position"])
+                if not valid_position(latitude, longitude):
+                    raise ValueError("no place on earth")
+                details["position"] = latitude, longitude
+            if facts.get("camera"):
+                details["camera"] = str(facts["camera"])
             known[str(facts["path"])] = details
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise SolarError(
                 f'Line {number} of {path} is not like {{"path": "a.jpg", "tags": ["night"], '
-                '"taken": "2019-07-14T18:30:00"}.'
+                '"taken": "2019-07-14T18:30:00", "position": [48.858, 2.294]}.'
             ) from error
     return known
 
@@ -252,9 +249,9 @@ def details(
 def detail(
     name: str, width: int, height: int, file: Path | bytes | None, extra: Mapping[str, Any]
 ) -> Photo:
-    """What is known of a photo: its file may say when it was taken, unless `extra` does."""
-    taken = taken_at(file) if file is not None else None
-    return Photo(name, width, height, **{"taken": taken, **extra})
+    """What is known of a photo: its file may say where and when it was, unless `extra` does."""
+    facts = exif_facts(file) if file is not None else ExifFacts()
+    return Photo(name, width, height, **{**facts._asdict(), **extra})
 
 
 def refuse_taken(address: Address) -> None:

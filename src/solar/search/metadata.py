@@ -22,8 +22,8 @@ from solar.search.metadata_view import DamageError, Version, View
 T = TypeVar("T")
 
 FILE = "catalogue.sqlite"
-FORMAT = 2
-"""1 until rows had sums."""
+FORMAT = 3
+"""1 until rows had sums, 2 until photos had positions and cameras."""
 
 _PATIENCE = 60.0  # seconds to wait for another process that recovers or checkpoints
 
@@ -55,6 +55,11 @@ CREATE TABLE IF NOT EXISTS sums (
     row INTEGER PRIMARY KEY REFERENCES photos ON DELETE CASCADE ON UPDATE CASCADE,
     sum INTEGER NOT NULL
 );
+CREATE TABLE IF NOT EXISTS places (
+    row INTEGER PRIMARY KEY REFERENCES photos ON DELETE CASCADE ON UPDATE CASCADE,
+    latitude REAL, longitude REAL, camera TEXT
+);
+CREATE INDEX IF NOT EXISTS places_by_latitude ON places (latitude) WHERE latitude IS NOT NULL;
 """
 
 

@@ -7,15 +7,19 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 
 from solar.errors import SolarError
 from solar.images import Roots, Stamp
+from solar.images.exif import ExifFacts
 from solar.images.scan import is_text
+from solar.search import places_table
 from solar.search.engine import Amendment, DescriptorSpec, Photo, RowNumbers, Skipped, Where
+from solar.search.near import Area, NoPositionsError
+from solar.search.places_table import place_of
 
 _CODES = "sketch"  # what the file calls the names of codes
 _WHOLE = "whole"
@@ -28,8 +32,11 @@ _CONDITIONS = {
 }
 
 
-_Row = tuple[int, str, int, int, tuple[str, ...], str | None, Stamp | None]
-"""A row, and the facts of its photo in their order; its sum is that of this tuple's `repr`."""
+_Row = tuple[Any, ...]
+"""A row, and the facts of its photo in their order; its sum is that of this tuple's `repr`.
+
+Position and camera are left out where nobody knows either: earlier sums stay true.
+"""
 
 
 @dataclass(frozen=True)
@@ -124,9 +131,22 @@ class View:
 
     def matching(self, where: Where) -> RowNumbers:
         """The rows of the photos that satisfy every condition, ascending."""
-        conditions = " AND ".join(_CONDITIONS[c.field, c.relation] for c in where)
-        values = [_starting(c.value) if c.field == "path" else c.value for c in where]
-        return self._numbers(f"SELECT row FROM photos WHERE {conditions} ORDER BY row", *values)
+        areas = [c.value for c in where if isinstance(c.value, Area)]
+        if areas and "places" not in self._tables:
+            raise NoPositionsError
+        with parsing():
+            found = [places_table.within(self.execute, area) for area in areas]
+        plain = [(c, c.value) for c in where if not isinstance(c.value, Area)]
+        if plain:
+            conditions = " AND ".join(_CONDITIONS[c.field, c.relation] for c, _ in plain)
+            values = [_starting(value) if c.field == "path" else value for c, value in plain]
+            found.append(self._numbers(f"SELECT row FROM photos WHERE {conditions}", *values))
+        return reduce(np.intersect1d, found[1:], np.sort(found[0]))
+
+    def where_and_when(self) -> dict[str, Any]:
+        """How many photos have a time, a position or a camera, and from where to where."""
+        with parsing():
+            return places_table.where_and_when(self.execute, "places" in self._tables)
 
     def paths(self, rows: Iterable[int]) -> dict[int, str]:
         """The paths of some rows; a SolarError if one has no photo, or it is damaged."""
@@ -211,7 +231,9 @@ class View:
         known = "path IN (SELECT value FROM json_each(?))"
         self._sum(known, json.dumps(list(change.renamed.values()), ensure_ascii=False))
         self._stamp((row, change.stamps[p.path]) for row, p in self.find(list(change.stamps)))
-        self._sum(known, json.dumps(list(change.stamps), ensure_ascii=False))
+        facts = [(row, change.facts[p.path]) for row, p in self.find(list(change.facts))]
+        places_table.tell(self.executemany, facts)
+        self._sum(known, json.dumps([*change.stamps, *change.facts], ensure_ascii=False))
         if change.roots is not None:
             self._fact("roots", change.roots.stored())
         if change.skipped is not None:
@@ -242,6 +264,8 @@ class View:
             [(tag, row) for row, photo in rows for tag in photo.tags],
         )
         self._stamp((row, photo.stamp) for row, photo in rows if photo.stamp is not None)
+        facts = [(row, ExifFacts(None, p.position, p.camera)) for row, p in rows]
+        places_table.tell(self.executemany, facts)
         self._sum("row >= ?", first)
         return replaced
 
@@ -321,18 +345,24 @@ class View:
     def _read(self, condition: str, *values: str | int) -> list[tuple[_Row, int | None]]:
         """Rows, and the sums that were noted of them."""
         # In one statement, and without a Photo of each row: every search pays for this.
-        files, sums = (name in self._tables for name in ("files", "sums"))
+        files, sums, places = (name in self._tables for name in ("files", "sums", "places"))
         found = self.execute(
             "SELECT row, path, width, height, taken, "
             "(SELECT json_group_array(tag) FROM tags WHERE tags.row = photos.row), "
-            f"{'sum' if sums else 'NULL'}, {'bytes, modified, sha256' if files else 'NULL'} "
+            f"{'sum' if sums else 'NULL'}, "
+            f"{'latitude, longitude, camera' if places else 'NULL, NULL, NULL'}, "
+            f"{'bytes, modified, sha256' if files else 'NULL'} "
             f"FROM photos {'LEFT JOIN files USING (row)' if files else ''} "
-            f"{'LEFT JOIN sums USING (row)' if sums else ''} WHERE {condition}",
+            f"{'LEFT JOIN sums USING (row)' if sums else ''} "
+            f"{'LEFT JOIN places USING (row)' if places else ''} WHERE {condition}",
             values,
         )
         return [
-            ((row, path, width, height, _tags_of(tags), taken, _stamp_of(stamp)), stored)
-            for row, path, width, height, taken, tags, stored, *stamp in found
+            (
+                (row, path, *size, _tags_of(tags), taken, _stamp_of(stamp), *place_of(*place)),
+                stored,
+            )
+            for row, path, *size, taken, tags, stored, place, stamp in map(_grouped, found)
         ]
 
 
@@ -359,11 +389,16 @@ def parsing() -> Iterator[None]:
         raise DamageError(str(error) or type(error).__name__) from error
 
 
+def _grouped(found: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What was read of a row, with its place and its stamp as one value each."""
+    return *found[:7], found[7:10], found[10:]
+
+
 def _tags_of(found: str) -> tuple[str, ...]:
     return tuple(json.loads(found)) if found != "[]" else ()
 
 
-def _stamp_of(found: list[Any]) -> Stamp | None:
+def _stamp_of(found: Sequence[Any]) -> Stamp | None:
     return None if found[-1] is None else Stamp(*found)
 
 

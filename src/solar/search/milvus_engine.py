@@ -201,6 +201,8 @@ class MilvusEngine:
 
     def amend(self, change: Amendment) -> None:
         """Make changes for which nothing has to be described, one after the other."""
+        if change.facts:
+            raise SolarError("A collection in Milvus knows no positions: leave out --exif.")
         if change.removed:
             self.remove(list(change.removed))
         back = {new: old for old, new in change.renamed.items()}

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 
+from solar.errors import SolarError
 from solar.search.engine import Condition, Where
+from solar.search.near import Area
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r"})
 _LAST = 0x10FFFF
@@ -46,6 +48,11 @@ def after_prefix(prefix: str) -> str | None:
 
 def _one(condition: Condition) -> str:
     name, relation, value = condition.field, condition.relation, condition.value
+    if isinstance(value, Area):
+        raise SolarError(
+            "A collection in Milvus knows no positions: leave out near, or build an index in a "
+            "folder."
+        )
     if name == "tag":
         return f"array_contains(tags, {quoted(str(value))})"
     if name == "path":

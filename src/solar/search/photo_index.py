@@ -26,6 +26,7 @@ from solar.search.engine import (
     parse_where,
 )
 from solar.search.feedback import JudgedQuery
+from solar.search.location import Location, find_location
 from solar.search.parts import (
     Part,
     Words,
@@ -255,6 +256,15 @@ class PhotoIndex(ABC):
             f"{self.spec.model or 'The model of this index'} has no calibrated probabilities, "
             f"{known} has: search without a least probability."
         )
+
+    def locate(self, query: Any, **options: Any) -> Location:
+        """Guess where a photo was taken, from verified look-alikes whose position is known.
+
+        Args:
+            query: As for `search`. The position of an indexed photo itself does not count.
+            **options: `box` and `include_self` as for `search`, and `verify`, how to verify.
+        """
+        return find_location(self.search, self.engine, query, **options)
 
     def search_mean(self, queries: Sequence[Any], k: int = 10, **options: Any) -> list[Hit]:
         """Find what is most similar to several queries together, by the mean of their vectors.

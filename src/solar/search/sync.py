@@ -9,7 +9,9 @@ been seen is described.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ import numpy as np
 from solar.describe.known_roots import confirm
 from solar.errors import SolarError
 from solar.images import Photos, Root, Roots, Stamp, scan_roots
+from solar.images.exif import ExifFacts, exif_facts
 from solar.images.roots import expanded
 from solar.images.scan import Place
 from solar.search import asmk_build
@@ -86,6 +89,7 @@ def sync(
     dry_run: bool = False,
     force: bool = False,
     follow: bool = True,
+    exif: bool = False,
     progress: Progress | None = None,
     **describing: Any,
 ) -> Changes:
@@ -96,6 +100,8 @@ def sync(
         dry_run: Only say what would change.
         force: Also where a root holds no photo any more, which is mostly a disk that is missing.
         follow: Enter folders that are links.
+        exif: Also read when, where and with what photos were taken that were indexed without it;
+            what the index knows already stays.
         progress: Called while photos are described.
         **describing: For `solar.extract`: `device`, `max_pixels`, ….
 
@@ -107,9 +113,8 @@ def sync(
     """
     if not isinstance(index, PhotoIndex):
         with Index.open(index) as opened:
-            return sync(
-                opened, dry_run=dry_run, force=force, follow=follow, progress=progress, **describing
-            )
+            known: dict[str, Any] = {"dry_run": dry_run, "force": force, "follow": follow}
+            return sync(opened, exif=exif, progress=progress, **known, **describing)
     if not index.roots:
         raise SolarError(
             "The index does not know where its photos are: add their folder with `solar index add`."
@@ -121,7 +126,24 @@ def sync(
     changes = compare(index, photos, known, retry=describing.get("max_pixels") is not None)
     if dry_run:
         return changes
-    return apply(index, photos, changes, complete=True, progress=progress, **describing)
+    made = apply(index, photos, changes, complete=True, progress=progress, **describing)
+    if exif:
+        index.engine.amend(Amendment(facts=_unread(index, photos)))
+    return made
+
+
+def _unread(index: PhotoIndex, photos: Photos) -> dict[str, ExifFacts]:
+    """What files say of photos, by name, as far as the index does not know it."""
+    facts = dict[str, ExifFacts]()
+    for photo in chain.from_iterable(index.engine.photos()):
+        known = ExifFacts(photo.taken, photo.position, photo.camera)
+        if None not in known or photo.path not in photos.numbers:
+            continue
+        with suppress(SolarError):  # a shard that is gone says nothing
+            said = exif_facts(photos.read(photos.numbers[photo.path]))
+            new = said._replace(**{n: None for n, v in known._asdict().items() if v is not None})
+            facts |= {photo.path: new} if any(new) else {}
+    return facts
 
 
 def compare(

@@ -24,11 +24,11 @@ import numpy as np
 from solar.errors import SolarError
 from solar.files import LOCK, file_digest, locked, make_folder, reading, regular, replacing
 from solar.images import Photos, Root, Stamp
+from solar.images.exif import exif_facts
 from solar.images.formats import SUFFIXES
 from solar.images.opening import opened
 from solar.search import Photo
 from solar.search.engine import Vectors
-from solar.search.index_build import taken_at
 from solar.web.jobs import Jobs, new_identity, without_places
 from solar.web.photos import UPLOADS, Collection, check_photo, told_of_upload
 from solar.web.problems import HIDDEN, BusyError, WebError
@@ -219,7 +219,7 @@ class Adder:
         key = (self._model.name, pixels.shape)
         vector = await _unhurried(self._network.together, key, pixels, encoder.describe)
         path, stamp = await _unhurried(work, self._store, name, data, written)
-        return Photo(path, width, height, taken=taken_at(data), stamp=stamp), vector
+        return Photo(path, width, height, stamp=stamp, **exif_facts(data)._asdict()), vector
 
     def _store(self, name: str, data: bytes, written: list[Path]) -> tuple[str, Stamp]:
         """Write a photo under its own name or one like it; its path in the index, and its stamp.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from solar.errors import SolarError
-from solar.search import Hit, Index, need_vectors
+from solar.search import Hit, Index, Photo, need_vectors
 from solar.search.rerank import METHODS, Reranker
 from solar.web import schemas
 from solar.web.access import Keys, Rates
@@ -196,6 +196,8 @@ class Service:
         """A photo for the page."""
         names = ("id", "name", "width", "height", "label")
         facts: dict[str, Any] = {name: getattr(photo, name) for name in names}
+        if photo.indexed:
+            facts |= _where_and_when(self.collection.photo(int(photo.id)))
         return schemas.PhotoInfo(**facts | self.addresses(photo.id, photo.version))
 
     def _indexed(self, number: int) -> dict[str, Any]:
@@ -207,6 +209,7 @@ class Service:
             "width": known.width,
             "height": known.height,
             "label": self.collection.label(known.path),
+            **_where_and_when(known),
             **self.addresses(str(number), self.collection.version(number)),
         }
 
@@ -305,6 +308,10 @@ class Service:
         show("solar_why_bytes", "Memory of explanations kept.", lambda: self.explainer.nbytes)
         show("solar_match_bytes", "Memory of matches kept.", lambda: self.matching.nbytes)
         show("solar_ranking_bytes", "Memory of rankings kept.", lambda: self.searcher.bytes)
+
+
+def _where_and_when(photo: Photo) -> dict[str, Any]:
+    return {name: getattr(photo, name) for name in ("taken", "position", "camera")}
 
 
 def _has_cv2() -> bool:

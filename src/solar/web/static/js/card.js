@@ -59,6 +59,7 @@ export function card(hit, links, { beside = null, foot = null } = {}) {
     picture,
     line,
     cardName(hit.name),
+    ranked && cardFacts(hit),
     foot,
   );
 }
@@ -72,6 +73,13 @@ function cardName(name) {
     folder && el("span", {}, folder),
     el("b", {}, folder ? `/${file}` : file),
   );
+}
+
+/** When and where a photo was taken; nothing where nobody knows. */
+function cardFacts({ taken, position, camera }) {
+  const place = position?.map((degrees) => degrees.toFixed(4)).join(", ");
+  const text = [taken?.slice(0, 10), place].filter(Boolean).join(" · ");
+  return text ? el("div.card-facts", { title: camera ?? text }, text) : null;
 }
 
 export function thumbnail(photo) {

@@ -1,0 +1,70 @@
+"""`solar locate`: where a photo was taken."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from solar.cli.options import Box, Device, IndexAddress, IndexModel, Json, MovedPhotos
+
+if TYPE_CHECKING:
+    from solar.search.location import Location
+
+EXAMPLE = "Example: solar locate holiday.jpg photos.solar"
+
+
+def locate(
+    photo: Annotated[str, typer.Argument(help="A photo, or the path of an indexed one.")],
+    index: IndexAddress,
+    box: Box = None,
+    verify_top: Annotated[
+        int, typer.Option(min=1, help="How many of the most similar photos are verified.")
+    ] = 50,
+    model: IndexModel = None,
+    device: Device = None,
+    photos: MovedPhotos = None,
+    json: Json = False,
+) -> None:
+    """Guess where a photo was taken, from look-alikes whose position is known.
+
+    Without enough evidence no guess is made.
+    """
+    from solar.cli.printing import print_json, warnings_as_sentences
+    from solar.images import parse_box
+    from solar.images.exif import position
+    from solar.search import Index
+    from solar.search.verify import VerifySettings
+
+    area = None if box is None else parse_box(box)
+    settings = VerifySettings(top=verify_top, photos=photos)
+    with Index.open(index, model=model, device=device) as opened, warnings_as_sentences():
+        found = opened.locate(photo, box=area, verify=settings)
+    own = position(photo) if Path(photo).is_file() else None
+    if json:
+        print_json({**found.to_dict(), "exif": own})
+        return
+    _print(found)
+    if own is not None:
+        from solar.cli.printing import say
+
+        say(f"The EXIF of the photo says {_degrees(own)}.")
+
+
+def _print(found: "Location") -> None:
+    from solar.cli.printing import output
+    from solar.errors import printable
+
+    console = output()
+    if found.position is None:
+        lines = [f"{found.reason[0].upper()}{found.reason[1:]}."]
+    else:
+        lines = [f"{_degrees(found.position)}, within {found.radius:,.0f} m"]
+    for one in found.photos:
+        place = _degrees(one.position)
+        lines.append(f"{one.inliers:>6} points  {place}  {printable(one.path)}")
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def _degrees(position: tuple[float, float]) -> str:
+    return f"{position[0]:.6f}, {position[1]:.6f}"

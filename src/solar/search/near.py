@@ -1,0 +1,72 @@
+"""Positions on earth: how far apart they are, and which lie within so many metres of one."""
+
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from solar.errors import SolarError
+from solar.images.exif import Position, valid_position
+from solar.images.scan import is_text
+
+_EARTH = 6_371_008.8  # mean radius in metres: the ellipsoid differs by half a percent at most
+_NUMBER = r"[+-]?\d{1,3}(?:\.\d*)?"
+_AREA = re.compile(rf"\s*({_NUMBER})\s*,\s*({_NUMBER})\s*,\s*(\d{{1,8}}(?:\.\d*)?)\s*(m|km)\s*")
+
+
+class NoPositionsError(SolarError):
+    """Nobody knows where any photo of an index was taken."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "No photo of this index has a position: read them from the photos with "
+            "`solar index sync --exif`, or give them with --metadata."
+        )
+
+
+def distances(position: Position, others: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Metres from a position to others (n, 2), along the ground: (n,)."""
+    there = np.radians(np.asarray(others, np.float64).reshape(-1, 2))
+    latitude, longitude = np.radians(position)
+    across = np.sin((there[:, 0] - latitude) / 2) ** 2
+    along = np.sin((there[:, 1] - longitude) / 2) ** 2
+    inside = across + np.cos(latitude) * np.cos(there[:, 0]) * along
+    metres: npt.NDArray[np.float64] = 2 * _EARTH * np.arcsin(np.sqrt(np.clip(inside, 0, 1)))
+    return metres
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Everything within so many metres of a position."""
+
+    latitude: float
+    longitude: float
+    metres: float
+
+    @property
+    def latitudes(self) -> tuple[float, float]:
+        """Where it begins and ends, south to north, with a little to spare."""
+        reach = math.degrees(self.metres / _EARTH) * 1.001 + 1e-7
+        return self.latitude - reach, self.latitude + reach
+
+    def holds(self, positions: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Which of the positions (n, 2) lie in it: (n,)."""
+        return distances((self.latitude, self.longitude), positions) <= self.metres
+
+    def __str__(self) -> str:
+        return f"{self.latitude:g},{self.longitude:g},{self.metres:g}m"
+
+
+def parse_area(text: str) -> Area:
+    """Read an area such as `48.858,2.294,500m` or `48.858,2.294,2km`."""
+    found = _AREA.fullmatch(text) if is_text(text) else None
+    if found:
+        latitude, longitude, reach = map(float, found.groups()[:3])
+        if valid_position(latitude, longitude):
+            return Area(latitude, longitude, reach * (1000 if found[4] == "km" else 1))
+    raise SolarError(
+        f"near={text} is not understood: write degrees north, degrees east and metres or "
+        "kilometres, as near=48.858,2.294,500m."
+    )

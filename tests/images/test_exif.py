@@ -1,0 +1,112 @@
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from solar.images.exif import ExifFacts, camera, exif_facts, position, taken
+
+EXIF, GPS = 0x8769, 0x8825
+TIME, MAKE, MODEL = 0x9003, 0x010F, 0x0110
+EIFFEL = {1: "N", 2: (48.0, 51.0, 29.52), 3: "E", 4: (2.0, 17.0, 40.2)}
+
+
+def photo(
+    kind: str = "JPEG",
+    gps: dict[int, Any] | None = None,
+    time: str | None = None,
+    base: dict[int, str] | None = None,
+) -> bytes:
+    exif = Image.Exif()
+    exif.update(base or {})
+    if gps is not None:
+        exif.get_ifd(GPS).update(gps)
+    if time is not None:
+        exif.get_ifd(EXIF)[TIME] = time
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(buffer, kind, exif=exif)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_a_photo_says_where_when_and_with_what_it_was_taken(kind: str, tmp_path: Path) -> None:
+    data = photo(kind, EIFFEL, "2019:07:14 18:30:00", {MAKE: "Canon", MODEL: "EOS 5D"})
+    (tmp_path / "a").write_bytes(data)
+    for source in (data, tmp_path / "a", str(tmp_path / "a")):
+        assert position(source) == (48.8582, 2.2945)
+        assert taken(source) == "2019-07-14T18:30:00"
+        assert camera(source) == "Canon EOS 5D"
+
+
+@pytest.mark.parametrize(
+    ("north", "east", "signs"), [("S", "W", (-1, -1)), ("n\0", "W", (1, -1)), ("S", "E", (-1, 1))]
+)
+def test_south_and_west_are_negative(north: str, east: str, signs: tuple[int, int]) -> None:
+    found = position(photo(gps={**EIFFEL, 1: north, 3: east}))
+    assert found == (48.8582 * signs[0], 2.2945 * signs[1])
+
+
+@pytest.mark.parametrize(
+    "gps",
+    [
+        {},
+        {1: "N", 2: (48.0, 51.0, 29.52)},
+        {**EIFFEL, 1: ""},
+        {**EIFFEL, 3: "N"},
+        {**EIFFEL, 2: (91.0, 0.0, 0.0)},
+        {**EIFFEL, 4: (180.0, 0.0, 0.1)},
+        {**EIFFEL, 2: (48.0, 61.0, 0.0)},
+        {**EIFFEL, 2: (0.0, 0.0, 0.0), 4: (0.0, 0.0, 0.0)},  # no satellite yet
+    ],
+)
+def test_a_position_that_makes_no_sense_is_not_known(gps: dict[int, Any]) -> None:
+    assert position(photo(gps=gps)) is None
+
+
+@pytest.mark.parametrize("time", ["0000:00:00 00:00:00", "    :  :     :  :  ", "2019:02:30 1:2:3"])
+def test_a_time_that_makes_no_sense_is_not_known(time: str) -> None:
+    assert taken(photo(time=time)) is None
+
+
+@pytest.mark.parametrize(
+    ("base", "name"),
+    [
+        ({MAKE: "NIKON CORPORATION", MODEL: "NIKON D90\0\0"}, "NIKON D90"),
+        ({MODEL: "Pixel\n 7"}, "Pixel 7"),
+        ({MAKE: "Apple"}, "Apple"),
+        ({MAKE: " ", MODEL: "\0"}, None),
+    ],
+)
+def test_cameras_are_named_once(base: dict[int, str], name: str | None) -> None:
+    assert camera(photo(base=base)) == name
+
+
+def test_what_is_no_photo_says_nothing(tmp_path: Path) -> None:
+    assert exif_facts(b"not a photo") == ExifFacts()
+    assert exif_facts(tmp_path / "none.jpg") == ExifFacts()
+    assert exif_facts(photo()) == ExifFacts()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:PIL")
+def test_a_damaged_position_leaves_the_time() -> None:
+    data = photo(gps=EIFFEL, time="2019:07:14 18:30:00")
+    pointer = b"\x88\x25\x00\x04\x00\x00\x00\x01"  # to the group of GPS facts
+    before, _, after = data.partition(pointer)
+    broken = before + pointer + b"\x00\xff\xff\xf0" + after[4:]
+    assert position(broken) is None
+    assert taken(broken) == "2019-07-14T18:30:00"
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:PIL")
+@given(st.data())
+def test_damaged_exif_is_never_an_error(data: st.DataObject) -> None:
+    whole = photo(gps=EIFFEL, time="2019:07:14 18:30:00", base={MAKE: "Canon"})
+    at = data.draw(st.integers(0, len(whole) - 1))
+    piece = data.draw(st.binary(min_size=1, max_size=8))
+    found = exif_facts(whole[:at] + piece + whole[at + len(piece) :])
+    if found.position is not None:
+        assert all(math.isfinite(degrees) for degrees in found.position)

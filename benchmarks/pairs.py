@@ -154,7 +154,7 @@ def show_choosing(result: dict[str, Any]) -> None:
     print(
         f"\n{result['real']} descriptors of real photos, {result['dim']} numbers, k = {result['k']}"
     )
-    print("\n| | photos | seconds | of CPU | memory, MiB | pairs |\n|---|---:|---:|---:|---:|---:|")
+    print("\n| | photos | seconds | memory, MiB | pairs |\n|---|---:|---:|---:|---:|")
     for name in ("dense", "blocks", "all"):
         one = result[name]
         print(

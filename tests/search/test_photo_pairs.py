@@ -15,6 +15,7 @@ from solar.images import Roots
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.search import Index, exact, neighbour_lists
 from solar.search.described_collection import described
+from solar.search.engine import Photo
 from solar.search.photo_pairs import NameOrder, pairs
 
 
@@ -244,3 +245,21 @@ def test_verified_pairs_fit_one_geometry(tmp_path: Path) -> None:
         found = list(pairs(index, verify=True, watch=lambda *one: told.append(one)))
     assert found in ([("a.png", "b.png")], [("b.png", "a.png")])
     assert told[-1] == ("Verifying", 6, 6)
+
+
+def test_photos_taken_far_apart_are_no_pair(tmp_path: Path) -> None:
+    """The first three within some hundred metres, the fourth far away; of the last nobody knows."""
+    places = [(48.858, 2.294), (48.8585, 2.295), (48.857, 2.293), (45.0, 7.0)]
+    vectors, address = unit_rows(0, 5, 4).numpy().astype(np.float32), tmp_path / "photos.solar"
+    positions = {f"{n:05}.jpg": place for n, place in enumerate(places)}
+    named = [Photo(name, position=positions.get(name)) for name in names_of(5)]
+    Index.create(address, vectors, named).close()
+    every = set(pairs(address, k=4))
+    assert len(every) == 10
+    far = {(a, b) for a, b in every if "00003.jpg" in (a, b) and "00004.jpg" not in (a, b)}
+    assert set(pairs(address, k=4, within=500)) == every - far
+    assert len(set(pairs(address, k=4, within=50))) == 4  # with the one that nobody knows
+    with pytest.raises(SolarError, match="within some metres, not 0"):
+        pairs(address, within=0)
+    with pytest.raises(SolarError, match="No photo has a GPS position"):
+        pairs(made(tmp_path / "other", vectors, names_of(5)), within=500)

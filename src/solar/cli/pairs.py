@@ -50,6 +50,12 @@ def pairs(
         int,
         typer.Option(min=0, help="Also pair each photo with so many before and after it, by name."),
     ] = 0,
+    within: Annotated[
+        float | None,
+        typer.Option(
+            metavar="METRES", help="Of photos with a GPS position, only those this near each other."
+        ),
+    ] = None,
     given: Annotated[
         Path | None,
         typer.Option(
@@ -114,12 +120,15 @@ def pairs(
         raise SolarError("Name the list of pairs to write: -o pairs.txt.")
     if given is not None and output.resolve() == given.resolve():
         raise SolarError(f"{given} is the list to read: name another one to write with -o.")
-    if given is not None and (verify or query or window or min_score is not None):
+    if given is not None and (
+        verify or query or window or min_score is not None or within is not None
+    ):
         raise SolarError(
-            "--pairs takes a list as it is: leave out --verify, --query, --window and --min-score."
+            "--pairs takes a list as it is: leave out --verify, --query, --window, "
+            "--within and --min-score."
         )
     settings = PairSettings(
-        k, min_score, VerifySettings(photos=photos) if verify else False, query, window
+        k, min_score, VerifySettings(photos=photos) if verify else False, query, window, within
     )
     with printing.warnings_as_sentences(), working_folder(output) as work:
         collection = _collection(source, work, given is not None, model=model, device=device)

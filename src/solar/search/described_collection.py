@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import Photos, Roots, collect
+from solar.images.exif import Position, position
 from solar.images.roots import expanded
 from solar.search.addresses import is_folder
 from solar.search.engine import Vectors
@@ -53,6 +55,7 @@ class DescribedCollection:
         roots: Where the photos are, as far as that is known.
         local: The folder in which their local features are kept.
         skipped: Photos that could not be described just now, and why.
+        known: Where photos were taken, by name, as far as an index says.
     """
 
     names: tuple[str, ...]
@@ -61,6 +64,7 @@ class DescribedCollection:
     roots: Roots
     local: Path
     skipped: Mapping[str, str] = field(default_factory=dict)
+    known: Mapping[str, Position] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -89,6 +93,22 @@ class DescribedCollection:
         """The image folder, which names are relative to; None where there is no such thing."""
         folders = [root.folder for root in self.roots.moved_to(moved).roots if not root.name]
         return folders[0] if len(folders) == 1 else None
+
+    def positions(self) -> npt.NDArray[np.float64]:
+        """Latitude and longitude of every photo (n, 2), NaN where neither index nor EXIF says.
+
+        A SolarError if no photo has any.
+        """
+        found = np.full((len(self), 2), np.nan)
+        for row, name in enumerate(self.names):
+            place = self.known.get(name)
+            if place is None and (photo := self.roots.find(name)) is not None:
+                place = position(photo)
+            if place is not None:
+                found[row] = place
+        if np.isnan(found).all():
+            raise SolarError("No photo has a GPS position: leave out --within.")
+        return found
 
     def verifier(self, settings: VerifySettings) -> Verifier:
         """What finds and compares local features of these photos.
@@ -131,7 +151,7 @@ def described(
         if not len(store):
             why = next(iter(skipped.values()))
             raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
-        return replace(_copied(_rows(store), folder, photos.roots), skipped=skipped)
+        return replace(_copied(_rows(store, {}), folder, photos.roots), skipped=skipped)
     for name, value in {"model": model, **describing}.items():
         if name != "progress" and value is not None:
             raise SolarError(f"{source} is described already: leave out --{name}.")
@@ -139,7 +159,8 @@ def described(
         return _copied(read_h5(str(source)), folder, Roots())
     with opened as found:
         kept = own_folder(found.engine) if isinstance(found, Index) else None
-        return _copied(_rows(found), folder, found.roots, kept)
+        known: dict[str, Position] = {}
+        return replace(_copied(_rows(found, known), folder, found.roots, kept), known=known)
 
 
 def only_named(source: Described, folder: Path) -> DescribedCollection:
@@ -176,8 +197,10 @@ def _opened(source: Described) -> AbstractContextManager[Store | Index] | None:
     return open_described(Path(source))
 
 
-def _rows(source: Store | Index) -> Iterator[tuple[list[str], Vectors]]:
+def _rows(source: Store | Index, known: dict[str, Position]) -> Iterator[tuple[list[str], Vectors]]:
+    """Names and vectors in pieces; where photos were taken is noted in `known`."""
     for photos, vectors in described_rows(source)[1]:
+        known |= {one.path: one.position for one in photos if one.position is not None}
         yield [photo.path for photo in photos], vectors
 
 

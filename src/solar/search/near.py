@@ -37,6 +37,19 @@ def distances(position: Position, others: npt.ArrayLike) -> npt.NDArray[np.float
     return metres
 
 
+def in_space(positions: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Positions (n, 2) as points (n, 3) in metres from the centre of the earth; NaN stays NaN."""
+    latitude, longitude = np.radians(np.asarray(positions, np.float64).reshape(-1, 2)).T
+    across = np.cos(latitude)
+    points = [across * np.cos(longitude), across * np.sin(longitude), np.sin(latitude)]
+    return _EARTH * np.stack(points, axis=1)
+
+
+def straight(metres: float) -> float:
+    """How far apart in space two points are that are so many metres apart along the ground."""
+    return 2 * _EARTH * math.sin(min(metres / (2 * _EARTH), math.pi / 2))
+
+
 @dataclass(frozen=True, slots=True)
 class Area:
     """Everything within so many metres of a position."""

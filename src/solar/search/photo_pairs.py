@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from solar.errors import SolarError
 from solar.search.described_collection import Described, DescribedCollection, described
 from solar.search.engine import RowNumbers
+from solar.search.near import in_space, straight
 from solar.search.neighbour_lists import NeighbourLists, neighbour_lists
 from solar.search.pair_files import Pair, read_names
 from solar.search.pair_verification import verified
@@ -40,8 +42,11 @@ class PairSettings:
     verify: bool | VerifySettings = False
     query: str | Path | Sequence[str] | None = None
     window: int = 0
+    within: float | None = None
 
     def __post_init__(self) -> None:
+        if self.within is not None and not self.within > 0:
+            raise SolarError(f"Pairs are within some metres, not {self.within:g}.")
         if self.k < 0 or self.window < 0 or self.k + self.window < 1:
             raise SolarError("Pairs need a neighbour: take k or window from 1 up, none below 0.")
 
@@ -54,6 +59,7 @@ def pairs(
     verify: bool | VerifySettings = False,
     query: str | Path | Sequence[str] | None = None,
     window: int = 0,
+    within: float | None = None,
     work: str | Path | None = None,
     watch: Told | None = None,
     **describing: Any,
@@ -74,6 +80,7 @@ def pairs(
         verify: Keep pairs only that geometric verification accepts (`solar.search.verify`).
         query: Pair these photos alone with others: names, or a file that lists them, a line each.
         window: Also pair each photo with so many before and after it in its folder, by name.
+        within: Of photos with a GPS position, only those taken at most so many metres apart.
         work: A folder in which unfinished work is kept, so that another run can go on with it;
             temporary if not given.
         watch: Told of the progress.
@@ -85,7 +92,7 @@ def pairs(
     Raises:
         SolarError: There is no such collection, photo or model, or the disk is full.
     """
-    settings = PairSettings(k, min_score, verify, query, window)
+    settings = PairSettings(k, min_score, verify, query, window, within)
     with ExitStack() as stack:
         if work is None:
             scratch = tempfile.TemporaryDirectory(prefix="solar-pairs-", ignore_cleanup_errors=True)
@@ -113,10 +120,13 @@ def choose(
     if settings.verify:
         wanted = VerifySettings() if settings.verify is True else settings.verify
         verifier = photos.verifier(wanted)  # what would go wrong is told before any work
+    limit = None
+    if settings.within is not None:
+        limit = Limit(in_space(photos.positions()), straight(settings.within))
     told = partial(watch, "Comparing") if watch is not None else None
     lists = neighbour_lists(photos, asked, settings.k, folder, told)
     order = NameOrder.of(photos.names) if settings.window else None
-    chosen = ChosenPairs(photos, asked, lists, settings.min_score, order, settings.window)
+    chosen = ChosenPairs(photos, asked, lists, settings.min_score, order, settings.window, limit)
     if verifier is None:
         return chosen
     told = partial(watch, "Verifying") if watch is not None else None
@@ -157,6 +167,20 @@ def _with_numbers(name: str) -> list[tuple[int, str]]:
 
 
 @dataclass(frozen=True, eq=False)
+class Limit:
+    """How far apart photos may be taken."""
+
+    points: npt.NDArray[np.float64]  # (n, 3) in space; NaN where nobody knows
+    metres: float
+
+    def passed(self, rows: RowNumbers, others: RowNumbers) -> npt.NDArray[np.bool_]:
+        """Which of some photos (m, k) are known to be too far from others (m,): (m, k)."""
+        apart = self.points[others] - self.points[rows][:, None]
+        far: npt.NDArray[np.bool_] = np.linalg.norm(apart, axis=2) > self.metres
+        return far
+
+
+@dataclass(frozen=True, eq=False)
 class ChosenPairs:
     """Pairs of photos, found when they are asked for; it can be walked through again.
 
@@ -167,6 +191,7 @@ class ChosenPairs:
         min_score: Neighbours below do not count.
         order: By which neighbours in time are found.
         window: So many before and after.
+        limit: Those too far away do not count.
     """
 
     photos: DescribedCollection
@@ -175,6 +200,7 @@ class ChosenPairs:
     min_score: float | None = None
     order: NameOrder | None = None
     window: int = 0
+    limit: Limit | None = None
     numbers: RowNumbers = field(init=False, repr=False)  # (n,) a row's place in `asked`, or -1
 
     def __post_init__(self) -> None:
@@ -212,8 +238,10 @@ class ChosenPairs:
         rows = lists["rows"].astype(np.int64)
         if self.min_score is not None:
             rows = np.where(lists["scores"] >= self.min_score, rows, -1)
-        if self.order is None:
-            return rows
-        near = self.order.around(self.asked[numbers], self.window)
-        twice = (near[:, :, None] == rows[:, None]).any(axis=2)
-        return np.concatenate([rows, np.where(twice, -1, near)], axis=1)
+        if self.order is not None:
+            near = self.order.around(self.asked[numbers], self.window)
+            twice = (near[:, :, None] == rows[:, None]).any(axis=2)
+            rows = np.concatenate([rows, np.where(twice, -1, near)], axis=1)
+        if self.limit is not None:
+            rows = np.where(self.limit.passed(self.asked[numbers], rows), -1, rows)
+        return rows

@@ -25,7 +25,7 @@ def locate(
     photos: MovedPhotos = None,
     json: Json = False,
 ) -> None:
-    """Guess where a photo was taken, from look-alikes whose position is known.
+    """Guess where a photo was taken, from photos of the same place.
 
     Without enough evidence no guess is made.
     """

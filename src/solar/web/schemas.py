@@ -122,8 +122,11 @@ class PhotoInfo(BaseModel):
     height: int
     label: str | None = Field(None, description="What it shows, where the collection says so.")
     taken: str | None = Field(None, description="When, by the camera's clock, where it is known.")
-    position: tuple[float, float] | None = Field(
-        None, description="Where it was taken, in degrees north and east, where it is known."
+    position: list[float] | None = Field(
+        None,
+        min_length=2,
+        max_length=2,
+        description="Where it was taken, in degrees north and east, where it is known.",
     )
     camera: str | None = Field(None, description="What it was taken with, where it is known.")
     thumbnail: str = Field(description=f"A ready-made address, {THUMBNAIL} pixels.")

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from lib.gpu_clock import gpu_milliseconds
 from lib.machine import machine
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
@@ -72,13 +73,7 @@ def milliseconds(run: Callable[[], Any], device: str) -> float:
         begin = time.perf_counter()
         run()
         return 1000 * (time.perf_counter() - begin)
-    start = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-    end = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-    start.record()
-    run()
-    end.record()
-    torch.cuda.synchronize()
-    return float(start.elapsed_time(end))
+    return gpu_milliseconds(run)
 
 
 def matrix_peak(device: str, side: int) -> float:

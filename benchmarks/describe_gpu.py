@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from lib.gpu_clock import gpu_milliseconds
 from lib.machine import machine
 from lib.networks import network
 from torch.utils.flop_counter import FlopCounterMode
@@ -43,16 +44,7 @@ def milliseconds(run: Any, rounds: int) -> float:
     """Median time of a call, by the GPU's own clock, after warming up."""
     for _ in range(3):
         run()
-    times = []
-    for _ in range(rounds):
-        start = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        end = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        start.record()
-        run()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(float(start.elapsed_time(end)))
-    return statistics.median(times)
+    return statistics.median(gpu_milliseconds(run) for _ in range(rounds))
 
 
 def compute(results: dict[str, Any]) -> RetrievalNet:

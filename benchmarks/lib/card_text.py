@@ -76,13 +76,10 @@ def figures(name: str, every: Mapping[str, Facts]) -> str:
             cells = [own.get(key, {}).get(measure) for own in columns.values()]
             shown = ["" if value is None else f"{value:.1f}" for value in cells]
             lines.append("| " + " | ".join([f"{title}, {_named(measure)}", *shown]) + " |")
-    machine = of["machine"]
-    where = machine["accelerator"] or f"{machine['processor']}, {machine['cores']} cores"
     return (
         "\n".join(lines) + "\n\n"
         f"On the toy set a test holds it to at least **{of['toy_floor']:g}**. Measured on "
-        f"{machine['date']} ({where}, torch {machine['torch']}, {of['numbers']}) with "
-        f"`{of['command']}`.\n"
+        f"{_where(of['machine'])}, {of['numbers']}) with `{of['command']}`.\n"
         f"{places(name, every) if 'places' in of else ''}"
     )
 
@@ -110,14 +107,18 @@ def places(name: str, every: Mapping[str, Facts]) -> str:
         + (f"right up to {own['frames']} frames apart" if own["frames"] else "one right each")
         for key, own in of["sets"].items()
     )
-    machine = of["machine"]
-    where = machine["accelerator"] or f"{machine['processor']}, {machine['cores']} cores"
     return (
         "\n".join(lines) + "\n\n"
         f"In brackets 95 % intervals. {sets}. Whole photos, longest side {of['size']} px, "
         f"{of['scales']} scales; none of these photos was trained on. Measured on "
-        f"{machine['date']} ({where}, torch {machine['torch']}) with `{of['command']}`.\n"
+        f"{_where(of['machine'])}) with `{of['command']}`.\n"
     )
+
+
+def _where(machine: Mapping[str, Any]) -> str:
+    """Date and machine; the bracket that it opens is left open."""
+    what = machine["accelerator"] or f"{machine['processor']}, {machine['cores']} cores"
+    return f"{machine['date']} ({what}, torch {machine['torch']}"
 
 
 def _named(measure: str) -> str:

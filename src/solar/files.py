@@ -158,6 +158,12 @@ def file_digest(path: Path, kind: str = "sha256") -> str:
         return hashlib.file_digest(file, kind).hexdigest()
 
 
+def refuse_folder(path: Path, what: str) -> None:
+    """A SolarError if a folder is where `what`, such as "the Parquet file", is to be written."""
+    if path.is_dir():
+        raise SolarError(f"{path} is a folder: name {what} to write.")
+
+
 def beside(path: Path, suffix: str) -> Path:
     """A file next to another, whose name goes on with the suffix."""
     return path.with_name(path.name + suffix)

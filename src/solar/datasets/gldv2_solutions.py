@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from solar.datasets.photo_labels import read_rows
+from solar.datasets.photo_labels import headed_rows
 from solar.errors import SolarError
 
 RETRIEVAL, RECOGNITION = "retrieval", "recognition"
@@ -109,8 +109,7 @@ def _scored(answers: tuple[str, ...]) -> bool:
 
 
 def _cells(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    rows = read_rows(path)
-    _, heading = next(rows, (0, []))
+    heading, rows = headed_rows(path)
     for column in columns:
         if column not in heading:
             raise SolarError(
@@ -118,8 +117,4 @@ def _cells(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, tuple[st
             )
     places = [heading.index(column) for column in columns]
     for number, row in rows:
-        if len(row) != len(heading):
-            raise SolarError(
-                f"Line {number} of {path} has {len(row)} cells under a heading of {len(heading)}."
-            )
         yield number, tuple(row[place] for place in places)

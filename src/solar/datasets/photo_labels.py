@@ -118,6 +118,26 @@ def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                 yield number, [cell.strip() for cell in row]
 
 
+def headed_rows(path: Path) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The heading of a CSV, empty in an empty file, and the lines below it as `read_rows` has them.
+
+    A SolarError at a line that has more or fewer cells than the heading.
+    """
+    rows = read_rows(path)
+    _, heading = next(rows, (0, []))
+
+    def below() -> Iterator[tuple[int, list[str]]]:
+        for number, row in rows:
+            if len(row) != len(heading):
+                raise SolarError(
+                    f"Line {number} of {path} has {len(row)} cells under a heading of "
+                    f"{len(heading)}."
+                )
+            yield number, row
+
+    return heading, below()
+
+
 def _columns(cells: Sequence[str]) -> tuple[int, int] | None:
     """Which columns name and label a photo, if this is a heading."""
     heading = [cell.lower() for cell in cells]

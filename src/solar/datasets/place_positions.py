@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
-from solar.datasets.photo_labels import read_rows
+from solar.datasets.photo_labels import headed_rows
 from solar.errors import SolarError
 
 Position: TypeAlias = tuple[int, int]
@@ -57,15 +57,10 @@ def read_positions(path: str | Path) -> dict[str, Position]:
             is named twice, or some names are absolute and others are not.
     """
     path = Path(path)
-    rows = read_rows(path)
-    _, heading = next(rows, (0, []))
+    heading, rows = headed_rows(path)
     columns = _find_columns(path, heading)
     found: dict[str, Position] = {}
     for number, row in rows:
-        if len(row) != len(heading):
-            raise SolarError(
-                f"Line {number} of {path} has {len(row)} cells under a heading of {len(heading)}."
-            )
         name, east, north = (row[column] for column in columns)
         if name in found:
             raise SolarError(f"Line {number} of {path} names the photo {name} for the second time.")

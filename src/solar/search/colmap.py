@@ -21,7 +21,7 @@ import numpy as np
 
 from solar.describe.local import LocalFeatures
 from solar.errors import SolarError
-from solar.files import make_folder, replacing
+from solar.files import make_folder, refuse_folder, replacing
 from solar.images.opening import opened
 from solar.images.orientation import orientation_of, stored_points
 from solar.search.matching import Floats, Pairs, mutual_matches
@@ -87,8 +87,7 @@ def check_database(database: Path, folder: Path | None) -> None:
     a reconstruction in `folder` already.
     """
     library()
-    if database.is_dir():
-        raise SolarError(f"{database} is a folder: name the database to write.")
+    refuse_folder(database, "the database")
     if folder is not None and (folder / MODELS).exists():
         raise SolarError(
             f"{folder / MODELS} is there already: choose another folder for the reconstruction."

@@ -15,7 +15,7 @@ import numpy as np
 
 from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.files import replacing
+from solar.files import refuse_folder, replacing
 from solar.search.engine import Vectors
 from solar.search.index import Index
 from solar.search.ingest import BATCH
@@ -32,8 +32,7 @@ def check_h5_target(path: Path) -> None:
     A SolarError if h5py is not installed, or a folder is in the way.
     """
     _library()
-    if path.is_dir():
-        raise SolarError(f"{path} is a folder: name the .h5 file to write.")
+    refuse_folder(path, "the .h5 file")
 
 
 def write_h5(

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from solar.images.exif import Position
 from solar.search.engine import Condition, Hit, Storage
-from solar.search.near import Area, distances
+from solar.search.near import Area, distances, in_space, on_ground
 from solar.search.verify import VerifySettings
 
 if TYPE_CHECKING:
@@ -115,9 +115,5 @@ def _unknown(reason: str, witnesses: Sequence[Witness] = ()) -> Location:
 
 def _mean(positions: npt.NDArray[np.float64], weights: npt.NDArray[np.integer[Any]]) -> Position:
     """The weighted mean of positions (n, 2), on the sphere, so that no meridian matters."""
-    latitude, longitude = np.radians(positions).T
-    across = np.cos(latitude)
-    points = np.stack([across * np.cos(longitude), across * np.sin(longitude), np.sin(latitude)])
-    x, y, z = (points * weights).sum(axis=1)
-    north, east = np.degrees([np.arctan2(z, np.hypot(x, y)), np.arctan2(y, x)])
-    return round(float(north), 7), round(float(east), 7)
+    north, east = on_ground(weights @ in_space(positions))
+    return round(north, 7), round(east, 7)

@@ -45,6 +45,13 @@ def in_space(positions: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return _EARTH * np.stack(points, axis=1)
 
 
+def on_ground(point: npt.ArrayLike) -> Position:
+    """The position below or above a point (3,) in space; the inverse of `in_space`."""
+    x, y, z = np.asarray(point, np.float64)
+    north, east = np.degrees([np.arctan2(z, np.hypot(x, y)), np.arctan2(y, x)])
+    return float(north), float(east)
+
+
 def straight(metres: float) -> float:
     """How far apart in space two points are that are so many metres apart along the ground."""
     return 2 * _EARTH * math.sin(min(metres / (2 * _EARTH), math.pi / 2))

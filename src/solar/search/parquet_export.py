@@ -12,7 +12,7 @@ from typing import Any
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
-from solar.files import replacing
+from solar.files import refuse_folder, replacing
 from solar.search.engine import DescriptorSpec, Photo, Vectors
 from solar.search.index import Index, need_vectors
 from solar.search.ingest import BATCH, batches, spec_of
@@ -38,8 +38,7 @@ def check_target(path: Path) -> None:
     A SolarError if pyarrow is not installed, or a folder is in the way.
     """
     _libraries()
-    if path.is_dir():
-        raise SolarError(f"{path} is a folder: name the Parquet file to write.")
+    refuse_folder(path, "the Parquet file")
 
 
 def write_parquet(

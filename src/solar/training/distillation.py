@@ -120,16 +120,12 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
             backbone.load_state_dict(load_file(file, device=str(self.device)))
             return
 
-        def drawn() -> Iterator[tuple[Tensor, Tensor]]:
-            for step, parts in enumerate(batches(self.caches, self.draw, 0, recipe.tune.steps)):
-                chance = generator(recipe.seed, step, 2)
-                shown = self.draw.shown(step).repeat(2)
-                images = views(parts, recipe.augment, recipe.sizes, chance, times=2)
-                yield images, shown.to(self.device, non_blocking=True)
-
         self.bar.say("The teacher learns")
         first, last = tune(
-            self.teacher, drawn(), recipe.tune, lambda: recipe.compute.computing(self.device)
+            self.teacher,
+            self._drawn(0, recipe.tune.steps, 2, 2),
+            recipe.tune,
+            lambda: recipe.compute.computing(self.device),
         )
         self.run.log(self.step, teacher_alike_before=first, teacher_alike=last)
         if self.here.leads:
@@ -145,12 +141,17 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
 
     def batches(self) -> Iterator[Batch]:
         """Changed views of the photos whose turn it is, and of known landmarks."""
-        recipe, times = self.recipe, self.recipe.loss.views
-        for parts in batches(self.caches, self.draw, self.step, self.steps):
-            chance = generator(recipe.seed, self.step)
+        for batch in self._drawn(self.step, self.steps, self.recipe.loss.views):
+            self.shape = batch[0].shape
+            yield batch
+
+    def _drawn(self, first: int, last: int, times: int, *stream: int) -> Iterator[Batch]:
+        """Photos of some steps, so many views of each, changed as the seed and `stream` say."""
+        recipe = self.recipe
+        for step, parts in enumerate(batches(self.caches, self.draw, first, last), first):
+            chance = generator(recipe.seed, step, *stream)
             images = views(parts, recipe.augment, recipe.sizes, chance, times)
-            self.shape = images.shape
-            shown = self.draw.shown(self.step).repeat(2) if times > 1 else None
+            shown = self.draw.shown(step).repeat(2) if times > 1 else None
             yield images, None if shown is None else shown.to(self.device, non_blocking=True)
 
     def terms(self, batch: Batch) -> Terms:

@@ -21,7 +21,7 @@ from solar.training.teacher import Teacher
 
 def tune(
     teacher: Teacher,
-    batches: Iterable[tuple[Tensor, Tensor]],
+    batches: Iterable[tuple[Tensor, Tensor | None]],
     settings: Tuning,
     precision: Callable[[], AbstractContextManager[None]],
 ) -> tuple[float, float]:
@@ -46,11 +46,13 @@ def tune(
     every = [*learning, *projection.parameters()]
     for value in every:
         value.requires_grad_(True)
-    ema, held = None, nn.ParameterList(learning)
+    held = nn.ParameterList(learning)
+    ema = EMA(held, settings.ema)
     optimiser = torch.optim.AdamW(every, settings.lr)
     schedule = Schedule("cosine", warmup=settings.steps // 16)
     losses: list[Tensor] = []
     for step, (images, shown) in enumerate(batches):
+        assert shown is not None  # there are two views of each photo
         schedule.apply(optimiser, step, steps=settings.steps)
         with precision():
             teacher.backbone = before
@@ -72,11 +74,10 @@ def tune(
         torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(learning, 1.0)
         optimiser.step()
-        ema = ema or EMA(held, settings.ema)
         ema.update(held)
         losses.append(alike.detach())
     with torch.no_grad():
-        for value, average in zip(learning, ema.values.values() if ema else [], strict=True):
+        for value, average in zip(learning, ema.values.values(), strict=True):
             value.copy_(average)
     for value in every:
         value.requires_grad_(False)

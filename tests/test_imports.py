@@ -21,6 +21,7 @@ LAYERS = (
     "lazy",
     "errors",
     "defaults",
+    "client",  # of the web app: nothing but requests
     "files",
     "mirror",
     "download",

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 from support.nasty_folder import photo
 from support.running import solar
 from support.web_server import running, served
-from support.web_visits import PHOTOS, Home
+from support.web_visits import PHOTOS, Home, Open
 
 from solar.errors import SolarError
 from solar.search.sync import relocate
@@ -261,3 +262,41 @@ def test_a_model_to_compare_with_calls_photos_of_several_roots_the_same(
         _, made = comparison(index, WebSettings(), str(home / "other.safetensors"))
         with made:
             assert {*made.engine.stamps()} == {"1.jpg", "b//1.jpg"}
+
+
+def test_below_a_path_everything_is_there_with_and_without_it(open_app: Open) -> None:
+    app = open_app(root_path="/mine")
+    assert app.get("/mine/healthz").json() == app.get("/healthz").json() == {"status": "ok"}
+    moved = app.get("/mine", follow_redirects=False)
+    assert (moved.status_code, moved.headers["location"]) == (308, "/mine/")
+    listed = app.get("/mine/api/v1/photos?limit=1").json()["photos"][0]
+    assert listed["thumbnail"].startswith("/mine/api/v1/photos/")
+    assert app.get(listed["thumbnail"]).status_code == 200
+    assert app.get("/minefield").status_code == 404
+
+
+def test_the_page_may_be_asked_for_without_its_body(client: TestClient) -> None:
+    answer = client.head("/")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"].startswith("text/html")
+
+
+def test_a_proxy_does_not_open_a_collection_to_everybody() -> None:
+    behind = {"writable": True, "proxies": ("127.0.0.1",)}
+    check_exposure("127.0.0.1", WebSettings(token="long enough", **behind))
+    with pytest.raises(SolarError, match="behind a proxy anybody could add photos"):
+        check_exposure("127.0.0.1", WebSettings(**behind))
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        (("--root-path", "photos"), "--root-path photos is not a path: write it like /photos."),
+        (("--root-path", "/a b"), "--root-path /a b is not a path"),
+        (("--trusted-proxy", "nginx"), "write an address like 127.0.0.1, or a network like"),
+    ],
+)
+def test_paths_and_proxies_that_are_none(
+    home: Home, option: tuple[str, str], sentence: str
+) -> None:
+    assert sentence in solar("serve", home / "model.solar", *option, expect=2).stderr

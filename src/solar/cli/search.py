@@ -1,5 +1,6 @@
 """`solar search`: photos like a photo, or as words say."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -108,7 +109,9 @@ def search(
     root: ShownRoots = None,
 ) -> None:
     """Find photos of the same place or object, or of what a text says."""
-    from solar.cli.printing import print_json, say, warnings_as_sentences
+    given = locals()
+    from solar.cli.printing import say, warnings_as_sentences
+    from solar.cli.server_search import found_by_server, is_server
     from solar.describe.known_roots import shown_roots
     from solar.errors import SolarError
     from solar.search import Index, need_vectors
@@ -125,6 +128,13 @@ def search(
     methods = chosen(rerank, expand=expand, diffuse=diffuse, verify=verify)
     if no_rerank and methods:
         raise SolarError(f"--no-rerank does not go with {methods[0]}: give one of them.")
+    if is_server(index):
+        order = methods if methods or no_rerank else None
+        probable = None if min_probability is None else {"min_probability": min_probability}
+        options = {"text": text, "rerank": order, "filter": probable, "include_self": include_self}
+        hits, known = found_by_server(index, asked, k, given, **options)
+        _tell(hits, text, known, json=json, csv=csv)
+        return
     with Index.open(index, model=model, device=device) as opened, warnings_as_sentences():
         if html is not None:
             shown_roots(opened.place, opened.roots, photos=photos, given=root or [])
@@ -152,14 +162,8 @@ def search(
                 temporary.write_text(page, encoding="utf-8")
             say(f"{len(hits)} photos → {html}")
         known = opened.engine.find([hit.path for hit in hits]) if json else {}
-    if json:
-        told = {} if text is None else {"text": text}
-        rows = [_facts(hit) | _where_and_when(known.get(hit.path)) for hit in hits]
-        print_json([row | told for row in rows])
-    elif csv:
-        _print_csv([_facts(hit) for hit in hits])
-    elif html is None:
-        _print(hits)
+    if html is None or json or csv:
+        _tell(hits, text, known, json=json, csv=csv)
 
 
 def _query(text: str) -> str | bytes:
@@ -183,6 +187,27 @@ def _parts(queries: list[str | bytes], boxes: list[str]) -> "list[Part]":
         )
     wanted = [None if text == "-" else parse_box(text) for text in boxes] or [None] * len(queries)
     return [Part(photo, box) for photo, box in zip(queries, wanted, strict=True)]
+
+
+def _tell(
+    hits: "list[Hit]",
+    text: str | None,
+    known: "Mapping[str, Photo]",
+    *,
+    json: bool,
+    csv: bool,
+) -> None:
+    """Print what was found, for people or for programs."""
+    from solar.cli.printing import print_json
+
+    if json:
+        told = {} if text is None else {"text": text}
+        rows = [_facts(hit) | _where_and_when(known.get(hit.path)) for hit in hits]
+        print_json([row | told for row in rows])
+    elif csv:
+        _print_csv([_facts(hit) for hit in hits])
+    else:
+        _print(hits)
 
 
 def _times(after: str | None, before: str | None) -> list[str]:

@@ -47,6 +47,19 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option(help="A name that visitors may reach this server by.")
     ] = None,
+    root_path: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH", help="The path of this app on a larger site, such as /photos."
+        ),
+    ] = WebSettings.root_path,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A reverse proxy, or a network of them, whose X-Forwarded-For is believed.",
+        ),
+    ] = None,
     rate: Annotated[
         float, typer.Option(min=0, help="Requests per second and visitor; 0 for any number.")
     ] = WebSettings.rate,
@@ -76,8 +89,10 @@ def serve(
         photos=photos,
         labels=labels,
         writable=writable,
-        token=token,
+        token=token or None,  # an empty variable is none
         hosts=tuple(allow_host or ()),
+        root_path=root_path.rstrip("/"),
+        proxies=tuple(trusted_proxy or ()),
         rate=rate,
         burst=max(10 * rate, 1.0),
         queue=queue,

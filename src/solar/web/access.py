@@ -6,12 +6,16 @@ import ipaddress
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import TypeAlias
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
+from solar.errors import SolarError
 from solar.web.problems import WebError
 from solar.web.settings import WebSettings
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _PICTURE = re.compile(r"/api/v1/photos/([^/]+)/(?:thumbnail|photo)")
 _VALID = 3600
@@ -178,6 +182,17 @@ def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
         return ipaddress.ip_address(host)
     except ValueError:
         return None
+
+
+def networks(given: Sequence[str]) -> tuple[Network, ...]:
+    """The networks that some texts name, an address being one of its own; else a SolarError."""
+    try:
+        return tuple(ipaddress.ip_network(text, strict=False) for text in given)
+    except ValueError as error:
+        raise SolarError(
+            f"--trusted-proxy: {error}; write an address like 127.0.0.1, or a network like "
+            "10.0.0.0/8."
+        ) from error
 
 
 def neighbourhood(visitor: str) -> str:

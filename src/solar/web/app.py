@@ -22,6 +22,7 @@ from solar.web.problems import WebError
 from solar.web.schemas import Health
 from solar.web.service import Service
 from solar.web.settings import WebSettings
+from solar.web.sub_path import SubPath
 from solar.web.thread_pools import keep_tidy
 
 _TYPES = {
@@ -34,6 +35,8 @@ _TYPES = {
     ".ico": "image/x-icon",
     ".webmanifest": "application/manifest+json",
 }
+
+_READ = ["GET", "HEAD"]
 
 
 def create_app(
@@ -77,12 +80,14 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        servers=[{"url": settings.root_path}] if settings.root_path else None,
     )
     app.state.service = service
     app.include_router(create_router(service))
     _add_pages(app, service)
     _add_errors(app, service)
     app.add_middleware(Guard, settings=settings, keys=service.keys, metrics=service.metrics)
+    app.add_middleware(SubPath, prefix=settings.root_path)
     return app
 
 
@@ -90,15 +95,15 @@ def _add_pages(app: FastAPI, service: Service) -> None:
     """What is no part of the API: the page, and how the server is."""
     files = _static_files(service.settings.static)
 
-    @app.get("/", include_in_schema=False)
+    @app.api_route("/", methods=_READ, include_in_schema=False)
     async def page(request: Request) -> Response:
         return _file(files, "index.html", request)
 
-    @app.get("/static/{name:path}", include_in_schema=False)
+    @app.api_route("/static/{name:path}", methods=_READ, include_in_schema=False)
     async def static(name: str, request: Request) -> Response:
         return _file(files, name, request)
 
-    @app.get("/docs", include_in_schema=False)
+    @app.api_route("/docs", methods=_READ, include_in_schema=False)
     async def docs() -> Response:
         return Response(docs_page(app.openapi()), media_type="text/html")
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from solar.web.access import neighbourhood
+from solar.web.access import Network, address_of, neighbourhood
 
 log = logging.getLogger("solar.web")
 
@@ -37,12 +37,14 @@ class ConnectionLimits:
     Attributes:
         most: In all.
         each: Of one visitor; 0 for any number.
+        proxies: Networks whose connections carry the requests of many visitors.
         header: Seconds until the whole header of a request is there.
         reading: Seconds in which a visitor must take what was sent.
     """
 
     most: int = 512
     each: int = 64
+    proxies: tuple[Network, ...] = ()
     header: float = 10.0
     reading: float = 60.0
 
@@ -53,7 +55,7 @@ class LimitedConnection(H11Protocol):
     limits: ClassVar = ConnectionLimits()
     _timer: asyncio.TimerHandle | None = None
     _since = 0.0
-    _visitor = ""
+    _address = _visitor = ""
 
     @property
     def idle(self) -> bool:
@@ -63,7 +65,8 @@ class LimitedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, or refuse it where all others are at work."""
         address = transport.get_extra_info("peername") or ("",)
-        self._visitor, self._since = neighbourhood(str(address[0])), time.monotonic()
+        self._address = str(address[0])
+        self._visitor, self._since = neighbourhood(self._address), time.monotonic()
         room = self._make_room()
         super().connection_made(transport)
         self._wait(self.limits.header)
@@ -114,11 +117,17 @@ class LimitedConnection(H11Protocol):
         self.connections.discard(self)
         self.transport.abort()
 
+    @property
+    def _from_proxy(self) -> bool:
+        address = address_of(self._address)
+        return address is not None and any(address in proxy for proxy in self.limits.proxies)
+
     def _make_room(self) -> bool:
         """Whether one more connection fits; ends one that waits for a request if need be."""
         others = [one for one in self.connections if isinstance(one, LimitedConnection)]
         mine = [one for one in others if one._visitor == self._visitor]
-        most, each = self.limits.most, self.limits.each or self.limits.most
+        most = self.limits.most
+        each = most if self._from_proxy else self.limits.each or most
         for these, allowed in ((mine, each), (others, most)):
             if len(these) < allowed:
                 continue

@@ -19,9 +19,9 @@ def docs_page(description: dict[str, Any]) -> str:
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(about['title'])} API</title>\n"
-        '<link rel="stylesheet" href="/static/css/docs.css">\n'
+        '<link rel="stylesheet" href="static/css/docs.css">\n'
         f"<h1>{escape(about['title'])} API</h1>\n<p>{escape(about.get('summary', ''))} "
-        f'Version {escape(about["version"])}; <a href="/api/v1/openapi.json">openapi.json</a> is '
+        f'Version {escape(about["version"])}; <a href="api/v1/openapi.json">openapi.json</a> is '
         "the same for programs. Every failure is "
         "<code>{&quot;error&quot;: &quot;One sentence.&quot;}</code>.</p>\n"
         f"{operations}</html>\n"

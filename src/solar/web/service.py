@@ -186,7 +186,7 @@ class Service:
         extra = {"v": version}
         if key := self.keys.sign(identity):
             extra["k"] = key
-        base = f"/api/v1/photos/{identity}"
+        base = f"{self.settings.root_path}/api/v1/photos/{identity}"
         return {
             "thumbnail": f"{base}/thumbnail?{urlencode({'w': THUMBNAIL, **extra})}",
             "photo": f"{base}/photo?{urlencode(extra)}",

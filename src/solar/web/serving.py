@@ -17,7 +17,7 @@ from solar.images import Roots, scan_roots
 from solar.search import Index, need_vectors
 from solar.search.addresses import engine_module, is_folder
 from solar.search.engine import NoIndexError
-from solar.web.access import address_of
+from solar.web.access import address_of, networks
 from solar.web.settings import WebSettings
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ Say = Callable[[str], None]
 """Called with a sentence for whoever started the server."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SUB_PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")
 # Requests under way, also those whose visitor has gone; beyond this somebody is up to no good.
 _REQUESTS = 1000
 
@@ -75,13 +76,16 @@ def serve(
     )
 
     wanted = WebSettings(name=collection_name(address), device=device, **settings)
+    if not _SUB_PATH.fullmatch(wanted.root_path):
+        raise SolarError(f"--root-path {wanted.root_path} is not a path: write it like /photos.")
+    proxies = networks(wanted.proxies)
     check_exposure(host, wanted)
     with need_vectors(Index.open(address, model=model, device=device)) as index:
         photos = shown_roots(index.place, index.roots, photos=wanted.photos, given=roots)
         models = dict(comparison(index, wanted, other, say) for other in compare)
         app = create_app(index, models=models, settings=wanted)
         with _listening(host, port) as listening:
-            shown = _shown(listening, host)
+            shown = _shown(listening, host) + wanted.root_path.removeprefix("/")
             say(f"{photos or wanted.name}: {len(index):,} photos at {shown}")
             if missing := photos_missing(photos, wanted.name):
                 say(missing)
@@ -92,12 +96,13 @@ def serve(
             each = ConnectionLimits.each if wanted.rate > 0 else 0
             config = uvicorn.Config(
                 app,
-                http=limited(ConnectionLimits(most_connections(), each)),
+                http=limited(ConnectionLimits(most_connections(), each, proxies)),
                 ws="none",
                 backlog=BACKLOG,
                 log_level="warning",
                 server_header=False,
-                proxy_headers=False,
+                proxy_headers=bool(proxies),
+                forwarded_allow_ips=[str(network) for network in proxies],
                 limit_concurrency=_REQUESTS,
                 timeout_graceful_shutdown=5,
             )
@@ -153,6 +158,10 @@ def check_exposure(host: str, settings: WebSettings) -> None:
         raise SolarError("The token is too short to keep anybody out: take at least 8 letters.")
     address = address_of(host)
     local = host == "localhost" if address is None else address.is_loopback
+    if settings.writable and settings.token is None and settings.proxies:
+        raise SolarError(
+            "With --writable behind a proxy anybody could add photos: set a --token as well."
+        )
     if settings.writable and settings.token is None and not local:
         raise SolarError(
             f"With --writable on {host} anybody could add photos: set a --token as well."

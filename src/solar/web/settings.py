@@ -23,6 +23,10 @@ class WebSettings:
         labels: Take a photo's label from its folder; None looks whether the names are like that.
         hosts: Host names the app answers to, besides `localhost` and any address in numbers. A page
             of somebody else's that makes its own name point here is refused by this.
+        root_path: The path that the app is reached under, `/photos` for
+            `https://example.org/photos/`; empty for a site of its own.
+        proxies: Addresses or networks of reverse proxies that are believed when they say who the
+            visitor is.
         max_upload_bytes: Largest photo taken from a visitor.
         max_uploads: Photos in one request to add some.
         max_pixels: Largest photo decoded for a visitor; its header tells.
@@ -52,6 +56,8 @@ class WebSettings:
     token: str | None = None
     labels: bool | None = None
     hosts: tuple[str, ...] = ()
+    root_path: str = ""
+    proxies: tuple[str, ...] = ()
     max_upload_bytes: int = 32 * MIB
     max_uploads: int = 100
     max_pixels: int = 100_000_000

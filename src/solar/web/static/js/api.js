@@ -3,7 +3,7 @@
 import { askForToken } from "./token.js";
 import { notify } from "./notice.js";
 
-const BASE = "/api/v1";
+const BASE = "api/v1"; // relative: the page may lie below a path of a larger site
 const LONGEST_WAIT = 30;
 const SILENT = "The server does not answer: is it still running?";
 

@@ -65,7 +65,7 @@ export function help() {
     el(
       "div.row.end",
       {},
-      el("a", { href: "/docs" }, "The API for programs"),
+      el("a", { href: "docs" }, "The API for programs"),
       button("Close", { kind: "primary", on: () => dialog.close() }),
     ),
   );

@@ -1,0 +1,64 @@
+"""`solar search http://host:8000 …`: the same, of an index that somebody serves."""
+
+import os
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from solar.search import Hit, Part
+
+# What takes the index itself, not its server.
+_LOCAL = (
+    *("like", "unlike", "local", "where", "near", "after", "before"),
+    *("model", "device", "html", "photos", "root"),
+)
+
+
+def is_server(address: str) -> bool:
+    """Whether an address is that of a web app."""
+    return address.startswith(("http://", "https://"))
+
+
+def found_by_server(
+    address: str, asked: "Sequence[Part]", k: int, given: Mapping[str, Any], **options: Any
+) -> "tuple[list[Hit], Mapping[str, Any]]":
+    """What the server at an address finds, and what it knows of that, by name.
+
+    `given` are all options of the command.
+    """
+    from solar.client import Client
+    from solar.errors import SolarError
+    from solar.search import Hit
+
+    if unknown := [name for name in _LOCAL if given[name]]:
+        raise SolarError(f"A search on a server does not take --{unknown[0]}: leave it out.")
+    client = Client(address, os.environ.get("SOLAR_TOKEN") or None)
+    uploaded = [client.upload(_file(part.photo)) for part in asked]
+    boxes = [None if part.box is None else list(part.box) for part in asked]
+    further = [
+        _without_none({"photo": photo["id"], "box": box})
+        for photo, box in list(zip(uploaded, boxes, strict=True))[1:]
+    ]
+    hits = client.search(
+        uploaded[0] if uploaded else None,
+        k,
+        box=boxes[0] if boxes else None,
+        further=further,
+        **_without_none(options),
+    )
+    facts = ("score", "inliers", "probability")
+    known = {hit["name"]: SimpleNamespace(**hit) for hit in hits}
+    return [
+        Hit(name, **{fact: getattr(one, fact) for fact in facts}) for name, one in known.items()
+    ], known
+
+
+def _file(photo: object) -> str | bytes:
+    if isinstance(photo, str | bytes):
+        return photo
+    raise AssertionError("queries of the command are names or bytes")
+
+
+def _without_none(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}

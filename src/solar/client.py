@@ -1,0 +1,232 @@
+"""A client of the web app: what `solar serve` offers, from another program or machine.
+
+It needs nothing but the standard library. What answers look like is in the server's own description
+of its API (`/api/v1/openapi.json`); the types here are those of that description.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict, cast
+from urllib import error, parse, request
+
+from solar import __version__
+from solar.errors import SolarError
+
+_PAGE = 200  # the most hits that one request gives
+_ATTEMPTS, _PATIENCE = 3, 30.0
+
+
+class ServerPhoto(TypedDict):
+    """A photo that the server knows; `thumbnail` and `photo` are addresses of pictures."""
+
+    id: str
+    name: str
+    width: int
+    height: int
+    label: str | None
+    taken: str | None
+    position: list[float] | None
+    camera: str | None
+    thumbnail: str
+    photo: str
+
+
+class ServerHit(ServerPhoto):
+    """A photo found."""
+
+    score: float
+    rank: int
+    same_label: bool | None
+    inliers: int | None
+    probability: float | None
+    moved: int | None
+
+
+class ServerPage(TypedDict):
+    """A piece of the collection."""
+
+    total: int
+    photos: list[ServerPhoto]
+
+
+class Client:
+    """Speaks to one server.
+
+    Args:
+        address: Where its page is, such as `http://127.0.0.1:8000` or `https://example.org/photos`.
+        token: What the server wants to be told, where it wants any.
+        timeout: Seconds to wait for an answer.
+
+    Every method raises a SolarError with one sentence where the server is not there, refuses, or
+    answers something else.
+    """
+
+    def __init__(self, address: str, token: str | None = None, timeout: float = 60.0) -> None:
+        parts = parse.urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SolarError(f"{address} is not the address of a server: write http://host:8000.")
+        self.address = parse.urlunsplit(
+            (parts.scheme, parts.netloc, parts.path.rstrip("/"), "", "")
+        )
+        self._token, self._timeout = token, timeout
+
+    def info(self) -> dict[str, Any]:
+        """The collection's name and size, the models, and what visitors may do."""
+        return cast("dict[str, Any]", self._ask("GET", "info"))
+
+    def photos(
+        self, offset: int = 0, limit: int = 50, *, label: str | None = None, search: str = ""
+    ) -> ServerPage:
+        """A page of the collection; with a label, or with a text in the photos' names."""
+        wanted = {"offset": offset, "limit": limit, "label": label, "search": search or None}
+        given = parse.urlencode({key: value for key, value in wanted.items() if value is not None})
+        return cast("ServerPage", self._ask("GET", f"photos?{given}"))
+
+    def upload(self, photo: str | Path | bytes) -> ServerPhoto:
+        """Send a photo to search with; the server keeps it in memory for a while."""
+        return cast("ServerPhoto", self._send("queries", "photo", [photo]))
+
+    def search(
+        self,
+        photo: str | Path | bytes | ServerPhoto | None = None,
+        k: int = 10,
+        *,
+        text: str | None = None,
+        box: Sequence[float] | None = None,
+        **options: Any,
+    ) -> list[ServerHit]:
+        """Find photos like a photo, a part of it, or as a text says.
+
+        Args:
+            photo: A file or its content, which is uploaded, or a photo that the server gave.
+            k: How many to find.
+            text: What the photos show, in words.
+            box: What to look for, x1, y1, x2, y2 in pixels of the upright photo.
+            **options: Further fields of the request: `rerank`, `filter`, `like`, `unlike`,
+                `model`, `include_self`.
+        """
+        known = self.upload(photo) if isinstance(photo, str | Path | bytes) else photo
+        wanted = {
+            "photo": None if known is None else known["id"],
+            "text": text,
+            "box": None if box is None else [float(edge) for edge in box],
+        }
+        asked = {key: value for key, value in wanted.items() if value is not None} | options
+        hits: list[ServerHit] = []
+        while len(hits) < k:
+            piece = {"k": min(_PAGE, k - len(hits)), "offset": len(hits)}
+            found = self._ask("POST", "search", asked | piece)
+            hits += found["hits"]
+            if not found["more"] or not found["hits"]:
+                break
+        return hits
+
+    def match(self, a: ServerPhoto, b: ServerPhoto) -> dict[str, Any]:
+        """Compare two photos point by point; `inliers` are x, y in `a` and x, y in `b`."""
+        answer = self._ask("POST", "matches", {"a": a["id"], "b": b["id"]})
+        return cast("dict[str, Any]", answer)
+
+    def picture(self, photo: ServerPhoto, *, large: bool = False) -> bytes:
+        """A photo as a JPEG: a thumbnail, or up to 1,600 pixels a side."""
+        # The address begins with the path below which the server lies, as ours does.
+        base = parse.urljoin(self.address, photo["photo" if large else "thumbnail"])
+        return self._bytes("GET", base)
+
+    def add(self, photos: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
+        """Add photos to the collection, where the server allows it; yields how far that is."""
+        return self._followed(self._send("photos", "photos", photos)["job"])
+
+    def sync(self) -> Iterator[dict[str, Any]]:
+        """Bring the collection up to date with its folders, likewise."""
+        return self._followed(self._ask("POST", "sync", {})["job"])
+
+    def _followed(self, job: str) -> Iterator[dict[str, Any]]:
+        while True:
+            told = self._ask("GET", f"jobs/{parse.quote(job)}")
+            yield told
+            if told["state"] != "running":
+                return
+            time.sleep(0.5)  # the server offers nothing to wait for
+
+    def _send(self, path: str, field: str, photos: Sequence[str | Path | bytes]) -> Any:
+        boundary = secrets.token_hex(16)
+        body = b""
+        for photo in photos:
+            name, content = _read(photo)
+            heading = f'form-data; name="{field}"; filename="{_quoted(name)}"'
+            start = f"--{boundary}\r\nContent-Disposition: {heading}\r\n\r\n"
+            body += start.encode("utf-8", "replace")
+            body += content + b"\r\n"
+        body += f"--{boundary}--\r\n".encode()
+        kind = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+        return self._json("POST", path, body, kind)
+
+    def _ask(self, method: str, path: str, sent: Mapping[str, Any] | None = None) -> Any:
+        body = None if sent is None else json.dumps(sent).encode()
+        return self._json(method, path, body, {"Content-Type": "application/json"} if body else {})
+
+    def _json(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Any:
+        answer = self._bytes(method, f"{self.address}/api/v1/{path}", body, headers)
+        try:
+            return json.loads(answer)
+        except ValueError as problem:
+            raise SolarError(
+                f"{self.address} is not a server of solar: its answer is not JSON."
+            ) from problem
+
+    def _bytes(
+        self,
+        method: str,
+        url: str,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> bytes:
+        usual = {"User-Agent": f"solar/{__version__}", "Accept": "application/json, image/jpeg"}
+        if self._token is not None:
+            # A header holds bytes; a token may hold any letters.
+            usual["Authorization"] = f"Bearer {self._token}".encode().decode("latin-1")
+        asked = request.Request(url, body, usual | (headers or {}), method=method)
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                with request.urlopen(asked, timeout=self._timeout) as answer:
+                    return cast("bytes", answer.read())
+            except error.HTTPError as problem:
+                with problem:
+                    wait = float(problem.headers.get("Retry-After") or 0)
+                    if attempt == _ATTEMPTS or not 0 < wait <= _PATIENCE:
+                        raise SolarError(self._refusal(problem)) from problem
+                time.sleep(wait)
+            except (OSError, ValueError) as problem:
+                reason = getattr(problem, "reason", problem)
+                raise SolarError(
+                    f"{self.address} does not answer ({reason}): is the server running?"
+                ) from problem
+        raise AssertionError("the last attempt returns or raises")
+
+    def _refusal(self, problem: error.HTTPError) -> str:
+        try:
+            said = json.loads(problem.read())["error"]
+        except (ValueError, KeyError, TypeError, OSError):
+            said = f"{problem.code} {problem.reason}"
+        if problem.code == 401:
+            said = "it wants a token: set SOLAR_TOKEN, or give the client one."
+        return f"{self.address} refuses: {said}"
+
+
+def _read(photo: str | Path | bytes) -> tuple[str, bytes]:
+    if isinstance(photo, bytes):
+        return "photo", photo
+    try:
+        return Path(photo).name, Path(photo).read_bytes()
+    except OSError as problem:
+        raise SolarError(f"{photo} cannot be read: {problem.strerror}.") from problem
+
+
+def _quoted(name: str) -> str:
+    """A file's name inside a heading, as browsers write it."""
+    for letter in '"\r\n':
+        name = name.replace(letter, parse.quote(letter))
+    return name

@@ -1,0 +1,136 @@
+"""The web app behind Debian's nginx: TLS, a sub-path, and who the visitor is."""
+
+import http.client
+import json
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from support.web_browser import Visit, finished
+from support.web_browser_fixtures import served
+
+pytest_plugins = ["support.web_browser_fixtures"]
+
+CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nginx.conf"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with a key and a certificate for `localhost` that nobody else has signed."""
+    if not shutil.which("openssl"):
+        pytest.skip("There is no openssl to make a certificate with: apt-get install openssl.")
+    file = tmp_path_factory.mktemp("tls") / "both.pem"
+    request = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    names = ("-addext", "subjectAltName=DNS:localhost", "-keyout", file, "-out", file)
+    subprocess.run([*request.split(), *names], check=True, capture_output=True)
+    return file
+
+
+@pytest.fixture(scope="module")
+def inside(collection: Path) -> Iterator[str]:
+    """The address of the app itself, which only nginx is to know."""
+    options = ("--root-path", "/photos", "--trusted-proxy", "127.0.0.1", "--rate", 2)
+    with served(collection / "small.solar", *options) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def proxied(
+    inside: str, certificate: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The address of the app behind nginx, configured as in `deploy/nginx.conf`."""
+    if not shutil.which("nginx"):
+        pytest.skip("There is no nginx: apt-get install nginx-light.")
+    home = tmp_path_factory.mktemp("nginx")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = CONFIGURATION.read_text()
+    for documented, here in {
+        "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
+        "server_name example.org": "server_name localhost",
+        "/etc/ssl/example.org.pem": str(certificate),
+        "/etc/ssl/example.org.key": str(certificate),
+        "http://127.0.0.1:8000": inside.removesuffix("/photos"),
+    }.items():
+        assert documented in server
+        server = server.replace(documented, here)
+    paths = "".join(
+        f"{one}_temp_path {home / one};\n"
+        for one in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    file = home / "nginx.conf"
+    file.write_text(
+        f"daemon off;\npid {home / 'pid'};\nevents {{}}\n"
+        f"http {{\naccess_log off;\n{paths}{server}}}\n"
+    )
+    process = subprocess.Popen(["nginx", "-p", home, "-e", home / "log", "-c", file])
+    try:
+        _wait_for(port, process)
+        yield f"https://localhost:{port}/photos/"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + 20
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.05)  # there is no event to wait for: it is another process
+    raise RuntimeError("nginx did not start")
+
+
+def ask(
+    address: str, certificate: Path, method: str, path: str, body: str = "", claim: str = ""
+) -> http.client.HTTPResponse:
+    site = urlsplit(address)
+    trusted = ssl.create_default_context(cafile=str(certificate))
+    connection = (
+        http.client.HTTPSConnection(site.netloc, timeout=30, context=trusted)
+        if site.scheme == "https"
+        else http.client.HTTPConnection(site.netloc, timeout=30)
+    )
+    headers = {"Content-Type": "application/json"} | ({"X-Forwarded-For": claim} if claim else {})
+    connection.request(method, path, body or None, headers)
+    return connection.getresponse()
+
+
+def test_the_page_works_below_a_path_with_tls(proxied: str, visit: Visit) -> None:
+    page = visit(proxied.removesuffix("/"), ignore_https_errors=True)
+    page.locator(".browse .card").first.wait_for()
+    assert page.url == proxied
+    page.goto(f"{proxied}#/?q=4")
+    finished(page)
+    pictures = page.locator(".card img").evaluate_all("all => all.map(one => one.src)")
+    assert pictures
+    assert all(picture.startswith(f"{proxied}api/v1/photos/") for picture in pictures)
+    page.shoot("behind-nginx")
+
+
+def test_programs_find_everything_below_the_path(proxied: str, certificate: Path) -> None:
+    assert ask(proxied, certificate, "HEAD", "/photos/").status == 200
+    assert ask(proxied, certificate, "GET", "/photos/healthz").status == 200
+    assert ask(proxied, certificate, "GET", "/healthz").status != 200  # of nginx, not of the app
+    described = json.load(ask(proxied, certificate, "GET", "/photos/api/v1/openapi.json"))
+    assert described["servers"] == [{"url": "/photos"}]
+
+
+def test_the_rate_is_of_the_visitor_and_nobody_can_claim_to_be_many(
+    proxied: str, inside: str, certificate: Path
+) -> None:
+    path, wrong = "/photos/api/v1/search", "{}"
+    claims = [f"203.0.113.{n}" for n in range(40)]
+    through = [ask(proxied, certificate, "POST", path, wrong, claim).status for claim in claims]
+    assert (through[0], through[-1]) == (422, 429)
+    # The proxy itself, which this is to the app, is believed.
+    direct = [ask(inside, certificate, "POST", path, wrong, claim).status for claim in claims]
+    assert set(direct) == {422}

@@ -1,0 +1,140 @@
+"""The client and `solar search http://…`, against a real server."""
+
+import http.server
+import json
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from support.http_thread import Quiet, answering
+from support.running import solar
+from support.web_browser import TOKEN
+from support.web_server import served
+from support.web_visits import PHOTOS, VIEWS, Home
+
+from solar import SolarError
+from solar.client import Client, ServerHit, ServerPage, ServerPhoto
+
+QUERY = Path("landmark-002") / "view-001.jpg"
+
+
+@pytest.fixture(scope="module")
+def address(home: Home) -> Iterator[str]:
+    options = ("--token", TOKEN, "--root-path", "/mine", "--rate", 0)
+    with served(home / "model.solar", *options) as (_, host, port):
+        yield f"http://{host}:{port}/mine/"
+
+
+def test_types_are_those_of_the_servers_description(client: TestClient) -> None:
+    schemas = client.get("/api/v1/openapi.json").json()["components"]["schemas"]
+    for ours, theirs in (
+        (ServerPhoto, "PhotoInfo"),
+        (ServerHit, "HitInfo"),
+        (ServerPage, "PhotoPage"),
+    ):
+        described = {name: _kinds(one) for name, one in schemas[theirs]["properties"].items()}
+        hints = typing.get_type_hints(ours)
+        assert {name: _names(hint) for name, hint in hints.items()} == described
+
+
+def _kinds(schema: dict) -> set[str]:
+    return {one["type"] for one in schema.get("anyOf", [schema])}
+
+
+def _names(hint: object) -> set[str]:
+    names = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+    kinds = typing.get_args(hint) if typing.get_origin(hint) is not list else (hint,)
+    return {names.get(kind, "array") for kind in kinds or (hint,)}
+
+
+def test_a_client_searches_and_sees_what_was_found(address: str, home: Home) -> None:
+    client = Client(address, TOKEN)
+    assert client.info()["photos"] == PHOTOS
+    hits = client.search(home / "photos" / QUERY, k=5, rerank=[])
+    assert hits[0]["name"] == QUERY.as_posix()
+    assert [hit["rank"] for hit in hits] == [1, 2, 3, 4, 5]
+    assert client.picture(hits[0]).startswith(b"\xff\xd8")
+    everything = client.search(hits[0], k=PHOTOS + 300, rerank=[], include_self=True)
+    assert len({hit["name"] for hit in everything}) == PHOTOS
+    page = client.photos(limit=3, search="landmark-002")
+    assert page["total"] == VIEWS
+    assert "inliers" in client.match(page["photos"][0], page["photos"][1])
+
+
+def test_photos_are_added_from_afar(copy: Path, home: Home, tmp_path: Path) -> None:
+    new = tmp_path / 'ein "Haus".jpg'
+    new.write_bytes((home / "photos" / QUERY).read_bytes() + b" ")
+    options = ("--photos", copy / "photos", "--writable", "--rate", 0)
+    with served(copy / "model.solar", *options) as (_, host, port):
+        client = Client(f"http://{host}:{port}")
+        *_, told = client.add([new])
+        assert len(told["added"]) == 1
+        assert not told["failed"]
+        assert client.photos(search="Haus")["total"] == 1
+        *_, told = client.sync()
+        assert told["error"] is None
+
+
+def test_the_command_searches_on_a_server(
+    address: str, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOLAR_TOKEN", TOKEN)
+    query = home / "photos" / QUERY
+    found = json.loads(solar("search", address, query, "-k", 3, "--no-rerank", "--json").stdout)
+    assert found[0]["path"] == QUERY.as_posix()
+    assert len(found) == 3
+    two = solar("search", address, query, query, "--box", "-", "--box", "9,9,99,99")
+    assert QUERY.as_posix() in two.stdout
+    refused = solar("search", address, query, "--where", "tag=night", expect=2)
+    assert "A search on a server does not take --where: leave it out." in refused.stderr
+
+
+def test_what_goes_wrong_is_one_sentence(address: str, home: Home) -> None:
+    with pytest.raises(SolarError, match="wants a token: set SOLAR_TOKEN"):
+        Client(address).info()
+    with pytest.raises(SolarError, match="is not the address of a server"):
+        Client("photos.solar")
+    with pytest.raises(SolarError, match=r"does not answer .* is the server running"):
+        Client("http://127.0.0.1:1").info()
+    with pytest.raises(SolarError, match=r"gone.jpg cannot be read: No such file"):
+        Client(address, TOKEN).search("gone.jpg")
+    with pytest.raises(SolarError, match="refuses: "):
+        Client(address, TOKEN).search(b"no photo")
+    with answering(_Other) as other, pytest.raises(SolarError, match="is not a server of solar"):
+        Client(other).info()
+
+
+def test_a_busy_server_is_asked_again() -> None:
+    _Busy.asked = 0
+    with answering(_Busy) as busy:
+        assert Client(busy).info() == {"photos": 3}
+    assert _Busy.asked == 2
+
+
+class _Other(Quiet, http.server.BaseHTTPRequestHandler):
+    """Answers everything with a page."""
+
+    def do_GET(self) -> None:
+        self._say(200, b"<html>")
+
+    def _say(self, status: int, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class _Busy(_Other):
+    """Has no time at first."""
+
+    asked = 0
+
+    def do_GET(self) -> None:
+        type(self).asked += 1
+        if self.asked == 1:
+            self._say(503, b"{}", **{"Retry-After": "1"})
+        else:
+            self._say(200, b'{"photos": 3}')

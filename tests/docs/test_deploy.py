@@ -1,15 +1,17 @@
-"""The files in deploy/: what they name exists, and the programs they are for accept them."""
+"""What a release is deployed with: what the files name exists, and their programs accept them."""
 
 import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 import typer.main
 import yaml
 
+from solar import __version__
 from solar.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +60,13 @@ def test_services_open_no_port_to_the_network() -> None:
     for file in ("compose.yml", "compose-milvus.yml", "milvus-compose.yml"):
         for service in compose(file)["services"].values():
             assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+
+
+def test_the_citation_is_of_this_version() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert cited["version"] == built["version"] == __version__
+    assert cited["license"] == built["license"]
 
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:

@@ -19,11 +19,15 @@ TILTED: Mapping3x3 = ((0.9, 0.1, 0.02), (-0.05, 1.1, 0.01), (0.1, 0.05, 1))
 
 
 def drawn_groups(names: Sequence[str], count: int) -> Iterator[DuplicateGroup]:
-    """Groups of two to four of the photos, of all kinds in turn."""
+    """Groups of two to four of the photos, of all kinds in turn.
+
+    No two are the same where the number of photos is prime, and `count` below 5 n (n - 1).
+    """
     for number in range(count):
         kind = KINDS[number % len(KINDS)]
         size = 2 + number // len(KINDS) % 3
-        some = [names[(number * 7 + one * 3) % len(names)] for one in range(size)]
+        step = 1 + number // len(names) % (len(names) - 1)
+        some = [names[(number + one * step) % len(names)] for one in range(size)]
         yield drawn_group(kind, some)
 
 

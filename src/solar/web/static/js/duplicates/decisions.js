@@ -1,7 +1,7 @@
 // What somebody decides about groups of duplicates. It stays in this browser; no photo is touched.
 //
-// A decision is `{ keep: [photo, …], apart: [pair, …] }`, by number inside the group: the photos to
-// keep, and the pairs that are no duplicates of each other.
+// A decision is `{ keep: [photo, …], apart: [pair, …] }`, by number inside the group: the photos
+// to keep, and the pairs that are no duplicates of each other.
 
 /** What the report suggests for a group. */
 export const suggestion = (group) => ({
@@ -81,7 +81,7 @@ export function decisionStore(name, failed) {
       steps.push([id, all[id]]);
       put(id, decision);
     },
-    /** Takes the last decision back, and gives the group that it was about; null if there is none. */
+    /** Takes the last decision back, and gives the group that it was about, or null. */
     undo() {
       const step = steps.pop();
       if (!step) return null;

@@ -7,7 +7,6 @@ import { count, counted } from "../words.js";
 import { outcome, suggestion } from "./decisions.js";
 
 const AT_ONCE = 200;
-const WORDS = { keep: "keep", remove: "remove", apart: "not a duplicate" };
 const FORMS = {
   JSON: { ending: "json", type: "application/json", write: asJson },
   CSV: { ending: "csv", type: "text/csv", write: asCsv },
@@ -109,16 +108,19 @@ function asJson(found, collection) {
 function asCsv(found) {
   const cell = (value) =>
     /[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value;
-  const rows = found.flatMap(({ number, group, decided, becomes }) =>
-    group.photos.map((photo, at) => [
+  const answer = (value) => (value ? "yes" : "no");
+  const rows = found.flatMap(({ number, group, decision, decided, becomes }) => {
+    const apart = new Set(decision.apart.flatMap((at) => [group.pairs[at].a, group.pairs[at].b]));
+    return group.photos.map((photo, at) => [
       number,
       group.kind,
       photo.name,
-      WORDS[becomes[at]],
-      decided ? "yes" : "no",
-    ]),
-  );
-  const heading = ["group", "kind", "name", "decision", "decided"];
+      becomes[at] === "remove" ? "remove" : "keep",
+      answer(decided),
+      answer(apart.has(at)),
+    ]);
+  });
+  const heading = ["group", "kind", "name", "decision", "decided", "in_pair_not_duplicate"];
   return [heading, ...rows].map((row) => `${row.map(cell).join(",")}\r\n`).join("");
 }
 

@@ -9,14 +9,14 @@ import { exportDialog } from "./exporting.js";
 import { pairStage } from "./pair_stage.js";
 
 const NAMES = { exact: "Exact", copy: "Copy", crop: "Crop", burst: "Burst", place: "Place" };
-const STATES = { keep: "Keep", remove: "Remove", apart: "Not a duplicate: stays" };
+const STATES = { keep: "Keep", remove: "Remove", apart: "Stays" };
 const HINTS = [
   ["↓ ↑", "group"],
   ["→ ←", "pair"],
   ["1 … 9", "keep this one"],
   ["a", "keep all"],
   ["n", "not a duplicate"],
-  ["Enter", "decide, next"],
+  ["Enter", "confirm, next"],
   ["u", "undo"],
   ["s", "slider"],
   ["b", "blink"],
@@ -72,15 +72,21 @@ export function review(root, source, went = () => {}) {
     stage.element,
     el("div.dup-captions", {}, ...sides.map((side) => side.element)),
     el("div.dup-reason", {}, why, el("div.row", {}, steps, slide)),
-    strip,
     el(
       "div.row.dup-actions",
       {},
-      button("Decide", { kind: "primary", symbol: "tick", title: "Enter", on: accept }),
+      button("Confirm", { kind: "primary", symbol: "tick", title: "Enter", on: accept }),
       apart,
       button("Keep all", { title: "a", on: keepAll }),
-      button("Undo", { symbol: "back", title: "u", on: undo }),
+      button("Undo", {
+        kind: "dup-undo",
+        symbol: "undo",
+        title: "u",
+        "aria-label": "Undo",
+        on: undo,
+      }),
     ),
+    strip,
   );
   const element = el(
     "div.dup",
@@ -98,7 +104,7 @@ export function review(root, source, went = () => {}) {
         step("Previous group", "↑", () => go(at() - 1)),
         step("Next group", "↓", () => go(at() + 1)),
       ),
-      button("Export", { title: "x", on: openExport }),
+      button("Export", { kind: "dup-open", title: "x", on: openExport }),
     ),
     trouble,
     body,
@@ -134,7 +140,7 @@ export function review(root, source, went = () => {}) {
   /** Shows the group at a place of the list. */
   async function go(wanted, first = 0) {
     if (Number.isNaN(wanted) || !list.length) return;
-    if (wanted >= list.length) notify(`That was the last group. ${decidedText()}`);
+    if (wanted >= list.length) notify(`That was the last group: ${decidedText()}.`);
     const position = Math.min(Math.max(wanted, 0), list.length - 1);
     place.group = list[position];
     set(number, "max", list.length);
@@ -183,9 +189,8 @@ export function review(root, source, went = () => {}) {
     );
     steps.hidden = shown.pairs.length < 2;
     drawPair();
-    say(
-      `Group ${at() + 1} of ${list.length}, ${shown.kind}, ${counted(shown.photos.length, "photo")}.`,
-    );
+    const photos = counted(shown.photos.length, "photo");
+    say(`Group ${at() + 1} of ${list.length}, ${shown.kind}, ${photos}.`);
   }
 
   function drawPair() {
@@ -197,6 +202,7 @@ export function review(root, source, went = () => {}) {
     slide.title = can ? "s" : "No mapping between these photos is known.";
     why.replaceChildren(
       el("b.dup-kind", { "data-kind": one.kind }, NAMES[one.kind] ?? one.kind),
+      el("span.tag", { hidden: true }, "decided"),
       ` ${one.why || one.how}`,
     );
     pairs.textContent = `Pair ${count(pair + 1)} of ${count(shown.pairs.length)}`;
@@ -213,20 +219,20 @@ export function review(root, source, went = () => {}) {
     const decision = current();
     const becomes = outcome(shown, decision);
     const one = shown.pairs[pair];
-    body.dataset.decided = String(Boolean(store.get(shown.id)));
+    why.querySelector(".tag").hidden = !store.get(shown.id);
     body.dataset.apart = String(decision.apart.includes(pair));
     set(apart, "aria-pressed", decision.apart.includes(pair) ? "true" : "false");
     sides.forEach((side, own) => side.decide(becomes[one[own ? "b" : "a"]]));
     [...strip.children].forEach((item, own) => {
       item.dataset.state = becomes[own];
-      item.querySelector("small").textContent = STATES[becomes[own]].split(":")[0];
+      item.querySelector("small").textContent = STATES[becomes[own]];
     });
     progress.textContent = decidedText();
   }
 
   function decidedText() {
     const decided = list.filter((all) => store.get(groups[all][1])).length;
-    return `${count(decided)} of ${counted(list.length, "group")} decided.`;
+    return `${count(decided)} of ${count(list.length)} decided`;
   }
 
   function showPhoto(wanted) {
@@ -253,6 +259,10 @@ export function review(root, source, went = () => {}) {
   function toggleKeep(wanted) {
     const { keep } = current();
     const others = keep.filter((one) => one !== wanted);
+    if (keep.includes(wanted) && !others.length) {
+      notify("One photo is kept: choose another one first.");
+      return;
+    }
     decide({ keep: others.length < keep.length ? others : [...keep, wanted].sort(ascending) });
   }
 
@@ -340,10 +350,15 @@ export function review(root, source, went = () => {}) {
 const ascending = (one, other) => one - other;
 
 const step = (name, sign, on) =>
-  el("button.icon-button", { type: "button", "aria-label": name, title: name, on: { click: on } }, sign);
+  button(sign, { kind: "icon-button", "aria-label": name, title: name, on });
 
-const hint = (key, text) =>
-  el("div", {}, el("dt", {}, ...key.split(" ").map((one) => el("kbd", {}, one))), el("dd", {}, text));
+const hint = (keys, text) =>
+  el(
+    "div",
+    {},
+    el("dt", {}, ...keys.split(" ").map((key) => el("kbd", {}, key))),
+    el("dd", {}, text),
+  );
 
 /** What is known of a photo, and whether it is kept. */
 function caption(toggled) {
@@ -351,15 +366,7 @@ function caption(toggled) {
   const state = el("small.dup-state");
   const name = el("b.dup-name");
   const facts = el("span.soft");
-  const why = el("span.soft");
-  const element = el(
-    "div.dup-caption",
-    {},
-    el("div.row", {}, keep, state),
-    name,
-    facts,
-    why,
-  );
+  const element = el("div.dup-caption", {}, keep, el("div.dup-title", {}, name, state), facts);
   return {
     element,
     show(photos, number) {
@@ -370,16 +377,16 @@ function caption(toggled) {
         photo.width && `${photo.width} × ${photo.height}`,
         photo.bytes && bytes(photo.bytes),
         photo.taken?.replace("T", " "),
+        photo.why,
       ]
         .filter(Boolean)
         .join(" · ");
-      why.textContent = photo.why;
       keep.setAttribute("aria-label", `Keep photo ${number + 1}, ${photo.name}`);
     },
     decide(becomes) {
       element.dataset.state = becomes;
       keep.setAttribute("aria-pressed", String(becomes === "keep"));
-      state.textContent = STATES[becomes];
+      state.textContent = becomes === "keep" ? "" : STATES[becomes];
     },
   };
 }

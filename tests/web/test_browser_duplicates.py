@@ -117,7 +117,9 @@ def test_5000_groups_are_gone_through_with_the_keyboard_alone(reviewed: str, vis
     at(page, 2)
     press("n")
     assert states(page) == ["keep", "apart"]
-    assert page.get_by_role("button", name="Not a duplicate").get_attribute("aria-pressed") == "true"
+    assert (
+        page.get_by_role("button", name="Not a duplicate").get_attribute("aria-pressed") == "true"
+    )
     press("Enter")
     press("Enter")
     at(page, 4)
@@ -225,6 +227,8 @@ def test_a_page_that_is_a_file_does_the_same(
     gone = GROUPS[2].photos[1].name
     assert exported(page, "List of paths") == f"{collection / 'photos' / gone}\n"
     press("End")
-    page.wait_for_function(f"document.querySelectorAll('.dup-name')[1].title === {json.dumps(hostile)}")
+    page.wait_for_function(
+        f"document.querySelectorAll('.dup-name')[1].title === {json.dumps(hostile)}"
+    )
     assert page.locator(".dup-picture.gone").count() == 1
     assert page.title() == f"Duplicates among {len(NAMES)} photos"

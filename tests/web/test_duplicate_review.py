@@ -73,7 +73,7 @@ def test_without_a_report_there_is_a_sentence(client) -> None:
         assert "--duplicates" in answer.json()["error"]
 
 
-@pytest.mark.parametrize("damage", ["cut", "alone", "type"])
+@pytest.mark.parametrize("damage", ["cut", "alone", "type", "name"])
 def test_a_damaged_report_is_refused_in_one_sentence(
     open_app: Open, report: Path, damage: str
 ) -> None:
@@ -81,6 +81,8 @@ def test_a_damaged_report_is_refused_in_one_sentence(
         report.write_bytes(report.read_bytes()[:-200])
     elif damage == "alone":
         write_report(report, ReportFacts(14), [replace(GROUPS[0], pairs=())])
+    elif damage == "name":
+        report.write_bytes(report.read_bytes().replace(b"view-000", b"view-\xff", 1))
     else:
         report.write_text(report.read_text().replace('"keep": true', '"keep": [1]', 1))
     with pytest.raises(SolarError, match=r"report\.json is no report of solar duplicates"):

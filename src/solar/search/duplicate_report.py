@@ -17,12 +17,11 @@ import csv
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from solar import __version__
-from solar.errors import SolarError
 from solar.files import reading, replacing
 from solar.images import Roots
 
@@ -140,7 +139,7 @@ class ReportFacts:
 
     photos: int
     kinds: tuple[str, ...] = KINDS
-    roots: Roots = Roots()
+    roots: Roots = field(default_factory=Roots)
     solar: str = __version__
 
     def to_dict(self) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def _head(facts: ReportFacts, script: str) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
         f"img-src data: file: 'self'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'\">\n"
         f"<title>{escape(title)}</title>\n<style>\n{css}</style>\n</head>\n<body>\n"
         '<main id="main" tabindex="-1"></main>\n'

@@ -33,9 +33,7 @@ def _add(folder: Path, name: PurePosixPath, done: dict[str, str]) -> None:
 
     exported = ", ".join(_EXPORT.findall(text))
     body = _EXPORT.sub("", _IMPORT.sub(given, text))
-    done[str(name)] = (
-        f'modules["{name}"] = (() => {{\n{body}return {{ {exported} }};\n}})();\n'
-    )
+    done[str(name)] = f'modules["{name}"] = (() => {{\n{body}return {{ {exported} }};\n}})();\n'
 
 
 def _resolved(path: PurePosixPath) -> PurePosixPath:

@@ -364,14 +364,21 @@ const hint = (keys, text) =>
 function caption(toggled) {
   const keep = button("Keep", { kind: "dup-keep", symbol: "tick", on: toggled });
   const state = el("small.dup-state");
-  const name = el("b.dup-name");
+  const name = el("div.dup-name");
   const facts = el("span.soft");
   const element = el("div.dup-caption", {}, keep, el("div.dup-title", {}, name, state), facts);
   return {
     element,
     show(photos, number) {
       const photo = photos[number];
-      name.textContent = `${number + 1} · ${shortName(photo.name)}`;
+      const file = shortName(photo.name);
+      // Copies often have the same name in another folder.
+      const folder = photo.name.slice(0, photo.name.length - file.length);
+      name.replaceChildren(
+        el("b", {}, `${number + 1}`),
+        el("span.soft", {}, folder),
+        el("b", {}, file),
+      );
       name.title = photo.name;
       facts.textContent = [
         photo.width && `${photo.width} × ${photo.height}`,

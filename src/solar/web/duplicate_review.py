@@ -121,7 +121,8 @@ class Reviewer:
     """
 
     def __init__(self, path: str | Path | None, name: str, addresses: Addresses) -> None:
-        self._path, self._name, self._addresses = path and Path(path), name, addresses
+        self._path = None if path is None else Path(path)
+        self._name, self._addresses = name, addresses
         self._lock = threading.Lock()
         self._stamp = self._now()
         self._report = _OpenReport(self._path) if self._path else None

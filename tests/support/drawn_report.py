@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from solar.search.duplicate_report import (
     KINDS,
     DuplicateGroup,
@@ -32,7 +34,7 @@ def drawn_groups(names: Sequence[str], count: int) -> Iterator[DuplicateGroup]:
 
 
 def drawn_group(kind: str, names: Sequence[str]) -> DuplicateGroup:
-    """A group of photos, each of which is related to the first one."""
+    """A group of photos, each of which is related to the first one, every second as `b`."""
     copies = kind in ("exact", "copy", "crop")
     photos = tuple(
         DuplicatePhoto(
@@ -45,11 +47,13 @@ def drawn_group(kind: str, names: Sequence[str]) -> DuplicateGroup:
     mappings = {"exact": None, "copy": MIRRORED, "crop": CROPPED, "burst": TILTED, "place": None}
     how = {"copy": "mirrored, re-encoded", "crop": "a part"}.get(kind, kind)
     covers = (0.25, 1.0) if kind == "crop" else (1.0, 1.0)
-    pairs = tuple(
-        DuplicatePair(
-            *(0, other, kind, how, 0.97, mappings[kind], covers, 0.02, 143),
-            why=f"{how}; 143 points agree; pixels differ by 2 %",
-        )
+    why = f"{how}; 143 points agree; pixels differ by 2 %"
+    mapping = mappings[kind]
+    back: Mapping3x3 | None = mapping and tuple(map(tuple, np.linalg.inv(mapping).tolist()))
+    pairs = [
+        DuplicatePair(0, other, kind, how, 0.97, mapping, covers, 0.02, 143, why)
+        if other % 2
+        else DuplicatePair(other, 0, kind, how, 0.97, back, covers[::-1], 0.02, 143, why)
         for other in range(1, len(names))
-    )
-    return DuplicateGroup(kind, photos, pairs)
+    ]
+    return DuplicateGroup(kind, photos, tuple(pairs))

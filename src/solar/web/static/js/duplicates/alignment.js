@@ -6,6 +6,14 @@ const IDENTITY = [
   [0, 0, 1],
 ];
 
+/** A pair with the photo that comes first in its group as a, which is shown on the left. */
+export function ordered(pair) {
+  if (pair.a <= pair.b) return pair;
+  const covers = pair.covers?.toReversed();
+  const mapping = pair.mapping && inverse(pair.mapping);
+  return { ...pair, a: pair.b, b: pair.a, covers, mapping };
+}
+
 /** Which photo of a pair is the ground, and the homography that lays the other one over it. */
 export function alignment({ mapping, covers, kind }) {
   const found = mapping ?? (kind === "exact" ? IDENTITY : null);

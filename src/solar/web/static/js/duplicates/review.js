@@ -4,6 +4,7 @@ import { button, el, icon, set } from "../dom.js";
 import { nothing, notify, problem, say } from "../notice.js";
 import { chooser, toggle } from "../options.js";
 import { bytes, count, counted, shortName } from "../words.js";
+import { ordered } from "./alignment.js";
 import { decisionStore, dissolved, outcome, suggestion } from "./decisions.js";
 import { exportDialog } from "./exporting.js";
 import { pairStage } from "./pair_stage.js";
@@ -153,7 +154,7 @@ export function review(root, source, went = () => {}) {
       const group = await source.group(mine);
       if (mine !== place.group) return; // somebody went on meanwhile
       trouble.replaceChildren();
-      shown = group;
+      shown = { ...group, pairs: group.pairs.map(ordered) };
       pair = first;
       draw();
       const after = list[position + 1];

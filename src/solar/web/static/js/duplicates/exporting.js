@@ -97,9 +97,10 @@ function asJson(found, collection) {
       decided,
       keep: those(["keep", "apart"]),
       remove: those(["remove"]),
-      not_duplicates: decision.apart.map((pair) =>
-        [group.pairs[pair].a, group.pairs[pair].b].map((at) => group.photos[at].name),
-      ),
+      not_duplicates: decision.apart.map((at) => {
+        const { a, b } = group.pairs[at];
+        return [Math.min(a, b), Math.max(a, b)].map((own) => group.photos[own].name);
+      }),
     };
   });
   return JSON.stringify({ format: "solar-duplicate-decisions-1", collection, groups }, null, 1);

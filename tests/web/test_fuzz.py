@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
+from support.drawn_report import drawn_groups
 from support.web_visits import Home, Open, upload
+
+from solar.search.duplicate_report import ReportFacts, write_report
 
 EXAMPLES = {"positive": 20, "negative": 10}
 
@@ -20,11 +23,16 @@ def test_no_request_breaks_the_app(
     schemathesis = pytest.importorskip("schemathesis", reason='pip install "solar-retrieval[dev]"')
     index = shutil.copytree(home / "model.solar", tmp_path / "model.solar")
     photos = shutil.copytree(home / "photos", tmp_path / "photos")
-    client = open_app(index=index, photos=photos, writable=True, hosts=("testserver",))
+    names = [photo.relative_to(photos).as_posix() for photo in sorted(photos.rglob("*.jpg"))]
+    report = tmp_path / "report.json"
+    write_report(report, ReportFacts(len(names)), drawn_groups(names, 30))
+    client = open_app(
+        index=index, photos=photos, duplicates=report, writable=True, hosts=("testserver",)
+    )
     known = upload(client, photo)
     description = schemathesis.openapi.from_asgi("/api/v1/openapi.json", client.app)
     operations = [found.ok() for found in description.get_all_operations()]
-    assert len(operations) >= 14
+    assert len(operations) >= 16
     for operation in operations:
         modes = [schemathesis.GenerationMode.POSITIVE]
         if operation.body or operation.query or operation.path_parameters:

@@ -1,5 +1,6 @@
 """`solar serve`: an index in the browser."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,6 +29,14 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
     photos: MovedPhotos = None,
     root: ShownRoots = None,
+    duplicates: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="REPORT",
+            help="A report of `solar duplicates` to go through on the page.",
+            show_default=False,
+        ),
+    ] = None,
     labels: Annotated[
         bool | None,
         typer.Option(
@@ -72,7 +81,7 @@ def serve(
     """Open an index in the browser.
 
     Search with a photo or a box in it, see attention maps and matching points,
-    compare rankings, browse a 2-D map of the collection.
+    compare rankings, browse a 2-D map of the collection, go through duplicates.
     """
     from solar.web.serving import serve as run
 
@@ -87,6 +96,7 @@ def serve(
         open_browser=open_browser,
         say=lambda sentence: say(sentence, to=output()),
         photos=photos,
+        duplicates=duplicates,
         labels=labels,
         writable=writable,
         token=token or None,  # an empty variable is none

@@ -113,7 +113,7 @@ def _photo(source: Source | None, name: str, box: Box | None = None) -> str:
     small.thumbnail((_SIDE, _SIDE))
     frame = "" if box is None else _frame(box, width, height)
     return (
-        f'<div class="photo"><img src="{_data(small)}" alt="{escape(name)}" '
+        f'<div class="photo"><img src="{data_address(small)}" alt="{escape(name)}" '
         f'width="{small.width}" height="{small.height}">{frame}</div>'
     )
 
@@ -125,12 +125,12 @@ def _attention(picture: Image.Image | None) -> str:
         "<h2>Attention maps of the query</h2>\n"
         "<p>Left the query with four locations; then, for each location and layer of attention, "
         "how much of every other place goes into it.</p>\n"
-        f'<figure class="attention"><img src="{_data(picture)}" width="{picture.width}" '
+        f'<figure class="attention"><img src="{data_address(picture)}" width="{picture.width}" '
         f'height="{picture.height}" alt="Attention maps of four locations"></figure>\n'
     )
 
 
-def _data(picture: Image.Image) -> str:
+def data_address(picture: Image.Image) -> str:
     """A picture as an address that holds it."""
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=_QUALITY)

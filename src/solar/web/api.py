@@ -19,6 +19,7 @@ from solar.errors import SolarError
 from solar.images import Box
 from solar.search.rerank import chosen
 from solar.web import schemas
+from solar.web.duplicate_review import GroupPage, Kind, ReportOverview
 from solar.web.explaining import (
     RegionAnswer,
     RegionRequest,
@@ -158,6 +159,20 @@ def create_router(service: Service) -> APIRouter:
             return JSONResponse({"seconds": since}, 202)  # type: ignore[return-value]
         answer = await service.threads.run(service.map_page, found)
         return Response(answer, media_type="application/json")  # type: ignore[return-value]
+
+    @router.get("/duplicates")
+    async def duplicates() -> ReportOverview:
+        """Tell what the report of duplicates holds, where this server was given one."""
+        return await service.threads.run(service.reviewer.overview)
+
+    @router.get("/duplicates/groups")
+    async def groups(
+        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+        limit: Annotated[int, Query(ge=1, le=200)] = 25,
+        kind: Kind | None = None,
+    ) -> GroupPage:
+        """List groups of duplicates, a page at a time."""
+        return await service.threads.run(service.reviewer.page, offset, limit, kind)
 
     @router.post("/photos", status_code=202, openapi_extra=_upload("photos", many=True))
     async def add(request: Request) -> schemas.JobStarted:

@@ -100,6 +100,7 @@ class Features(BaseModel):
     labels: bool
     map: bool
     sync: bool = Field(description="Whether the collection may be brought up to date.")
+    duplicates: bool = Field(description="Whether there is a report of duplicates.")
 
 
 class Info(BaseModel):

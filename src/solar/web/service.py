@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from solar.web import schemas
 from solar.web.access import Keys, Rates
 from solar.web.adding import Adder
 from solar.web.cache import Cache
+from solar.web.duplicate_review import PhotoAddresses, Reviewer
 from solar.web.explaining import Explainer
 from solar.web.following import Follower
 from solar.web.inspection import Attention, Explorer, Matching
@@ -80,6 +81,7 @@ class Service:
         self.explainer = Explainer(self.network, settings.why_bytes)
         self.matching = Matching(self.slow)
         self.explorer = Explorer(index)
+        self.reviewer = Reviewer(settings.duplicates, settings.name, self._named_addresses)
         self.jobs = Jobs()
         self.adder = Adder(
             *(self.collection, self.model(None), settings, self.network, self.slow, self.jobs),
@@ -178,6 +180,7 @@ class Service:
                 labels=self.collection.labelled,
                 map=True,
                 sync=self.updater.allowed,
+                duplicates=bool(self.reviewer),
             ),
         )
 
@@ -191,6 +194,17 @@ class Service:
             "thumbnail": f"{base}/thumbnail?{urlencode({'w': THUMBNAIL, **extra})}",
             "photo": f"{base}/photo?{urlencode(extra)}",
         }
+
+    def _named_addresses(self, names: Sequence[str]) -> list[PhotoAddresses | None]:
+        """Where the pictures of indexed photos are; None for names that the index does not have."""
+        return [
+            None
+            if number is None
+            else PhotoAddresses(
+                id=str(number), **self.addresses(str(number), self.collection.version(number))
+            )
+            for number in self.collection.numbers(names)
+        ]
 
     def photo_info(self, photo: VisiblePhoto) -> schemas.PhotoInfo:
         """A photo for the page."""

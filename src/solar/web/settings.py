@@ -20,6 +20,7 @@ class WebSettings:
         writable: Let visitors add photos, and have the collection brought up to date.
         device: Where photos are described when it is; found out if not given.
         token: What visitors must know; None lets everybody in who can reach the address.
+        duplicates: A report of `solar duplicates` to go through on the page.
         labels: Take a photo's label from its folder; None looks whether the names are like that.
         hosts: Host names the app answers to, besides `localhost` and any address in numbers. A page
             of somebody else's that makes its own name point here is refused by this.
@@ -54,6 +55,7 @@ class WebSettings:
     writable: bool = False
     device: str | None = None
     token: str | None = None
+    duplicates: str | Path | None = None
     labels: bool | None = None
     hosts: tuple[str, ...] = ()
     root_path: str = ""

@@ -16,6 +16,7 @@ const HELP = [
   ["s", "Search again with what is ticked and crossed"],
   ["c", "Compare two settings"],
   ["e", "Explore the map"],
+  ["d", "Go through duplicates, if there is a report; its keys are listed there"],
   ["Esc", "Back"],
   ["?", "This help"],
 ];

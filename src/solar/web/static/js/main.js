@@ -9,6 +9,7 @@ import { themeButton } from "./theme.js";
 import { upload, watchIncoming } from "./upload.js";
 import { add } from "./views/add.js";
 import { compare } from "./views/compare.js";
+import { duplicates } from "./views/duplicates.js";
 import { explore } from "./views/explore.js";
 import { look } from "./views/look.js";
 import { match } from "./views/match.js";
@@ -16,7 +17,7 @@ import { search } from "./views/search.js";
 import { why } from "./views/why.js";
 import { count } from "./words.js";
 
-const VIEWS = { search, look, compare, match, why, explore, add };
+const VIEWS = { search, look, compare, match, why, explore, duplicates, add };
 const main = document.getElementById("main");
 // What views share: what the server told, and the photo that was last searched with.
 const shared = { info: null, query: null, box: null };
@@ -85,6 +86,7 @@ function tabs(current) {
     ["look", "Look", "look", route.address("look", query ? [query] : [])],
     ["compare", "Compare", "compare", route.address("compare", [], { q: query })],
     info.features.map && ["explore", "Explore", "explore", "#/explore"],
+    info.features.duplicates && ["duplicates", "Duplicates", "duplicates", "#/duplicates"],
     info.settings.writable && ["add", "Add", "add", "#/add"],
   ].filter(Boolean);
   document
@@ -126,6 +128,7 @@ function keyAction(key) {
     Escape: route.back,
     c: () => route.go(route.address("compare", [], { q: shared.query })),
     e: () => route.go("#/explore"),
+    d: () => shared.info.features.duplicates && route.go("#/duplicates"),
     l: () => shared.query && route.go(route.address("look", [shared.query])),
   };
   return view.keys?.[key] ?? everywhere[key];

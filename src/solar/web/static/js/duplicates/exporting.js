@@ -1,0 +1,144 @@
+// Decisions as files: JSON, CSV, or a plain list of the photos that were not kept.
+
+import { button, el } from "../dom.js";
+import { notify } from "../notice.js";
+import { chooser } from "../options.js";
+import { count, counted } from "../words.js";
+import { outcome, suggestion } from "./decisions.js";
+
+const AT_ONCE = 200;
+const FORMS = {
+  JSON: { ending: "json", type: "application/json", write: asJson },
+  CSV: { ending: "csv", type: "text/csv", write: asCsv },
+  "List of paths": { ending: "txt", type: "text/plain", write: asList },
+};
+
+/** Opens a dialog to export the decisions in `store` about the groups of `source`. */
+export function exportDialog(source, store) {
+  const { name, groups } = source.overview;
+  const decided = groups.filter(([, id]) => store.get(id)).length;
+  let every = false;
+  const told = el("p.soft", { role: "status" });
+  const write = async (form) => {
+    for (const one of buttons) one.disabled = true;
+    try {
+      const found = await gather(source, store, every, (done) => {
+        told.textContent = `Reading groups: ${count(done)} of ${count(groups.length)}…`;
+      });
+      save(`${name}.duplicates.${form.ending}`, form.type, form.write(found, name));
+      dialog.close();
+    } catch (error) {
+      told.textContent = error.message;
+    }
+    for (const one of buttons) one.disabled = false;
+  };
+  const buttons = Object.entries(FORMS).map(([text, form]) =>
+    button(text, { on: () => write(form) }),
+  );
+  const dialog = el(
+    "dialog.small.dup-export",
+    { "aria-labelledby": "export-title", tabindex: "-1" },
+    el("h2", { id: "export-title" }, "Export the decisions"),
+    el(
+      "p.soft",
+      {},
+      "Nothing is deleted or moved. The list has the photos that are not kept, one per line.",
+    ),
+    chooser(
+      "Groups",
+      [
+        ["", `Those decided (${count(decided)})`],
+        ["all", `All ${count(groups.length)}, undecided ones as suggested`],
+      ],
+      "",
+      (value) => (every = value === "all"),
+    ),
+    el("div.row", {}, ...buttons),
+    told,
+    el("div.row.end", {}, button("Close", { on: () => dialog.close() })),
+  );
+  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  document.body.append(dialog);
+  dialog.showModal();
+  dialog.querySelector("select").focus();
+}
+
+/** The groups to export, each with its number, its decision and what becomes of its photos. */
+async function gather(source, store, every, progress) {
+  const { groups } = source.overview;
+  const wanted = groups.map(([, id]) => every || Boolean(store.get(id)));
+  const found = [];
+  for (let offset = 0; offset < groups.length; offset += AT_ONCE) {
+    if (!wanted.slice(offset, offset + AT_ONCE).some(Boolean)) continue;
+    progress(offset);
+    const page = await source.page(offset, AT_ONCE);
+    page.forEach((group, at) => {
+      if (!wanted[offset + at]) return;
+      const decision = store.get(group.id) ?? suggestion(group);
+      const decided = Boolean(store.get(group.id));
+      const becomes = outcome(group, decision);
+      found.push({ number: offset + at + 1, group, decision, decided, becomes });
+    });
+  }
+  return found;
+}
+
+/** Where a photo is, as far as the page knows: its path on this machine, or else its name. */
+const place = (photo) => photo.path ?? photo.name;
+
+function asJson(found, collection) {
+  const groups = found.map(({ number, group, decision, decided, becomes }) => {
+    const those = (wanted) =>
+      group.photos.filter((_, at) => wanted.includes(becomes[at])).map((photo) => photo.name);
+    return {
+      group: number,
+      kind: group.kind,
+      decided,
+      keep: those(["keep", "apart"]),
+      remove: those(["remove"]),
+      not_duplicates: decision.apart.map((at) => {
+        const { a, b } = group.pairs[at];
+        return [Math.min(a, b), Math.max(a, b)].map((own) => group.photos[own].name);
+      }),
+    };
+  });
+  return JSON.stringify({ format: "solar-duplicate-decisions-1", collection, groups }, null, 1);
+}
+
+function asCsv(found) {
+  const cell = (value) =>
+    /[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value;
+  const answer = (value) => (value ? "yes" : "no");
+  const rows = found.flatMap(({ number, group, decision, decided, becomes }) => {
+    const apart = new Set(decision.apart.flatMap((at) => [group.pairs[at].a, group.pairs[at].b]));
+    return group.photos.map((photo, at) => [
+      number,
+      group.kind,
+      photo.name,
+      becomes[at] === "remove" ? "remove" : "keep",
+      answer(decided),
+      answer(apart.has(at)),
+    ]);
+  });
+  const heading = ["group", "kind", "name", "decision", "decided", "in_pair_not_duplicate"];
+  return [heading, ...rows].map((row) => `${row.map(cell).join(",")}\r\n`).join("");
+}
+
+function asList(found) {
+  const paths = found.flatMap(({ group, becomes }) =>
+    group.photos.filter((_, at) => becomes[at] === "remove").map(place),
+  );
+  const fine = paths.filter((path) => !/[\r\n]/.test(path));
+  if (fine.length < paths.length) {
+    const left = counted(paths.length - fine.length, "path");
+    notify(`Left out ${left} with a line break: take JSON for these.`, "bad");
+  }
+  return fine.map((path) => `${path}\n`).join("");
+}
+
+function save(name, type, text) {
+  const address = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
+  el("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}

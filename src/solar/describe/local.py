@@ -15,6 +15,7 @@ Two ways to cut a patch from a keypoint of diameter d, both turned by the keypoi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
@@ -163,29 +164,46 @@ def patches_of(
     `grey` is the photo, (h, w); points (n, 2) and diameters (n,) are in its pixels, angles (n,) in
     degrees.
     """
+    found = np.column_stack([points, sizes, angles])
+    return _cutter(grey, found, frames, device)(slice(None))
+
+
+def _cutter(
+    grey: Grey, found: NDArray[Any], frames: Frames, device: Any
+) -> Callable[[slice], Tensor]:
+    """What cuts patches (n, 1, 32, 32) of some of the keypoints found, (n, 4)."""
     import torch
 
-    turns = np.deg2rad(angles)
+    points, sizes, turns = found[:, :2], found[:, 2], np.deg2rad(found[:, 3])
     if frames == "wide":
         from solar.images.patch_cutting import GreyPhotos, cut, square_frames
 
-        places = square_frames(points, np.maximum(REGION * sizes, SMALLEST), turns)
-        return cut(GreyPhotos.lay([grey]).to(device), places.to(device), size=PATCH)
+        places = square_frames(points, np.maximum(REGION * sizes, SMALLEST), turns).to(device)
+        photos = GreyPhotos.lay([grey]).to(device)
+        return lambda some: cut(photos, places[some], size=PATCH)
     step = 3 * sizes / PATCH
-    along, aside = step * np.cos(turns), step * np.sin(turns)
-    line = torch.arange(PATCH, device=device) - PATCH / 2
+    columns = (step * np.cos(turns), step * np.sin(turns), points[:, 0], points[:, 1])
+    table = torch.from_numpy(np.stack(columns)).float().to(device)
+    picture = torch.from_numpy(grey).to(device).float()[None, None]
+    return lambda some: _demo_patches(picture, table[:, some])
+
+
+def _demo_patches(picture: Tensor, table: Tensor) -> Tensor:
+    """Patches of the published demo from a photo (1, 1, h, w).
+
+    The table (4, n) has the cosines and sines of the angles, times the step from one pixel of a
+    patch to the next, and x and y.
+    """
+    import torch
+
+    line = torch.arange(PATCH, device=picture.device) - PATCH / 2
     v, u = torch.meshgrid(line, line, indexing="ij")
-    columns = (along, aside, points[:, 0], points[:, 1])
-    c, s, x, y = (
-        torch.as_tensor(column, dtype=torch.float32, device=device)[:, None, None]
-        for column in columns
-    )
-    height, width = grey.shape
+    c, s, x, y = table[:, :, None, None]
+    height, width = picture.shape[2:]
     across = (2 * (c * u - s * v + x) + 1) / width - 1
     down = (2 * (s * u + c * v + y) + 1) / height - 1
     # One tall picture of all the patches: the photo is read in place, not once per patch.
     grid = torch.stack([across, down], -1).reshape(1, -1, PATCH, 2)
-    picture = torch.from_numpy(grey).to(device).float()[None, None]
     cut_out = torch.nn.functional.grid_sample(
         picture, grid, mode="bicubic", padding_mode="zeros", align_corners=False
     )
@@ -215,12 +233,11 @@ def _keypoints(
 
 
 def _described(grey: Grey, found: NDArray[np.float64], model: PatchNet, frames: Frames) -> Floats:
-    from solar.describe.patch_network import patch_descriptors
+    from solar.describe.patch_network import descriptors_of
 
     if len(found) == 0:
         return np.empty((0, model.dim), np.float32)
-    patches = patches_of(grey, found[:, :2], found[:, 2], found[:, 3], frames, device=model.device)
-    return patch_descriptors(model, patches)
+    return descriptors_of(model, len(found), _cutter(grey, found, frames, model.device))
 
 
 def root_sift(histograms: Floats) -> Floats:

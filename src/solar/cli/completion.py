@@ -11,7 +11,7 @@ def photo_models(incomplete: str) -> list[tuple[str, str]]:
 
 def keypoint_models(incomplete: str) -> list[tuple[str, str]]:
     """What describes keypoints."""
-    plain = [(name, "comes with OpenCV") for name in ("rootsift", "sift")]
+    plain = [(name, "comes with OpenCV") for name in ("rootsift", "sift", "orb", "akaze")]
     fitting = [one for one in plain if one[0].startswith(incomplete)]
     return fitting + _models(incomplete, "patches")
 

@@ -75,8 +75,9 @@ def akaze() -> Any:
     """
     cv2 = opencv()
     for place in (cv2, getattr(cv2, "xfeatures2d", None)):
-        if hasattr(place, "AKAZE_create"):
-            return place.AKAZE_create()
+        create = getattr(place, "AKAZE_create", None)
+        if create is not None:
+            return create()
     raise SolarError(
         f"This OpenCV ({cv2.__version__}) has no AKAZE: choose orb, or install "
         "opencv-contrib-python-headless in the place of opencv-python-headless."

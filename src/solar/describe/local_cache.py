@@ -84,7 +84,8 @@ def _unit_rows(steps: Descriptors, low: float, high: float) -> Descriptors:
     """Numbers between the least and the greatest again, a row of unit norm for each keypoint."""
     rows = steps * np.float32((high - low) / 255) + np.float32(low)
     norms = np.sqrt(np.einsum("nd,nd->n", rows, rows))[:, None]
-    return rows / np.maximum(norms, 1e-12)
+    unit: Descriptors = rows / np.maximum(norms, 1e-12)
+    return unit
 
 
 class LocalCache:

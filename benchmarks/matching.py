@@ -1,18 +1,23 @@
 """Match photos whose homographies are known, and measure how well each descriptor finds them.
 
     PYTHONPATH=src python benchmarks/matching.py --sequences affine --out matching.json \
-        --descriptor sift --descriptor rootsift --descriptor ours=net.safetensors \
+        --descriptor rootsift --descriptor orb --descriptor ours=net.safetensors \
         --descriptor ours,demo=net.safetensors
 
 The first photo of every sequence is matched with each other one. A network's name may end in
-`,demo`: its patches are then cut as in the published demo. All see the same keypoints. The corner
-error is the mean distance of the first photo's corners from where the true homography takes them,
-in pixels of the second photo; a pair without a matrix counts as infinitely wrong.
+`,demo`: its patches are then cut as in the published demo. SIFT, RootSIFT and networks see the same
+keypoints. The corner error is the mean distance of the first photo's corners from where the true
+homography takes them, in pixels of the second photo; a pair without a matrix counts as infinitely
+wrong. A pair's time is that of the features of two photos and of matching them; descriptors take
+turns, photo by photo.
 """
 
 import argparse
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +27,8 @@ from lib.machine import machine
 from numpy.typing import NDArray
 
 from solar.datasets.sequences import PhotoSequence, read_sequences
-from solar.describe.local import Frames, LocalFeatures, local_features, local_model
+from solar.describe.local import Frames, LocalFeatures, LocalModel, local_features, local_model
+from solar.images.opencv import opencv
 from solar.search.matching import Matches, match_features
 
 RIGHT = 3.0  # pixels from where the true homography puts a match
@@ -54,62 +60,110 @@ def pair_figures(
     }
 
 
-def measure(
-    sequences: tuple[PhotoSequence, ...], model: str, frames: Frames, settings: dict[str, Any]
-) -> dict[str, Any]:
-    """One descriptor on all pairs."""
-    describer = local_model(model)
-    pairs: dict[str, list[dict[str, Any]]] = {}
-    seconds, keypoints = 0.0, 0
-    for sequence in sequences:
-        features: list[LocalFeatures] = []
-        for photo in sequence.photos:
-            start = time.process_time()
-            features.append(local_features(photo, describer, frames=frames, **settings))
-            seconds += time.process_time() - start
-            keypoints += len(features[-1])
-        reference, *others = features
-        pairs[sequence.name] = [
-            pair_figures(match_features(reference, other), truth, reference.shape)
-            for other, truth in zip(others, sequence.homographies[1:], strict=True)
-        ]
-    every = [pair for own in pairs.values() for pair in own]
-    errors = np.array([np.inf if p["corner_error"] is None else p["corner_error"] for p in every])
-    matches, right = (sum(pair[what] for pair in every) for what in ("matches", "right"))
-    return {
-        "pairs": len(every),
-        "median_corner_error": float(np.median(errors)),
-        **{f"within_{limit}": int((errors <= limit).sum()) for limit in (1, 3, 5)},
-        "matches": matches / len(every),
-        "right_matches": right / len(every),
-        "right_percent": 100 * right / max(matches, 1),
-        "processor_ms_a_photo": 1000 * seconds / sum(len(s.photos) for s in sequences),
-        "keypoints_a_photo": keypoints / sum(len(s.photos) for s in sequences),
-        "sequences": pairs,
-    }
+@dataclass
+class Measured:
+    """A descriptor, and what it has come to so far."""
+
+    model: LocalModel
+    frames: Frames
+    photos: list[tuple[float, float]] = field(default_factory=list)
+    """Seconds of clock and processor for the features of each photo."""
+    matched: list[tuple[float, float]] = field(default_factory=list)
+    """The same for matching each pair."""
+    keypoints: int = 0
+    pairs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def find(self, photo: Path, settings: dict[str, Any]) -> LocalFeatures:
+        """The features of a photo, by the clock."""
+        with timed(self.photos):
+            found = local_features(photo, self.model, frames=self.frames, **settings)
+        self.keypoints += len(found)
+        return found
+
+    def match(self, a: LocalFeatures, b: LocalFeatures) -> Matches:
+        """The matches of a pair, by the clock."""
+        with timed(self.matched):
+            return match_features(a, b)
+
+    def figures(self) -> dict[str, Any]:
+        """All of it together."""
+        every = [pair for own in self.pairs.values() for pair in own]
+        errors = np.array(
+            [np.inf if p["corner_error"] is None else p["corner_error"] for p in every]
+        )
+        matches, right = (sum(pair[what] for pair in every) for what in ("matches", "right"))
+        photos, pairs = (np.mean(times, axis=0) for times in (self.photos, self.matched))
+        clock, processor = 1000 * (2 * photos + pairs)
+        return {
+            "pairs": len(every),
+            "median_corner_error": float(np.median(errors)),
+            **{f"within_{limit}": int((errors <= limit).sum()) for limit in (1, 3, 5)},
+            "matches": matches / len(every),
+            "right_matches": right / len(every),
+            "right_percent": 100 * right / max(matches, 1),
+            "inliers": sum(pair["inliers"] for pair in every) / len(every),
+            "processor_ms_a_photo": 1000 * photos[1],
+            "processor_ms_a_pair": processor,
+            "ms_a_pair": clock,
+            "keypoints_a_photo": self.keypoints / len(self.photos),
+            "sequences": self.pairs,
+        }
+
+
+@contextmanager
+def timed(times: list[tuple[float, float]]) -> Iterator[None]:
+    """Note the seconds that a block takes, of clock and processor."""
+    start = time.perf_counter(), time.process_time()
+    yield
+    times.append((time.perf_counter() - start[0], time.process_time() - start[1]))
+
+
+def measure(sequence: PhotoSequence, descriptors: list[Measured], settings: dict[str, Any]) -> None:
+    """Match the pairs of a sequence with all descriptors, in turn for every photo and pair."""
+    reference = [one.find(sequence.photos[0], settings) for one in descriptors]
+    for photo, truth in zip(sequence.photos[1:], sequence.homographies[1:], strict=True):
+        for one, first in zip(descriptors, reference, strict=True):
+            found = one.match(first, one.find(photo, settings))
+            own = one.pairs.setdefault(sequence.name, [])
+            own.append(pair_figures(found, truth, first.shape))
 
 
 def main() -> None:
-    """Measure every descriptor, and print a line for each."""
+    """Measure all descriptors side by side, and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sequences", type=Path, required=True, help="folders with H_1_2, …")
     parser.add_argument("--descriptor", action="append", required=True, metavar="[NAME=]MODEL")
     parser.add_argument("--keypoints", type=int, default=2048)
     parser.add_argument("--size", type=int, default=1024)
+    parser.add_argument("--threads", type=int, default=1, help="of torch and of OpenCV")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    torch.set_num_threads(1)  # so that processor time is comparable
+    torch.set_num_threads(arguments.threads)
+    opencv().setNumThreads(arguments.threads)
     settings = {"keypoints": arguments.keypoints, "size": arguments.size}
-    sequences = read_sequences(arguments.sequences)
-    results: dict[str, Any] = {"machine": machine(), **settings, "descriptors": {}}
+    descriptors = {}
     for given in arguments.descriptor:
         name, equals, model = given.partition("=")
         frames: Frames = "demo" if name.endswith(",demo") else "wide"
-        found = measure(sequences, model if equals else name, frames, settings)
-        results["descriptors"][name] = found
+        descriptors[name] = Measured(local_model(model if equals else name), frames)
+    sequences = read_sequences(arguments.sequences)
+    for one in descriptors.values():  # the first call of anything is slow
+        local_features(sequences[0].photos[0], one.model, keypoints=64)
+    for sequence in sequences:
+        measure(sequence, list(descriptors.values()), settings)
+        print(sequence.name, flush=True)
+    figures = {name: one.figures() for name, one in descriptors.items()}
+    results = {
+        "machine": machine(),
+        "opencv": opencv().__version__,
+        **settings,
+        "threads": arguments.threads,
+        "descriptors": figures,
+    }
+    arguments.out.write_text(json.dumps(results, indent=1) + "\n")
+    for name, found in figures.items():
         shown = {key: value for key, value in found.items() if key != "sequences"}
         print(name, json.dumps(shown, default=str), flush=True)
-        arguments.out.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -55,17 +55,17 @@ def test_models_that_describe_photos_are_offered(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "binary"),
     [
-        "solar match a.jpg b.jpg --model ",
-        "solar search photos.solar a.jpg --local ",
-        "solar index build photos --local ",
-        "solar data build photos --local ",
+        ("solar match a.jpg b.jpg --model ", ["orb", "akaze"]),
+        ("solar search photos.solar a.jpg --features ", ["orb", "akaze"]),
+        ("solar index build photos --local ", []),
+        ("solar data build photos --local ", ["orb", "akaze"]),
     ],
 )
-def test_what_describes_keypoints_is_offered(words: str) -> None:
+def test_what_describes_keypoints_is_offered(words: str, binary: list[str]) -> None:
     names = [entry.name for entry in zoo.models() if entry.task == "patches"]
-    assert ask("bash", words) == ["rootsift", "sift", *names]
+    assert ask("bash", words) == ["rootsift", "sift", *binary, *names]
 
 
 @pytest.mark.parametrize(

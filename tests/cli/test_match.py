@@ -39,6 +39,12 @@ def test_json_names_what_is_compared(home: Path) -> None:
     assert (other["descriptor"], other["keypoints"]) == ("sift", [100, 100])
 
 
+def test_features_may_be_bits(home: Path) -> None:
+    done = solar("match", home / "a.png", home / "b.png", "--features", "orb")
+    assert done.stdout.startswith("orb: ")
+    assert int(done.stdout.split()[1]) > 30
+
+
 def test_a_picture_compares_models(home: Path) -> None:
     done = solar(
         *("match", home / "a.png", home / "b.png", "-o", home / "m.png", "--keypoints", 100),

@@ -1,12 +1,15 @@
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
 import pytest
 from PIL import Image
+from support.bits import BITS
 from support.warped import toy_photo
 
+from solar.describe.keypoint_methods import akaze
 from solar.describe.local import local_features, local_model, patches_of
 from solar.errors import SolarError
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet
@@ -76,6 +79,46 @@ def test_a_box_keeps_the_keypoints_inside_unchanged(photo: np.ndarray) -> None:
     assert (inside.points <= (299.5, 259.5)).all()
     known = {tuple(row) for row in everywhere.descriptors}
     assert all(tuple(row) in known for row in inside.descriptors)
+
+
+@BITS
+def test_binary_descriptors_are_bytes_of_keypoints_of_their_own(
+    photo: np.ndarray, model: str, width: int
+) -> None:
+    features = local_features(photo, model, keypoints=40)
+    assert (features.descriptors.shape, features.descriptors.dtype) == ((40, width), np.uint8)
+    assert len(np.unique(features.descriptors, axis=0)) > 30
+    sift = local_features(photo, "sift", keypoints=40)
+    assert not np.isin(features.points[:, 0], sift.points[:, 0]).any()
+    again = local_features(photo, model, keypoints=40)
+    np.testing.assert_array_equal(features.points, again.points)
+    np.testing.assert_array_equal(features.descriptors, again.descriptors)
+
+
+@BITS
+def test_a_box_has_binary_keypoints_inside_alone(photo: np.ndarray, model: str, width: int) -> None:
+    inside = local_features(photo, model, keypoints=100, box=(100.0, 80.0, 300.0, 260.0))
+    assert 50 < len(inside) <= 100
+    assert (inside.points >= (99.5, 79.5)).all()
+    assert (inside.points <= (299.5, 259.5)).all()
+
+
+@BITS
+@pytest.mark.parametrize("shape", [(1, 1), (2, 300), (64, 64)])
+def test_a_photo_of_nothing_has_no_bits(shape: tuple[int, int], model: str, width: int) -> None:
+    features = local_features(np.full((*shape, 3), 120, np.uint8), model)
+    assert (len(features), features.descriptors.shape) == (0, (0, width))
+
+
+def test_akaze_is_found_wherever_opencv_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(cv2, "AKAZE_create", raising=False)
+    monkeypatch.setattr(cv2, "xfeatures2d", None, raising=False)
+    with pytest.raises(SolarError, match=r"^This OpenCV \(.*\) has no AKAZE: choose orb"):
+        local_model("akaze")
+    extra = SimpleNamespace(AKAZE_create=lambda: "of the extra modules")
+    monkeypatch.setattr(cv2, "xfeatures2d", extra)
+    assert akaze() == "of the extra modules"
+    assert local_model("akaze") == "akaze"
 
 
 @pytest.mark.parametrize("model", ["sift", "rootsift", PatchNet().eval()])

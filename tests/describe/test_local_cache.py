@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from support.bits import BITS
 from support.warped import toy_photo
 
 from solar.describe.local import LocalFeatures, local_features
@@ -43,6 +44,20 @@ def test_a_keypoint_takes_136_bytes(features: LocalFeatures) -> None:
     back = unpack(pack(none))
     assert back is not None
     assert back.descriptors.shape == (0, 128)
+
+
+@BITS
+def test_bits_are_kept_as_they_are(model: str, width: int) -> None:
+    features = local_features(toy_photo(), model, keypoints=100)
+    content = pack(features)
+    back = unpack(content)
+    assert back is not None
+    assert back.descriptors.dtype == np.uint8
+    np.testing.assert_array_equal(back.descriptors, features.descriptors)
+    none = replace(features, **{
+        name: getattr(features, name)[:0] for name in ("points", "sizes", "angles", "descriptors")
+    })  # fmt: skip
+    assert len(content) - len(pack(none)) == (8 + width) * len(features)
 
 
 def test_damage_is_noticed(features: LocalFeatures) -> None:

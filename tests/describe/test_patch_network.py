@@ -1,3 +1,4 @@
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -5,7 +6,8 @@ import pytest
 import torch
 from support.drawn import drawn_state
 
-from solar.describe.patch_network import FusedPatchNet, patch_descriptors
+from solar.describe.patch_network import FusedPatchNet, descriptors_of, patch_descriptors
+from solar.errors import SolarError
 from solar.models import PATCH_REDUCTIONS, PatchConfig, PatchNet, attention_at
 from solar.models.checkpoint import _from_state
 
@@ -31,6 +33,34 @@ def test_patches_are_described_by_batches(golden: dict[str, np.ndarray]) -> None
     many = np.tile(golden["patches"], (200 // len(golden["patches"]) + 1, 1, 1, 1))
     rows = patch_descriptors(net, torch.from_numpy(many))
     np.testing.assert_allclose(rows, net.describe(many), atol=1e-4)
+
+
+def test_cores_share_batches_and_torch_keeps_its_threads(golden: dict[str, np.ndarray]) -> None:
+    net, before = drawn_network("4"), torch.get_num_threads()
+    many = torch.from_numpy(golden["patches"]).repeat(200 // len(golden["patches"]) + 1, 1, 1, 1)
+    seen: dict[int, int] = {}
+
+    def cut(batch: slice) -> torch.Tensor:
+        seen[threading.get_ident()] = torch.get_num_threads()
+        return many[batch]
+
+    try:
+        torch.set_num_threads(1)
+        alone = descriptors_of(net, len(many), cut)
+        assert seen.pop(threading.get_ident()) == 1
+        torch.set_num_threads(3)
+        shared = descriptors_of(net, len(many), cut)
+        assert set(seen.values()) == {1}
+        assert threading.get_ident() not in seen
+        assert torch.get_num_threads() == 3
+        with ThreadPoolExecutor(1) as later:
+            assert later.submit(torch.get_num_threads).result() == 3
+        with pytest.raises(SolarError, match="must be"):
+            descriptors_of(net, 100, lambda batch: many[batch, :, :31])
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_allclose(shared, alone, atol=1e-6)
 
 
 def test_the_network_is_left_as_it_was(golden: dict[str, np.ndarray]) -> None:

@@ -183,6 +183,7 @@ def test_options_that_make_no_sense(home: Path, tmp_path: Path) -> None:
         ({"words": 0}, "1 to 65536"),
         ({"words": 60000}, "too few"),
         ({"codebook": tmp_path / "none"}, "no codebook"),
+        ({"local": "orb"}, "^ASMK averages descriptors, and those of orb are bits"),
     ):
         with pytest.raises(SolarError, match=complaint):
             build([photos], tmp_path / "i", AsmkSettings(**options))

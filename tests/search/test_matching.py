@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from support.bits import NEEDS_AKAZE
 from support.warped import corner_error, toy_photo, turned
 
 import solar
@@ -64,6 +65,25 @@ def test_equal_descriptors_are_matched_once_and_not_clearly(
         assert (a == a[i]).all(axis=1).sum() == (b == b[j]).all(axis=1).sum() == 1
 
 
+@settings(max_examples=40, deadline=None)
+@given(sizes, sizes, st.sampled_from([0.7, 0.9, 1.0]), st.integers(1, 200), st.integers(0, 999))
+def test_bits_are_matched_by_how_many_differ(
+    n: int, m: int, ratio: float, block: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = (rng.integers(0, 256, (rows, 5), np.uint8) for rows in (n, m))
+    distances = np.bitwise_count(a[:, None] ^ b[None]).sum(axis=2, dtype=np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_BLOCK", block)
+        pairs = {(int(i), int(j)) for i, j in mutual_matches(a, b, ratio=ratio)}
+    for i, j in np.ndindex(distances.shape):
+        others = np.r_[np.delete(distances[i], j), np.delete(distances[:, j], i), 10**6]
+        if distances[i, j] < min(ratio, 1) * others.min():
+            assert (i, j) in pairs
+        elif ratio < 1 or distances[i, j] > others.min():
+            assert (i, j) not in pairs
+
+
 def test_the_order_of_photos_does_not_matter_to_matches() -> None:
     rng = np.random.default_rng(0)
     a = unit(rng, 50, 8)
@@ -79,7 +99,9 @@ def test_no_features_have_no_matches() -> None:
     assert mutual_matches(nothing, some).shape == mutual_matches(some, nothing).shape == (0, 2)
 
 
-@pytest.mark.parametrize("model", ["sift", "rootsift", None])
+@pytest.mark.parametrize(
+    "model", ["sift", "rootsift", "orb", pytest.param("akaze", marks=NEEDS_AKAZE), None]
+)
 def test_a_known_homography_is_found(model: str | None) -> None:
     photo = toy_photo()
     other, truth = turned(photo)

@@ -54,6 +54,15 @@ def test_verified_photos_come_first_and_know_their_inliers(index: Index) -> None
     assert hits[0].inliers > hits[1].inliers > 50 > max(hit.inliers for hit in hits[2:])
 
 
+def test_bits_verify_from_the_cache_as_they_do_at_first(index: Index) -> None:
+    settings = VerifySettings(model="orb")
+    first, again = (index.search("query.png", k=5, verify=settings) for _ in range(2))
+    assert first[0].path == "right/1.png"
+    assert first[0].inliers > 30 > max(hit.inliers for hit in first[1:])
+    assert [hit.path for hit in again] == [hit.path for hit in first]
+    assert index.info()["local_features"] == 5
+
+
 def test_a_right_photo_from_beyond_k_is_found(index: Index) -> None:
     assert index.search("query.png", k=1, rerank=None)[0].path == "wrong/1.png"
     assert index.search("query.png", k=1, verify=True)[0].path == "right/1.png"

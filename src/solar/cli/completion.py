@@ -11,9 +11,18 @@ def photo_models(incomplete: str) -> list[tuple[str, str]]:
 
 def keypoint_models(incomplete: str) -> list[tuple[str, str]]:
     """What describes keypoints."""
-    plain = [(name, "comes with OpenCV") for name in ("rootsift", "sift")]
-    fitting = [one for one in plain if one[0].startswith(incomplete)]
-    return fitting + _models(incomplete, "patches")
+    return _of_opencv(incomplete, "rootsift", "sift", "orb", "akaze") + _models(
+        incomplete, "patches"
+    )
+
+
+def averaged_models(incomplete: str) -> list[tuple[str, str]]:
+    """What describes keypoints for ASMK, which averages numbers: no bits."""
+    return _of_opencv(incomplete, "rootsift", "sift") + _models(incomplete, "patches")
+
+
+def _of_opencv(incomplete: str, *names: str) -> list[tuple[str, str]]:
+    return [(name, "comes with OpenCV") for name in names if name.startswith(incomplete)]
 
 
 def any_models(incomplete: str) -> list[tuple[str, str]]:

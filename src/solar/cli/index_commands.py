@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from solar.cli import index_upkeep
-from solar.cli.completion import keypoint_models, photo_models
+from solar.cli.completion import averaged_models, photo_models
 from solar.cli.help import Commands
 from solar.cli.options import (
     BACKENDS,
@@ -57,7 +57,7 @@ Method = Annotated[
 Local = Annotated[
     str | None,
     typer.Option(
-        help="For asmk: a patch model, sift or rootsift (default).", autocompletion=keypoint_models
+        help="For asmk: a patch model, sift or rootsift (default).", autocompletion=averaged_models
     ),
 ]
 VisualWords = Annotated[

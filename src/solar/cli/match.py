@@ -23,7 +23,9 @@ def match(
     model: Annotated[
         str | None,
         typer.Option(
-            help="What describes keypoints: a patch model, sift or rootsift (default).",
+            "--model",
+            "--features",
+            help="What describes keypoints: rootsift (default), sift, orb, akaze or a patch model.",
             autocompletion=keypoint_models,
         ),
     ] = None,
@@ -83,9 +85,9 @@ def match(
 
 def _on(device: str | None, model: str | None) -> "PatchNet | str | None":
     """A patch network on the device that is asked for; what needs none stays a name."""
-    from solar.describe.local import HISTOGRAMS
+    from solar.describe.local import NAMED
 
-    if device is None or model is None or model in HISTOGRAMS:
+    if device is None or model is None or model in NAMED:
         return model
     from solar.models import load
 

@@ -34,7 +34,7 @@ KeypointModel = Annotated[
     str,
     typer.Option(
         metavar="MODEL",
-        help="What describes keypoints: rootsift, sift, or a patch model.",
+        help="What describes keypoints: rootsift, sift, orb, akaze or a patch model.",
         autocompletion=keypoint_models,
     ),
 ]

@@ -76,7 +76,8 @@ def pairs(
         str,
         typer.Option(
             metavar="MODEL",
-            help="What describes keypoints for the database: rootsift, sift, or a patch model.",
+            help="What describes keypoints for the database: rootsift, sift, orb, akaze or a patch "
+            "model.",
             autocompletion=keypoint_models,
         ),
     ] = "rootsift",

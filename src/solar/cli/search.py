@@ -75,7 +75,9 @@ def search(
     local: Annotated[
         str | None,
         typer.Option(
-            help="What describes keypoints: a patch model, sift or rootsift (default).",
+            "--local",
+            "--features",
+            help="What describes keypoints: rootsift (default), sift, orb, akaze or a patch model.",
             autocompletion=keypoint_models,
         ),
     ] = None,

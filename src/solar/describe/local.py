@@ -2,7 +2,8 @@
 
 OpenCV's SIFT finds the keypoints. A patch network describes the patch around each, or SIFT does:
 `"sift"`, or `"rootsift"`, the square roots of its normalised histograms (Arandjelović and
-Zisserman, CVPR 2012).
+Zisserman, CVPR 2012). `"orb"` and `"akaze"` find keypoints of their own and describe them by bits,
+see `solar.describe.keypoint_methods`.
 
 Two ways to cut a patch from a keypoint of diameter d, both turned by the keypoint's angle:
 
@@ -15,6 +16,7 @@ Two ways to cut a patch from a keypoint of diameter d, both turned by the keypoi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
@@ -23,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.defaults import KEYPOINTS, SIZE
+from solar.describe.keypoint_methods import BINARY, akaze, keypoints_of
 from solar.errors import SolarError
 from solar.images import Box, Source, load
 from solar.images.boxes import pixel_box
@@ -37,10 +40,15 @@ if TYPE_CHECKING:
 Grey: TypeAlias = NDArray[np.uint8]
 Floats: TypeAlias = NDArray[np.float32]
 Frames = Literal["wide", "demo"]
-LocalModel: TypeAlias = "PatchNet | Literal['sift', 'rootsift']"
+Descriptors: TypeAlias = NDArray[Any]
+"""float32 rows of unit norm, or rows of bytes with the bits of binary descriptors."""
+LocalModel: TypeAlias = "PatchNet | Literal['sift', 'rootsift', 'orb', 'akaze']"
 """What describes keypoints."""
 
 HISTOGRAMS = ("sift", "rootsift")
+NAMED = (*HISTOGRAMS, *BINARY)
+"""What describes keypoints without a network."""
+
 DEFAULT: Literal["rootsift"] = "rootsift"
 """What describes keypoints where nobody says: it needs no weights."""
 
@@ -58,7 +66,7 @@ class LocalFeatures:
             first pixel.
         sizes: (n,) diameters in the same pixels.
         angles: (n,) degrees, clockwise from the x axis.
-        descriptors: (n, d) of unit norm.
+        descriptors: (n, d) float32 of unit norm; of ORB and AKAZE (n, bytes) uint8.
         shape: Height and width of the whole upright photo.
         scale: By how much the photo was shrunk to find them: this many pixels became one.
     """
@@ -66,7 +74,7 @@ class LocalFeatures:
     points: Floats
     sizes: Floats
     angles: Floats
-    descriptors: Floats
+    descriptors: Descriptors
     shape: tuple[int, int]
     scale: float = 1.0
 
@@ -86,11 +94,11 @@ def local_features(
     """Find and describe the keypoints of a photo.
 
     A SolarError if it cannot be read, the box misses it, an argument makes no sense, or OpenCV is
-    not installed.
+    not installed or has no AKAZE.
 
     Args:
         photo: As for `solar.images.load`; it is turned upright.
-        model: A patch network, `"sift"` or `"rootsift"`.
+        model: A patch network, `"sift"`, `"rootsift"`, `"orb"` or `"akaze"`.
         keypoints: Keep this many, those of the highest contrast. A photo of the sky has none.
         size: Limit for the longer side: larger photos are shrunk first.
         box: x1, y1, x2, y2 in pixels: only keypoints inside. Their patches may reach beyond it.
@@ -107,11 +115,7 @@ def local_features(
     if box is not None:
         x1, y1, x2, y2 = pixel_box(box, image.width, image.height)
         inside = (x1 / across, y1 / down, x2 / across, y2 / down)
-    found, rows = _keypoints(grey, keypoints, inside, histograms=model in HISTOGRAMS)
-    if isinstance(model, str):
-        descriptors = root_sift(rows) if model == "rootsift" else _unit(rows)
-    else:
-        descriptors = _described(grey, found, model, frames)
+    found, descriptors = _found_and_described(grey, model, keypoints, inside, frames)
     points = (found[:, :2] + 0.5) * (across, down) - 0.5
     scale = (across + down) / 2
     return LocalFeatures(
@@ -131,7 +135,9 @@ def local_model(model: PatchNet | str | Path | None) -> LocalModel:
     """
     if model is None:
         return DEFAULT
-    if model in HISTOGRAMS:
+    if model == "akaze":
+        akaze()  # not every OpenCV has it
+    if model in NAMED:
         return cast("LocalModel", model)
     from solar.models import PatchNet, load
 
@@ -139,7 +145,7 @@ def local_model(model: PatchNet | str | Path | None) -> LocalModel:
     if not isinstance(network, PatchNet):
         raise SolarError(
             f"{network.source or 'The model'} describes whole photos, not keypoints: choose a "
-            "patch model, or rootsift."
+            f"patch model, or one of {', '.join(NAMED)}."
         )
     return network
 
@@ -163,64 +169,71 @@ def patches_of(
     `grey` is the photo, (h, w); points (n, 2) and diameters (n,) are in its pixels, angles (n,) in
     degrees.
     """
+    found = np.column_stack([points, sizes, angles])
+    return _cutter(grey, found, frames, device)(slice(None))
+
+
+def _cutter(
+    grey: Grey, found: NDArray[Any], frames: Frames, device: Any
+) -> Callable[[slice], Tensor]:
+    """What cuts patches (n, 1, 32, 32) of some of the keypoints found, (n, 4)."""
     import torch
 
-    turns = np.deg2rad(angles)
+    points, sizes, turns = found[:, :2], found[:, 2], np.deg2rad(found[:, 3])
     if frames == "wide":
         from solar.images.patch_cutting import GreyPhotos, cut, square_frames
 
-        places = square_frames(points, np.maximum(REGION * sizes, SMALLEST), turns)
-        return cut(GreyPhotos.lay([grey]).to(device), places.to(device), size=PATCH)
+        places = square_frames(points, np.maximum(REGION * sizes, SMALLEST), turns).to(device)
+        photos = GreyPhotos.lay([grey]).to(device)
+        return lambda some: cut(photos, places[some], size=PATCH)
     step = 3 * sizes / PATCH
-    along, aside = step * np.cos(turns), step * np.sin(turns)
-    line = torch.arange(PATCH, device=device) - PATCH / 2
+    columns = (step * np.cos(turns), step * np.sin(turns), points[:, 0], points[:, 1])
+    table = torch.from_numpy(np.stack(columns)).float().to(device)
+    picture = torch.from_numpy(grey).to(device).float()[None, None]
+    return lambda some: _demo_patches(picture, table[:, some])
+
+
+def _demo_patches(picture: Tensor, table: Tensor) -> Tensor:
+    """Patches of the published demo from a photo (1, 1, h, w).
+
+    The table (4, n) has the cosines and sines of the angles, times the step from one pixel of a
+    patch to the next, and x and y.
+    """
+    import torch
+
+    line = torch.arange(PATCH, device=picture.device) - PATCH / 2
     v, u = torch.meshgrid(line, line, indexing="ij")
-    columns = (along, aside, points[:, 0], points[:, 1])
-    c, s, x, y = (
-        torch.as_tensor(column, dtype=torch.float32, device=device)[:, None, None]
-        for column in columns
-    )
-    height, width = grey.shape
+    c, s, x, y = table[:, :, None, None]
+    height, width = picture.shape[2:]
     across = (2 * (c * u - s * v + x) + 1) / width - 1
     down = (2 * (s * u + c * v + y) + 1) / height - 1
     # One tall picture of all the patches: the photo is read in place, not once per patch.
     grid = torch.stack([across, down], -1).reshape(1, -1, PATCH, 2)
-    picture = torch.from_numpy(grey).to(device).float()[None, None]
     cut_out = torch.nn.functional.grid_sample(
         picture, grid, mode="bicubic", padding_mode="zeros", align_corners=False
     )
     return cut_out.clamp(0, 255).reshape(-1, 1, PATCH, PATCH)
 
 
-def _keypoints(
-    grey: Grey, count: int, inside: tuple[float, ...] | None, *, histograms: bool
-) -> tuple[NDArray[np.float64], Floats]:
-    """The strongest keypoints (n, 4): x, y, diameter, angle; and their histograms if wanted."""
-    # Without a box SIFT itself drops the weaker ones, before it describes them.
-    sift = opencv().SIFT_create(nfeatures=0 if inside else count)
-    if histograms:
-        found, rows = sift.detectAndCompute(grey, None)
-    else:
-        found, rows = sift.detect(grey), None
-    rows = np.empty((len(found), 128), np.float32) if rows is None else rows
-    table = np.array([(*k.pt, k.size, k.angle, k.response) for k in found], np.float64)
-    table = table.reshape(-1, 5)
-    if inside:
-        x, y = table[:, 0] + 0.5, table[:, 1] + 0.5
-        within = (x >= inside[0]) & (y >= inside[1]) & (x <= inside[2]) & (y <= inside[3])
-        table, rows = table[within], rows[within]
-    x, y, sizes, angles, strength = table.T
-    best = np.lexsort((angles, sizes, x, y, -strength))[:count]  # threads find them in any order
-    return table[best, :4], rows[best]
+def _found_and_described(
+    grey: Grey, model: LocalModel, count: int, inside: tuple[float, ...] | None, frames: Frames
+) -> tuple[NDArray[np.float64], Descriptors]:
+    """Keypoints (n, 4): x, y, diameter and angle in pixels of the photo; and their descriptors."""
+    if not isinstance(model, str):
+        found, _ = keypoints_of(grey, "sift", count, inside, describe=False)
+        return found, _described(grey, found, model, frames)
+    if model == "orb" or model == "akaze":
+        return keypoints_of(grey, model, count, inside)
+    found, rows = keypoints_of(grey, "sift", count, inside)
+    return found, root_sift(rows) if model == "rootsift" else _unit(rows)
 
 
 def _described(grey: Grey, found: NDArray[np.float64], model: PatchNet, frames: Frames) -> Floats:
-    from solar.describe.patch_network import patch_descriptors
+    from solar.describe.patch_network import descriptors_of
 
     if len(found) == 0:
         return np.empty((0, model.dim), np.float32)
-    patches = patches_of(grey, found[:, :2], found[:, 2], found[:, 3], frames, device=model.device)
-    return patch_descriptors(model, patches)
+    return descriptors_of(model, len(found), _cutter(grey, found, frames, model.device))
 
 
 def root_sift(histograms: Floats) -> Floats:

@@ -7,7 +7,8 @@ local/3f9a…/          one folder for each model and its settings
 
 A file holds, after its header, for n keypoints: places (16 bits a coordinate, a 65,535th of the
 photo's longer side), diameters and angles (half floats), and descriptors of 8 bits a number between
-the photo's least and greatest: 136 bytes a keypoint with 128 numbers.
+the photo's least and greatest: 136 bytes a keypoint with 128 numbers. Binary descriptors are kept
+as they are, with 0 as least and greatest: 40 bytes a keypoint of ORB, 69 of AKAZE.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from solar.describe.local import LocalFeatures, LocalModel
+from solar.describe.local import Descriptors, LocalFeatures, LocalModel
 from solar.errors import SolarError
 from solar.files import make_folder, replacing
 
@@ -37,12 +38,15 @@ _HEADER = struct.Struct("<8sI16sIIIIfff")
 
 def pack(features: LocalFeatures, identity: bytes = b"") -> bytes:
     """Features as bytes; `identity` (16 bytes at most) says of which photo they are."""
-    low, high = _range(features.descriptors)
-    steps = (features.descriptors - low) * (255 / (high - low))
+    binary = features.descriptors.dtype == np.uint8
+    low, high = (0.0, 0.0) if binary else _range(features.descriptors)
+    steps = features.descriptors
+    if not binary:
+        steps = np.round((steps - low) * (255 / (high - low))).astype(np.uint8)
     side = max(features.shape)
     places = np.clip(features.points * (65535 / side) + 0.5, 0, 65535)
     sizes_angles = np.stack([features.sizes, features.angles])
-    columns = (places.astype("<u2"), sizes_angles.astype("<f2"), np.round(steps).astype(np.uint8))
+    columns = (places.astype("<u2"), sizes_angles.astype("<f2"), steps)
     body = b"".join(column.tobytes() for column in columns)
     numbers = (*features.descriptors.shape, *features.shape, features.scale, low, high)
     header = _HEADER.pack(_MAGIC, 0, identity, *numbers)
@@ -66,16 +70,22 @@ def unpack(content: bytes, identity: bytes = b"") -> LocalFeatures | None:
     places = np.frombuffer(body, "<u2", 2 * n).reshape(n, 2)
     sizes, angles = np.frombuffer(body, "<f2", 2 * n, 4 * n).reshape(2, n).astype(np.float32)
     steps = np.frombuffer(body, np.uint8, dim * n, 8 * n).reshape(n, dim)
-    descriptors = steps * np.float32((high - low) / 255) + np.float32(low)
-    norms = np.sqrt(np.einsum("nd,nd->n", descriptors, descriptors))[:, None]
     return LocalFeatures(
         points=places * np.float32(max(height, width) / 65535),
         sizes=sizes,
         angles=angles,
-        descriptors=descriptors / np.maximum(norms, 1e-12),
+        descriptors=steps if low == high else _unit_rows(steps, low, high),
         shape=(height, width),
         scale=scale,
     )
+
+
+def _unit_rows(steps: Descriptors, low: float, high: float) -> Descriptors:
+    """Numbers between the least and the greatest again, a row of unit norm for each keypoint."""
+    rows = steps * np.float32((high - low) / 255) + np.float32(low)
+    norms = np.sqrt(np.einsum("nd,nd->n", rows, rows))[:, None]
+    unit: Descriptors = rows / np.maximum(norms, 1e-12)
+    return unit
 
 
 class LocalCache:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from solar.describe.counting import expect
+from solar.describe.keypoint_methods import BINARY
 from solar.describe.known_roots import confirm
 from solar.describe.local import LocalFeatures, LocalModel, local_features, local_model, local_name
 from solar.describe.local_cache import LocalCache, pack, unpack
@@ -187,6 +188,11 @@ class Finder:
     """Finds local features of photos as `AsmkSettings` has it, and keeps them in a folder."""
 
     def __init__(self, model: LocalModel, keypoints: int, size: int, place: Path) -> None:
+        if model in BINARY:
+            raise SolarError(
+                f"ASMK averages descriptors, and those of {model} are bits: choose rootsift, sift "
+                "or a patch model."
+            )
         self.model, self.keypoints, self.size = model, keypoints, size
         # The same key as for verification.
         self.cache = LocalCache(place, model, keypoints=keypoints, size=size, frames="wide")

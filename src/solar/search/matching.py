@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.defaults import KEYPOINTS, SIZE
-from solar.describe.local import Frames, LocalFeatures, local_features, local_model, local_name
+from solar.describe.local import (
+    Descriptors,
+    Frames,
+    LocalFeatures,
+    local_features,
+    local_model,
+    local_name,
+)
 from solar.errors import SolarError
 from solar.images.opencv import opencv
 
@@ -43,7 +50,7 @@ class Matches:
         matrix: 3×3 float64 that takes homogeneous pixels of A to pixels of B (homography) or to
             lines of B (fundamental); None where too few matches agree.
         geometry: Which of the two.
-        descriptor: The model's name, `"sift"` or `"rootsift"`.
+        descriptor: The model's name, `"rootsift"`, `"orb"`, ….
     """
 
     keypoints: tuple[int, int]
@@ -86,8 +93,8 @@ def match(
     Args:
         a: A photo: a path, the bytes of a file, a PIL image, an array.
         b: The other one.
-        model: What describes keypoints: a patch network, its name or file, `"sift"` or
-            `"rootsift"`, which is the default.
+        model: What describes keypoints: a patch network, its name or file, `"rootsift"` (the
+            default), `"sift"`, `"orb"` or `"akaze"`.
         geometry: `"homography"` for a flat scene or a camera that only turned, `"fundamental"` for
             anything rigid.
         keypoints: At most so many a photo.
@@ -103,7 +110,7 @@ def match(
 
     Raises:
         SolarError: A photo cannot be read, there is no such model, an argument makes no sense, or
-            OpenCV is not installed.
+            OpenCV is not installed or has no AKAZE.
     """
     _check(geometry, ratio, threshold)
     describer = local_model(model)
@@ -147,15 +154,22 @@ def match_features(
     )
 
 
-def mutual_matches(a: Floats, b: Floats, *, ratio: float = RATIO) -> Pairs:
-    """Pairs of unit rows of a (n, d) and b (m, d) that are each other's nearest, and clearly so.
+def mutual_matches(a: Descriptors, b: Descriptors, *, ratio: float = RATIO) -> Pairs:
+    """Pairs of rows of a (n, d) and b (m, d) that are each other's nearest, and clearly so.
 
     The distance of a pair must be below `ratio` times the distance from either of the two to its
     second nearest; with 1 or more only the nearest count. Pairs are (k, 2), ascending; no row
     occurs twice.
+
+    Rows are float32 of unit norm, or bytes, whose distance is the number of bits that differ.
     """
     if len(a) == 0 or len(b) == 0:
         return np.empty((0, 2), np.int64)
+    largest, factor = 1, ratio**2  # of unit vectors 2 − 2 s is the squared distance
+    if a.dtype == np.uint8:
+        # Of n signs n − s is twice the number of bits that differ.
+        largest, factor = 8 * a.shape[1], ratio
+        a, b = _signs(a), _signs(b)
     rows = max(1, _BLOCK // len(b))
     best_b, second_b = np.full((2, len(b)), -np.inf, np.float32)  # of each row of b, so far
     pairs, best, second = [], [], []
@@ -180,13 +194,18 @@ def mutual_matches(a: Floats, b: Floats, *, ratio: float = RATIO) -> Pairs:
     kept = score == best_b[found[:, 1]]
     if ratio < 1:
         runner_up = np.maximum(runner_up, second_b[found[:, 1]])
-        # Of unit vectors 2 − 2 s is the squared distance; rounding makes some negative.
-        kept &= np.maximum(1 - score, 0) < ratio**2 * (1 - runner_up)
+        # Rounding makes some distances negative.
+        kept &= np.maximum(largest - score, 0) < factor * (largest - runner_up)
     found = found[kept]
     _, first = np.unique(found[:, 1], return_index=True)  # equal rows again, of two blocks
     found = found[first]
     ordered: Pairs = found[np.argsort(found[:, 0])]
     return ordered
+
+
+def _signs(rows: Descriptors) -> Floats:
+    """Bytes (n, d) as a column of ±1 for each of their bits, (n, 8 d)."""
+    return np.unpackbits(rows, axis=1).astype(np.float32) * 2 - 1
 
 
 def estimate(

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from solar.models import RetrievalNet
-from solar.nn import GeM
+from solar.models.fused_copy import fuse_backbone
 
 
 class FusedNet:
@@ -67,12 +67,9 @@ class FusedNet:
             and self.dtype == torch.bfloat16
             and find_spec("triton") is not None
         )
-        # GeM raises negative values to its floor, so that an attention block that comes last may
-        # end in a ReLU, which its convolution has for nothing. Other poolings see them.
-        clamped = isinstance(net.pool, GeM) and net.local_whiten is None
         backbone: nn.Module = plain
         if plain.fusable:
-            backbone = plain.fuse(on_blocks=self._on_blocks, clamped=clamped)
+            backbone = fuse_backbone(self.net, on_blocks=self._on_blocks)
             backbone.to(self.dtype)
         else:
             plain.streamline()

@@ -254,7 +254,7 @@ def test_a_device_that_runs_out_of_memory_is_given_up(monkeypatch: pytest.Monkey
 
 
 def test_vectors_too_long_for_float16_are_left_to_the_cpu() -> None:
-    with pytest.raises(DeviceMemoryError, match="not of unit length"):
+    with pytest.raises(DeviceMemoryError, match="do not fit into float16"):
         ResidentVectors([CPU]).search(unit(1, 2), unit(0, 300) * 1e6, 5)
 
 

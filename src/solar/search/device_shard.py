@@ -128,7 +128,7 @@ class Shard:
             self.longest = max(self.longest, _ROUNDED * float(longest))
             self.rounding = max(self.rounding, _ROUNDED * float(rounding))
         if not np.isfinite(self.longest + self.rounding):
-            raise DeviceMemoryError("The vectors are not of unit length")
+            raise DeviceMemoryError("Vectors that are this long do not fit into float16.")
         self._blocks[-1] = replace(block, count=block.count + len(rows))
 
     def _moved(self, rows: Stored) -> Tensor:
@@ -233,7 +233,7 @@ class Shard:
         """The rows of all vectors at some places; -1 where there is none."""
         starts = torch.tensor([block.start for block in self._blocks], device=self.device)
         shifts = torch.tensor([b.first - b.start for b in self._blocks], device=self.device)
-        block = torch.searchsorted(starts, places, right=True) - 1
+        block = torch.searchsorted(starts, places.contiguous(), right=True) - 1
         rows: RowNumbers = torch.where(places < NOWHERE, places + shifts[block], -1).cpu().numpy()
         return rows
 
@@ -274,5 +274,5 @@ def devices_called(name: str) -> list[torch.device]:
         every = [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
         found = every if device.index is None else every[device.index : device.index + 1]
     if not found:
-        raise DeviceMemoryError(f"This machine has no device {name}")
+        raise DeviceMemoryError(f"This machine has no device {name}.")
     return found

@@ -177,7 +177,7 @@ class ResidentVectors:
     def _too_small(self, vectors: Stored) -> DeviceMemoryError:
         need, free = vectors.size * 2 / 1e9, self._free() / 1e9
         return DeviceMemoryError(
-            f"The vectors take {need:.1f} GB of GPU memory, and {free:.1f} GB are free"
+            f"The vectors take {need:.1f} GB of GPU memory, and {free:.1f} GB are free."
         )
 
     def _allow(self, present: Mask | None, rows: int) -> bool:
@@ -329,5 +329,5 @@ def resident_on(device: str) -> ResidentVectors | None:
 
 
 def tell_fallback(error: DeviceMemoryError) -> None:
-    """Warn that a search takes place on the processor."""
-    warnings.warn(f"{error}: searching on the CPU.", stacklevel=3)
+    """Warn that a search takes place on the CPU."""
+    warnings.warn(f"{str(error).rstrip('.')}: searching on the CPU.", stacklevel=3)

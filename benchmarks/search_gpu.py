@@ -11,7 +11,9 @@ cosine of about 0.6. Queries are further photos of some of the places. Then, in 
   with float32 products and `topk` of torch (the vectors resident as well), and the products in
   float16 alone, which no search of this kind can beat;
 - the same with a tenth of the photos removed;
-- the processor's exact search, whose rows and scores must be equal, all of them.
+- the processor's exact search, whose rows and scores must be equal, all of them;
+- what is hard for float16, in small: rows that it cannot tell apart, and hundreds that are equal;
+- the largest error of a product on this device, as a share of what the search reckons with.
 
 With --index-rows also `Index.search_vectors`, which names photos, in GPU memory and not. A million
 vectors of 2048 numbers need 26 GB of GPU memory and 9 GB of the host's.
@@ -35,7 +37,7 @@ from torch import Tensor
 
 from solar.search import Index, exact, need_vectors
 from solar.search.device_shard import Shard, devices_called
-from solar.search.resident import Found, ResidentVectors
+from solar.search.resident import Found, ResidentVectors, _HalfQueries
 
 PLACE = 100  # photos
 COSINE = 0.6  # of two photos of a place
@@ -63,6 +65,10 @@ def main() -> None:
     }
     result |= {"devices": len(devices), "cosine": COSINE}
     result |= measured(vectors, queries, given.k, devices, given.rounds)
+    result["equal_where_hard"] = [
+        equal_where_hard(devices, dim, spread) for dim in (100, 2048) for spread in (3e-5, 0.02, 1)
+    ]
+    result["share_of_bound"] = share_of_bound(vectors[:PIECE], queries, devices[0])
     if given.index_rows:
         some = vectors[: given.index_rows]
         result["index"] = indexes(some, queries, given.k, given.device, given.rounds)
@@ -200,6 +206,35 @@ def on_processor(
     return rows, scores
 
 
+def equal_where_hard(devices: list[torch.device], dim: int, spread: float) -> bool:
+    """Whether rows close to one of five, and many equal ones, are ranked as by a full sort."""
+    dice = np.random.default_rng(0)
+    vectors = dice.standard_normal((5, dim))[dice.integers(0, 5, 20_000)]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors += spread * dice.standard_normal(vectors.shape) / dim**0.5
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    vectors[500:900] = vectors[3]
+    queries = np.concatenate([vectors[:10], vectors[600:602]])
+    rows, scores = ResidentVectors(devices).search(queries, vectors, 100)
+    products = (queries.astype(np.float64) @ vectors.astype(np.float64).T).astype(np.float32)
+    truth = np.argsort(-products, axis=1, kind="stable")[:, :100]
+    best = np.take_along_axis(products, truth, axis=1)
+    return bool(np.array_equal(rows, truth) and np.array_equal(scores, best))
+
+
+def share_of_bound(vectors: Array, queries: Array, device: torch.device) -> float:
+    """How much of its bound the largest error of a product takes."""
+    shard = Shard(device)
+    shard.grow(len(vectors), 0, vectors.shape[1], vectors.dtype, whole=False)
+    shard.fill(vectors)
+    asked = _HalfQueries.of(queries, [shard])
+    scores = torch.from_numpy(queries).to(device).double()
+    scores = torch.nn.functional.normalize(scores) @ torch.from_numpy(vectors).to(device).double().T
+    [(_, products)] = shard._products(asked.halves, False)
+    errors = (products[:, : len(vectors)].double() - scores).abs().amax(dim=1)
+    return float((errors / (asked.slack / 2)).max())
+
+
 def indexes(vectors: Array, queries: Array, k: int, device: str, rounds: int) -> dict[str, Any]:
     """`Index.search_vectors` in GPU memory and without, taking turns."""
     with tempfile.TemporaryDirectory() as folder:
@@ -233,6 +268,8 @@ def show(result: dict[str, Any]) -> None:
         equal = result[f"equal_rows{name}"] and result[f"equal_scores{name}"]
         seconds = result[f"processor_s{name}"]
         print(f"the processor's answer{name}: equal {equal}, {seconds:.2f} s")
+    print(f"the same where it is hard: {result['equal_where_hard']}")
+    print(f"largest error: {result['share_of_bound']:.3f} of its bound")
     if "index" in result:
         print(json.dumps(result["index"], indent=1))
 

@@ -42,7 +42,9 @@ from solar.search.exact import Stored
 Found: TypeAlias = tuple[RowNumbers, Vectors]
 """Rows and their scores, best first."""
 
-_BLOCK = 1 << 28  # numbers, half a gibibyte of float16
+# Numbers and rows of a block: each costs some launches, and the products of its rows with the
+# queries of a turn take half a gibibyte.
+_BLOCK, _ROWS = 1 << 30, 1 << 20
 _QUERIES = 256
 _ON_HOST = 4096  # rows
 _RESERVE = 3 << 30  # bytes of a GPU that stay free: a search takes up to 2 GiB beside the vectors
@@ -154,7 +156,7 @@ class ResidentVectors:
 
     def _append(self, vectors: Stored, stamp: tuple[Hashable, ...]) -> None:
         done, dim = len(self), vectors.shape[1]
-        most = max(_BLOCK // dim, GROUP)
+        most = max(min(_BLOCK // dim, _ROWS), GROUP)
         least = min(done // 8, most)  # many small additions must not make many small blocks
         while done < len(vectors):
             left = len(vectors) - done

@@ -7,7 +7,8 @@ import pytest
 import torch
 from support.drawn import drawn_retrieval
 
-from solar.models import RetrievalConfig, RetrievalNet, fused_copy
+from solar.models import RetrievalConfig, RetrievalNet
+from solar.nn import Backbone
 
 PHOTO = np.random.default_rng(0).integers(0, 256, (72, 96, 3), dtype=np.uint8)
 SCALES = (1.0, 0.7)
@@ -23,9 +24,9 @@ def net() -> RetrievalNet:
 def fusings(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """Grows by one with every fused copy that is made."""
     made: list[None] = []
-    fuse = fused_copy.fuse_backbone
+    fuse = Backbone.fuse
     monkeypatch.setattr(
-        fused_copy, "fuse_backbone", lambda net, **how: (made.append(None), fuse(net, **how))[1]
+        Backbone, "fuse", lambda self, **how: (made.append(None), fuse(self, **how))[1]
     )
     return made
 

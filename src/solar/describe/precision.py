@@ -23,7 +23,6 @@ import torch
 from torch import Tensor, nn
 
 from solar.models import RetrievalNet
-from solar.models.fused_copy import fuse_backbone
 
 
 class FusedNet:
@@ -69,7 +68,9 @@ class FusedNet:
         )
         backbone: nn.Module = plain
         if plain.fusable:
-            backbone = fuse_backbone(self.net, on_blocks=self._on_blocks)
+            # An attention block that comes last may end in a ReLU, which its convolution has for
+            # nothing, where the pooling does not see the negative values.
+            backbone = plain.fuse(on_blocks=self._on_blocks, clamped=net.clamps)
             backbone.to(self.dtype)
         else:
             plain.streamline()

@@ -171,6 +171,11 @@ class RetrievalNet(HubMixin, nn.Module):
         """Where the parameters are."""
         return next(self.parameters()).device
 
+    @property
+    def clamps(self) -> bool:
+        """Whether the pooling raises negative values of a map to its floor."""
+        return isinstance(self.pool, GeM) and self.local_whiten is None
+
     def __repr__(self) -> str:
         """One line; `print(model.backbone)` lists the layers."""
         layers = ",".join(map(str, sorted(self.config.attention)))
@@ -346,7 +351,7 @@ class RetrievalNet(HubMixin, nn.Module):
         many = photo_list(images)
         scales = self.config.scales if scales is None else scales
         rows = np.empty((len(many), self.dim), np.float32)
-        forward = forward or self._fused.forward_scale(self)
+        forward = forward or self._fused.forward(self.backbone, self.head, clamped=self.clamps)
         with inference(self):
             for row, source in zip(rows, many, strict=True):
                 photo = self.transforms(

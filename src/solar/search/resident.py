@@ -162,7 +162,9 @@ class ResidentVectors:
             left = len(vectors) - done
             shard = self._filling
             if shard is None or not shard.spare:
-                shard = self._filling = min(self._shards, key=lambda one: one.rows)
+                shard = self._filling = max(
+                    self._shards, key=lambda one: (free_memory(one.device), -one.rows)
+                )
                 rows = min(max(left, least), most)
                 shard.grow(rows, done, dim, vectors.dtype, whole=self._whole)
             taken = min(left, shard.spare)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from solar.cli.options import Box, Device, IndexAddress, IndexModel, Json, MovedPhotos
+from solar.cli.options import Box, IndexAddress, IndexModel, Json, MovedPhotos, SearchDevice
 
 if TYPE_CHECKING:
     from solar.search.location import Location
@@ -21,7 +21,7 @@ def locate(
         int, typer.Option(min=1, help="How many of the most similar photos are verified.")
     ] = 50,
     model: IndexModel = None,
-    device: Device = None,
+    device: SearchDevice = None,
     photos: MovedPhotos = None,
     json: Json = False,
 ) -> None:

@@ -54,6 +54,13 @@ Device = Annotated[
     str | None,
     typer.Option(callback=known_device, help="cpu or cuda; auto-detected by default."),
 ]
+SearchDevice = Annotated[
+    str | None,
+    typer.Option(
+        callback=known_device,
+        help="cpu or cuda; auto-detected by default. With cuda, vectors are compared there.",
+    ),
+]
 BACKENDS = "On a CPU: torch, onnxruntime or openvino, these two also with -int8."
 Backend = Annotated[str, typer.Option(help=BACKENDS)]
 Half = Annotated[bool, typer.Option("--half", help="Store float16, half the size.")]

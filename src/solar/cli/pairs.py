@@ -8,7 +8,7 @@ import typer
 
 from solar.cli import printing
 from solar.cli.completion import keypoint_models, photo_models
-from solar.cli.options import Device, Json
+from solar.cli.options import Json, SearchDevice
 from solar.errors import SolarError
 from solar.files import beside
 
@@ -96,7 +96,7 @@ def pairs(
             help="What describes photos; solar-r18 if not given.", autocompletion=photo_models
         ),
     ] = None,
-    device: Device = None,
+    device: SearchDevice = None,
     json: Json = False,
 ) -> None:
     """Choose pairs of photos to match, for COLMAP, hloc and others.
@@ -128,9 +128,8 @@ def pairs(
             "--pairs takes a list as it is: leave out --verify, --query, --window, "
             "--within and --min-score."
         )
-    settings = PairSettings(
-        k, min_score, VerifySettings(photos=photos) if verify else False, query, window, within
-    )
+    verifying = VerifySettings(photos=photos) if verify else False
+    settings = PairSettings(k, min_score, verifying, query, window, within, device)
     with printing.warnings_as_sentences(), working_folder(output) as work:
         collection = _collection(source, work, given is not None, model=model, device=device)
         with printing.steps() as watch:

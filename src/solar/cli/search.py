@@ -8,7 +8,7 @@ import typer
 
 from solar.cli.completion import keypoint_models, rerank_methods
 from solar.cli.help import METHODS
-from solar.cli.options import Device, IndexAddress, IndexModel, Json, MovedPhotos, ShownRoots
+from solar.cli.options import IndexAddress, IndexModel, Json, MovedPhotos, SearchDevice, ShownRoots
 
 if TYPE_CHECKING:
     from solar.search import Hit, Part, Photo
@@ -101,7 +101,7 @@ def search(
     include_self: Annotated[
         bool, typer.Option("--include-self", help="Also find the query itself if it is indexed.")
     ] = False,
-    device: Device = None,
+    device: SearchDevice = None,
     json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a heading.")] = False,
     html: Annotated[

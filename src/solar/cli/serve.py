@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import photo_models
-from solar.cli.options import Device, IndexAddress, IndexModel, MovedPhotos, ShownRoots
+from solar.cli.options import IndexAddress, IndexModel, MovedPhotos, SearchDevice, ShownRoots
 from solar.cli.printing import output, say
 from solar.web.settings import WebSettings
 
@@ -73,7 +73,7 @@ def serve(
         float, typer.Option(min=0, help="Requests per second and visitor; 0 for any number.")
     ] = WebSettings.rate,
     queue: Annotated[int, typer.Option(min=1, help="Searches that may wait.")] = WebSettings.queue,
-    device: Device = None,
+    device: SearchDevice = None,
     open_browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = False,

@@ -23,7 +23,6 @@ import torch
 from torch import Tensor, nn
 
 from solar.models import RetrievalNet
-from solar.nn import GeM
 
 
 class FusedNet:
@@ -67,12 +66,11 @@ class FusedNet:
             and self.dtype == torch.bfloat16
             and find_spec("triton") is not None
         )
-        # GeM raises negative values to its floor, so that an attention block that comes last may
-        # end in a ReLU, which its convolution has for nothing. Other poolings see them.
-        clamped = isinstance(net.pool, GeM) and net.local_whiten is None
         backbone: nn.Module = plain
         if plain.fusable:
-            backbone = plain.fuse(on_blocks=self._on_blocks, clamped=clamped)
+            # An attention block that comes last may end in a ReLU, which its convolution has for
+            # nothing, where the pooling does not see the negative values.
+            backbone = plain.fuse(on_blocks=self._on_blocks, clamped=net.clamps)
             backbone.to(self.dtype)
         else:
             plain.streamline()

@@ -15,6 +15,7 @@ from solar.defaults import SIZE
 from solar.errors import SolarError
 from solar.images import Box, Source, check_visible, load, photo_list
 from solar.images.resize import Square
+from solar.models.fused_copy import FusedCopy
 from solar.models.hub_mixin import HubMixin
 from solar.models.inference import inference, named
 from solar.models.text_side import TextSide, no_text_side
@@ -143,6 +144,7 @@ class RetrievalNet(HubMixin, nn.Module):
         super().__init__()
         self.config = config
         self.freeze_batch_norm = freeze_batch_norm
+        self._fused = FusedCopy()
         self.backbone = _build_backbone(config)
         self.grid, channels = self.backbone.grid, self.backbone.channels
         dim = config.dim or channels
@@ -168,6 +170,11 @@ class RetrievalNet(HubMixin, nn.Module):
     def device(self) -> torch.device:
         """Where the parameters are."""
         return next(self.parameters()).device
+
+    @property
+    def clamps(self) -> bool:
+        """Whether the pooling raises negative values of a map to its floor."""
+        return isinstance(self.pool, GeM) and self.local_whiten is None
 
     def __repr__(self) -> str:
         """One line; `print(model.backbone)` lists the layers."""
@@ -331,7 +338,8 @@ class RetrievalNet(HubMixin, nn.Module):
                 every photo given. The cut-out keeps the scale it has in the whole photo.
             orient: Obey the EXIF orientation. The published code ignores it: pass False to match.
             max_pixels: Refuse larger photos before they are decoded. Default: about 179 million.
-            forward: What runs each scale in this network's place, as in `multiscale`.
+            forward: What runs each scale in this network's place, as in `multiscale`. Default: on
+                a CPU a fused copy of the network, see `solar.models.fused_copy`.
 
         Returns:
             (n, dim) float32, unit rows.
@@ -343,6 +351,7 @@ class RetrievalNet(HubMixin, nn.Module):
         many = photo_list(images)
         scales = self.config.scales if scales is None else scales
         rows = np.empty((len(many), self.dim), np.float32)
+        forward = forward or self._fused.forward(self.backbone, self.head, clamped=self.clamps)
         with inference(self):
             for row, source in zip(rows, many, strict=True):
                 photo = self.transforms(

@@ -5,12 +5,10 @@ ReLU inside the convolution's own kernel, a feature map crosses the memory once 
 two or three times: of all that makes describing fast, this gains most (docs/performance.md).
 """
 
-import copy
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.fusion import fuse_conv_bn_eval
+from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 
 class FusedConv(nn.Module):
@@ -24,8 +22,7 @@ class FusedConv(nn.Module):
         self, conv: nn.Conv2d, norm: nn.BatchNorm2d | None = None, *, relu: bool = False
     ) -> None:
         super().__init__()
-        folded = copy.deepcopy(conv) if norm is None else fuse_conv_bn_eval(conv, norm)
-        self.weight, self.bias = folded.weight, folded.bias
+        self.weight, self.bias = _copied(conv) if norm is None else _folded(conv, norm)
         self.stride, self.relu = conv.stride, relu
         assert not isinstance(conv.padding, str)
         self.padding = conv.padding
@@ -84,6 +81,27 @@ def folded(head: nn.Sequential, *, relu: bool = False) -> FusedConv:
     assert isinstance(conv, nn.Conv2d)
     assert isinstance(norm, nn.BatchNorm2d)
     return FusedConv(conv, norm, relu=relu)
+
+
+def _copied(conv: nn.Conv2d) -> tuple[nn.Parameter, nn.Parameter | None]:
+    """Weight and bias, of its own memory."""
+    bias = None if conv.bias is None else nn.Parameter(conv.bias.detach().clone())
+    return nn.Parameter(conv.weight.detach().clone()), bias
+
+
+def _folded(conv: nn.Conv2d, norm: nn.BatchNorm2d) -> tuple[nn.Parameter, nn.Parameter]:
+    """Weight and bias with the batch norm in them; no more is copied than that."""
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    return fuse_conv_bn_weights(
+        conv.weight,
+        conv.bias,
+        norm.running_mean,
+        norm.running_var,
+        norm.eps,
+        norm.weight,
+        norm.bias,
+    )
 
 
 def move_bias(source: FusedConv, target: FusedConv, through: Tensor | None = None) -> None:

@@ -17,6 +17,9 @@ ENGINES = {"milvus": "solar.search.milvus_engine"}
 FORMATS = {"asmk": "solar.search.asmk_index"}
 """Modules whose `open_index` opens a folder that holds something else than vectors."""
 
+ON_GPU = "solar.search.resident_engine"
+"""The module whose `open_index` opens a folder of vectors to be searched on a GPU."""
+
 
 def is_folder(address: Address) -> bool:
     """Whether an index is a folder on this machine, and no address of an engine."""

@@ -138,7 +138,8 @@ def described(
             that another run goes on with.
         folder: The working folder.
         model: What describes photos; solar-r18 if not given.
-        **describing: As for `solar.extract`: `progress`, `device`, ….
+        **describing: As for `solar.extract`: `progress`, `device`, …. These two go with every
+            source.
 
     Raises:
         SolarError: There is nothing of the kind or no photo in it, it has no vectors or was
@@ -153,7 +154,7 @@ def described(
             raise SolarError(f"No photo of {source} could be described: {why.rstrip('.')}.")
         return replace(_copied(_rows(store, {}), folder, photos.roots), skipped=skipped)
     for name, value in {"model": model, **describing}.items():
-        if name != "progress" and value is not None:
+        if name not in ("progress", "device") and value is not None:
             raise SolarError(f"{source} is described already: leave out --{name}.")
     if (opened := _opened(source)) is None:
         return _copied(read_h5(str(source)), folder, Roots())

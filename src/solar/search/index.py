@@ -16,7 +16,7 @@ import numpy.typing as npt
 from solar.describe.known_roots import confirm, confirmed_roots
 from solar.errors import SolarError
 from solar.images import Roots
-from solar.search.addresses import FORMATS, Address, engine_module, is_folder
+from solar.search.addresses import FORMATS, ON_GPU, Address, engine_module, is_folder
 from solar.search.engine import (
     Amendment,
     DescriptorSpec,
@@ -125,7 +125,9 @@ class Index(PhotoIndex):
         Args:
             address: A folder, or `milvus://host:port/collection`.
             model: What describes queries; the one that the index names if not given.
-            device: Where it does so; on the first CUDA device if there is one, unless told.
+            device: Where it does so; on the first CUDA device if there is one, unless told. Told
+                `cuda` (every GPU, or `cuda:1` for one), an index in a folder is also searched
+                there: its vectors are loaded by the first search, see `solar.search.resident`.
             **options: For the engine.
 
         Returns:
@@ -135,6 +137,7 @@ class Index(PhotoIndex):
         Raises:
             SolarError: There is no index, or it is damaged or too new.
         """
+        module = engine_module(address)
         if is_folder(address):
             from solar.search.metadata import Metadata
 
@@ -142,7 +145,9 @@ class Index(PhotoIndex):
             if other := FORMATS.get(metadata.facts[1]):
                 opened: PhotoIndex = import_module(other).open_index(address, model, **options)
                 return opened
-        index = cls(engine_module(address).open_index(address, **options), model)
+            if str(device).startswith("cuda"):
+                module, options["device"] = import_module(ON_GPU), device
+        index = cls(module.open_index(address, **options), model)
         index._device = device
         return index
 

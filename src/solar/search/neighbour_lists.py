@@ -1,8 +1,8 @@
 """The nearest photos of every photo of a collection, exactly, in a file that a stop does not cost.
 
-Rows are compared block by block with all others (`solar.search.exact`), so that memory holds a few
-blocks whatever the size of the collection, and never a matrix of all similarities. Finished blocks
-are appended to a file, and another run goes on after them.
+Rows are compared block by block with all others (`nearest_rows`), so that memory holds a few blocks
+whatever the size of the collection, and never a matrix of all similarities. Finished blocks are
+appended to a file, and another run goes on after them.
 """
 
 import hashlib
@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.files import unwritable
-from solar.search import exact
 from solar.search.described_collection import DescribedCollection
 from solar.search.engine import RowNumbers
+from solar.search.neighbours import Neighbours, nearest_rows
 
 BLOCK = 1024
 """Photos whose neighbours are written at a time: some seconds of work."""
@@ -30,7 +30,12 @@ Watch: TypeAlias = Callable[[int, int], None]
 
 
 def neighbour_lists(
-    photos: DescribedCollection, asked: RowNumbers, k: int, folder: Path, watch: Watch | None = None
+    photos: DescribedCollection,
+    asked: RowNumbers,
+    k: int,
+    folder: Path,
+    watch: Watch | None = None,
+    device: str | None = None,
 ) -> NeighbourLists:
     """Find the k photos most similar to each of some photos; of equal ones the first.
 
@@ -41,6 +46,7 @@ def neighbour_lists(
         folder: Where the file is kept; what an earlier run wrote into it counts, if it asked the
             same of the same collection.
         watch: Told after every block.
+        device: Where photos are compared, `cuda` for example; the same lists, sooner.
 
     Returns:
         m records, mapped.
@@ -54,6 +60,7 @@ def neighbour_lists(
         return np.zeros(len(asked), record)
     key = hashlib.sha256(f"{photos.digest} {k} ".encode() + asked.astype("<i8").tobytes())
     file = folder / f"neighbours-{key.hexdigest()[:16]}.bin"
+    nearest = nearest_rows(photos.vectors, device)
     try:
         with file.open("r+b" if file.exists() else "w+b") as out:
             # The last block may be torn where the power failed.
@@ -62,7 +69,8 @@ def neighbour_lists(
             out.truncate(begin * record.itemsize)
             out.seek(begin * record.itemsize)
             for first in range(begin, len(asked), BLOCK):
-                out.write(_nearest(photos, asked[first : first + BLOCK], k, record).tobytes())
+                some = asked[first : first + BLOCK]
+                out.write(_others(photos, some, k, record, nearest).tobytes())
                 out.flush()
                 os.fsync(out.fileno())
                 if watch is not None:
@@ -72,13 +80,18 @@ def neighbour_lists(
     return np.memmap(file, record, "r", shape=(len(asked),))
 
 
-def _nearest(
-    photos: DescribedCollection, asked: RowNumbers, k: int, record: np.dtype[Any]
+def _others(
+    photos: DescribedCollection,
+    asked: RowNumbers,
+    k: int,
+    record: np.dtype[Any],
+    nearest: Neighbours,
 ) -> NeighbourLists:
+    """The nearest of each row asked for, but for the row itself."""
     found = np.zeros(len(asked), record)
-    queries = np.asarray(photos.vectors[asked], np.float32)
-    candidates = exact.scan(queries, photos.vectors, k + 1)
-    for number, (own, query, rows) in enumerate(zip(asked, queries, candidates, strict=True)):
-        ranked = exact.rank(query, photos.vectors, rows[rows != own], k)
-        found[number]["rows"], found[number]["scores"] = zip(*ranked, strict=True)
+    rows, scores = nearest(np.asarray(photos.vectors[asked], np.float32), k + 1)
+    for number, own in enumerate(asked):
+        others = np.flatnonzero(rows[number] != own)[:k]
+        found["rows"][number] = rows[number, others]
+        found["scores"][number] = scores[number, others]
     return found

@@ -9,7 +9,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from solar.search import exact
 from solar.search.engine import RowNumbers, Vectors
+from solar.search.exact import Stored
 
 Scores: TypeAlias = NDArray[np.float32]
 """Inner products that belong to rows."""
@@ -31,6 +33,49 @@ def exact_neighbours(database: Vectors) -> Neighbours:
         return rows.astype(np.int64), np.take_along_axis(similar, rows, axis=1)
 
     return search
+
+
+def nearest_rows(vectors: Stored, device: str | None = None) -> Neighbours:
+    """Search an array (n, d) of any size exactly, mapped or not; ties go to the lower row.
+
+    Args:
+        vectors: Compared block by block.
+        device: `cuda` keeps them in the memory of GPUs. Where there is no room, a sentence says
+            so, and the processor compares them.
+    """
+    if device is not None and device.startswith("cuda"):
+        return _on_device(vectors, device)
+    return lambda queries, k: _on_processor(vectors, queries, k)
+
+
+def _on_device(vectors: Stored, device: str) -> Neighbours:
+    from solar.search.device_shard import DeviceMemoryError
+    from solar.search.resident import resident_on, tell_fallback
+
+    resident = resident_on(device)
+
+    def search(queries: Vectors, k: int, /) -> tuple[RowNumbers, Scores]:
+        nonlocal resident
+        if resident is not None:
+            try:
+                return resident.search(queries, vectors, k)
+            except DeviceMemoryError as error:
+                tell_fallback(error)
+                resident = None
+        return _on_processor(vectors, queries, k)
+
+    return search
+
+
+def _on_processor(vectors: Stored, queries: Vectors, k: int) -> tuple[RowNumbers, Scores]:
+    rows = np.full((len(queries), k), -1, np.int64)
+    scores = np.zeros((len(queries), k), np.float32)
+    candidates = exact.scan(queries, vectors, k)
+    for number, (query, some) in enumerate(zip(queries, candidates, strict=True)):
+        ranked = exact.rank(query, vectors, some, k)
+        rows[number, : len(ranked)] = [row for row, _ in ranked]
+        scores[number, : len(ranked)] = [score for _, score in ranked]
+    return rows, scores
 
 
 def distinct_places(rows: RowNumbers) -> RowNumbers:

@@ -43,6 +43,7 @@ class PairSettings:
     query: str | Path | Sequence[str] | None = None
     window: int = 0
     within: float | None = None
+    device: str | None = None
 
     def __post_init__(self) -> None:
         if self.within is not None and not self.within > 0:
@@ -85,6 +86,7 @@ def pairs(
             temporary if not given.
         watch: Told of the progress.
         **describing: How to describe photos, as for `solar.extract`: `model`, `device`, `size`, ….
+            Descriptors are compared on the device as well if it is `cuda`.
 
     Returns:
         Names relative to the image folder, in the order of the collection, the most similar first.
@@ -92,7 +94,8 @@ def pairs(
     Raises:
         SolarError: There is no such collection, photo or model, or the disk is full.
     """
-    settings = PairSettings(k, min_score, verify, query, window, within)
+    device = describing.get("device")
+    settings = PairSettings(k, min_score, verify, query, window, within, device)
     with ExitStack() as stack:
         if work is None:
             scratch = tempfile.TemporaryDirectory(prefix="solar-pairs-", ignore_cleanup_errors=True)
@@ -124,7 +127,7 @@ def choose(
     if settings.within is not None:
         limit = Limit(in_space(photos.positions()), straight(settings.within))
     told = partial(watch, "Comparing") if watch is not None else None
-    lists = neighbour_lists(photos, asked, settings.k, folder, told)
+    lists = neighbour_lists(photos, asked, settings.k, folder, told, settings.device)
     order = NameOrder.of(photos.names) if settings.window else None
     chosen = ChosenPairs(photos, asked, lists, settings.min_score, order, settings.window, limit)
     if verifier is None:

@@ -35,7 +35,13 @@ def test_metadata_is_noticed_and_its_thumbnail_is_not_taken_for_the_photo():
 
 
 def test_what_follows_the_photo_is_left_out():
-    assert plain_header(PLAIN + b"a film \xff\xd9") == (61, 47, False, len(PLAIN))
+    assert plain_header(PLAIN + b"a film") == (61, 47, False, len(PLAIN))
+    file, photo = io.BytesIO(), Image.open(io.BytesIO(PLAIN))
+    photo.save(file, "MPO", save_all=True, append_images=[photo])
+    first = plain_header(file.getvalue())
+    assert first is not None
+    assert first.end < len(file.getvalue()) * 0.6
+    assert Image.open(io.BytesIO(file.getvalue()[: first.end])).size == (61, 47)
 
 
 OTHERS = {

@@ -32,14 +32,16 @@ def plain_header(data: bytes) -> JpegHeader | None:
     """The header of a complete, plain JPEG file; None for any other file, damaged ones included."""
     if not data.startswith(b"\xff\xd8"):
         return None
-    position, metadata, adobe, frame = 2, False, None, b""
+    position, metadata, several, adobe, frame = 2, False, False, None, b""
     while position + 4 <= len(data) and data[position] == 0xFF:
         marker, length = data[position + 1], int.from_bytes(data[position + 2 : position + 4])
         segment = data[position + 4 : position + 2 + length]
         position += 2 + length
         if marker == _START_OF_SCAN:
-            # In what follows, only a marker has these two bytes: others are written apart.
-            end = data.find(_END, position) + len(_END)
+            # In what follows, only a marker has these two bytes: others are written apart. To
+            # look for it through megabytes would keep all other threads waiting.
+            ends = data.endswith(_END) and not several
+            end = len(data) if ends else data.find(_END, position) + len(_END)
             plain = end > position and adobe in (None, 1)
             return _header(frame, metadata, end) if plain else None
         if not 0xC0 <= marker < 0xFF:
@@ -51,6 +53,7 @@ def plain_header(data: bytes) -> JpegHeader | None:
         elif marker == 0xEE and segment.startswith(b"Adobe") and len(segment) >= 12:
             adobe = segment[11]
         metadata = metadata or marker == _METADATA
+        several = several or (marker == 0xE2 and segment.startswith(b"MPF\0"))
     return None
 
 

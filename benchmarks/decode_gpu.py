@@ -162,7 +162,7 @@ def told(rounds: dict[Way, list[dict[str, Any]]]) -> dict[str, Any]:
     ratios = [
         slow["ms"] / fast["ms"] for slow, fast in zip(rounds["exact"], rounds["fast"], strict=True)
     ]
-    best = {way: min(runs, key=lambda run: run["ms"]) for way, runs in rounds.items()}
+    best = {str(way): min(runs, key=lambda run: run["ms"]) for way, runs in rounds.items()}
     return {**best, "times_as_fast": statistics.median(ratios), "ratios": ratios}
 
 

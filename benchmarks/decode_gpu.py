@@ -142,7 +142,8 @@ def speed(arguments: argparse.Namespace) -> dict[str, Any]:
             count = max(64, max(counts) // arguments.share)
             mean = fill(Path(temporary), size, count, 16 if size == SMALL else 8)
             photos = find_photos(temporary)
-            results[f"reading, {size[0]}×{size[1]}"] = reading(photos) | {"bytes_per_file": mean}
+            some = photos.select(range(min(count, 2048, 2**30 // mean)))
+            results[f"reading, {size[0]}×{size[1]}"] = {"bytes_per_file": mean, **reading(some)}
             for name, (of_net, of, many) in cases.items():
                 if of != size:
                     continue
@@ -168,18 +169,17 @@ def told(rounds: dict[Way, list[dict[str, Any]]]) -> dict[str, Any]:
 
 def reading(photos: Photos) -> dict[str, Any]:
     """Milliseconds to read a photo and know its digest, in all threads: files, then shards."""
-    some = photos.select(range(min(len(photos), 2048)))
     threads = decoders_for(torch.device("cuda"))
     with tempfile.TemporaryDirectory() as temporary:
         parts = [Path(temporary, f"{part}.tar") for part in range(4)]
         for part, path in enumerate(parts):
             with tarfile.open(path, "w") as shard:
-                for number in range(part, len(some), len(parts)):
-                    data = Path(str(some.read(number))).read_bytes()
-                    member = tarfile.TarInfo(some.names[number])
+                for number in range(part, len(photos), len(parts)):
+                    data = Path(str(photos.read(number))).read_bytes()
+                    member = tarfile.TarInfo(photos.names[number])
                     member.size = len(data)
                     shard.addfile(member, io.BytesIO(data))
-        sources = {"files": some, "shards": find_photos(parts)}
+        sources = {"files": photos, "shards": find_photos(parts)}
         times: dict[str, list[float]] = {name: [] for name in sources}
         for _ in range(3):
             for name, source in sources.items():

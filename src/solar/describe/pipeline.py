@@ -364,9 +364,9 @@ def stack(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
 
 
 def _stack_there(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
-    tensors = [one if isinstance(one, Tensor) else torch.from_numpy(one) for one in pixels]
-    batch = torch.stack([tensor.to(device) for tensor in tensors])
-    for tensor in tensors:
+    there = [one if isinstance(one, Tensor) else stack([one], device)[0] for one in pixels]
+    batch = torch.stack([tensor.to(device, non_blocking=True) for tensor in there])
+    for tensor in there:
         if tensor.is_cuda:  # its memory must not be used again before it was copied
             tensor.record_stream(torch.cuda.current_stream(device))
     return batch

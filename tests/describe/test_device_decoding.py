@@ -1,7 +1,9 @@
 import io
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from solar.describe import device_decoding as module
 from solar.describe.device_decoding import DeviceImage, jpeg_engine
 from solar.describe.pipeline import ExtractionJob, Settings, stack
 from solar.errors import SolarError
-from solar.images import DecodedImage, find_photos
+from solar.images import DecodedImage, Photos, find_photos
 from solar.models import RetrievalNet
 
 HERE = Throughput(decoders=2, batch=4)
@@ -196,6 +198,19 @@ def test_no_more_files_are_read_ahead_than_asked_for(
         stream.close()
 
 
+def test_a_raw_file_is_refused_by_its_name_as_ever(
+    mixed: Path, tiny: RetrievalNet, tmp_path: Path, engine: StandIn
+) -> None:
+    (tmp_path / "a.CR2").write_bytes((mixed / "0a.jpg").read_bytes())
+    photos = Photos.in_folder(tmp_path, ["a.CR2"])
+    job = ExtractionJob(photos, Settings.of(tiny), {}, HERE)
+    run = module.DeviceDecoding(
+        photos, lambda _, data: job.settings.plan(data), job.decode, engine, torch.device("cpu"), 1
+    )
+    [(_, why, _)] = run.stream([0], 1)
+    assert "RAW" in str(why)
+
+
 def test_a_model_that_wants_squares_is_left_to_pillow(tiny: RetrievalNet, engine: StandIn) -> None:
     from solar.images.resize import Square
 
@@ -213,6 +228,34 @@ def test_photos_from_the_device_and_from_pillow_share_a_batch() -> None:
 
 def test_a_cpu_has_no_jpeg_engine() -> None:
     assert jpeg_engine(torch.device("cpu")) is None
+
+
+def test_a_torchvision_that_does_not_work_is_as_good_as_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[int, object, object]] = []
+
+    def decode_jpeg(files: list[torch.Tensor], mode: str, device: torch.device) -> list[str]:
+        asked.append((len(files), mode, device))
+        return ["pixels"] * len(files)
+
+    io_module = SimpleNamespace(ImageReadMode=SimpleNamespace(RGB="RGB"), decode_jpeg=decode_jpeg)
+    monkeypatch.setitem(sys.modules, "torchvision", SimpleNamespace(io=io_module))
+    monkeypatch.setitem(sys.modules, "torchvision.io", io_module)
+    monkeypatch.setattr(module, "_staged", lambda data, device: torch.zeros(len(data)))
+    gpu = torch.device("cuda:1")
+    engine = jpeg_engine(gpu)
+    assert engine is not None
+    assert engine([torch.zeros(3), torch.zeros(4)]) == ["pixels", "pixels"]
+    assert asked == [(1, "RGB", gpu), (2, "RGB", gpu)]
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("operator image::decode_jpegs_cuda does not exist")
+
+    io_module.decode_jpeg = broken
+    assert jpeg_engine(gpu) is None
+    monkeypatch.setitem(sys.modules, "torchvision.io", None)  # which is how it is missing
+    assert jpeg_engine(gpu) is None
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -9,6 +9,7 @@ neither number nor size of the photos: groups have a budget, and what is larger 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, cast
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from solar.describe.reading_ahead import ahead
 from solar.errors import SolarError
-from solar.images import DecodedImage, Photos, Stamp
+from solar.images import RAW_SUFFIXES, DecodedImage, Photos, Stamp
 from solar.images.reduction import Reduction
 
 JpegEngine = Callable[[list[Tensor]], list[Tensor]]
@@ -113,6 +114,9 @@ class DeviceDecoding:
     def _read(self, number: int) -> _Encoded | Decoded:
         """Read a file for the device, or decode it by Pillow here in a thread."""
         stamp = None
+        place = self.photos.places[number]
+        if isinstance(place, Path) and place.suffix.lower() in RAW_SUFFIXES:
+            return self.by_pillow(number)  # which refuses it by its name
         try:
             content = self.photos.content(number, LARGEST_FILE)
             if content is not None:

@@ -21,6 +21,9 @@ MARK = "sizing"
 PHOTOS = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
 # Length of descriptors, and how the results of a network with such are called at the end.
 MODELS = {2048: "", 512: "-solar-r18"}
+# What `decode_gpu.json` calls the run of such a network over files of 12 megapixels.
+LARGE_FILES = {2048: "ResNet-101, 4032×3024", 512: "solar-r18, 4032×3024"}
+WAYS = ("exact", "fast")
 KINDS = ("none", "fp16", "sq8", "pq", "ivf", "hnsw")
 
 
@@ -31,6 +34,7 @@ class Measured:
     Attributes:
         parts: Bytes a photo: dim to kind to `vectors`, `codes`, `metadata`.
         gpu: Seconds a photo from JPEG files on one GPU, by the length of descriptors.
+        large: The same from files of 12 megapixels, each by the faster decoder; may be empty.
         cpu: Seconds a photo on two cores, by the same.
         exact: Seconds of an exact query, and bytes of the vectors that it reads.
         codes: Seconds of a query with codes, and bytes of the codes that it reads.
@@ -40,6 +44,7 @@ class Measured:
 
     parts: dict[int, dict[str, dict[str, float]]]
     gpu: dict[int, float]
+    large: dict[int, float]
     cpu: dict[int, float]
     exact: tuple[float, float]
     codes: tuple[float, float]
@@ -65,9 +70,15 @@ def read(folder: Path = RESULTS) -> Measured:
         if told := _perhaps(folder / f"describe_gpu{end}.json"):
             gpu[length] = told["end_to_end_ms_a_photo"] / 1000
             where.append(_machine(told))
+    large: dict[int, float] = {}
+    if told := _perhaps(folder / "decode_gpu.json"):
+        runs = {length: told[name] for length, name in LARGE_FILES.items() if name in told}
+        large = {length: min(run[way]["ms"] for way in WAYS) / 1000 for length, run in runs.items()}
+        where.append(_machine(told))
     return Measured(
         {int(dim): kinds for dim, kinds in sizes["bytes_a_photo"].items()},
         gpu,
+        large,
         cpu,
         (single["exact_ms"] / 1000, vectors),
         (single["small_ms"] / 1000, vectors / single["bytes_ratio"]),
@@ -120,13 +131,17 @@ def kinds_table(found: Measured) -> str:
 def photos_table(found: Measured, dim: int) -> str:
     """A row a number of photos."""
     heads = ["photos", "disk, `none`", "disk, `fp16`", "disk, `pq`", "memory, `pq`"]
-    heads += ["describing, two cores", "describing, one H200", "a query, exact", "a query, `pq`"]
+    heads += ["describing, two cores", "describing, one H200"]
+    heads += ["the same, 12-megapixel files"] if found.large else []
+    heads += ["a query, exact", "a query, `pq`"]
     rows = []
     for photos in PHOTOS:
         none, half, small = (found.parts[dim][kind] for kind in ("none", "fp16", "pq"))
         cells = [size(photos * sum(parts.values())) for parts in (none, half, small)]
         cells.append(size(photos * small["codes"]))
-        for seconds in (found.cpu.get(dim), found.gpu.get(dim)):
+        times = [found.cpu.get(dim), found.gpu.get(dim)]
+        times += [found.large.get(dim)] if found.large else []
+        for seconds in times:
             cells.append(time(photos * seconds) if seconds else "–")
         cells.append(query(photos * none["vectors"], *found.exact))
         cells.append(query(photos * small["codes"], *found.codes))

@@ -11,3 +11,6 @@ SHARD_SIZE = 1024
 
 BATCH, BATCH_PIXELS = 32, 32 * 2**20
 """Photos of one size, and their pixels, that share a forward pass at most."""
+
+GPU_DECODES = False
+"""Whether a GPU that describes photos decodes them, too, where nobody says how."""

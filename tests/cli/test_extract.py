@@ -26,6 +26,14 @@ def run(*arguments: object) -> None:
     app(["extract", *map(str, arguments)], standalone_mode=False)
 
 
+@pytest.mark.parametrize("mode", ["fast", "exact"])
+def test_the_store_says_how_photos_were_decoded(
+    mode: str, photos: Path, model: Path, tmp_path: Path
+) -> None:
+    run(photos, "-o", tmp_path / "s", "--model", model, "--device", "cpu", f"--{mode}")
+    assert Store.open(tmp_path / "s").settings["mode"] == mode
+
+
 def test_photos_become_a_parquet_file_and_go_on_after_a_stop(
     photos: Path, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

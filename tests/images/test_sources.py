@@ -111,3 +111,32 @@ def test_no_name_leads_out_of_the_folder(tmp_path: Path) -> None:
     assert find("rome/../rome/1.png") == tmp_path / "photos" / "rome" / "1.png"
     for name in ("../secret.png", "rome/../../secret.png", str(tmp_path / "secret.png")):
         assert find(name) is None
+
+
+def test_content_and_stamp_come_from_reading_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = photo(1)
+    (tmp_path / "a.png").write_bytes(data)
+    files = find_photos(tmp_path)
+    inside = find_photos(shard(tmp_path / "s.tar", {"a.png": data}))
+    for photos in (files, inside):
+        assert photos.content(0, len(data)) == (data, photos.stamp(0))
+        assert photos.content(0, len(data) - 1) is None
+        assert photos.stamped(0) == (photos.read(0), photos.stamp(0))
+    read: list[int] = []
+    monkeypatch.setattr(Photos, "read", lambda self, number: read.append(number) or data)
+    assert inside.stamped(0)[0] == data
+    assert read == [0]
+
+
+def test_what_cannot_be_read_has_neither_content_nor_stamp(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(photo(1))
+    photos = find_photos(tmp_path)
+    (tmp_path / "a.png").unlink()
+    for look in (photos.stamped, lambda number: photos.content(number, 10**6)):
+        with pytest.raises(SolarError, match="cannot be read: No such file"):
+            look(0)
+    (tmp_path / "a.png").mkdir()
+    with pytest.raises(SolarError, match="not a regular file"):
+        photos.content(0, 10**6)

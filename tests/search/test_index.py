@@ -181,13 +181,16 @@ def test_settings_that_differ_are_refused(tmp_path: Path) -> None:
         index.add(store)
 
 
-def test_vectors_of_another_device_or_of_parts_of_photos_are_taken(tmp_path: Path) -> None:
+def test_vectors_of_another_device_or_decoder_or_of_parts_of_photos_are_taken(
+    tmp_path: Path,
+) -> None:
     settings = {"size": 9, "device": "cpu", "boxes": {"a": [0, 0, 2, 2]}}
     store = Store.create(
         tmp_path / "s", ["a"], model="m", fingerprint="h", dim=4, settings=settings
     )
     store.write_shard(0, np.eye(4)[:1], ["a"], [(3, 2)], {})
-    spec = DescriptorSpec(4, "m", "h", {"size": 9, "device": "cuda", "boxes": {}})
+    there = {"size": 9, "device": "cuda", "decoder": "device", "boxes": {}}
+    spec = DescriptorSpec(4, "m", "h", there)
     index = Index.create(tmp_path / "i.solar", np.eye(4)[:1], ["b"], spec=spec)
     assert index.add(store) == 1
 

@@ -65,8 +65,12 @@ def extract(
     size: Size = None,
     scales: Scales = None,
     fast: Annotated[
-        bool, typer.Option("--fast", help="Decode large JPEGs at a fraction of their size.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--fast/--exact",
+            help="Decode JPEGs on the GPU, or large ones at a fraction of their size.",
+        ),
+    ] = None,
     ignore_orientation: IgnoreOrientation = False,
     half: Half = False,
     shard_size: Annotated[
@@ -129,7 +133,7 @@ def extract(
             size=size,
             scales=None if scales is None else parse_scales(scales),
             orient=not ignore_orientation,
-            mode="fast" if fast else "exact",
+            mode=None if fast is None else "fast" if fast else "exact",
             dtype="float16" if half else "float32",
             shard_size=shard_size,
             device=device,

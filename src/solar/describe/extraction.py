@@ -1,7 +1,6 @@
 """A folder, a list or tar shards become a store of descriptors, here or on a cluster."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Unpack, cast
 
@@ -59,13 +58,15 @@ def extract(
             in this process.
         progress: Called after every shard or batch.
         **options: How to describe: `size` (longest side) and `scales`, by default the model's;
-            `orient` (obey EXIF orientation, True); `mode` ("exact", or "fast", which decodes large
-            JPEGs at a fraction of their size); `device` ("cpu" or "cuda", by default where the
-            network is); `backend` (another runtime for a CPU, "openvino" for example: used only
-            where it is seen to work, and recorded in the store as what it came to be; int8 takes
-            its ranges from the source's first photos); `max_pixels` (larger photos are left out;
-            where it is given, those that were are tried again). How to store: `dtype` ("float32" or
-            "float16") and `shard_size` (photos per shard, which is what a kill can cost).
+            `orient` (obey EXIF orientation, True); `mode` ("exact", or "fast", which decodes JPEGs
+            on a GPU that describes, where torchvision is installed, and otherwise large ones at a
+            fraction of their size; the store says which); `device` ("cpu" or "cuda", by default
+            where the network is); `backend` (another runtime for a CPU, "openvino" for example:
+            used only where it is seen to work, and recorded in the store as what it came to be;
+            int8 takes its ranges from the source's first photos); `max_pixels` (larger photos are
+            left out; where it is given, those that were are tried again). How to store: `dtype`
+            ("float32" or "float16") and `shard_size` (photos per shard, which is what a kill can
+            cost).
 
     Returns:
         The finished store. Photos that could not be read are in its `failures`.
@@ -85,7 +86,7 @@ def extract(
         raise SolarError("A cluster describes with torch: leave --backend out.")
     describe = describer(net, chosen, photos) if here else None
     if describe is not None:  # what runs may not be what was asked for
-        chosen = replace(chosen, backend=describe.backend)
+        chosen = chosen.fitted(options.get("mode"), describe.backend)
     job = ExtractionJob(photos, chosen, dict(boxes or {}), throughput or Throughput())
     with lock(destination):
         store = Store.create(

@@ -9,9 +9,8 @@ any run that finishes a store finishes the same one.
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import (
     Any,
@@ -19,8 +18,8 @@ from typing import (
     NamedTuple,
     Protocol,
     TypedDict,
-    TypeVar,
     Unpack,
+    cast,
 )
 
 import numpy as np
@@ -28,8 +27,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from solar.defaults import BATCH, BATCH_PIXELS
+from solar.defaults import BATCH, BATCH_PIXELS, GPU_DECODES
 from solar.describe.counting import Progress, expect
+from solar.describe.device_decoding import Decoded, DeviceDecoding, jpeg_engine
+from solar.describe.reading_ahead import ahead, prefetched
 from solar.errors import PassingError, SolarError
 from solar.images import (
     MAX_PIXELS,
@@ -42,6 +43,7 @@ from solar.images import (
     load,
 )
 from solar.images.batches import Batch, Batcher
+from solar.images.reduction import Reduction, plan_reduction
 from solar.images.resize import Square
 from solar.models import RetrievalNet
 from solar.models.inference import checked_device
@@ -49,14 +51,9 @@ from solar.models.inference import checked_device
 # Seconds to wait before a photo is read again that the machine could not read.
 _PAUSES = (0.1, 0.5, 2.0)
 _DECODING = ("orient", "mode", "max_pixels")
-S = TypeVar("S")
-T = TypeVar("T")
 Pixels = NDArray[np.uint8]
 Float32Rows = NDArray[np.float32]
 """Descriptors: (n, dim) float32, or one of them, (dim,)."""
-
-Decoded = tuple[int, DecodedImage | str, Stamp | None]
-"""The number of a photo, its pixels or why there are none, and what its file was."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +67,7 @@ class Settings:
     scales: tuple[float, ...]
     orient: bool = True
     mode: Literal["exact", "fast"] = "exact"
+    decoder: Literal["pillow", "device"] = "pillow"  # of plain JPEGs; of all others it is Pillow
     device: str = "cpu"
     backend: str = "torch"
     max_pixels: int = MAX_PIXELS
@@ -102,9 +100,37 @@ class Settings:
         check_visible(width, height, photo, scales=self.scales, least=self.least_side)
         return image
 
+    def plan(self, data: bytes, box: Box | None = None) -> Reduction | None:
+        """How a device makes of a JPEG file what `decode` does; None where Pillow must."""
+        if self.square is not None:
+            return None
+        try:
+            plan = plan_reduction(
+                data, self.size, box=box, orient=self.orient, max_pixels=self.max_pixels
+            )
+            if plan is not None:
+                check_visible(*plan.target, scales=self.scales, least=self.least_side)
+        except SolarError:  # `decode` will say it, with the photo's name
+            return None
+        return plan
+
+    def fitted(self, mode: str | None, backend: str) -> "Settings":
+        """The settings with what runs in the place of what was asked for.
+
+        The device decodes where it can if photos are to be decoded fast, or if nobody said how and
+        that is the default. It decodes all of the photo, so that this is exact but for rounding.
+        """
+        fitted = replace(self, backend=backend)
+        wanted = mode == "fast" or (mode is None and GPU_DECODES)
+        if wanted and self.square is None and jpeg_engine(torch.device(self.device)):
+            return replace(fitted, mode="exact", decoder="device")
+        return fitted
+
     def recorded(self, boxes: Mapping[str, Box]) -> dict[str, Any]:
         """What a store remembers of these settings, and of the parts of photos described."""
-        passing = ("max_pixels", "least_side", "square")
+        passing = {"max_pixels", "least_side", "square"}
+        if self.decoder == "pillow":  # as in every store from before there was another
+            passing.add("decoder")
         kept = {n: v for n, v in asdict(self).items() if n not in passing}
         return {**kept, "boxes": {name: list(box) for name, box in boxes.items()}}
 
@@ -115,7 +141,7 @@ class SettingsOptions(TypedDict, total=False):
     size: int | None
     scales: Sequence[float] | None
     orient: bool
-    mode: Literal["exact", "fast"]
+    mode: Literal["exact", "fast"] | None
     device: str | None
     backend: str
     max_pixels: int | None
@@ -244,18 +270,20 @@ class ExtractionJob:
             stamps,
         )
 
-    def decode(self, number: int) -> Decoded:
+    def decode(self, number: int, stamp: Stamp | None = None) -> Decoded:
         """Read and reduce one photo; a PassingError if the machine, and not the photo, is at fault.
 
         That is tried again a few times. It must not be taken for a photo that cannot be read: the
-        store would be finished without it.
+        store would be finished without it. Whoever knows the stamp of its file can give it.
         """
-        box = self.boxes.get(self.photos.names[number])
-        stamp = None
+        known = stamp
         for pause in (*_PAUSES, None):
             try:
-                stamp = self.photos.stamp(number)
-                return number, self.settings.decode(self.photos.read(number), box), stamp
+                if known is None:
+                    source, stamp = self.photos.stamped(number)
+                else:
+                    source = self.photos.read(number)
+                return number, self.settings.decode(source, self._box(number)), stamp
             except PassingError as error:
                 if pause is None:
                     raise PassingError(
@@ -267,6 +295,9 @@ class ExtractionJob:
                 return number, str(error), stamp
         raise AssertionError("unreachable")
 
+    def _box(self, number: int) -> Box | None:
+        return self.boxes.get(self.photos.names[number])
+
     def numbers(self, store: Shards, shard: int) -> list[int]:
         """Which of the photos a shard covers."""
         return [self.photos.numbers[name] for name in store.source(shard)]
@@ -276,9 +307,20 @@ class ExtractionJob:
         decoders = self.throughput.decoders
         if decoders is None:
             decoders = decoders_for(describe.device)
+        most = 2 * self.throughput.batch + decoders
+        engine = jpeg_engine(describe.device) if self.settings.decoder == "device" else None
+        if engine is not None:
+            return DeviceDecoding(
+                self.photos,
+                lambda number, data: self.settings.plan(data, self._box(number)),
+                self.decode,
+                engine,
+                describe.device,
+                decoders,
+            ).stream(numbers, most)
         if decoders == 0:
             return map(self.decode, numbers)
-        return ahead(self.decode, numbers, decoders, 2 * self.throughput.batch + decoders)
+        return ahead(self.decode, numbers, decoders, most)
 
 
 class Described(NamedTuple):
@@ -307,38 +349,27 @@ def _run(
         yield keys, vectors.cpu().numpy()
 
 
-def stack(pixels: Sequence[Pixels], device: torch.device) -> Tensor:
-    """(b, h, w, 3) bytes, in memory that a GPU can fetch by itself where there is one."""
+def stack(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
+    """(b, h, w, 3) bytes, in memory that a GPU can fetch by itself where there is one.
+
+    Where some of them are on the GPU already, there.
+    """
+    if any(isinstance(one, Tensor) for one in pixels):
+        return _stack_there(pixels, device)
     shape = (len(pixels), *pixels[0].shape)
     batch = torch.empty(shape, dtype=torch.uint8, pin_memory=device.type == "cuda")
     # By numpy: torch would copy with every core, and they are busy decoding.
-    np.stack(pixels, out=batch.numpy())
+    np.stack(cast("Sequence[Pixels]", pixels), out=batch.numpy())
     return batch
 
 
-def ahead(function: Callable[[S], T], items: Iterable[S], threads: int, most: int) -> Iterator[T]:
-    """Call a function for each item in other threads, a bounded way ahead, and keep the order."""
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future[T]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > most:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:  # a run that stops early must not wait for what it no longer needs
-            for future in waiting:
-                future.cancel()
-
-
-def prefetched(items: Iterator[T], ahead: int) -> Iterator[T]:
-    """Run an iterator in a thread of its own, a bounded way ahead."""
-    with ThreadPoolExecutor(1) as pool:
-        waiting = deque(pool.submit(next, items, None) for _ in range(ahead))
-        while (item := waiting.popleft().result()) is not None:
-            waiting.append(pool.submit(next, items, None))
-            yield item
+def _stack_there(pixels: Sequence[Pixels | Tensor], device: torch.device) -> Tensor:
+    there = [one if isinstance(one, Tensor) else stack([one], device)[0] for one in pixels]
+    batch = torch.stack([tensor.to(device, non_blocking=True) for tensor in there])
+    for tensor in there:
+        if tensor.is_cuda:  # its memory must not be used again before it was copied
+            tensor.record_stream(torch.cuda.current_stream(device))
+    return batch
 
 
 def decoders_for(device: torch.device) -> int:

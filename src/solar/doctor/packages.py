@@ -17,6 +17,7 @@ EXTRAS: Mapping[str, str] = {
     "train": "training from recipes, and its curves in TensorBoard",
     "show": "figures of curves, and t-SNE in the map of a collection",
     "export": "ONNX files, and describing with ONNX Runtime or OpenVINO",
+    "gpu": "decoding photos on a CUDA device, with `--fast`",
     "dask": "describing on a cluster",
     "milvus": "indices on a Milvus server",
     "parquet": "descriptors as Parquet files, for other tools",
@@ -58,6 +59,7 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
         "onnxruntime": "onnxruntime",
         "openvino": "openvino",
     },
+    "gpu": {"torchvision": "torchvision"},
     "dask": {"dask": "dask", "distributed": "distributed"},
     "milvus": {"pymilvus": "pymilvus"}
     | ({"milvus-lite": "milvus_lite"} if sys.platform != "win32" else {}),

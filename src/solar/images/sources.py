@@ -1,9 +1,11 @@
 """Where photos come from: a folder, a list, tar shards. A photo's name is its key everywhere."""
 
 import hashlib
+import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -85,17 +87,43 @@ class Photos:
 
         A SolarError if it cannot be read.
         """
+        return self.stamped(number)[1]
+
+    def stamped(self, number: int) -> tuple[Path | bytes, Stamp]:
+        """What `read` gives, and the stamp; of a photo in a shard both from reading it once."""
         place = self.places[number]
         if not isinstance(place, Path):
-            data = self.read(number)
-            assert isinstance(data, bytes)
-            modified = place[0].stat().st_mtime_ns
-            return Stamp(len(data), modified, hashlib.sha256(data).hexdigest())
+            return self._in_shard(number, place)
+        with self._reading(number, place):
+            now = _regular(place)
+            return place, Stamp(now.st_size, now.st_mtime_ns, file_digest(place))
+
+    def content(self, number: int, most: int) -> tuple[bytes, Stamp] | None:
+        """The bytes of photo `number` and its stamp, from reading it once.
+
+        None if it has more than `most` bytes; a SolarError if it cannot be read.
+        """
+        place = self.places[number]
+        if not isinstance(place, Path):
+            return self._in_shard(number, place) if place[2] <= most else None
+        with self._reading(number, place):
+            now = _regular(place)
+            if now.st_size > most:
+                return None
+            data = place.read_bytes()
+        return data, Stamp(now.st_size, now.st_mtime_ns, hashlib.sha256(data).hexdigest())
+
+    def _in_shard(self, number: int, place: tuple[Path, int, int]) -> tuple[bytes, Stamp]:
+        data = self.read(number)
+        assert isinstance(data, bytes)
+        modified = place[0].stat().st_mtime_ns
+        return data, Stamp(len(data), modified, hashlib.sha256(data).hexdigest())
+
+    @contextmanager
+    def _reading(self, number: int, place: Path) -> Iterator[None]:
+        """Say what fails when the file of a photo is read, and whether it may pass."""
         try:
-            now = place.stat()  # before it is read: a change while it is will be noticed later
-            if not stat.S_ISREG(now.st_mode):  # reading a pipe would wait for ever
-                raise SolarError(f"{place} is not a regular file, so it cannot be a photo.")
-            return Stamp(now.st_size, now.st_mtime_ns, file_digest(place))
+            yield
         except OSError as error:
             was_there = bool(self.seen) and self.seen[number].bytes >= 0
             gone = isinstance(error, FileNotFoundError) and not place.parent.exists()
@@ -258,6 +286,14 @@ def gather(
     return Photos(
         names, tuple(one.place for _, one in found), skipped, roots, tuple(one for _, one in found)
     )
+
+
+def _regular(place: Path) -> os.stat_result:
+    """What a file is before it is read, so that a change while it is will be noticed later."""
+    now = place.stat()
+    if not stat.S_ISREG(now.st_mode):  # reading a pipe would wait for ever
+        raise SolarError(f"{place} is not a regular file, so it cannot be a photo.")
+    return now
 
 
 def _is_photo(place: Path) -> bool:

@@ -49,8 +49,9 @@ if TYPE_CHECKING:
     from solar.images import Box
     from solar.models import RetrievalNet
 
-# A GPU's bfloat16 moves vectors too little to matter, and boxes belong to single photos.
-_OF_NO_ACCOUNT = frozenset({"device", "boxes"})
+# A GPU's bfloat16 and its JPEG decoder move vectors too little to matter, and boxes belong to
+# single photos.
+_OF_NO_ACCOUNT = frozenset({"device", "decoder", "boxes"})
 
 
 class Index(PhotoIndex):

@@ -12,7 +12,8 @@ from PIL import Image
 from torch import Tensor
 
 from solar.datasets.places import PhotoList
-from solar.describe.pipeline import ahead, decoders_for, prefetched
+from solar.describe.pipeline import decoders_for
+from solar.describe.reading_ahead import ahead, prefetched
 from solar.errors import SolarError
 from solar.images import read_image
 from solar.training.retrieval_recipe import Images

@@ -9,6 +9,7 @@ import numpy as np
 from solar.datasets.photo_labels import labelled_photos
 from solar.datasets.training import TrainingSet, read_training_set
 from solar.describe import pipeline
+from solar.describe.reading_ahead import ahead
 from solar.errors import SolarError
 from solar.evaluation import evaluate_labels
 from solar.images import Photos
@@ -61,7 +62,7 @@ def validate(net: RetrievalNet, held: Labelled, settings: PhotoValidation) -> di
     job = pipeline.ExtractionJob(held.photos, how, {}, pipeline.Throughput())
     describe = pipeline.describer(net, how)
     numbers, threads = range(len(held.photos)), pipeline.decoders_for(describe.device)
-    decoded = pipeline.ahead(job.decode, numbers, threads, 64 + threads)
+    decoded = ahead(job.decode, numbers, threads, 64 + threads)
     found = job.describe(numbers, decoded, describe)
     if not found.names:
         raise SolarError("No photo to validate on could be read.")

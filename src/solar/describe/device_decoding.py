@@ -1,0 +1,224 @@
+"""Photos are decoded, turned and shrunk on a GPU; what it does not take, Pillow's threads read.
+
+Threads read files ahead, into memory that the GPU fetches from. The GPU's JPEG engine decodes a
+group of them at a time, and the small results stay where the network needs them. Photos come out in
+the order asked for, with the errors that Pillow has for them. The memory that this takes depends on
+neither number nor size of the photos: groups have a budget, and what is larger goes to Pillow.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from solar.describe.reading_ahead import ahead
+from solar.errors import SolarError
+from solar.images import RAW_SUFFIXES, DecodedImage, Photos, Stamp
+from solar.images.reduction import Reduction
+
+JpegEngine = Callable[[list[Tensor]], list[Tensor]]
+"""JPEG files, (n,) bytes in main memory, to (3, h, w) bytes on a device.
+
+A RuntimeError if it refuses any of them, or has no memory left.
+"""
+
+GROUP = 32
+"""Photos that are decoded together, at most."""
+
+GROUP_BYTES = 2**30
+"""Decoded pixels of a group, at most: 28 photos of 12 megapixels."""
+
+LARGEST_FILE, LARGEST_PHOTO = 32 * 2**20, 200 * 2**20
+"""Bytes of a file, and of its decoded pixels, beyond which Pillow decodes it."""
+
+_STACKED_BYTES = 256 * 2**20  # decoded pixels that are shrunk at a time
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DeviceImage:
+    """A photo ready to be described, on a device."""
+
+    pixels: Tensor  # (h, w, 3) bytes
+    width: int  # of the whole, upright photo, like its height
+    height: int
+
+
+Decoded = tuple[int, DecodedImage | DeviceImage | str, Stamp | None]
+"""The number of a photo, its pixels or why there are none, and what its file was."""
+
+
+class PillowDecode(Protocol):
+    """How a photo is decoded without a GPU; its file is only stamped where no stamp is given."""
+
+    def __call__(self, number: int, stamp: Stamp | None = None) -> Decoded:
+        """Decode photo `number`."""
+
+
+Plan = Callable[[int, bytes], Reduction | None]
+"""The number of a photo and its file to what is to be done on a device; None: Pillow decodes it."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Encoded:
+    number: int
+    stamp: Stamp
+    data: Tensor
+    plan: Reduction
+
+
+class DeviceDecoding:
+    """Decodes the photos of a job on a device.
+
+    Args:
+        photos: Where the files are.
+        plan: What is to be done with each.
+        by_pillow: Decodes what the device does not.
+        engine: Decodes on the device.
+        device: Where that is.
+        threads: That read files, and decode by Pillow.
+    """
+
+    def __init__(
+        self,
+        photos: Photos,
+        plan: Plan,
+        by_pillow: PillowDecode,
+        engine: JpegEngine,
+        device: torch.device,
+        threads: int,
+    ) -> None:
+        self.photos, self.plan, self.by_pillow = photos, plan, by_pillow
+        self.engine, self.device, self.threads = engine, device, max(1, threads)
+        self._stream: torch.cuda.Stream | None = None
+        if device.type == "cuda":
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def stream(self, numbers: Iterable[int], most: int) -> Iterator[Decoded]:
+        """Decoded photos in the order asked for; about `most` files are read ahead."""
+        group: list[_Encoded | Decoded] = []
+        held = 0
+        for one in ahead(self._read, numbers, self.threads, most):
+            size = one.plan.nbytes if isinstance(one, _Encoded) else 0
+            if len(group) == GROUP or held + size > GROUP_BYTES:
+                yield from self._finished(group)
+                group, held = [], 0
+            group.append(one)
+            held += size
+        yield from self._finished(group)
+
+    def _read(self, number: int) -> _Encoded | Decoded:
+        """Read a file for the device, or decode it by Pillow here in a thread."""
+        stamp = None
+        place = self.photos.places[number]
+        if isinstance(place, Path) and place.suffix.lower() in RAW_SUFFIXES:
+            return self.by_pillow(number)  # which refuses it by its name
+        try:
+            content = self.photos.content(number, LARGEST_FILE)
+            if content is not None:
+                data, stamp = content
+                plan = self.plan(number, data)
+                if plan is not None and plan.nbytes <= LARGEST_PHOTO:
+                    photo = _staged(memoryview(data)[: plan.end], self.device)
+                    return _Encoded(number, stamp, photo, plan)
+        except SolarError:
+            pass  # Pillow's way tries again, or says what is wrong
+        return self.by_pillow(number, stamp)
+
+    def _finished(self, group: Sequence[_Encoded | Decoded]) -> Iterator[Decoded]:
+        encoded = [one for one in group if isinstance(one, _Encoded)]
+        images = self._decoded(encoded)
+        refused = [one for one in encoded if one.number not in images]
+        others = ahead(self._fall_back, refused, self.threads, len(refused))
+        for one in group:
+            if not isinstance(one, _Encoded):
+                yield one
+            elif one.number in images:
+                yield one.number, images[one.number], one.stamp
+            else:
+                yield next(others)
+
+    def _fall_back(self, one: _Encoded) -> Decoded:
+        return self.by_pillow(one.number, one.stamp)
+
+    def _decoded(self, encoded: Sequence[_Encoded]) -> dict[int, DeviceImage]:
+        """The photos that the device decodes, by number."""
+        if not encoded:
+            return {}
+        try:
+            return self._on_device(encoded)
+        except RuntimeError:  # an engine that refuses one photo gives none of the others
+            if len(encoded) == 1:
+                return {}
+            half = len(encoded) // 2
+            return self._decoded(encoded[:half]) | self._decoded(encoded[half:])
+
+    def _on_device(self, encoded: Sequence[_Encoded]) -> dict[int, DeviceImage]:
+        images: dict[int, DeviceImage] = {}
+        # On a stream of its own, so that the network does not wait. The engine writes without
+        # asking whether earlier work still reads the memory that it is given: hence the end.
+        with self._on_stream():
+            pixels = self.engine([one.data for one in encoded])
+            alike: dict[Reduction, list[int]] = {}
+            for place, one in enumerate(encoded):
+                if tuple(pixels[place].shape) == (3, *one.plan.stored[::-1]):
+                    alike.setdefault(one.plan, []).append(place)
+            for plan, places in alike.items():
+                step = max(1, _STACKED_BYTES // plan.nbytes)
+                for start in range(0, len(places), step):
+                    some = places[start : start + step]
+                    small = plan.apply(_batch([pixels[place] for place in some]))
+                    for place, photo in zip(some, small, strict=True):
+                        images[encoded[place].number] = DeviceImage(photo, *plan.upright)
+        if self._stream is not None:
+            self._stream.synchronize()
+        return images
+
+    def _on_stream(self) -> AbstractContextManager[object]:
+        if self._stream is None:
+            return nullcontext()
+        return cast(AbstractContextManager[object], torch.cuda.stream(self._stream))
+
+
+def jpeg_engine(device: torch.device) -> JpegEngine | None:
+    """The JPEG engine of a GPU, through torchvision; None where there is none that works."""
+    if device.type != "cuda":
+        return None
+    place = torch.device("cuda", device.index or 0)
+    try:
+        from torchvision.io import ImageReadMode, decode_jpeg
+
+        def decode(files: list[Tensor]) -> list[Tensor]:
+            decoded: list[Tensor] = decode_jpeg(files, ImageReadMode.RGB, place)
+            return decoded
+
+        decode([_staged(_drawn_jpeg(), device)])
+    except Exception:  # a torchvision that does not fit torch or the driver raises anything
+        return None
+    return decode
+
+
+def _drawn_jpeg() -> bytes:
+    """A photo to try an engine with."""
+    import io
+
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.linear_gradient("L").convert("RGB").save(file, "JPEG")
+    return file.getvalue()
+
+
+def _staged(data: bytes | memoryview, device: torch.device) -> Tensor:
+    """The bytes of a file in memory that a GPU can fetch by itself where there is one."""
+    staged = torch.empty(len(data), dtype=torch.uint8, pin_memory=device.type == "cuda")
+    staged.numpy()[:] = np.frombuffer(data, np.uint8)
+    return staged
+
+
+def _batch(photos: Sequence[Tensor]) -> Tensor:
+    return photos[0][None] if len(photos) == 1 else torch.stack(list(photos))

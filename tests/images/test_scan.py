@@ -2,6 +2,7 @@ import io
 import os
 import socket
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -111,7 +112,7 @@ def test_raw_files_are_skipped_by_kind(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder that nobody may read, not even who may read everything."""
     looking = os.scandir
 
@@ -120,8 +121,9 @@ def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             raise PermissionError(13, "Permission denied", str(path))
         return looking(path)
 
-    monkeypatch.setattr(module.os, "scandir", scandir)
-    return fill(tmp_path, "locked/1.jpg", "open/2.jpg") / "locked"
+    with monkeypatch.context() as patched:
+        patched.setattr(module.os, "scandir", scandir)
+        yield fill(tmp_path, "locked/1.jpg", "open/2.jpg") / "locked"
 
 
 def test_a_folder_that_cannot_be_read_is_skipped(locked: Path) -> None:

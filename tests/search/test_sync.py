@@ -377,8 +377,9 @@ def test_a_folder_that_cannot_be_read_for_a_while_keeps_its_photos(
             raise PermissionError(13, "Permission denied")
         return looking(path)
 
-    monkeypatch.setattr(scan_module.os, "scandir", scandir)
-    changes = sync(home.index)
+    with monkeypatch.context() as patched:
+        patched.setattr(scan_module.os, "scandir", scandir)
+        changes = sync(home.index)
     assert (changes.deleted, list(changes.skipped)) == ((), ["rome/"])
     assert "rome/5.jpg" in names(home.open())
 

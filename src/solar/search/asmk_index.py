@@ -50,7 +50,7 @@ class AsmkIndex(PhotoIndex):
         self, engine: AsmkFolder, model: PatchNet | str | None = None, kernel: Kernel | None = None
     ) -> None:
         super().__init__(engine)
-        self.kernel = kernel or Kernel()
+        self.kernel = kernel or engine.kernel
         self._chosen = model
 
     def __getattr__(self, name: str) -> NoReturn:

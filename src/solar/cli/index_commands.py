@@ -71,6 +71,15 @@ TrainOn = Annotated[
     Path | None, typer.Option(help="For asmk: photos to learn visual words from, if not these.")
 ]
 
+RegionsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--regions",
+        metavar="FILE|grid",
+        help="For asmk: a CSV or JSON of boxes in the photos, or grid (see docs/asmk.md).",
+    ),
+]
+
 
 @app.command(epilog="Example: solar index build photos/ -o photos.solar")
 def build(
@@ -105,6 +114,7 @@ def build(
     words: VisualWords = None,
     codebook: CodebookOf = None,
     train_on: TrainOn = None,
+    regions: RegionsOf = None,
 ) -> None:
     """Make an index of photos; run it again if it was interrupted.
 
@@ -124,6 +134,7 @@ def build(
         "words": words,
         "codebook": codebook,
         "train_on": train_on,
+        "regions": regions,
     }
     with photo_progress() as shown:
         known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}
@@ -165,6 +176,9 @@ def add(
     report: Report = None,
     store: KeptStore = None,
     metadata: Metadata = None,
+    regions: Annotated[
+        Path | None, typer.Option(help="For asmk: a CSV or JSON of boxes in these photos.")
+    ] = None,
 ) -> None:
     """Add photos, or replace those that have changed.
 
@@ -175,6 +189,7 @@ def add(
 
     with photo_progress() as shown, warnings_as_sentences():
         known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}
+        known["regions"] = regions
         describing = {"device": device, "max_pixels": max_pixels}
         built = add(sources, index, new=new, follow=follow, describing=describing, **known)
     _report(built, index, report)

@@ -126,7 +126,7 @@ def test_every_pooling_takes_any_map_down_to_one_location(name: str, h: int, w: 
     assert torch.isfinite(pooled).all()
 
 
-@pytest.mark.parametrize("name", ["gem", "gemmp", "spoc", "mac"])
+@pytest.mark.parametrize("name", ["gem", "gemmp", "spoc", "mac", "dame"])
 def test_locations_add_up_to_what_is_pooled(name: str) -> None:
     pool = POOLINGS[name](6)
     x = torch.randn(2, 6, 5, 4)

@@ -23,7 +23,11 @@ from solar.nn.resnet import DESIGNS, BasicBlock, Bottleneck
 Layout = Literal["solar", "gem", "features", "torchvision", "local", "sosnet", "token"]
 
 _ATTENTION = {"query": "f", "key": "g", "value": "h", "output": "v"}
-_HEAD = (("pool.pool.", "pool.rpool."), ("local_whiten.", "lwhiten."))
+_HEAD = (
+    ("pool.pool.", "pool.rpool."),
+    ("pool.fc.", "DAME3.fc."),
+    ("local_whiten.", "lwhiten."),
+)
 # Our prefix to theirs; the first that fits is taken.
 _PREFIXES: dict[Layout, tuple[tuple[str, str], ...]] = {
     "solar": (
@@ -64,6 +68,7 @@ _PREFIXES: dict[Layout, tuple[tuple[str, str], ...]] = {
         for part in (0, 1)
     ),
 }
+_DAME_SCALES = (1.0, 2**-0.5, 0.5)
 # Beginnings of what only the training of a network needs.
 CLASSIFIERS: Mapping[Layout, tuple[str, ...]] = {
     "torchvision": ("fc.", "classifier."),
@@ -156,10 +161,12 @@ def retrieval_config(
         )
     whitening = "whiten.weight" in state
     outputs, inputs = state["whiten.weight"].shape if whitening else (0, 0)
-    return RetrievalConfig(
+    dame = "DAME3.fc.weight" in state
+    config = RetrievalConfig(
         backbone=str(backbone),
         attention=_attention(state),
-        pooling=str(meta.get("pooling", "gem")),
+        # What the meta entry of a DAME file says of its pooling is cnnimageretrieval's.
+        pooling="dame" if dame else str(meta.get("pooling", "gem")),
         regional=bool(meta.get("regional", False)),
         local_whitening=bool(meta.get("local_whitening", False)),
         whitening=whitening,
@@ -168,6 +175,7 @@ def retrieval_config(
         std=_triple("std", meta.get("std", IMAGENET_STD)),
         post_whitening=tuple(learned_projections(meta)),
     )
+    return replace(config, scales=_DAME_SCALES) if dame else config
 
 
 def patch_config(layout: Layout, state: Mapping[str, Tensor]) -> PatchConfig:

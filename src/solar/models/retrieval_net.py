@@ -278,6 +278,8 @@ class RetrievalNet(HubMixin, nn.Module):
     def scale_power(self, scales: int) -> float | Tensor:
         """The power of the mean over so many scales, see `average`."""
         plain = self.whiten is None and not self.config.regional
+        if scales > 1 and plain and self.config.pooling == "dame":
+            return 3.0  # as published, whatever the exponents of the images
         if scales > 1 and plain and self.config.pooling == "gem" and isinstance(self.pool, GeM):
             return self.pool.p.detach()  # not its value: reading that stops a GPU and an export
         return 1.0

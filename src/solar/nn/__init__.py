@@ -2,6 +2,7 @@
 
 from solar.nn.backbone import Backbone
 from solar.nn.backbones import BACKBONES
+from solar.nn.dame import DAME
 from solar.nn.gem import GeM
 from solar.nn.l2net import L2Net
 from solar.nn.norm import l2_normalize
@@ -13,6 +14,7 @@ from solar.nn.whitening import Whitening, learned_whitening, pca_whitening, with
 
 __all__ = [
     "BACKBONES",
+    "DAME",
     "MAC",
     "POOLINGS",
     "RMAC",

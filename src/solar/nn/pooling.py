@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from solar.nn.dame import DAME
 from solar.nn.gem import GeM
 from solar.nn.norm import l2_normalize
 
@@ -157,6 +158,7 @@ POOLINGS: dict[str, Callable[[int], nn.Module]] = {
     "mean": lambda channels: SPoC(),
     "crow": lambda channels: CroW(),
     "rmac": lambda channels: RMAC(),
+    "dame": DAME,
     "cls": lambda channels: ClassToken(),
     "cls+gem": ClassTokenGeM,
 }

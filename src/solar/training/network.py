@@ -10,7 +10,7 @@ from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
 from solar.models.checkpoint import load_whitening
 from solar.models.pretrained import from_folder, pretrained_folder
 from solar.models.retrieval_net import REDUCTIONS, attention_at
-from solar.nn import BACKBONES, GeM
+from solar.nn import BACKBONES, DAME, GeM
 from solar.nn.pooling import ClassTokenGeM
 from solar.training.retrieval_recipe import NetworkStart, RetrievalOptimiser
 
@@ -82,6 +82,8 @@ def take_backbone(net: RetrievalNet, features: RetrievalNet, name: str) -> str:
 
 def _start_pooling(net: RetrievalNet, settings: NetworkStart, features: RetrievalNet | None) -> str:
     pool = net.pool.gem if isinstance(net.pool, ClassTokenGeM) else net.pool
+    if isinstance(pool, DAME):
+        return "p = 3 for every image"
     if not isinstance(pool, GeM):
         return "has no weights"
     if settings.p is not None:

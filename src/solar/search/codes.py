@@ -48,7 +48,11 @@ class CompressedCodes:
         self._threads = ThreadPoolExecutor(self._workers)
 
     def candidates(self, queries: Vectors, count: int) -> list[RowNumbers]:
-        """The rows that look best for each of the queries (n, dim), at most `count`."""
+        """The rows that look best for each of the queries (n, dim), at most `count`.
+
+        Codes whose order differs more from the exact one give some times as many.
+        """
+        count *= max(getattr(part, "wider", 1) for part in self._parts)
         # Faiss itself uses every core, but only for several queries.
         workers = self._workers if len(queries) == 1 else 1
         shares = [slice(i, None, workers) for i in range(workers)]

@@ -85,6 +85,9 @@ def learn_ensemble(
 class WebCodes:
     """Codes of many vectors; it is used as the Faiss indices of `solar.search.codes` are."""
 
+    wider = 8
+    """How many times the usual candidates to rank exactly: whitening changes the order."""
+
     def __init__(self, ensemble: WhiteningEnsemble) -> None:
         self.ensemble = ensemble
         _, dim, _ = ensemble.matrices.shape

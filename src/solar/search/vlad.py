@@ -76,8 +76,8 @@ def combine_regions(regions: Sequence[Residuals]) -> Residuals:
     """The mean of the regions of one photo, each of unit length; at least one region is needed."""
     parts = [(one, one.norm) for one in regions]
     words = np.concatenate([one.words for one, _ in parts])
-    shares = [one.sums / max(norm, 1e-12) for one, norm in parts]
-    return _summed(words, np.concatenate(shares) / np.float32(len(regions)))
+    shares = [one.sums / (len(regions) * max(norm, 1e-12)) for one, norm in parts]
+    return _summed(words, np.concatenate(shares).astype(np.float32, copy=False))
 
 
 def vlad(descriptors: Floats, codebook: Codebook, assign: int = 1) -> Floats:

@@ -75,7 +75,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--words", type=int, help="visual words; default: as features allow")
     parser.add_argument("--local", action="append", help="describes keypoints; may be repeated")
     parser.add_argument("--keypoints", type=int, default=KEYPOINTS)
-    parser.add_argument("--assign", type=int, default=Kernel().assign)
+    parser.add_argument(
+        "--assign", type=int, help="words for a query's descriptor; default: 5, 1 with regions"
+    )
     parser.add_argument("--idf", action="store_true", help="weigh words by how rare they are")
     parser.add_argument("--regions", action="append", help="also photos in these: grid, or a file")
     parser.add_argument("--features", type=Path, help="keep local features here (not timed then)")
@@ -89,9 +91,9 @@ def local_row(
     photos: Photos, learning: Photos, local: str, regions: str | None, options: argparse.Namespace
 ) -> dict[str, Any]:
     """ASMK* with one kind of local feature, of whole photos or of photos in regions."""
-    model, kernel = local_model(local), Kernel(assign=options.assign, idf=options.idf)
-    if regions is not None:
-        kernel = replace(REGIONAL, idf=options.idf)
+    kernel = Kernel() if regions is None else REGIONAL
+    kernel = replace(kernel, assign=options.assign or kernel.assign, idf=options.idf)
+    model = local_model(local)
     found = None if regions is None else read_regions(regions)
     with tempfile.TemporaryDirectory() as temporary:
         place = options.features or Path(temporary, "features")

@@ -145,13 +145,14 @@ class RetrievalNet(HubMixin, nn.Module):
         self.freeze_batch_norm = freeze_batch_norm
         self.backbone = _build_backbone(config)
         self.grid, channels = self.backbone.grid, self.backbone.channels
-        dim = config.dim or channels
         self.local_whiten = nn.Linear(channels, channels) if config.local_whitening else None
         pool = POOLINGS[config.pooling](channels)
         if config.regional:
             pool = Regional(pool, nn.Linear(channels, channels) if config.whitening else None)
         self.pool = pool
-        self.whiten = nn.Linear(channels, dim) if config.whitening else None
+        pooled: int = getattr(pool, "dim", channels)
+        dim = config.dim or pooled
+        self.whiten = nn.Linear(pooled, dim) if config.whitening else None
         self.post = nn.ModuleDict({name: nn.Linear(dim, dim) for name in config.post_whitening})
         self.adapt = nn.Linear(dim, config.adaptation) if config.adaptation else None
         self.mean: Tensor
@@ -162,7 +163,8 @@ class RetrievalNet(HubMixin, nn.Module):
     @property
     def dim(self) -> int:
         """Length of a descriptor."""
-        return self.config.adaptation or self.config.dim or self.backbone.channels
+        pooled: int | None = getattr(self.pool, "dim", None)
+        return self.config.adaptation or self.config.dim or pooled or self.backbone.channels
 
     @property
     def device(self) -> torch.device:

@@ -4,6 +4,7 @@ from solar.nn.backbone import Backbone
 from solar.nn.backbones import BACKBONES
 from solar.nn.gem import GeM
 from solar.nn.l2net import L2Net
+from solar.nn.local_pooling import LocalPooling
 from solar.nn.norm import l2_normalize
 from solar.nn.pooling import MAC, POOLINGS, RMAC, CroW, Regional, SPoC
 from solar.nn.resnet import ResNet
@@ -23,6 +24,7 @@ __all__ = [
     "CroW",
     "GeM",
     "L2Net",
+    "LocalPooling",
     "Regional",
     "ResNet",
     "SPoC",

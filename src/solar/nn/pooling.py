@@ -6,7 +6,9 @@ from math import floor
 import torch
 from torch import Tensor, nn
 
+from solar.nn.delf import Delf, Delg
 from solar.nn.gem import GeM
+from solar.nn.local_pooling import How
 from solar.nn.norm import l2_normalize
 
 
@@ -149,4 +151,7 @@ POOLINGS: dict[str, Callable[[int], nn.Module]] = {
     "rmac": lambda channels: RMAC(),
     "cls": lambda channels: ClassToken(),
     "cls+gem": ClassTokenGeM,
+    "how": How,
+    "delf": Delf,
+    "delg": Delg,
 }

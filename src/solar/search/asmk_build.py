@@ -39,7 +39,6 @@ from solar.search.verify import VerifySettings
 
 if TYPE_CHECKING:
     from solar.describe.counting import Progress
-    from solar.models import PatchNet
 
 KEYPOINTS, SIZE = VerifySettings.keypoints, VerifySettings.size
 """As geometric verification has them, so that the two can share what they found."""
@@ -52,7 +51,7 @@ _TRAINING = LEAST_EACH * MOST_WORDS
 class AsmkSettings:
     """How photos are described for ASMK*."""
 
-    local: PatchNet | str | Path | None = None  # what describes keypoints, as for `solar.match`
+    local: LocalModel | str | Path | None = None  # what describes keypoints, as for `solar.match`
     words: int | None = None  # visual words to learn; as many as the features allow if not given
     codebook: str | Path | None = None  # an ASMK* index or a codebook's file: take its words
     train_on: str | Path | None = None  # photos to learn words from; otherwise those of the index
@@ -209,7 +208,9 @@ class Finder:
             except SolarError as error:
                 return error
 
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
+        # A network that sees whole photos has all cores to itself: two, so that one reads.
+        alone = not isinstance(self.model, str) and hasattr(self.model, "backbone")
+        with ThreadPoolExecutor(2 if alone else os.cpu_count()) as threads:
             for first in range(0, len(photos), _BATCH):  # so that few wait in memory
                 numbers = range(first, min(first + _BATCH, len(photos)))
                 yield from zip(numbers, threads.map(features, numbers), strict=True)

@@ -10,13 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.defaults import KEYPOINTS, SIZE
-from solar.describe.local import Frames, LocalFeatures, local_features, local_model, local_name
+from solar.describe.local import (
+    Frames,
+    LocalFeatures,
+    LocalModel,
+    local_features,
+    local_model,
+    local_name,
+)
 from solar.errors import SolarError
 from solar.images.opencv import opencv
 
 if TYPE_CHECKING:
     from solar.images import Source
-    from solar.models import PatchNet
 
 Geometry = Literal["homography", "fundamental"]
 Floats = NDArray[np.float32]
@@ -69,7 +75,7 @@ def match(
     a: Source,
     b: Source,
     *,
-    model: PatchNet | str | Path | None = None,
+    model: LocalModel | str | Path | None = None,
     geometry: Geometry = "homography",
     keypoints: int = KEYPOINTS,
     size: int = SIZE,
@@ -130,7 +136,7 @@ def match_features(
     At most `iterations` guesses are made at the geometry; `descriptor` names the model.
     """
     _check(geometry, ratio, threshold)
-    pairs = mutual_matches(a.descriptors, b.descriptors, ratio=ratio)
+    pairs = mutual_matches(a.directions, b.directions, ratio=ratio)
     limit = THRESHOLD[geometry] if threshold is None else threshold
     # Errors count in pixels of the pictures in which the keypoints were found.
     matrix, inliers = estimate(

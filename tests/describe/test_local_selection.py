@@ -17,10 +17,10 @@ GOLDEN = golden2("delf")
 
 def test_boxes_and_centres_are_the_published_ones() -> None:
     scores = GOLDEN["delg_scores"]
-    boxes = receptive_boxes(*scores.shape, 16)
+    boxes = receptive_boxes(scores.shape, 16)
     assert np.array_equal(boxes, GOLDEN["delg_boxes"])
     assert np.array_equal((boxes[:, :2] + boxes[:, 2:]) / 2, GOLDEN["delg_centers"])
-    assert np.allclose(receptive_boxes(2, 3, 16, 0.5), 2 * receptive_boxes(2, 3, 16))
+    assert np.allclose(receptive_boxes((2, 3), 16, 0.5), 2 * receptive_boxes((2, 3), 16))
 
 
 def test_the_published_choice_in_the_published_order() -> None:
@@ -42,7 +42,7 @@ def test_few_places_are_no_reason_to_stop(passing: int) -> None:
     """The published port crashes where one place passes, and repeats the first of several."""
     scores = np.full(20, 0.01, np.float32)
     scores[3 : 3 + passing] = 300
-    scales, rows = select([scores], [receptive_boxes(4, 5, 16)], 1000)
+    scales, rows = select([scores], [receptive_boxes((4, 5), 16)], 1000)
     assert rows.tolist() == list(range(3, 3 + passing))
     assert len(scales) == passing
 
@@ -59,7 +59,7 @@ def test_of_equal_strengths_the_earlier_is_first() -> None:
 
 
 def test_one_place_of_two_scales_is_kept_once() -> None:
-    boxes = receptive_boxes(1, 2, 16)
+    boxes = receptive_boxes((1, 2), 16)
     scores = np.array([5, 6], np.float32)
     scales, rows = select([scores, scores - 1], [boxes, boxes], 10)
     assert (scales.tolist(), rows.tolist()) == ([0, 0], [1, 0])

@@ -54,7 +54,7 @@ def test_how_without_its_last_stage_is_told_from_its_tensors(tmp_path: Path) -> 
 @pytest.fixture(scope="module")
 def delg() -> dict[str, Tensor]:
     """A file of the port, with the parts that its local branch has no use for."""
-    with torch.device("meta"), without_drawing():
+    with without_drawing():
         net = RetrievalNet(RetrievalConfig("resnet50-conv4", pooling="delg", **LOCAL))
     assert net.backbone.channels == 1024
     shapes = {delg_name(name): value.shape for name, value in net.state_dict().items()}

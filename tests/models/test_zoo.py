@@ -106,13 +106,23 @@ PARAMETERS = {
     "whiten-r101-gem-sfm120k": WHITENING,
     "whiten-vgg16-gem-sfm120k": 512 * 512 + 512,
     "whiten-d169-gem-sfm120k": 1664 * 1664 + 1664,
+    "how-r50": bottleneck_resnet(3, 4, 6) + 1024 * 128 + 128,
+    "delf-r50": bottleneck_resnet(3, 4, 6)
+    + (1024 * 512 + 512 + 2 * 512 + 512 + 1)
+    + (1024 * 128 + 128 + 128 * 1024 + 1024),
 }
 
 
 class TestEntries:
     def test_every_family_is_complete(self) -> None:
         counts = Counter(entry.task for entry in zoo.models())
-        assert counts == {"retrieval": 12, "patches": 3, "backbone": 4, "whitening": 19}
+        assert counts == {
+            "retrieval": 12,
+            "patches": 3,
+            "local": 3,
+            "backbone": 4,
+            "whitening": 19,
+        }
 
     @pytest.mark.parametrize(("name", "url"), PUBLISHED_URLS.items(), ids=list(PUBLISHED_URLS))
     def test_published_address_is_among_the_urls(self, name: str, url: str) -> None:
@@ -124,7 +134,7 @@ class TestEntries:
 
     def test_cirtorch_files_are_checked_by_the_hash_in_their_name(self) -> None:
         for entry in zoo.models():
-            if entry.urls and "cvut.cz" in entry.urls[0]:
+            if entry.urls and "cnnimageretrieval" in entry.urls[0]:
                 assert re.search(r"-([0-9a-f]{7})\.pth$", entry.file)[1] == entry.sha256  # type: ignore[index]
 
     def test_solar_reports_what_its_readme_says(self) -> None:

@@ -37,11 +37,12 @@ def above_threshold(strengths: Floats) -> Rows:
     return passing
 
 
-def receptive_boxes(rows: int, columns: int, stride: float, scale: float = 1.0) -> Floats:
-    """What each location of a map sees, (rows·columns, 4): y0, x0, y1, x1 in pixels of the photo.
+def receptive_boxes(shape: tuple[int, ...], stride: float, scale: float = 1.0) -> Floats:
+    """What each location of a map (h, w) sees, (h·w, 4): y0, x0, y1, x1 in pixels of the photo.
 
     The map is of the photo times `scale`; boxes reach beyond its border.
     """
+    rows, columns = shape
     y, x = np.divmod(np.arange(rows * columns), columns)
     centres = stride * np.stack([y, x, y, x], axis=1)
     boxes: Floats = ((centres + REACH * np.array([-1, -1, 1, 1])) / scale).astype(np.float32)

@@ -113,7 +113,7 @@ def kept_features(
     """Which of all features are kept: (n,) numbers of maps and (n,) locations, strongest first."""
     strengths = [one.strengths.ravel() for one in maps]
     if pool.selection == "suppression":
-        boxes = [receptive_boxes(*one.strengths.shape, stride, one.scale) for one in maps]
+        boxes = [receptive_boxes(one.strengths.shape, stride, one.scale) for one in maps]
         return select(strengths, boxes, count)
     maps_of = np.repeat(np.arange(len(maps)), [len(one) for one in strengths])
     rows = np.concatenate([np.empty(0, np.int64), *(np.arange(len(one)) for one in strengths)])

@@ -16,6 +16,7 @@ from solar.models.retrieval_net import (
     REDUCTIONS,
     RetrievalConfig,
 )
+from solar.nn.pooling import LOCAL_POOLINGS
 from solar.nn.resnet import DESIGNS, BasicBlock, Bottleneck
 
 # solar: the paper's own files. gem: cnnimageretrieval's networks. features: its bare backbones.
@@ -137,7 +138,7 @@ def layout_to_write(config: RetrievalConfig | PatchConfig, state: Mapping[str, T
             "The published format has no place for this network's adaptation layer: convert the "
             "network that was adapted."
         )
-    if config.pooling in ("how", "delf", "delg"):
+    if config.pooling in LOCAL_POOLINGS:
         raise SolarError(
             f"Networks that pool by {config.pooling} are written as .safetensors alone."
         )
@@ -232,11 +233,12 @@ def guess_backbone(layout: Layout, state: Mapping[str, Tensor]) -> str | None:
         for stage in stages
     )
     deep = any(name.endswith(("0.conv3.weight", "b1.f.c.weight")) for name in state)
-    cut = layout == "delg" or blocks[3] == 0  # only its first three stages are used
-    wanted, ending = (blocks[:3], "-conv4") if cut else (blocks, "")
+    ending = ""
+    if layout == "delg" or blocks[3] == 0:  # of DELG only the first three stages are used
+        blocks, ending = blocks[:3], "-conv4"
     kind = Bottleneck if deep else BasicBlock
-    for depth, (block, stages) in DESIGNS.items():
-        if (block, stages[: len(wanted)]) == (kind, wanted):
+    for depth, (block, known) in DESIGNS.items():
+        if block is kind and known[: len(blocks)] == blocks:
             return f"resnet{depth}{ending}"
     return None
 

@@ -150,9 +150,8 @@ class RetrievalNet(HubMixin, nn.Module):
         if config.regional:
             pool = Regional(pool, nn.Linear(channels, channels) if config.whitening else None)
         self.pool = pool
-        pooled: int = getattr(pool, "dim", channels)
-        dim = config.dim or pooled
-        self.whiten = nn.Linear(pooled, dim) if config.whitening else None
+        dim = config.dim or self.pooled_dim
+        self.whiten = nn.Linear(self.pooled_dim, dim) if config.whitening else None
         self.post = nn.ModuleDict({name: nn.Linear(dim, dim) for name in config.post_whitening})
         self.adapt = nn.Linear(dim, config.adaptation) if config.adaptation else None
         self.mean: Tensor
@@ -163,8 +162,12 @@ class RetrievalNet(HubMixin, nn.Module):
     @property
     def dim(self) -> int:
         """Length of a descriptor."""
-        pooled: int | None = getattr(self.pool, "dim", None)
-        return self.config.adaptation or self.config.dim or pooled or self.backbone.channels
+        return self.config.adaptation or self.config.dim or self.pooled_dim
+
+    @property
+    def pooled_dim(self) -> int:
+        """Length of what the pooling gives: the channels of its map, but for local features."""
+        return getattr(self.pool, "dim", None) or self.backbone.channels
 
     @property
     def device(self) -> torch.device:

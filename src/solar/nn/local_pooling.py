@@ -48,7 +48,7 @@ class How(LocalPooling):
 
     def __init__(self, channels: int, dim: int = 128) -> None:
         super().__init__()
-        self.dim = self.local_dim = dim
+        self.dim = self.local_dim = dim = min(dim, channels)
         self.reduce = nn.Conv2d(channels, dim, 1)
 
     def local(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from solar.nn.delf import Delf, Delg
 from solar.nn.gem import GeM
-from solar.nn.local_pooling import How
+from solar.nn.local_pooling import How, LocalPooling
 from solar.nn.norm import l2_normalize
 
 
@@ -138,6 +138,9 @@ class ClassTokenGeM(nn.Module):
         return torch.cat([l2_normalize(token), l2_normalize(self.gem(features))], dim=1)
 
 
+LOCAL_POOLINGS: dict[str, type[LocalPooling]] = {"how": How, "delf": Delf, "delg": Delg}
+"""Those that are sums of local features."""
+
 # By the names that published checkpoints use, where they have one; each takes the channels of the
 # map.
 POOLINGS: dict[str, Callable[[int], nn.Module]] = {
@@ -151,7 +154,5 @@ POOLINGS: dict[str, Callable[[int], nn.Module]] = {
     "rmac": lambda channels: RMAC(),
     "cls": lambda channels: ClassToken(),
     "cls+gem": ClassTokenGeM,
-    "how": How,
-    "delf": Delf,
-    "delg": Delg,
+    **LOCAL_POOLINGS,
 }

@@ -2,11 +2,11 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from solar.cli.completion import any_models
+from solar.cli.completion import any_models, keypoint_models
 from solar.cli.options import BACKENDS, known_device
 from solar.datasets.registry import GROUND_TRUTHS
 from solar.errors import SolarError
@@ -49,6 +49,19 @@ def evaluate(
             metavar="DB QUERIES",
             help="Descriptors (.npy, .pt, .mat or a store) in place of a model and photos.",
         ),
+    ] = None,
+    asmk: Annotated[
+        str | None,
+        _files(
+            metavar="FEATURES",
+            help="Rank by ASMK* with local features in place of a model: rootsift, sift, a HOW, "
+            "DELF or patch model.",
+            autocompletion=keypoint_models,
+        ),
+    ] = None,
+    codebook: Annotated[
+        Path | None,
+        _files(help="For --asmk: visual words of this index or file; of the set if not given."),
     ] = None,
     distractors: Annotated[
         str | None, _files(help="Descriptors or photos that are never right.")
@@ -237,10 +250,23 @@ def evaluate(
         return
     sizes = None if scales is None else parse_scales(scales)
     files = (root, ground_truth, features, distractors)
+    computing: dict[str, Any] = {
+        "backend": backend,
+        "half": half,
+        "asmk": asmk,
+        "codebook": codebook,
+    }
     settings = EvaluationSettings(
-        *files, size, sizes, cache, average, precision, device, backend=backend, half=half
+        *files, size, sizes, cache, average, precision, device, **computing
     )
     listed = bool(rankings or query)
+    if asmk is not None and (model or against or listed or sweep_p or table == "speed"):
+        raise SolarError(
+            "--asmk measures by local features alone: leave out --model, --against, --rankings, "
+            "--sweep-p and --table speed."
+        )
+    if codebook is not None and asmk is None:
+        raise SolarError("--codebook goes with --asmk.")
     own: dict[str, object] = {
         "database": database,
         "queries": queries,

@@ -123,7 +123,12 @@ def build(
         _refuse({"--compress": compress}, "says what --half says: give one of them")
         compress = "fp16"
     describing = {"size": size, "device": device, "backend": backend, "max_pixels": max_pixels}
-    learning: dict[str, Any] = {"words": words, "codebook": codebook, "train_on": train_on}
+    aggregating: dict[str, Any] = {
+        "features": features,
+        "words": words,
+        "codebook": codebook,
+        "train_on": train_on,
+    }
     with photo_progress() as shown:
         known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}
         known["follow"] = follow
@@ -131,9 +136,10 @@ def build(
             refused: dict[str, Any] = {"model": model, "compress": compress, **describing}
             refused["keypoints"] = keypoints or None
             _refuse(refused, "goes with one vector a photo, not with --method asmk")
-            built = asmk_build.build(sources, output, AsmkSettings(features, **learning), **known)
+            asked = AsmkSettings(aggregating.pop("features"), **aggregating)
+            built = asmk_build.build(sources, output, asked, **known)
         else:
-            _refuse({"features": features, **learning}, "goes with --method asmk only")
+            _refuse(aggregating, "goes with --method asmk only")
             known |= _compression(output, compress)
             built = build_index(sources, output, model=model, describing=describing, **known)
     if keypoints:

@@ -92,7 +92,7 @@ def build(
     with working_folder(address, store) as place:
         finder = Finder(local_model(local), keypoints, size, place)
         given = settings.codebook
-        codebook = None if given is None else _read_codebook(given, finder.model)
+        codebook = None if given is None else read_codebook(given, finder.model)
         photos = collect(sources, follow=follow)
         if settings.train_on is not None:
             # In a folder of their own: photos there may be called as some here are.
@@ -254,7 +254,7 @@ class Finder:
             yield [photo], [aggregate(features.descriptors, codebook)]
 
 
-def _read_codebook(path: str | Path, model: LocalModel) -> Codebook:
+def read_codebook(path: str | Path, model: LocalModel) -> Codebook:
     """The codebook of an index or of a file, if it is of these local features."""
     codebook = Codebook.read(Path(path) / CODEBOOK if Path(path).is_dir() else path)
     if codebook.facts.get("fingerprint") != local_fingerprint(model):

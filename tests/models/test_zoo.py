@@ -195,7 +195,7 @@ class TestFind:
     def test_misspelt_name_suggests_the_right_one(self) -> None:
         with pytest.raises(
             SolarError,
-            match=r'called "solr-r18" \(perhaps solar-r18 or solar-r101 or solar-r101-gldv2\?\)',
+            match=r'called "solr-r18" \(perhaps solar-r18 or solar-r101 or how-r18\?\)',
         ):
             zoo.find("solr-r18")
 
@@ -337,7 +337,7 @@ def test_parameters_and_dimensions_are_those_of_the_network_we_build(entry: zoo.
 
 @pytest.mark.parametrize(
     ("names", "tasks"),
-    [(zoo.RetrievalName, {"retrieval", "backbone"}), (zoo.PatchName, {"patches"})],
+    [(zoo.RetrievalName, {"retrieval", "backbone", "local"}), (zoo.PatchName, {"patches"})],
 )
 def test_type_checkers_know_every_name(names: object, tasks: set[str]) -> None:
     assert list(get_args(names)) == [e.name for e in zoo.models() if e.task in tasks]

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solar.describe.local import Floats
-
+Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
 REACH = 145.0

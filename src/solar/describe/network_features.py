@@ -13,8 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from solar.describe.local import Floats, LocalFeatures
-from solar.describe.local_selection import receptive_boxes, select, strongest
+from solar.describe.local_selection import Floats, receptive_boxes, select, strongest
 from solar.errors import SolarError
 from solar.images import Box, Source, check_visible, load
 from solar.images.boxes import pixel_box
@@ -38,6 +37,18 @@ class LocalMap:
     size: tuple[int, int]
     strengths: Floats
     descriptors: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class StrongLocations:
+    """What is kept of a photo's maps, strongest first; see `solar.describe.local.LocalFeatures`."""
+
+    points: Floats
+    sizes: Floats
+    descriptors: Floats
+    shape: tuple[int, int]
+    scale: float
+    unit: bool
 
 
 def local_maps(model: RetrievalNet, images: Tensor) -> list[LocalMap]:
@@ -69,7 +80,7 @@ def network_features(
     keypoints: int,
     size: int,
     box: Box | None = None,
-) -> LocalFeatures:
+) -> StrongLocations:
     """Find and describe what is strong in a photo; arguments are those of `local_features`.
 
     A box is cut out first, as published, so that nothing around it has a part in its features.
@@ -96,10 +107,9 @@ def network_features(
         sizes[mine] = 2 * stride * np.array(ratio)
         descriptors[mine] = one.descriptors.reshape(-1, pool.local_dim)[rows[mine]]
     points = np.clip(points, (left - 0.5, top - 0.5), (right - 0.5, bottom - 0.5))
-    return LocalFeatures(
+    return StrongLocations(
         points=points.astype(np.float32),
         sizes=sizes.mean(axis=1).astype(np.float32),
-        angles=np.zeros(len(rows), np.float32),
         descriptors=descriptors,
         shape=(image.height, image.width),
         scale=((right - left) / width + (bottom - top) / height) / 2,

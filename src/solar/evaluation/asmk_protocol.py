@@ -68,7 +68,7 @@ def evaluate_asmk(what: str | Path, settings: EvaluationSettings) -> Evaluation:
 
 
 @dataclass(frozen=True)
-class _Ranked:
+class _RankedSet:
     """An index of a set, and where photos stand in the list of a query."""
 
     engine: AsmkFolder
@@ -97,7 +97,7 @@ def _indexed(
     codebook: Codebook,
     settings: EvaluationSettings,
     folder: Path,
-) -> _Ranked:
+) -> _RankedSet:
     """Index the database and the distractors."""
     photos = database
     if settings.distractors is not None:
@@ -113,11 +113,11 @@ def _indexed(
     spec = DescriptorSpec(codebook.dim, local_name(finder.model), settings={"method": "asmk"})
     batches = finder.signatures(photos, failures, codebook, {})
     engine = asmk_folder.create(folder, spec, codebook, batches)
-    return _Ranked(engine, codebook, {name: n for n, name in enumerate(described)}, failures)
+    return _RankedSet(engine, codebook, {name: n for n, name in enumerate(described)}, failures)
 
 
 def _labelled(
-    photos: Photos, labels: Sequence[str], index: _Ranked, finder: Finder, average: str
+    photos: Photos, labels: Sequence[str], index: _RankedSet, finder: Finder, average: str
 ) -> Evaluation:
     shown = [
         (number, label)

@@ -130,7 +130,7 @@ def obtain(name: str, *, progress: bool = True) -> Path:
     if entry.recipe and not is_here(entry):
         raise SolarError(
             f"Nobody publishes {entry.name} in a form that solar reads: train it with "
-            f"{entry.recipe} and put its model.safetensors at {path_of(entry)}."
+            f"{entry.recipe} and put its best.safetensors at {path_of(entry)}."
         )
     if entry.by_hand and not is_here(entry) and not os.environ.get("SOLAR_MIRRORS"):
         raise SolarError(

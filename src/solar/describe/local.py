@@ -161,7 +161,9 @@ def local_model(model: LocalModel | str | Path | None) -> LocalModel:
 
 def local_name(model: LocalModel) -> str:
     """What to call a model in a result."""
-    return model if isinstance(model, str) else model.source or "network"
+    if isinstance(model, str):
+        return model
+    return model.source or ("network" if hasattr(model, "backbone") else "patch network")
 
 
 def patches_of(

@@ -114,8 +114,8 @@ def local_features(
         if isinstance(model, RetrievalNet):
             from solar.describe.network_features import network_features
 
-            found = network_features(photo, model, keypoints=keypoints, size=size, box=box)
-            return LocalFeatures(angles=np.zeros_like(found.sizes), **vars(found))
+            strong = network_features(photo, model, keypoints=keypoints, size=size, box=box)
+            return LocalFeatures(angles=np.zeros_like(strong.sizes), **vars(strong))
     image = load(photo, size)
     grey: Grey = opencv().cvtColor(image.pixels, opencv().COLOR_RGB2GRAY)
     across, down = image.width / grey.shape[1], image.height / grey.shape[0]

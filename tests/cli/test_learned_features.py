@@ -7,11 +7,13 @@ import pytest
 from support.running import solar
 
 from solar.demo import toy
+from solar.describe.local import local_model
 from solar.evaluation import evaluate
 from solar.images import load
 from solar.models import RetrievalConfig, RetrievalNet, retrieval_model, save
 from solar.search import Index
 from solar.search.add import add
+from solar.search.matching import match
 from solar.training.local_whitening import start_local_whitening
 from solar.training.network import take_backbone
 
@@ -50,12 +52,22 @@ def test_an_index_says_what_made_it_and_what_a_photo_takes(home: Path) -> None:
 def test_a_photo_is_found_and_verified(home: Path) -> None:
     local = home / "how.safetensors"
     command = ("search", home / "photos.asmk", home / "photos" / QUERY, "--box", "20,10,140,110")
-    done = solar(*command, "--verify", "--local", local, "--include-self", "--json")
+    how = ("--verify", "--verify-top", 3, "--local", local)
+    done = solar(*command, *how, "--include-self", "--json")
     hits = json.loads(done.stdout)
     assert [hits[0]["path"], len(hits)] == [QUERY, 9]
     assert hits[0]["inliers"] > 10
-    with Index.open(home / "photos.asmk") as index:
-        assert index.search(home / "photos" / QUERY, include_self=True)[0].path == QUERY
+    assert [hit["inliers"] is None for hit in hits] == [False] * 3 + [True] * 6
+
+
+def test_two_photos_of_a_landmark_have_more_in_common_than_two_others(home: Path) -> None:
+    first, same, other = (
+        home / "photos" / name / f"view-00{view}.jpg"
+        for name, view in (("landmark-001", 0), ("landmark-001", 1), ("landmark-002", 1))
+    )
+    model = local_model(home / "how.safetensors")
+    counts = [match(first, one, model=model).inliers.sum() for one in (same, other)]
+    assert counts[0] > counts[1] + 5, counts
 
 
 def test_photos_can_be_added_and_all_is_sound(home: Path) -> None:

@@ -81,7 +81,7 @@ def test_places_are_in_pixels_of_the_photo_and_features_survive_being_kept(
     assert sorted(at_one.tolist()) == [[32.0 * x, 32.0 * y] for x in range(8) for y in range(6)]
     kept = unpack(pack(features))
     assert kept is not None
-    assert not kept.unit
+    assert (kept.unit, kept.dense) == (False, True)
     step = float(np.ptp(features.descriptors)) / 255
     assert np.abs(kept.descriptors - features.descriptors).max() <= step
     assert np.allclose(np.linalg.norm(kept.directions, axis=1), 1, atol=1e-5)

@@ -63,6 +63,8 @@ class LocalFeatures:
         shape: Height and width of the whole upright photo.
         scale: By how much the photo was shrunk to find them: this many pixels became one.
         unit: Off: descriptors have lengths of their own, which mean something to ASMK.
+        dense: Points are locations of a map: no nearer to what they show than that is fine, and
+            with neighbours much like them.
     """
 
     points: Floats
@@ -72,6 +74,7 @@ class LocalFeatures:
     shape: tuple[int, int]
     scale: float = 1.0
     unit: bool = True
+    dense: bool = False
 
     def __len__(self) -> int:
         return len(self.points)
@@ -115,7 +118,7 @@ def local_features(
             from solar.describe.network_features import network_features
 
             strong = network_features(photo, model, keypoints=keypoints, size=size, box=box)
-            return LocalFeatures(angles=np.zeros_like(strong.sizes), **vars(strong))
+            return LocalFeatures(angles=np.zeros_like(strong.sizes), dense=True, **vars(strong))
     image = load(photo, size)
     grey: Grey = opencv().cvtColor(image.pixels, opencv().COLOR_RGB2GRAY)
     across, down = image.width / grey.shape[1], image.height / grey.shape[0]

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from solar.images import Source
 
 Geometry = Literal["homography", "fundamental"]
+
+DENSE_RATIO, DENSE_ERROR = 0.97, 12.0
+"""The least ratio, and the least error of an inlier in pixels, for features of a map: the second
+nearest is often the location beside the nearest. Chosen on generated photos."""
 Floats = NDArray[np.float32]
 Pairs = NDArray[np.int64]
 
@@ -136,8 +140,10 @@ def match_features(
     At most `iterations` guesses are made at the geometry; `descriptor` names the model.
     """
     _check(geometry, ratio, threshold)
-    pairs = mutual_matches(a.directions, b.directions, ratio=ratio)
     limit = THRESHOLD[geometry] if threshold is None else threshold
+    if a.dense or b.dense:
+        ratio, limit = max(ratio, DENSE_RATIO), max(limit, DENSE_ERROR)
+    pairs = mutual_matches(a.directions, b.directions, ratio=ratio)
     # Errors count in pixels of the pictures in which the keypoints were found.
     matrix, inliers = estimate(
         a.points[pairs[:, 0]] / np.float32(a.scale),

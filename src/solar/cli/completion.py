@@ -13,12 +13,12 @@ def keypoint_models(incomplete: str) -> list[tuple[str, str]]:
     """What describes keypoints."""
     plain = [(name, "comes with OpenCV") for name in ("rootsift", "sift")]
     fitting = [one for one in plain if one[0].startswith(incomplete)]
-    return fitting + _models(incomplete, "patches")
+    return fitting + _models(incomplete, "patches", "local")
 
 
 def any_models(incomplete: str) -> list[tuple[str, str]]:
-    """Names of models that describe photos or patches."""
-    return _models(incomplete, "retrieval", "patches")
+    """Names of models that describe photos, patches or local features."""
+    return _models(incomplete, "retrieval", "patches", "local")
 
 
 def rerank_methods(incomplete: str) -> list[tuple[str, str]]:

@@ -54,10 +54,13 @@ Method = Annotated[
     Literal["global", "asmk"],
     typer.Option(help="One vector a photo, or its local features (see docs/asmk.md)."),
 ]
-Local = Annotated[
+Features = Annotated[
     str | None,
     typer.Option(
-        help="For asmk: a patch model, sift or rootsift (default).", autocompletion=keypoint_models
+        "--features",
+        "--local",  # as it was called once
+        help="For asmk: a name or file of a HOW, DELF or patch model, sift or rootsift (default).",
+        autocompletion=keypoint_models,
     ),
 ]
 VisualWords = Annotated[
@@ -110,7 +113,8 @@ def build(
         ),
     ] = False,
     method: Method = "global",
-    local: Local = None,
+    asmk: Annotated[bool, typer.Option("--asmk", help="The same as --method asmk.")] = False,
+    features: Features = None,
     words: VisualWords = None,
     codebook: CodebookOf = None,
     train_on: TrainOn = None,
@@ -130,7 +134,7 @@ def build(
         compress = "fp16"
     describing = {"size": size, "device": device, "backend": backend, "max_pixels": max_pixels}
     aggregating: dict[str, Any] = {
-        "local": local,
+        "features": features,
         "words": words,
         "codebook": codebook,
         "train_on": train_on,
@@ -139,11 +143,12 @@ def build(
     with photo_progress() as shown:
         known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}
         known["follow"] = follow
-        if method == "asmk":
+        if asmk or method == "asmk":
             refused: dict[str, Any] = {"model": model, "compress": compress, **describing}
             refused["keypoints"] = keypoints or None
             _refuse(refused, "goes with one vector a photo, not with --method asmk")
-            built = asmk_build.build(sources, output, AsmkSettings(**aggregating), **known)
+            asked = AsmkSettings(aggregating.pop("features"), **aggregating)
+            built = asmk_build.build(sources, output, asked, **known)
         else:
             _refuse(aggregating, "goes with --method asmk only")
             known |= _compression(output, compress)

@@ -7,7 +7,8 @@ local/3f9a…/          one folder for each model and its settings
 
 A file holds, after its header, for n keypoints: places (16 bits a coordinate, a 65,535th of the
 photo's longer side), diameters and angles (half floats), and descriptors of 8 bits a number between
-the photo's least and greatest: 136 bytes a keypoint with 128 numbers.
+the photo's least and greatest: 136 bytes a keypoint with 128 numbers. How a file begins says
+whether descriptors are of unit norm, and whether points are locations of a map.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from solar.files import make_folder, replacing
 if TYPE_CHECKING:
     from solar.images import Source
 
-_MAGIC = b"solarLF1"
+# By whether descriptors are of unit norm, and points are dense.
+_MAGIC = {(True, False): b"solarLF1", (False, True): b"solarLF2", (True, True): b"solarLF3"}
+_KINDS = {magic: kind for kind, magic in _MAGIC.items()}
 # Magic, checksum of the rest, the photo's identity, n, d, height, width, scale, least, greatest.
 _HEADER = struct.Struct("<8sI16sIIIIfff")
 
@@ -45,9 +48,10 @@ def pack(features: LocalFeatures, identity: bytes = b"") -> bytes:
     columns = (places.astype("<u2"), sizes_angles.astype("<f2"), np.round(steps).astype(np.uint8))
     body = b"".join(column.tobytes() for column in columns)
     numbers = (*features.descriptors.shape, *features.shape, features.scale, low, high)
-    header = _HEADER.pack(_MAGIC, 0, identity, *numbers)
+    magic = _MAGIC[features.unit, features.dense]
+    header = _HEADER.pack(magic, 0, identity, *numbers)
     checksum = zlib.crc32(body, zlib.crc32(header))
-    return _HEADER.pack(_MAGIC, checksum, identity, *numbers) + body
+    return _HEADER.pack(magic, checksum, identity, *numbers) + body
 
 
 def unpack(content: bytes, identity: bytes = b"") -> LocalFeatures | None:
@@ -58,7 +62,7 @@ def unpack(content: bytes, identity: bytes = b"") -> LocalFeatures | None:
     height, width, scale, low, high = rest
     body = content[_HEADER.size :]
     header = _HEADER.pack(magic, 0, whose, n, dim, *rest)
-    whole = magic == _MAGIC and len(body) == n * (8 + dim)
+    whole = magic in _KINDS and len(body) == n * (8 + dim)
     if not whole or zlib.crc32(body, zlib.crc32(header)) != checksum:
         return None
     if whose != identity.ljust(16, b"\0"):
@@ -67,14 +71,19 @@ def unpack(content: bytes, identity: bytes = b"") -> LocalFeatures | None:
     sizes, angles = np.frombuffer(body, "<f2", 2 * n, 4 * n).reshape(2, n).astype(np.float32)
     steps = np.frombuffer(body, np.uint8, dim * n, 8 * n).reshape(n, dim)
     descriptors = steps * np.float32((high - low) / 255) + np.float32(low)
-    norms = np.sqrt(np.einsum("nd,nd->n", descriptors, descriptors))[:, None]
+    unit, dense = _KINDS[magic]
+    if unit:
+        norms = np.sqrt(np.einsum("nd,nd->n", descriptors, descriptors))[:, None]
+        descriptors = descriptors / np.maximum(norms, 1e-12)
     return LocalFeatures(
         points=places * np.float32(max(height, width) / 65535),
         sizes=sizes,
         angles=angles,
-        descriptors=descriptors / np.maximum(norms, 1e-12),
+        descriptors=descriptors,
         shape=(height, width),
         scale=scale,
+        unit=unit,
+        dense=dense,
     )
 
 

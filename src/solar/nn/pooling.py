@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from solar.nn.dame import DAME
+from solar.nn.delf import Delf, Delg
 from solar.nn.gem import GeM
+from solar.nn.local_pooling import How, LocalPooling
 from solar.nn.norm import l2_normalize
 
 
@@ -147,6 +149,9 @@ class ClassTokenGeM(nn.Module):
         return torch.cat([l2_normalize(token), l2_normalize(self.gem(features))], dim=1)
 
 
+LOCAL_POOLINGS: dict[str, type[LocalPooling]] = {"how": How, "delf": Delf, "delg": Delg}
+"""Those that are sums of local features."""
+
 # By the names that published checkpoints use, where they have one; each takes the channels of the
 # map.
 POOLINGS: dict[str, Callable[[int], nn.Module]] = {
@@ -161,4 +166,5 @@ POOLINGS: dict[str, Callable[[int], nn.Module]] = {
     "dame": DAME,
     "cls": lambda channels: ClassToken(),
     "cls+gem": ClassTokenGeM,
+    **LOCAL_POOLINGS,
 }

@@ -32,7 +32,12 @@ def pca_whitening(descriptors: Tensor, power: float = 1.0) -> Whitening:
     """
     x = descriptors.double()
     mean = x.mean(dim=0)
-    values, vectors = _eigen((x - mean).T @ (x - mean) / len(x))
+    return whitening_of(mean, (x - mean).T @ (x - mean) / len(x), power)
+
+
+def whitening_of(mean: Tensor, covariance: Tensor, power: float = 1.0) -> Whitening:
+    """The same from their mean (d,) and covariance (d, d), of too many rows to hold them all."""
+    values, vectors = _eigen(covariance)
     # Divided by next to nothing, what other descriptors have in these directions would be all that
     # is left of them.
     varies = values > 1e-12 * values[0]

@@ -40,7 +40,6 @@ from solar.search.verify import VerifySettings
 
 if TYPE_CHECKING:
     from solar.describe.counting import Progress
-    from solar.models import PatchNet
 
 KEYPOINTS, SIZE = VerifySettings.keypoints, VerifySettings.size
 """As geometric verification has them, so that the two can share what they found."""
@@ -53,7 +52,7 @@ _TRAINING = LEAST_EACH * MOST_WORDS
 class AsmkSettings:
     """How photos are described for ASMK*."""
 
-    local: PatchNet | str | Path | None = None  # what describes keypoints, as for `solar.match`
+    local: LocalModel | str | Path | None = None  # what describes keypoints, as for `solar.match`
     words: int | None = None  # visual words to learn; as many as the features allow if not given
     codebook: str | Path | None = None  # an ASMK* index or a codebook's file: take its words
     train_on: str | Path | None = None  # photos to learn words from; otherwise those of the index
@@ -96,7 +95,7 @@ def build(
     with working_folder(address, store) as place:
         finder = Finder(local_model(local), keypoints, size, place, regions)
         given = settings.codebook
-        codebook = None if given is None else _read_codebook(given, finder.model)
+        codebook = None if given is None else read_codebook(given, finder.model)
         photos = collect(sources, follow=follow)
         if regions:
             regions.refuse_unknown({*photos.names, *photos.skipped})
@@ -226,7 +225,9 @@ class Finder:
             except SolarError as error:
                 return error
 
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
+        # A network that sees whole photos has all cores to itself: two, so that one reads.
+        alone = not isinstance(self.model, str) and hasattr(self.model, "backbone")
+        with ThreadPoolExecutor(2 if alone else os.cpu_count()) as threads:
             for first in range(0, len(photos), _BATCH):  # so that few wait in memory
                 numbers = range(first, min(first + _BATCH, len(photos)))
                 yield from zip(numbers, threads.map(features, numbers), strict=True)
@@ -283,7 +284,7 @@ class Finder:
             self.regions.of(name, width, height)
 
 
-def _read_codebook(path: str | Path, model: LocalModel) -> Codebook:
+def read_codebook(path: str | Path, model: LocalModel) -> Codebook:
     """The codebook of an index or of a file, if it is of these local features."""
     codebook = Codebook.read(Path(path) / CODEBOOK if Path(path).is_dir() else path)
     if codebook.facts.get("fingerprint") != local_fingerprint(model):

@@ -18,6 +18,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,11 @@ from solar.describe.local import local_model, local_name
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images import Photos, find_photos
-from solar.search.asmk import Kernel, aggregate
+from solar.search.asmk import REGIONAL, Kernel, aggregate
 from solar.search.asmk_build import KEYPOINTS, SIZE, Finder, learn_words
 from solar.search.asmk_folder import create
 from solar.search.engine import DescriptorSpec
+from solar.search.photo_regions import read_regions
 
 
 def main() -> None:
@@ -51,7 +53,9 @@ def main() -> None:
         training = sorted((options.data / "landmarks").glob("train-*.tar"))
         learning = _some(find_photos(training), options.train)
         rows = [
-            local_row(photos, learning, local, options) for local in options.local or ["rootsift"]
+            local_row(photos, learning, local, regions, options)
+            for local in options.local or ["rootsift"]
+            for regions in [None, *(options.regions or ())]
         ]
         if options.model or options.teacher:
             rows.append(global_row(photos, options))
@@ -71,8 +75,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--words", type=int, help="visual words; default: as features allow")
     parser.add_argument("--local", action="append", help="describes keypoints; may be repeated")
     parser.add_argument("--keypoints", type=int, default=KEYPOINTS)
-    parser.add_argument("--assign", type=int, default=Kernel().assign)
+    parser.add_argument(
+        "--assign", type=int, help="words for a query's descriptor; default: 5, 1 with regions"
+    )
     parser.add_argument("--idf", action="store_true", help="weigh words by how rare they are")
+    parser.add_argument("--regions", action="append", help="also photos in these: grid, or a file")
     parser.add_argument("--features", type=Path, help="keep local features here (not timed then)")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--model", help="also one vector a photo, by this model")
@@ -81,13 +88,16 @@ def _options() -> argparse.Namespace:
 
 
 def local_row(
-    photos: Photos, learning: Photos, local: str, options: argparse.Namespace
+    photos: Photos, learning: Photos, local: str, regions: str | None, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """ASMK* with one kind of local feature."""
-    model, kernel = local_model(local), Kernel(assign=options.assign, idf=options.idf)
+    """ASMK* with one kind of local feature, of whole photos or of photos in regions."""
+    kernel = Kernel() if regions is None else REGIONAL
+    kernel = replace(kernel, assign=options.assign or kernel.assign, idf=options.idf)
+    model = local_model(local)
+    found = None if regions is None else read_regions(regions)
     with tempfile.TemporaryDirectory() as temporary:
         place = options.features or Path(temporary, "features")
-        finder = Finder(model, options.keypoints, SIZE, place)
+        finder = Finder(model, options.keypoints, SIZE, place, found)
         start = time.perf_counter()
         codebook = learn_words(learning, finder, options.words)
         learnt = time.perf_counter() - start
@@ -119,7 +129,7 @@ def local_row(
         engine.close()
     return _shown(
         {
-            "method": f"asmk {local_name(model)}",
+            "method": f"asmk {local_name(model)}" + (f", regions {regions}" if regions else ""),
             "words": facts["words"],
             "keypoints": float(np.mean([len(rows) for rows in features.values()])),
             **scores,

@@ -64,7 +64,7 @@ def test_models_that_describe_photos_are_offered(words: str) -> None:
     ],
 )
 def test_what_describes_keypoints_is_offered(words: str, binary: list[str]) -> None:
-    names = [entry.name for entry in zoo.models() if entry.task == "patches"]
+    names = [entry.name for entry in zoo.models() if entry.task in ("patches", "local")]
     assert ask("bash", words) == ["rootsift", "sift", *binary, *names]
 
 

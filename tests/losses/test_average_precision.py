@@ -47,9 +47,10 @@ def test_many_bins_tend_to_the_exact_measure_from_below() -> None:
     assert averages[1] == pytest.approx(finite(ranks), abs=0.05)
 
 
-def by_loops(similarity: Tensor, relevant: Tensor, bins: int) -> float:
-    """One query's loss with a triangle around each bin's centre."""
-    width = 2 / (bins - 1)
+def by_loops(similarity: Tensor, relevant: Tensor, bins: int, lowest: float = -1.0) -> float:
+    """One query's loss with a triangle around each bin's centre; the last is flat beyond it."""
+    width = (1 - lowest) / (bins - 1)
+    similarity = similarity.clamp(min=lowest)
     listed = found = average = 0.0
     for b in range(bins):
         centre = 1 - b * width
@@ -62,14 +63,23 @@ def by_loops(similarity: Tensor, relevant: Tensor, bins: int) -> float:
 
 
 @settings(max_examples=20, deadline=None)
-@given(q=st.integers(1, 3), m=st.integers(1, 9), bins=st.integers(2, 25), seed=st.integers(0, 999))
-def test_agrees_with_loops_over_the_bins(q: int, m: int, bins: int, seed: int) -> None:
+@given(
+    q=st.integers(1, 3),
+    m=st.integers(1, 9),
+    bins=st.integers(2, 25),
+    lowest=st.sampled_from([-1.0, 0.0]),
+    seed=st.integers(0, 999),
+)
+def test_agrees_with_loops_over_the_bins(
+    q: int, m: int, bins: int, lowest: float, seed: int
+) -> None:
+    """From 0 as Revaud et al. have it, from -1 as here unless told."""
     queries, database = unit_rows(seed, q, 4), unit_rows(seed + 1, m, 4)
     relevant = torch.rand(q, m, generator=torch.Generator().manual_seed(seed)) < 0.4
     relevant[:, 0] = True
     pairs = zip(queries @ database.T, relevant, strict=True)
-    expected = np.mean([by_loops(s, r, bins) for s, r in pairs])
-    loss = average_precision(queries, database, relevant, bins=bins)
+    expected = np.mean([by_loops(s, r, bins, lowest) for s, r in pairs])
+    loss = average_precision(queries, database, relevant, bins=bins, lowest=lowest)
     assert loss.item() == pytest.approx(expected, abs=1e-9)
 
 
@@ -122,6 +132,11 @@ def test_ignored_photos_might_as_well_not_be_there() -> None:
     kept = ~ignored[0]
     expected = average_precision(queries, database[kept], relevant[:, kept])
     assert torch.allclose(average_precision(queries, database, relevant, ignored=ignored), expected)
+
+
+def test_a_lowest_similarity_that_makes_no_sense_is_told() -> None:
+    with pytest.raises(SolarError, match="below 1, not 1"):
+        average_precision(QUERY, QUERY, torch.ones(1, 1).bool(), lowest=1)
 
 
 def test_autocast_changes_nothing() -> None:

@@ -29,6 +29,15 @@ def test_it_is_what_its_formula_says() -> None:
     assert float(info_nce(rows, kin, temperature=0.2)) == pytest.approx(expected, rel=1e-5)
 
 
+def test_positives_do_not_compete_as_in_the_supervised_contrast() -> None:
+    """Three equal rows have nothing to lose here; there, each is one choice of two."""
+    rows, kin = torch.ones(3, 1), torch.ones(3, 3).bool()
+    logits = (rows @ rows.T).masked_fill(torch.eye(3).bool(), -torch.inf)
+    supervised = -logits.log_softmax(1)[0, 1]
+    assert float(supervised) == pytest.approx(math.log(2))
+    assert float(info_nce(rows, kin, temperature=1)) == 0
+
+
 def test_its_gradient_is_finite_where_all_are_kin_and_where_none_is() -> None:
     for kin in (torch.ones(4, 4).bool(), torch.zeros(4, 4).bool()):
         rows = torch.eye(4, requires_grad=True)

@@ -116,6 +116,18 @@ def test_published_gem_files_apply_the_whitening_they_carry(
     np.testing.assert_allclose(ours, (theirs / (np.linalg.norm(theirs) + 1e-6)).T, atol=1e-4)
 
 
+def test_published_dame_files_load_with_their_scales(tmp_path: Path) -> None:
+    """Their meta entry is cnnimageretrieval's, which does not know the pooling."""
+    net = RetrievalNet(RetrievalConfig("resnet18", pooling="dame", whitening=False))
+    content = drawn_checkpoint(net, "gem")
+    assert content["state_dict"].keys() >= {"DAME3.fc.weight", "DAME3.fc.bias"}
+    content["meta"]["pooling"] = "gem"
+    loaded = load(as_file(tmp_path, content), device="cpu")
+    assert isinstance(loaded, RetrievalNet)
+    assert (loaded.config.pooling, loaded.config.scales) == ("dame", (1.0, 2**-0.5, 0.5))
+    assert torch.equal(loaded.pool.fc.weight, content["state_dict"]["DAME3.fc.weight"])
+
+
 def test_bare_backbones_load_under_a_fresh_gem(tmp_path: Path) -> None:
     state = drawn_state(RetrievalNet(RetrievalConfig("vgg16", whitening=False)), "features")
     del state["pool.p"]

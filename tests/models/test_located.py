@@ -29,7 +29,7 @@ def network(**settings: Any) -> RetrievalNet:
     return net
 
 
-@pytest.mark.parametrize("pooling", ["gem", "gemmp", "spoc", "mac"])
+@pytest.mark.parametrize("pooling", ["gem", "gemmp", "spoc", "mac", "dame"])
 def test_regions_add_up_to_the_descriptor(pooling: str, photo: Image.Image) -> None:
     """Whatever is linear between pooling and descriptor, at one scale and at three."""
     for whitening, post in product((True, False), ((), ("single", "multi"))):

@@ -106,13 +106,23 @@ PARAMETERS = {
     "whiten-r101-gem-sfm120k": WHITENING,
     "whiten-vgg16-gem-sfm120k": 512 * 512 + 512,
     "whiten-d169-gem-sfm120k": 1664 * 1664 + 1664,
+    "how-r50": bottleneck_resnet(3, 4, 6) + 1024 * 128 + 128,
+    "delf-r50": bottleneck_resnet(3, 4, 6)
+    + (1024 * 512 + 512 + 2 * 512 + 512 + 1)
+    + (1024 * 128 + 128 + 128 * 1024 + 1024),
 }
 
 
 class TestEntries:
     def test_every_family_is_complete(self) -> None:
         counts = Counter(entry.task for entry in zoo.models())
-        assert counts == {"retrieval": 12, "patches": 3, "backbone": 4, "whitening": 19}
+        assert counts == {
+            "retrieval": 12,
+            "patches": 3,
+            "local": 3,
+            "backbone": 4,
+            "whitening": 19,
+        }
 
     @pytest.mark.parametrize(("name", "url"), PUBLISHED_URLS.items(), ids=list(PUBLISHED_URLS))
     def test_published_address_is_among_the_urls(self, name: str, url: str) -> None:
@@ -124,7 +134,7 @@ class TestEntries:
 
     def test_cirtorch_files_are_checked_by_the_hash_in_their_name(self) -> None:
         for entry in zoo.models():
-            if entry.urls and "cvut.cz" in entry.urls[0]:
+            if entry.urls and "cnnimageretrieval" in entry.urls[0]:
                 assert re.search(r"-([0-9a-f]{7})\.pth$", entry.file)[1] == entry.sha256  # type: ignore[index]
 
     def test_solar_reports_what_its_readme_says(self) -> None:
@@ -185,7 +195,7 @@ class TestFind:
     def test_misspelt_name_suggests_the_right_one(self) -> None:
         with pytest.raises(
             SolarError,
-            match=r'called "solr-r18" \(perhaps solar-r18 or solar-r101 or solar-r101-gldv2\?\)',
+            match=r'called "solr-r18" \(perhaps solar-r18 or solar-r101 or how-r18\?\)',
         ):
             zoo.find("solr-r18")
 
@@ -327,7 +337,7 @@ def test_parameters_and_dimensions_are_those_of_the_network_we_build(entry: zoo.
 
 @pytest.mark.parametrize(
     ("names", "tasks"),
-    [(zoo.RetrievalName, {"retrieval", "backbone"}), (zoo.PatchName, {"patches"})],
+    [(zoo.RetrievalName, {"retrieval", "backbone", "local"}), (zoo.PatchName, {"patches"})],
 )
 def test_type_checkers_know_every_name(names: object, tasks: set[str]) -> None:
     assert list(get_args(names)) == [e.name for e in zoo.models() if e.task in tasks]

@@ -95,16 +95,39 @@ def test_regions_are_squares_inside_the_map(h: int, w: int) -> None:
         assert right <= w
 
 
+# Where the squares of a map's first row begin in the published code, level by level: shapes at
+# which rounding decides.
+ROUNDED = {
+    (5, 9): [0, 4, 0, 3, 6, 0, 2, 4, 7],
+    (20, 36): [0, 16, 0, 11, 23, 0, 8, 17, 26],
+    (15, 55): [0, 10, 20, 30, 40, 0, 9, 18, 27, 36, 45, 0, 8, 16, 24, 32, 40, 48],
+    (25, 61): [0, 12, 24, 36, 0, 11, 22, 33, 45, 0, 9, 19, 29, 39, 49],
+    (22, 94): [
+        *(0, 12, 24, 36, 48, 60, 72, 0, 11, 22, 34, 45, 57, 68, 80),
+        *(0, 10, 20, 31, 41, 51, 62, 72, 83),
+    ],
+}
+
+
+@pytest.mark.parametrize("shape", ROUNDED)
+def test_regions_round_as_the_published_ones(shape: tuple[int, int]) -> None:
+    height, width = shape
+    assert [left for top, left, _, _ in square_regions(height, width) if top == 0] == ROUNDED[shape]
+    tall = [top for top, left, _, _ in square_regions(width, height) if left == 0]
+    assert tall == ROUNDED[shape]
+
+
 @pytest.mark.parametrize("name", POOLINGS)
 @settings(max_examples=10, deadline=None)
 @given(h=st.integers(1, 9), w=st.integers(1, 9))
 def test_every_pooling_takes_any_map_down_to_one_location(name: str, h: int, w: int) -> None:
-    pooled = POOLINGS[name](5)(torch.rand(2, 5, h, w))
-    assert pooled.shape == (2, 5)
+    pool = POOLINGS[name](5).eval()
+    pooled = pool(torch.rand(2, 5, h, w))
+    assert pooled.shape == (2, getattr(pool, "dim", 5))
     assert torch.isfinite(pooled).all()
 
 
-@pytest.mark.parametrize("name", ["gem", "gemmp", "spoc", "mac"])
+@pytest.mark.parametrize("name", ["gem", "gemmp", "spoc", "mac", "dame"])
 def test_locations_add_up_to_what_is_pooled(name: str) -> None:
     pool = POOLINGS[name](6)
     x = torch.randn(2, 6, 5, 4)

@@ -99,6 +99,8 @@ def test_rare_words_weigh_more_with_idf() -> None:
     weights = inverse_frequency([postings], len(codebook.words), len(photos))
     having = [sum(c in one.words for one in signatures) for c in range(len(codebook.words))]
     np.testing.assert_allclose(weights, np.log(20 / np.maximum(having, 1)), rtol=1e-6)
+    squared = inverse_frequency([postings], len(codebook.words), len(photos), 2)
+    np.testing.assert_allclose(squared, weights**2, rtol=1e-6)  # as in the published code
 
     query = aggregate(photos[0], codebook, 5)
     scores = postings.scores(query, Kernel().table(64), weights)

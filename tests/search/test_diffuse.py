@@ -53,6 +53,21 @@ def test_graph_equals_the_definition(k: int, gamma: float) -> None:
     np.testing.assert_allclose(dense(graph_of(vectors, k, gamma)), expected, atol=1e-5)
 
 
+def test_one_neighbour_less_is_the_published_graph() -> None:
+    """There a row is the first of its own k neighbours, and then taken off the diagonal."""
+    vectors, k = clouds(3), 9
+    similar = vectors.astype(np.float64) @ vectors.T.astype(np.float64)
+    near = np.argsort(-similar, axis=1, kind="stable")[:, :k]
+    assert (near[:, 0] == np.arange(len(near))).all()
+    listed = np.zeros(similar.shape, bool)
+    np.put_along_axis(listed, near, values=True, axis=1)
+    affinity = np.where(listed & listed.T & (similar > 0), np.abs(similar) ** 3, 0)
+    np.fill_diagonal(affinity, 0)
+    degree = np.maximum(affinity.sum(axis=1), 1e-100)
+    expected = affinity / np.sqrt(np.outer(degree, degree))
+    np.testing.assert_allclose(dense(graph_of(vectors, k - 1)), expected, atol=1e-5)
+
+
 def test_graph_does_not_depend_on_the_chunks() -> None:
     vectors = clouds(1)
     one, other = graph_of(vectors, chunk=7), graph_of(vectors, chunk=1000)

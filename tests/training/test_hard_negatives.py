@@ -1,3 +1,5 @@
+import random
+
 import numpy as np
 import pytest
 import torch
@@ -263,6 +265,22 @@ def test_epoch_draws_each_positive_of_its_query_now_and_then() -> None:
         assert found == {query + 1000, query + 2000, query + 3000} - {
             query + 1000 * extra for extra in range(2 + query % 3, 4)
         }
+
+
+def test_epoch_is_the_published_one_of_its_seed() -> None:
+    """There, all generators get the epoch's number: torch's draws photos, Python's positives."""
+    queries = np.arange(100, 160)
+    positives = [[q + 1000, q + 2000, q + 3000][: 1 + q % 3] for q in queries.tolist()]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        chosen = torch.randperm(60)[:40].tolist()
+        pool = torch.randperm(5000)[:700]
+    dice = random.Random(5)
+    drawn_there = [dice.sample(positives[i], 1)[0] for i in chosen]
+    draw = drawn(5, query_count=40, pool_size=700)
+    assert draw.queries.tolist() == queries[chosen].tolist()
+    assert draw.positives.tolist() == drawn_there
+    assert torch.equal(draw.pool, pool)
 
 
 def test_epoch_depends_on_the_generator_only() -> None:

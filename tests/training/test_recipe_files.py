@@ -100,6 +100,8 @@ def test_the_comparisons_have_their_own_losses() -> None:
     assert listwise.network == network
     assert (listwise.loss.kind, listwise.loss.second_order) == ("average_precision", 0)
     assert (listwise.data, listwise.optimiser) == (main.data, main.optimiser)
+    gem = read("gem-r101-gl18")
+    assert read("dame-r101-gl18") == replace(gem, network=replace(network, pooling="dame"))
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,21 @@ def test_a_run_leaves_a_network_that_loads_and_lines_that_tell(
     assert (tmp_path / "run" / "pictures" / "tuples.png").exists()
 
 
+def test_a_pooling_with_exponents_of_its_own_learns_and_searches(
+    landmarks: Path, tmp_path: Path
+) -> None:
+    register()
+    path = recipe_file(tmp_path, landmarks, network={**TINY, "pooling": "dame"})
+    summary = solar.train(path, ["epochs=1"], run=tmp_path / "run")
+    [start] = [line for line in read_metrics(tmp_path / "run") if "from_pooling" in line]
+    assert start["from_pooling"] == "p = 3 for every image"
+    net = solar.load(summary["model"], device="cpu")
+    assert net.pool.fc.weight.abs().max() > 0
+    with solar.build(landmarks, tmp_path / "index", model=summary["model"]) as index:
+        name = "landmark-003/view-001.jpg"
+        assert index.search(landmarks / name, k=1, include_self=True)[0].path == name
+
+
 @pytest.mark.parametrize(("warmup", "told"), [(2, True), (1, False)])
 def test_a_run_that_ends_before_it_has_warmed_up_says_so(
     landmarks: Path, tmp_path: Path, warmup: int, told: bool

@@ -11,14 +11,13 @@ def photo_models(incomplete: str) -> list[tuple[str, str]]:
 
 def keypoint_models(incomplete: str) -> list[tuple[str, str]]:
     """What describes keypoints."""
-    return _of_opencv(incomplete, "rootsift", "sift", "orb", "akaze") + _models(
-        incomplete, "patches"
-    )
+    names = ("rootsift", "sift", "orb", "akaze")
+    return _of_opencv(incomplete, *names) + _models(incomplete, "patches", "local")
 
 
 def averaged_models(incomplete: str) -> list[tuple[str, str]]:
     """What describes keypoints for ASMK, which averages numbers: no bits."""
-    return _of_opencv(incomplete, "rootsift", "sift") + _models(incomplete, "patches")
+    return _of_opencv(incomplete, "rootsift", "sift") + _models(incomplete, "patches", "local")
 
 
 def _of_opencv(incomplete: str, *names: str) -> list[tuple[str, str]]:
@@ -26,8 +25,8 @@ def _of_opencv(incomplete: str, *names: str) -> list[tuple[str, str]]:
 
 
 def any_models(incomplete: str) -> list[tuple[str, str]]:
-    """Names of models that describe photos or patches."""
-    return _models(incomplete, "retrieval", "patches")
+    """Names of models that describe photos, patches or local features."""
+    return _models(incomplete, "retrieval", "patches", "local")
 
 
 def rerank_methods(incomplete: str) -> list[tuple[str, str]]:

@@ -2,11 +2,11 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from solar.cli.completion import any_models
+from solar.cli.completion import any_models, averaged_models
 from solar.cli.options import BACKENDS, known_device
 from solar.datasets.registry import GROUND_TRUTHS
 from solar.errors import SolarError
@@ -48,6 +48,26 @@ def evaluate(
         _files(
             metavar="DB QUERIES",
             help="Descriptors (.npy, .pt, .mat or a store) in place of a model and photos.",
+        ),
+    ] = None,
+    asmk: Annotated[
+        str | None,
+        _files(
+            metavar="FEATURES",
+            help="Rank by ASMK* with local features in place of a model: rootsift, sift, a HOW, "
+            "DELF or patch model.",
+            autocompletion=averaged_models,
+        ),
+    ] = None,
+    codebook: Annotated[
+        Path | None,
+        _files(help="For --asmk: visual words of this index or file; of the set if not given."),
+    ] = None,
+    regions: Annotated[
+        str | None,
+        _files(
+            metavar="FILE|grid",
+            help="For --asmk: boxes in the photos that are searched in, as for index build.",
         ),
     ] = None,
     distractors: Annotated[
@@ -237,10 +257,25 @@ def evaluate(
         return
     sizes = None if scales is None else parse_scales(scales)
     files = (root, ground_truth, features, distractors)
+    computing: dict[str, Any] = {
+        "backend": backend,
+        "half": half,
+        "asmk": asmk,
+        "codebook": codebook,
+        "regions": regions,
+    }
     settings = EvaluationSettings(
-        *files, size, sizes, cache, average, precision, device, backend=backend, half=half
+        *files, size, sizes, cache, average, precision, device, **computing
     )
     listed = bool(rankings or query)
+    if asmk is not None and (model or against or listed or sweep_p or table == "speed"):
+        raise SolarError(
+            "--asmk measures by local features alone: leave out --model, --against, --rankings, "
+            "--sweep-p and --table speed."
+        )
+    for option, given in (("--codebook", codebook), ("--regions", regions)):
+        if given is not None and asmk is None:
+            raise SolarError(f"{option} goes with --asmk.")
     own: dict[str, object] = {
         "database": database,
         "queries": queries,

@@ -248,6 +248,8 @@ def paper_table(request: Request, which: str, results: Path | None) -> None:
         if request.what is None or models:
             raise SolarError("--table with --features takes the set they are of, and no --model.")
         measured = {Path(str(settings.features[0])).stem: None}
+    if settings.asmk is not None:
+        measured = {Path(settings.asmk).stem: None}
     for name, of in measured.items():
         with describing_and_ranking() as told:
             found[name] = tables.measure_sets(request.sets, model=of, settings=settings, **told)

@@ -37,8 +37,8 @@ IndexBackend = Annotated[str | None, typer.Option(help=BACKENDS)]
 Compress = Annotated[
     str | None,
     typer.Option(
-        help="none and fp16 are searched exactly; sq8, pq (small and fast), ivf and hnsw find "
-        "candidates that are ranked exactly."
+        help="none and fp16 are searched exactly; sq8, pq (small and fast), ivf, hnsw and web "
+        "find candidates that are ranked exactly."
     ),
 ]
 KeptStore = Annotated[
@@ -54,10 +54,13 @@ Method = Annotated[
     Literal["global", "asmk"],
     typer.Option(help="One vector a photo, or its local features (see docs/asmk.md)."),
 ]
-Local = Annotated[
+Features = Annotated[
     str | None,
     typer.Option(
-        help="For asmk: a patch model, sift or rootsift (default).", autocompletion=averaged_models
+        "--features",
+        "--local",  # as it was called once
+        help="For asmk: a name or file of a HOW, DELF or patch model, sift or rootsift (default).",
+        autocompletion=averaged_models,
     ),
 ]
 VisualWords = Annotated[
@@ -69,6 +72,15 @@ CodebookOf = Annotated[
 ]
 TrainOn = Annotated[
     Path | None, typer.Option(help="For asmk: photos to learn visual words from, if not these.")
+]
+
+RegionsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--regions",
+        metavar="FILE|grid",
+        help="For asmk: a CSV or JSON of boxes in the photos, or grid (see docs/asmk.md).",
+    ),
 ]
 
 
@@ -101,10 +113,12 @@ def build(
         ),
     ] = False,
     method: Method = "global",
-    local: Local = None,
+    asmk: Annotated[bool, typer.Option("--asmk", help="The same as --method asmk.")] = False,
+    features: Features = None,
     words: VisualWords = None,
     codebook: CodebookOf = None,
     train_on: TrainOn = None,
+    regions: RegionsOf = None,
 ) -> None:
     """Make an index of photos; run it again if it was interrupted.
 
@@ -120,19 +134,21 @@ def build(
         compress = "fp16"
     describing = {"size": size, "device": device, "backend": backend, "max_pixels": max_pixels}
     aggregating: dict[str, Any] = {
-        "local": local,
+        "features": features,
         "words": words,
         "codebook": codebook,
         "train_on": train_on,
+        "regions": regions,
     }
     with photo_progress() as shown:
         known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}
         known["follow"] = follow
-        if method == "asmk":
+        if asmk or method == "asmk":
             refused: dict[str, Any] = {"model": model, "compress": compress, **describing}
             refused["keypoints"] = keypoints or None
             _refuse(refused, "goes with one vector a photo, not with --method asmk")
-            built = asmk_build.build(sources, output, AsmkSettings(**aggregating), **known)
+            asked = AsmkSettings(aggregating.pop("features"), **aggregating)
+            built = asmk_build.build(sources, output, asked, **known)
         else:
             _refuse(aggregating, "goes with --method asmk only")
             known |= _compression(output, compress)
@@ -165,6 +181,9 @@ def add(
     report: Report = None,
     store: KeptStore = None,
     metadata: Metadata = None,
+    regions: Annotated[
+        Path | None, typer.Option(help="For asmk: a CSV or JSON of boxes in these photos.")
+    ] = None,
 ) -> None:
     """Add photos, or replace those that have changed.
 
@@ -175,6 +194,7 @@ def add(
 
     with photo_progress() as shown, warnings_as_sentences():
         known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}
+        known["regions"] = regions
         describing = {"device": device, "max_pixels": max_pixels}
         built = add(sources, index, new=new, follow=follow, describing=describing, **known)
     _report(built, index, report)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: solar models solar-r18"
 
-_DESCRIBING = ("retrieval", "patches")
+_DESCRIBING = ("retrieval", "patches", "local")
 
 
 def models(
@@ -28,7 +28,7 @@ def models(
         ),
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="Only retrieval, patches, backbone or whitening.")
+        str | None, typer.Option(help="Only retrieval, patches, local, backbone or whitening.")
     ] = None,
     every: Annotated[
         bool,
@@ -80,6 +80,8 @@ def _print_table(entries: "list[NamedModel]", *, every: bool, left_out: int) -> 
     )
     if any(entry.by_hand for entry in entries):
         lines.append("by hand: download it with a browser; solar models NAME says where to put it.")
+    if any(entry.recipe for entry in entries):
+        lines.append("to train: nobody publishes it; solar models NAME names the recipe.")
     lines.append("ROxf, RPar: mAP in percent, medium/hard, as the authors report it.")
     lines += dict.fromkeys(f"* {entry.caveat}" for entry in entries if entry.caveat)
     console = output()
@@ -99,8 +101,13 @@ def _row(entry: "NamedModel", every: bool) -> dict[str, str]:
         **(facts if every else {}),
         "ROxf M/H": _scores(entry, "roxford5k"),
         "RPar M/H": _scores(entry, "rparis6k"),
-        "here": here if zoo.is_here(entry) else "by hand" if entry.by_hand else "to download",
+        "here": here if zoo.is_here(entry) else _missing(entry),
     }
+
+
+def _missing(entry: "NamedModel") -> str:
+    """How to get what is not here."""
+    return "to train" if entry.recipe else "by hand" if entry.by_hand else "to download"
 
 
 def _print_one(entry: "NamedModel") -> None:
@@ -130,7 +137,7 @@ def _print_one(entry: "NamedModel") -> None:
             for name, values in entry.reported.items()
         },
         **({"note": entry.caveat} if entry.caveat else {}),
-        "from": entry.by_hand or entry.urls[0],
+        "from": entry.recipe or entry.by_hand or entry.urls[0],
         "file": str(zoo.path_of(entry)) + ("" if zoo.is_here(entry) else " (not downloaded yet)"),
     }
     for key, value in told.items():

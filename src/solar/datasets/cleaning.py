@@ -171,7 +171,7 @@ def _worth_comparing(
     everybody = combinations(range(len(features)), 2)
     if len(features) <= geometry.everybody:
         return everybody
-    strongest = [one.descriptors[:200] for one in features]
+    strongest = [one.directions[:200] for one in features]
     likely = np.zeros((len(features), len(features)), np.int64)
     for a, b in everybody:
         found = mutual_matches(strongest[a], strongest[b], ratio=geometry.ratio)
@@ -182,7 +182,7 @@ def _worth_comparing(
 
 def agreeing(a: LocalFeatures, b: LocalFeatures, geometry: Geometry) -> int:
     """How many matches agree on one homography; 0 where none is found, or it mirrors."""
-    pairs = mutual_matches(a.descriptors, b.descriptors, ratio=geometry.ratio)
+    pairs = mutual_matches(a.directions, b.directions, ratio=geometry.ratio)
     # In units of the longer side, so that a photo's size does not matter.
     of_a, of_b = (
         one.points[numbers] / np.float32(max(one.shape))

@@ -3,7 +3,8 @@
 OpenCV's SIFT finds the keypoints. A patch network describes the patch around each, or SIFT does:
 `"sift"`, or `"rootsift"`, the square roots of its normalised histograms (Arandjelović and
 Zisserman, CVPR 2012). `"orb"` and `"akaze"` find keypoints of their own and describe them by bits,
-see `solar.describe.keypoint_methods`.
+see `solar.describe.keypoint_methods`. Networks such as HOW find and describe in one; see
+`solar.describe.network_features`.
 
 Two ways to cut a patch from a keypoint of diameter d, both turned by the keypoint's angle:
 
@@ -35,15 +36,17 @@ from solar.images.opencv import opencv
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from solar.models import PatchNet
+    from solar.models import PatchNet, RetrievalNet
 
 Grey: TypeAlias = NDArray[np.uint8]
 Floats: TypeAlias = NDArray[np.float32]
 Frames = Literal["wide", "demo"]
 Descriptors: TypeAlias = NDArray[Any]
-"""float32 rows of unit norm, or rows of bytes with the bits of binary descriptors."""
-LocalModel: TypeAlias = "PatchNet | Literal['sift', 'rootsift', 'orb', 'akaze']"
-"""What describes keypoints."""
+"""float32 rows, mostly of unit norm, or rows of bytes with the bits of binary descriptors."""
+KeypointModel: TypeAlias = "PatchNet | Literal['sift', 'rootsift', 'orb', 'akaze']"
+"""What describes keypoints that OpenCV has found."""
+LocalModel: TypeAlias = "KeypointModel | RetrievalNet"
+"""What describes keypoints; a network for whole photos has to have local features, as HOW does."""
 
 HISTOGRAMS = ("sift", "rootsift")
 NAMED = (*HISTOGRAMS, *BINARY)
@@ -66,9 +69,12 @@ class LocalFeatures:
             first pixel.
         sizes: (n,) diameters in the same pixels.
         angles: (n,) degrees, clockwise from the x axis.
-        descriptors: (n, d) float32 of unit norm; of ORB and AKAZE (n, bytes) uint8.
+        descriptors: (n, d) float32, of unit norm if `unit`; of ORB and AKAZE (n, bytes) uint8.
         shape: Height and width of the whole upright photo.
         scale: By how much the photo was shrunk to find them: this many pixels became one.
+        unit: Off: descriptors have lengths of their own, which mean something to ASMK.
+        dense: Points are locations of a map: no nearer to what they show than that is fine, and
+            with neighbours much like them.
     """
 
     points: Floats
@@ -77,9 +83,16 @@ class LocalFeatures:
     descriptors: Descriptors
     shape: tuple[int, int]
     scale: float = 1.0
+    unit: bool = True
+    dense: bool = False
 
     def __len__(self) -> int:
         return len(self.points)
+
+    @property
+    def directions(self) -> Floats:
+        """The descriptors, all of unit norm."""
+        return self.descriptors if self.unit else _unit(self.descriptors)
 
 
 def local_features(
@@ -98,7 +111,8 @@ def local_features(
 
     Args:
         photo: As for `solar.images.load`; it is turned upright.
-        model: A patch network, `"sift"`, `"rootsift"`, `"orb"` or `"akaze"`.
+        model: A patch network, a network with local features, `"sift"`, `"rootsift"`, `"orb"` or
+            `"akaze"`.
         keypoints: Keep this many, those of the highest contrast. A photo of the sky has none.
         size: Limit for the longer side: larger photos are shrunk first.
         box: x1, y1, x2, y2 in pixels: only keypoints inside. Their patches may reach beyond it.
@@ -108,6 +122,14 @@ def local_features(
         raise SolarError("Local features need at least one keypoint and one pixel.")
     if frames not in get_args(Frames):
         raise SolarError(f'Patches are cut "wide" or as in the "demo", not {frames!r}.')
+    if not isinstance(model, str):
+        from solar.models import RetrievalNet
+
+        if isinstance(model, RetrievalNet):
+            from solar.describe.network_features import network_features
+
+            strong = network_features(photo, model, keypoints=keypoints, size=size, box=box)
+            return LocalFeatures(angles=np.zeros_like(strong.sizes), dense=True, **vars(strong))
     image = load(photo, size)
     grey: Grey = opencv().cvtColor(image.pixels, opencv().COLOR_RGB2GRAY)
     across, down = image.width / grey.shape[1], image.height / grey.shape[0]
@@ -128,7 +150,7 @@ def local_features(
     )
 
 
-def local_model(model: PatchNet | str | Path | None) -> LocalModel:
+def local_model(model: LocalModel | str | Path | None) -> LocalModel:
     """What describes keypoints, from what a user may write, such as the name of a patch network.
 
     None is the default. A SolarError if there is no such model, or it describes whole photos.
@@ -139,20 +161,21 @@ def local_model(model: PatchNet | str | Path | None) -> LocalModel:
         akaze()  # not every OpenCV has it
     if model in NAMED:
         return cast("LocalModel", model)
-    from solar.models import PatchNet, load
+    from solar.models import RetrievalNet, load
 
-    network = load(model) if isinstance(model, str | Path) else model
-    if not isinstance(network, PatchNet):
-        raise SolarError(
-            f"{network.source or 'The model'} describes whole photos, not keypoints: choose a "
-            f"patch model, or one of {', '.join(NAMED)}."
-        )
+    network: LocalModel = load(model) if isinstance(model, str | Path) else model
+    if isinstance(network, RetrievalNet):
+        from solar.describe.network_features import local_pooling
+
+        local_pooling(network)  # or it says that there is none
     return network
 
 
 def local_name(model: LocalModel) -> str:
     """What to call a model in a result."""
-    return model if isinstance(model, str) else model.source or "patch network"
+    if isinstance(model, str):
+        return model
+    return model.source or ("network" if hasattr(model, "backbone") else "patch network")
 
 
 def patches_of(
@@ -216,7 +239,7 @@ def _demo_patches(picture: Tensor, table: Tensor) -> Tensor:
 
 
 def _found_and_described(
-    grey: Grey, model: LocalModel, count: int, inside: tuple[float, ...] | None, frames: Frames
+    grey: Grey, model: KeypointModel, count: int, inside: tuple[float, ...] | None, frames: Frames
 ) -> tuple[NDArray[np.float64], Descriptors]:
     """Keypoints (n, 4): x, y, diameter and angle in pixels of the photo; and their descriptors."""
     if not isinstance(model, str):

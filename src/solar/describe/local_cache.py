@@ -8,7 +8,8 @@ local/3f9a…/          one folder for each model and its settings
 A file holds, after its header, for n keypoints: places (16 bits a coordinate, a 65,535th of the
 photo's longer side), diameters and angles (half floats), and descriptors of 8 bits a number between
 the photo's least and greatest: 136 bytes a keypoint with 128 numbers. Binary descriptors are kept
-as they are, with 0 as least and greatest: 40 bytes a keypoint of ORB, 69 of AKAZE.
+as they are, with 0 as least and greatest: 40 bytes a keypoint of ORB, 69 of AKAZE. How a file
+begins says whether descriptors are of unit norm, and whether points are locations of a map.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from solar.files import make_folder, replacing
 if TYPE_CHECKING:
     from solar.images import Source
 
-_MAGIC = b"solarLF1"
+# By whether descriptors are of unit norm, and points are dense.
+_MAGIC = {(True, False): b"solarLF1", (False, True): b"solarLF2", (True, True): b"solarLF3"}
+_KINDS = {magic: kind for kind, magic in _MAGIC.items()}
 # Magic, checksum of the rest, the photo's identity, n, d, height, width, scale, least, greatest.
 _HEADER = struct.Struct("<8sI16sIIIIfff")
 
@@ -49,9 +52,10 @@ def pack(features: LocalFeatures, identity: bytes = b"") -> bytes:
     columns = (places.astype("<u2"), sizes_angles.astype("<f2"), steps)
     body = b"".join(column.tobytes() for column in columns)
     numbers = (*features.descriptors.shape, *features.shape, features.scale, low, high)
-    header = _HEADER.pack(_MAGIC, 0, identity, *numbers)
+    magic = _MAGIC[features.unit, features.dense]
+    header = _HEADER.pack(magic, 0, identity, *numbers)
     checksum = zlib.crc32(body, zlib.crc32(header))
-    return _HEADER.pack(_MAGIC, checksum, identity, *numbers) + body
+    return _HEADER.pack(magic, checksum, identity, *numbers) + body
 
 
 def unpack(content: bytes, identity: bytes = b"") -> LocalFeatures | None:
@@ -62,7 +66,7 @@ def unpack(content: bytes, identity: bytes = b"") -> LocalFeatures | None:
     height, width, scale, low, high = rest
     body = content[_HEADER.size :]
     header = _HEADER.pack(magic, 0, whose, n, dim, *rest)
-    whole = magic == _MAGIC and len(body) == n * (8 + dim)
+    whole = magic in _KINDS and len(body) == n * (8 + dim)
     if not whole or zlib.crc32(body, zlib.crc32(header)) != checksum:
         return None
     if whose != identity.ljust(16, b"\0"):
@@ -70,22 +74,27 @@ def unpack(content: bytes, identity: bytes = b"") -> LocalFeatures | None:
     places = np.frombuffer(body, "<u2", 2 * n).reshape(n, 2)
     sizes, angles = np.frombuffer(body, "<f2", 2 * n, 4 * n).reshape(2, n).astype(np.float32)
     steps = np.frombuffer(body, np.uint8, dim * n, 8 * n).reshape(n, dim)
+    unit, dense = _KINDS[magic]
     return LocalFeatures(
         points=places * np.float32(max(height, width) / 65535),
         sizes=sizes,
         angles=angles,
-        descriptors=steps if low == high else _unit_rows(steps, low, high),
+        descriptors=steps if low == high else _numbers(steps, low, high, unit=unit),
         shape=(height, width),
         scale=scale,
+        unit=unit,
+        dense=dense,
     )
 
 
-def _unit_rows(steps: Descriptors, low: float, high: float) -> Descriptors:
-    """Numbers between the least and the greatest again, a row of unit norm for each keypoint."""
-    rows = steps * np.float32((high - low) / 255) + np.float32(low)
+def _numbers(steps: Descriptors, low: float, high: float, *, unit: bool) -> Descriptors:
+    """Numbers between the least and the greatest again, rows of unit norm where they were so."""
+    rows: Descriptors = steps * np.float32((high - low) / 255) + np.float32(low)
+    if not unit:
+        return rows
     norms = np.sqrt(np.einsum("nd,nd->n", rows, rows))[:, None]
-    unit: Descriptors = rows / np.maximum(norms, 1e-12)
-    return unit
+    rows /= np.maximum(norms, 1e-12)
+    return rows
 
 
 class LocalCache:

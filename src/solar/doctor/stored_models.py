@@ -9,7 +9,7 @@ from typing import Literal
 from solar.doctor.privacy import shareable
 from solar.models import zoo
 
-ModelState = Literal["in the box", "lacking", "downloaded", "can be downloaded"]
+ModelState = Literal["in the box", "lacking", "downloaded", "can be downloaded", "to be trained"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ def models() -> list[StoredModel]:
 def _state(entry: zoo.NamedModel) -> ModelState:
     if zoo.is_here(entry):
         return "in the box" if entry.bundled else "downloaded"
+    if entry.recipe:
+        return "to be trained"
     return "lacking" if entry.bundled else "can be downloaded"
 
 

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from solar.datasets.photo_labels import folder_labels, labelled_photos
-from solar.datasets.registry import GROUND_TRUTHS
-from solar.datasets.revisited import (
-    GroundTruth,
-    find_ground_truth,
-    locate_photos,
-    photo_folders,
-    read_ground_truth,
-)
+from solar.datasets.revisited import GroundTruth
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
+from solar.evaluation.asmk_protocol import evaluate_asmk
 from solar.evaluation.described_photos import (
     VECTOR_FILES,
     DescribedPhotos,
@@ -38,13 +31,12 @@ from solar.evaluation.metrics import AP_CONVENTIONS
 from solar.evaluation.result import Evaluation
 from solar.evaluation.revisited_protocol import evaluate_ground_truth
 from solar.evaluation.row_blocks import NAMES, select_rows
+from solar.evaluation.truth_photos import find_truth, truth_photos
 from solar.evaluation.vpr_protocol import evaluate_vpr
 from solar.images import Photos
 
 if TYPE_CHECKING:
     from solar.models import RetrievalNet
-
-_TRUTH_FILES = {".json", ".pkl"}
 
 Protocol: TypeAlias = Callable[[str | Path, PhotoDescriber | None, EvaluationSettings], Evaluation]
 PROTOCOLS: dict[str, Protocol] = {
@@ -84,6 +76,8 @@ def evaluate(
         SolarError: Something is missing, unreadable, or does not belong together.
     """
     with replace(settings or EvaluationSettings(), **options).caching() as how:
+        if how.asmk is not None:
+            return evaluate_asmk(what, how)
         describe = model_describer(what, model, how)
         if how.protocol is not None:
             if how.protocol not in PROTOCOLS:
@@ -158,36 +152,13 @@ def open_collection(
     return DescribedSet(database, queries, distractors, truth)
 
 
-def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | None:
-    """The ground truth of a set, a SolarError if it cannot be read; None for labelled photos."""
-    name, given = os.fspath(what), settings.ground_truth
-    if name in GROUND_TRUTHS:
-        if given is None and settings.root is None:
-            raise SolarError(
-                f"Say where {name} is: --root FOLDER, or --ground-truth and --features."
-            )
-        return read_ground_truth(given or find_ground_truth(name, settings.root or ""), name)
-    if given is None and Path(name).suffix.lower() in _TRUTH_FILES:
-        given = name
-    return None if given is None else read_ground_truth(given)
-
-
 def _describe_truth(
     what: str, truth: GroundTruth, describe: PhotoDescriber | None, root: str | Path | None
 ) -> tuple[DescribedPhotos, DescribedPhotos]:
     """The database and the queries, these cut to their boxes."""
     if describe is None:
         raise SolarError(f"Evaluating {what} takes a --model, or --features that one has made.")
-    folders = photo_folders(
-        what if what in GROUND_TRUTHS else "", truth.path.parent if root is None else root
-    )
-    database = locate_photos(truth.database, folders)
-    asked = locate_photos(list(dict.fromkeys(query.photo for query in truth.queries)), folders)
-    places = dict(zip(asked.names, asked.places, strict=True))
-    # Two queries may be parts of one photo, so a query's name needs its number.
-    names = tuple(f"{number}/{query.photo}" for number, query in enumerate(truth.queries))
-    queries = Photos(names, tuple(places[query.photo] for query in truth.queries))
-    boxes = {n: q.box for n, q in zip(names, truth.queries, strict=True) if q.box is not None}
+    database, queries, boxes = truth_photos(what, truth, root)
     stores = describe(database, {}), describe(queries, boxes)
     for store in stores:
         for name, why in store.failures.items():

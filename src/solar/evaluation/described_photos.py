@@ -166,7 +166,8 @@ def how_described(describe: PhotoDescriber | None, settings: EvaluationSettings)
 
 def needs_model(what: str | Path | None, settings: EvaluationSettings) -> bool:
     """Whether there are photos to describe, and not descriptors by a model that nobody names."""
-    if settings.features is not None or settings.predictions is not None:
+    given = (settings.features, settings.predictions, settings.asmk)
+    if any(one is not None for one in given):
         return False
     sides = [Path(what or "", side) for side in (settings.database, settings.queries) if side]
     if len(sides) == 2 and all(map(is_store, sides)):

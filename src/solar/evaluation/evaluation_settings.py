@@ -40,6 +40,12 @@ class EvaluationSettings:
         progress: Told how many photos were just described, and how many could not be read.
         backend: What describes on a CPU, as for `solar.extract`.
         half: Round descriptors to float16, as a store of half the size does.
+        asmk: Rank by ASMK* with these local features, as `AsmkSettings.local` takes them, in place
+            of a model.
+        codebook: For asmk: an index or a file whose visual words to take; learnt from the set's own
+            photos if not given.
+        regions: For asmk: `grid`, or a file of boxes in the photos of the database (regional
+            ASMK*); distractors are called `distractors:NAME` there.
         protocol: `vpr`, `ilias`, `gldv2-retrieval` or `gldv2-recognition`; found out from the set
             if not given. The fields below are for these alone.
         database: The folder (or list, tar, store) to search in, below the set's; by default
@@ -67,6 +73,9 @@ class EvaluationSettings:
     progress: Watch | None = None
     backend: str = "torch"
     half: bool = False
+    asmk: str | Path | None = None
+    codebook: str | Path | None = None
+    regions: str | Path | None = None
     protocol: str | None = None
     database: str | Path | None = None
     queries: str | Path | None = None
@@ -110,6 +119,9 @@ class EvaluationOptions(TypedDict, total=False):
     progress: Watch | None
     backend: str
     half: bool
+    asmk: str | Path | None
+    codebook: str | Path | None
+    regions: str | Path | None
 
 
 class ProtocolOptions(EvaluationOptions, total=False):

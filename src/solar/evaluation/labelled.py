@@ -6,7 +6,7 @@ from typing import Unpack
 import numpy as np
 
 from solar.errors import SolarError
-from solar.evaluation.metrics import CUTS, measure, without_junk
+from solar.evaluation.metrics import CUTS, Ranks, measure, without_junk
 from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
 from solar.evaluation.row_blocks import Database, select_rows
@@ -38,21 +38,39 @@ def evaluate_labels(
     names = ranking.setdefault("names", ("the photos", "the photos", "the distractors"))
     if len(labels) != len(database):
         raise SolarError(f"There are {len(labels)} labels for {len(database)} rows of {names[1]}.")
+    asking, kin = label_groups(labels, names[1])
+    places = ranks(select_rows(database, asking), database, kin, **ranking)
+    asked = [str(row) if photos is None else photos[row] for row in asking.tolist()]
+    return measure_labels(asked, asking, kin, places, average=average)
+
+
+def label_groups(labels: Sequence[str], name: str) -> tuple[Ranks, list[Ranks]]:
+    """The rows that ask for others, and for each the rows of its label, itself among them.
+
+    A SolarError if no label comes twice, which calls the rows `name`.
+    """
     shown, of_row = np.unique(np.array(labels, dtype=np.str_), return_inverse=True)
     members = np.split(np.argsort(of_row, kind="stable"), np.cumsum(np.bincount(of_row))[:-1])
     asking = np.flatnonzero(np.bincount(of_row)[of_row] > 1)
     if not len(asking):
         raise SolarError(
-            f"No two photos of {names[1]} show the same ({len(shown)} labels for {len(labels)}): "
+            f"No two photos of {name} show the same ({len(shown)} labels for {len(labels)}): "
             "there is nothing to look for."
         )
-    queries = select_rows(database, asking)
-    places = ranks(queries, database, [members[of_row[row]] for row in asking], **ranking)
+    return asking, [members[of_row[row]] for row in asking]
+
+
+def measure_labels(
+    asked: Sequence[str],
+    asking: Ranks,
+    kin: Sequence[Ranks],
+    places: Sequence[Ranks],
+    *,
+    average: str = "trapezoid",
+) -> Evaluation:
+    """Measure from the ranks of what `label_groups` gives; `asked` are names of the queries."""
     found = []
-    for row, ranked in zip(asking, places, strict=True):
-        itself = members[of_row[row]] == row
+    for row, members, ranked in zip(asking, kin, places, strict=True):
+        itself = members == row
         found.append(without_junk(ranked[~itself], ranked[itself]))
-    return Evaluation(
-        tuple(str(row) if photos is None else photos[row] for row in asking.tolist()),
-        {"all": measure(found, average=average, recall=CUTS)},
-    )
+    return Evaluation(tuple(asked), {"all": measure(found, average=average, recall=CUTS)})

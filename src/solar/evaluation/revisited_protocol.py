@@ -1,5 +1,6 @@
 """Revisited Oxford and Paris, their older forms, and any set with a ground truth of that kind."""
 
+from collections.abc import Sequence
 from typing import Unpack
 
 import numpy as np
@@ -46,8 +47,19 @@ def evaluate_ground_truth(
                 f"There are {there} rows in {name} but {expected} {what} in {truth.path}: "
                 "it is the ground truth of another database."
             )
-    items = [np.concatenate(list(query.answers.values())) for query in truth.queries]
-    places = ranks(queries, database, items, **ranking)
+    places = ranks(queries, database, answers_of(truth), **ranking)
+    return measure_ground_truth(truth, places, average=average)
+
+
+def answers_of(truth: GroundTruth) -> list[Ranks]:
+    """For every query the rows of the database whose ranks tell how well it did."""
+    return [np.concatenate(list(query.answers.values())) for query in truth.queries]
+
+
+def measure_ground_truth(
+    truth: GroundTruth, places: Sequence[Ranks], *, average: str = "trapezoid"
+) -> Evaluation:
+    """Measure each protocol from the ranks of `answers_of` the ground truth."""
     by_kind = [_by_kind(query, found) for query, found in zip(truth.queries, places, strict=True)]
     return Evaluation(
         tuple(query.photo for query in truth.queries),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from solar.errors import SolarError
+from solar.evaluation.asmk_protocol import evaluate_asmk
 from solar.evaluation.collection import open_collection
 from solar.evaluation.described_photos import model_describer
 from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings
@@ -72,6 +73,9 @@ def measure_sets(
             measured[_MORE] = given
         for name in sets:
             for more, how in measured.items():
+                if how.asmk is not None:
+                    found[f"{name}{more}"] = evaluate_asmk(name, how).to_dict()
+                    continue
                 described = open_collection(name, describe, how)
                 found[f"{name}{more}"] = described.measure(how).to_dict()
     return found

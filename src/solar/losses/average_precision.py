@@ -13,12 +13,13 @@ def average_precision(
     relevant: Tensor,
     *,
     bins: int = 20,
+    lowest: float = -1.0,
     ignored: Tensor | None = None,
 ) -> Tensor:
     """One minus the mean average precision, from histograms of the similarities.
 
-    Similarities from 1 down to −1 are put into `bins` evenly spaced bins, each shared between its
-    two neighbouring bins in proportion to nearness; precision and recall are those of the bins
+    Similarities from 1 down to `lowest` are put into `bins` evenly spaced bins, each shared between
+    its two neighbouring bins in proportion to nearness; precision and recall are those of the bins
     (He et al. 2018, Revaud et al. 2019). With many bins this tends to the average precision of the
     ranking, less what shared bins cost. It takes memory for a few (q, m) matrices however many bins
     there are.
@@ -32,16 +33,20 @@ def average_precision(
         database: (m, d), unit rows.
         relevant: (q, m), which rows answer which query. A query without any counts for nothing.
         bins: How finely similarities are told apart, at least two.
+        lowest: Where the last bin is; what is less similar falls into it and has no gradient. 0 is
+            Revaud et al.'s, twice as fine for as many bins.
         ignored: (q, m), rows that neither help nor hurt a query: itself, for example, or junk.
     """
     _check(queries, database, relevant, ignored, bins)
+    if not -1 <= lowest < 1:
+        raise SolarError(f"The lowest similarity must be from -1 to below 1, not {lowest:g}.")
     with torch.autocast(queries.device.type, enabled=False):
         similarity = full_precision(queries) @ full_precision(database).T
         counted = torch.ones_like(similarity)
         if ignored is not None:
             counted = counted * ~ignored
         everything, right = (
-            _histogram(similarity, weight, bins) for weight in (counted, counted * relevant)
+            _histogram(similarity, weight, bins, lowest) for weight in (counted, counted * relevant)
         )
         found = right.cumsum(1)
         # Bins before the first photo hold nothing: 0 / 1 there instead of 0 / 0.
@@ -52,10 +57,10 @@ def average_precision(
         return ((1 - average) * known).sum() / known.sum().clamp(min=1)
 
 
-def _histogram(similarity: Tensor, weight: Tensor, bins: int) -> Tensor:
+def _histogram(similarity: Tensor, weight: Tensor, bins: int, lowest: float) -> Tensor:
     """Weights (q, m) summed into bins (q, bins), the most similar first."""
-    # Rounding may carry a similarity a little past 1 or -1; there the gradient is that of the end.
-    place = ((1 - similarity) * ((bins - 1) / 2)).clamp(0, bins - 1)
+    # Rounding may carry a similarity a little past 1; beyond the ends there is no gradient.
+    place = ((1 - similarity) * ((bins - 1) / (1 - lowest))).clamp(0, bins - 1)
     lower = place.detach().floor().clamp(max=bins - 2)
     share = place - lower
     lower = lower.long()

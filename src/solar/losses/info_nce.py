@@ -12,8 +12,9 @@ def info_nce(descriptors: Tensor, positive: Tensor, *, temperature: float = 0.07
 
     Every positive competes with the negatives alone and not with other positives, so that photos
     of one landmark need not all look alike. With two views of every photo as the only positives
-    this is InfoNCE (van den Oord et al. 2018); with labels, the supervised contrast (Khosla et
-    al. 2020).
+    this is InfoNCE (van den Oord et al. 2018) as NT-Xent (Chen et al. 2020); with labels it is
+    NT-Xent with several positives, averaged for each row. It is not the supervised contrastive loss
+    (Khosla et al. 2020), in which a positive also competes with the other positives.
 
     Example:
         >>> kin = torch.tensor([[0, 1], [1, 0]]).bool()

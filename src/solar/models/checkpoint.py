@@ -25,6 +25,7 @@ from solar.models.inference import checked_device
 from solar.models.patch_net import PatchConfig, PatchNet
 from solar.models.pretrained import from_folder, pretrained_folder
 from solar.models.published import Layout
+from solar.models.published_local import from_bgr
 from solar.models.retrieval_net import RetrievalConfig, RetrievalNet
 from solar.models.soundness import check_digest, check_finite, with_digest
 from solar.nn import Whitening
@@ -255,7 +256,9 @@ def _read_published(path: Path) -> Model:
     content = _read_pickle_safely(path)
     if not isinstance(content, Mapping):
         raise SolarError(f"{path} holds a {type(content).__name__}, not a network.")
-    state, meta = content.get("state_dict"), content.get("meta")
+    # A file of HOW has its settings in net_params; DELG's port calls its tensors model_state.
+    state = content.get("state_dict", content.get("model_state"))
+    meta = content.get("net_params", content.get("meta"))
     if not isinstance(state, Mapping):
         state, meta = content, None
     return _from_state(path, state, meta if isinstance(meta, Mapping) else {})
@@ -280,6 +283,7 @@ def _from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) -
     else:
         unused = published.CLASSIFIERS.get(layout, ())
         tensors = {name: v for name, v in tensors.items() if not name.startswith(unused)}
+        tensors = from_bgr(tensors) if layout == "delg" else tensors
         try:
             config = published.retrieval_config(layout, meta, tensors)
         except SolarError as error:

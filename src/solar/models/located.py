@@ -198,7 +198,9 @@ def _averaged(net: RetrievalNet, scales: Sequence[_Sum]) -> list[_Sum]:
     power = net.scale_power(len(scales))
     totals = torch.stack([one.total for one in scales])
     weights = torch.full_like(totals, 1 / len(scales))
-    if isinstance(power, Tensor):  # a power mean splits over scales as GeM over locations
+    if (
+        isinstance(power, Tensor) or power != 1
+    ):  # a power mean splits over scales as GeM over locations
         powers = totals.pow(power)
         weights = powers.mean(dim=0).pow(1 / power) * powers / powers.sum(dim=0) / totals
     sums = [one.times(weight) for one, weight in zip(scales, weights, strict=True)]

@@ -9,21 +9,29 @@ from torch import Tensor
 
 from solar.errors import SolarError
 from solar.models.patch_net import PatchConfig
+from solar.models.published_local import UNUSED, delg_name, local_config
 from solar.models.retrieval_net import (
     IMAGENET_MEAN,
     IMAGENET_STD,
     REDUCTIONS,
     RetrievalConfig,
 )
+from solar.nn.pooling import LOCAL_POOLINGS
 from solar.nn.resnet import DESIGNS, BasicBlock, Bottleneck
 
 # solar: the paper's own files. gem: cnnimageretrieval's networks. features: its bare backbones.
 # torchvision: an ImageNet classifier. local: the paper's patch network. sosnet: SOSNet 32×32.
-# token: SOLAR as the authors of Token retrained it.
-Layout = Literal["solar", "gem", "features", "torchvision", "local", "sosnet", "token"]
+# token: SOLAR as the authors of Token retrained it. how: HOW. delg: the PyTorch port of DELG.
+Layout = Literal[
+    "solar", "gem", "features", "torchvision", "local", "sosnet", "token", "how", "delg"
+]
 
 _ATTENTION = {"query": "f", "key": "g", "value": "h", "output": "v"}
-_HEAD = (("pool.pool.", "pool.rpool."), ("local_whiten.", "lwhiten."))
+_HEAD = (
+    ("pool.pool.", "pool.rpool."),
+    ("pool.fc.", "DAME3.fc."),
+    ("local_whiten.", "lwhiten."),
+)
 # Our prefix to theirs; the first that fits is taken.
 _PREFIXES: dict[Layout, tuple[tuple[str, str], ...]] = {
     "solar": (
@@ -64,11 +72,14 @@ _PREFIXES: dict[Layout, tuple[tuple[str, str], ...]] = {
         for part in (0, 1)
     ),
 }
+_DAME_SCALES = (1.0, 2**-0.5, 0.5)
 # Beginnings of what only the training of a network needs.
 CLASSIFIERS: Mapping[Layout, tuple[str, ...]] = {
     "torchvision": ("fc.", "classifier."),
     "token": ("classifier.weight",),
+    "delg": UNUSED,
 }
+_PREFIXES["how"] = (("pool.reduce.", "dim_reduction."), *_PREFIXES["gem"])
 _PREFIXES["features"] = tuple(
     (ours, re.sub(r"^features\.", "", theirs)) for ours, theirs in _PREFIXES["gem"]
 )
@@ -76,6 +87,8 @@ _PREFIXES["features"] = tuple(
 
 def published_name(name: str, layout: Layout) -> str:
     """What a published file of this layout calls one of our tensors."""
+    if layout == "delg":
+        return delg_name(name)
     for ours, theirs in _PREFIXES[layout]:
         if name.startswith(ours):
             name = theirs + name.removeprefix(ours)
@@ -104,6 +117,8 @@ def layout_of(names: Container[str]) -> Layout | None:
     """Which layout the tensors of a file follow, by the names that only it has."""
     signs: dict[str, Layout] = {
         "features.conv1.0.weight": "solar",
+        "dim_reduction.weight": "how",
+        "localmodel.conv1.weight": "delg",
         "features.0.weight": "gem",
         "layer7.0.weight": "local",
         "layers.20.weight": "sosnet",
@@ -128,6 +143,10 @@ def layout_to_write(config: RetrievalConfig | PatchConfig, state: Mapping[str, T
             "The published format has no place for this network's adaptation layer: convert the "
             "network that was adapted."
         )
+    if config.pooling in LOCAL_POOLINGS:
+        raise SolarError(
+            f"Networks that pool by {config.pooling} are written as .safetensors alone."
+        )
     if config.pooling != "gem-fixed":
         return "solar" if config.attention else "gem"
     known = _token_config(config.backbone)
@@ -149,17 +168,23 @@ def retrieval_config(
     """Settings of a published network: its meta entry, and its tensors where that is silent."""
     if layout == "token":  # always the same parts, so that any that is not there can be named
         return _token_config(guess_backbone(layout, state) or "resnet101")
-    backbone = meta.get("architecture") or guess_backbone(layout, state)
+    # HOW's architecture does not tell that the last stage was left out.
+    known = None if layout == "how" else meta.get("architecture")
+    backbone = known or guess_backbone(layout, state)
     if backbone is None:
         raise SolarError(
             "The file does not say which backbone it holds, and its tensors fit none known."
         )
+    if layout in ("how", "delg"):
+        return local_config(layout, str(backbone), meta)
     whitening = "whiten.weight" in state
     outputs, inputs = state["whiten.weight"].shape if whitening else (0, 0)
-    return RetrievalConfig(
+    dame = "DAME3.fc.weight" in state
+    config = RetrievalConfig(
         backbone=str(backbone),
         attention=_attention(state),
-        pooling=str(meta.get("pooling", "gem")),
+        # What the meta entry of a DAME file says of its pooling is cnnimageretrieval's.
+        pooling="dame" if dame else str(meta.get("pooling", "gem")),
         regional=bool(meta.get("regional", False)),
         local_whitening=bool(meta.get("local_whitening", False)),
         whitening=whitening,
@@ -168,6 +193,7 @@ def retrieval_config(
         std=_triple("std", meta.get("std", IMAGENET_STD)),
         post_whitening=tuple(learned_projections(meta)),
     )
+    return replace(config, scales=_DAME_SCALES) if dame else config
 
 
 def patch_config(layout: Layout, state: Mapping[str, Tensor]) -> PatchConfig:
@@ -208,13 +234,21 @@ def guess_backbone(layout: Layout, state: Mapping[str, Tensor]) -> str | None:
         if len(convolutions) in kinds:
             return kinds[len(convolutions)]
     stages = [published_name(f"backbone.layer{stage}.", layout) for stage in (1, 2, 3, 4)]
+    if layout == "delg":
+        stages = [f"globalmodel.s{stage}." for stage in (1, 2, 3, 4)]
     blocks = tuple(
         len({name.removeprefix(stage).split(".")[0] for name in state if name.startswith(stage)})
         for stage in stages
     )
-    deep = any(name.endswith("0.conv3.weight") for name in state)
-    design = (Bottleneck if deep else BasicBlock, blocks)
-    return next((f"resnet{depth}" for depth, known in DESIGNS.items() if known == design), None)
+    deep = any(name.endswith(("0.conv3.weight", "b1.f.c.weight")) for name in state)
+    ending = ""
+    if layout == "delg" or blocks[3] == 0:  # of DELG only the first three stages are used
+        blocks, ending = blocks[:3], "-conv4"
+    kind = Bottleneck if deep else BasicBlock
+    for depth, (block, known) in DESIGNS.items():
+        if block is kind and known[: len(blocks)] == blocks:
+            return f"resnet{depth}{ending}"
+    return None
 
 
 def _attention(state: Mapping[str, Tensor]) -> dict[int, int]:
@@ -242,6 +276,7 @@ def guess(state: Mapping[str, Tensor]) -> str:
     if layout is None:
         return "no architecture that solar knows"
     kinds = {"local": "a SOLAR patch network", "sosnet": "a SOSNet patch network"}
+    kinds |= {"how": "a HOW network", "delg": "a DELG network"}
     backbone = None if layout in kinds else guess_backbone(layout, state)
     what = kinds.get(layout) or f"a {backbone or 'retrieval network of unknown backbone'}"
     layers = ", ".join(str(layer) for layer in _attention(state))

@@ -147,13 +147,13 @@ class RetrievalNet(HubMixin, nn.Module):
         self._fused = FusedCopy()
         self.backbone = _build_backbone(config)
         self.grid, channels = self.backbone.grid, self.backbone.channels
-        dim = config.dim or channels
         self.local_whiten = nn.Linear(channels, channels) if config.local_whitening else None
         pool = POOLINGS[config.pooling](channels)
         if config.regional:
             pool = Regional(pool, nn.Linear(channels, channels) if config.whitening else None)
         self.pool = pool
-        self.whiten = nn.Linear(channels, dim) if config.whitening else None
+        dim = config.dim or self.pooled_dim
+        self.whiten = nn.Linear(self.pooled_dim, dim) if config.whitening else None
         self.post = nn.ModuleDict({name: nn.Linear(dim, dim) for name in config.post_whitening})
         self.adapt = nn.Linear(dim, config.adaptation) if config.adaptation else None
         self.mean: Tensor
@@ -164,7 +164,12 @@ class RetrievalNet(HubMixin, nn.Module):
     @property
     def dim(self) -> int:
         """Length of a descriptor."""
-        return self.config.adaptation or self.config.dim or self.backbone.channels
+        return self.config.adaptation or self.config.dim or self.pooled_dim
+
+    @property
+    def pooled_dim(self) -> int:
+        """Length of what the pooling gives: the channels of its map, but for local features."""
+        return getattr(self.pool, "dim", None) or self.backbone.channels
 
     @property
     def device(self) -> torch.device:
@@ -285,6 +290,8 @@ class RetrievalNet(HubMixin, nn.Module):
     def scale_power(self, scales: int) -> float | Tensor:
         """The power of the mean over so many scales, see `average`."""
         plain = self.whiten is None and not self.config.regional
+        if scales > 1 and plain and self.config.pooling == "dame":
+            return 3.0  # as published, whatever the exponents of the images
         if scales > 1 and plain and self.config.pooling == "gem" and isinstance(self.pool, GeM):
             return self.pool.p.detach()  # not its value: reading that stops a GPU and an export
         return 1.0

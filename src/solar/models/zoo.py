@@ -13,6 +13,8 @@ as well:
 * ``gem-<backbone>-<training set>``: GeM networks with whitening trained end to end;
   ``-lw`` at the end: older networks, whose whitening was learnt afterwards and is stored beside
   the weights;
+* ``how-r18``, ``how-r50``: networks for local features, by the authors of HOW; ``delf-r50`` is one
+  that has to be trained first;
 * ``imagenet-caffe-<backbone>``: backbones that the GeM networks started from;
 * ``whiten-<backbone>-<pooling>-<training set>``: whitening of whole descriptors, ``rwhiten-…`` of
   regions (pooling ``…-r`` sums regions), ``lwhiten-…`` of every place of the map.
@@ -25,17 +27,16 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from solar import weights
 from solar.errors import SolarError
-
-# Describes photos; describes 32×32 patches; nothing but a backbone; one linear layer.
-Task = Literal["retrieval", "patches", "backbone", "whitening"]
+from solar.models.local_zoo import LOCAL_MODELS
+from solar.models.named_model import LICENCE, SFM, Task
+from solar.models.named_model import NamedModel as NamedModel
 
 RetrievalName = Literal[
     "solar-r18",
@@ -54,57 +55,14 @@ RetrievalName = Literal[
     "imagenet-caffe-r50",
     "imagenet-caffe-r101",
     "imagenet-caffe-r152",
+    "how-r18",
+    "how-r50",
+    "delf-r50",
 ]
 """Names that load as a network for photos, for type checkers; backbones are pooled by GeM."""
 
 PatchName = Literal["solar-local-345", "solar-local-none", "solar-local-345-liberty"]
 """Names that load as a network for patches, for type checkers."""
-
-
-@dataclass(frozen=True)
-class NamedModel:
-    """One file with a name: in the box, or published by somebody.
-
-    Attributes:
-        urls: The preferred address first; none for a model in the box, or where only `by_hand`
-            is known.
-        sha256: Hex digest or its first digits; None when the publisher gives none.
-        architecture: The backbone, by its usual name.
-        dim: Numbers in a descriptor; for a backbone, channels of the last map.
-        parameters: Learnt numbers in the network; running statistics are not counted.
-        attention: Layers with second-order attention, "45" for example.
-        pooling: "gem", "gemmp" (one p per channel), "gem-fixed" (p is not learned) or "mac"; with
-            "-r" summed over regions.
-        whitening: "end-to-end" (a layer of the network), "learnt" (apply the matrix stored beside
-            the weights afterwards) or "".
-        reported: Published results in percent, by data set and protocol.
-        source: Where those results were published, and how they were measured.
-        licence: What the publisher says.
-        aliases: Further names, beside the file name.
-        bundled: Whether it is in the box.
-        by_hand: Where to download it with a browser, if there is no other way.
-        caveat: What must be said beside the results, as a whole sentence.
-    """
-
-    name: str
-    task: Task
-    file: str
-    urls: tuple[str, ...]
-    sha256: str | None
-    architecture: str
-    dim: int
-    parameters: int
-    trained_on: str
-    attention: str = ""
-    pooling: str = ""
-    whitening: Literal["end-to-end", "learnt", ""] = ""
-    reported: Mapping[str, Mapping[str, float]] = field(default_factory=dict, hash=False)
-    source: str = ""
-    licence: str = "see publisher"
-    aliases: tuple[str, ...] = ()
-    bundled: bool = False
-    by_hand: str = ""
-    caveat: str = ""
 
 
 @cache
@@ -114,7 +72,7 @@ def models() -> tuple[NamedModel, ...]:
     An installation that lacks the facts of a model in the box does not list it.
     """
     here = [name for name in weights.NAMES if (weights.FOLDER / f"{name}.json").is_file()]
-    return (*map(_bundled, here), *_MODELS)
+    return (*map(_bundled, here), *_MODELS, *LOCAL_MODELS)
 
 
 def find(name: str) -> NamedModel:
@@ -169,6 +127,11 @@ def obtain(name: str, *, progress: bool = True) -> Path:
         if not is_here(entry):
             raise weights.lacking(entry.name)
         return checked(path_of(entry), entry.sha256, bundled=True)
+    if entry.recipe and not is_here(entry):
+        raise SolarError(
+            f"Nobody publishes {entry.name} in a form that solar reads: train it with "
+            f"{entry.recipe} and put its best.safetensors at {path_of(entry)}."
+        )
     if entry.by_hand and not is_here(entry) and not os.environ.get("SOLAR_MIRRORS"):
         raise SolarError(
             f"{entry.name} can only be downloaded with a browser: take {entry.by_hand} "
@@ -216,8 +179,6 @@ def _linear(dim: int) -> int:
 # Families. A stem is a published file name without its .pth; cirtorch's end with the first seven
 # digits of the file's sha256.
 
-_LICENCE = "MIT (the publisher's repository; the file carries none of its own)"
-_SFM = "retrieval-SfM-120k"
 _GL18 = "Google Landmarks 2018"
 
 GLDV2_OVERLAP = (
@@ -233,7 +194,7 @@ def _cirtorch(name: str, stem: str, task: Task, **facts: Any) -> NamedModel:
     backbone = next(known for known in _BACKBONES if f"-{known}-" in stem)
     dim, parameters = _BACKBONES[backbone]
     kind = "whiten" if task == "whitening" else "networks"
-    folder, trained_on = ("gl18", _GL18) if stem.startswith("gl18") else (_SFM, _SFM)
+    folder, trained_on = ("gl18", _GL18) if stem.startswith("gl18") else (SFM, SFM)
     if task == "backbone":
         folder, trained_on = "imagenet", "ImageNet (converted from Caffe)"
     # The publisher's own links say http; https comes first because seven digits of a hash guard
@@ -270,7 +231,7 @@ def _gem(name: str, stem: str, *results: float, aliases: tuple[str, ...] = ()) -
             "rparis6k": {"medium": results[1], "hard": results[3]},
         },
         source=f"cirtorch README: longer side 1024, {how}",
-        licence=_LICENCE,
+        licence=LICENCE,
         aliases=(original, *aliases),
     )
     head = _GEM + (_linear(entry.dim) if end_to_end else 0)
@@ -282,7 +243,7 @@ def _imagenet(name: str, stem: str) -> NamedModel:
 
 
 def _whiten(name: str, stem: str) -> NamedModel:
-    entry = _cirtorch(name, stem, "whitening", licence=_LICENCE)
+    entry = _cirtorch(name, stem, "whitening", licence=LICENCE)
     # …-resnet101-gem-r-rwhiten: between the backbone and the last word stands the pooling.
     pooling = stem.rpartition("-")[0].partition(f"-{entry.architecture}-")[2].rpartition("-")[0]
     return replace(entry, parameters=_linear(entry.dim), pooling=pooling)
@@ -311,7 +272,7 @@ _MODELS = (
             "rparis6k+1m": {"easy": 83.35, "medium": 59.19, "hard": 33.41},
         },
         source="SOLAR README: longer side 1024, scales 1, √2, 1/√2 (the paper rounds them)",
-        licence=_LICENCE,
+        licence=LICENCE,
     ),
     NamedModel(
         name="solar-r101-gldv2",
@@ -333,7 +294,7 @@ _MODELS = (
             "rparis6k+1m": {"medium": 73.2, "hard": 51.0},
         },
         source="Token README (rounded): longer side 1024, scales 1, √2, 1/√2",
-        licence=_LICENCE,
+        licence=LICENCE,
         by_hand="R101-SOLAR from https://github.com/MCC-WH/Token (its README links "
         "https://drive.google.com/file/d/1CJNEeE0NDlsl56jnmsZFmPfH-jx32Syh/view)",
         caveat=GLDV2_OVERLAP,
@@ -354,7 +315,7 @@ _MODELS = (
         reported={"notredame": {"fpr95": 1.32}, "yosemite": {"fpr95": 0.46}},
         source="SOLAR paper, FPR@95 on UBC, SOSNet+ with SOA 3,4,5: mean of three runs, of which "
         "this file can be only one",
-        licence=_LICENCE,
+        licence=LICENCE,
     ),
     _gem("gem-r50-gl18", "gl18-tl-resnet50-gem-w-83fdc30", 63.6, 78.0, 40.9, 57.5),
     _gem("gem-r101-gl18", "gl18-tl-resnet101-gem-w-a4d43db", 67.3, 80.6, 44.3, 61.5),

@@ -2,8 +2,10 @@
 
 from solar.nn.backbone import Backbone
 from solar.nn.backbones import BACKBONES
+from solar.nn.dame import DAME
 from solar.nn.gem import GeM
 from solar.nn.l2net import L2Net
+from solar.nn.local_pooling import LocalPooling
 from solar.nn.norm import l2_normalize
 from solar.nn.pooling import MAC, POOLINGS, RMAC, CroW, Regional, SPoC
 from solar.nn.resnet import ResNet
@@ -13,6 +15,7 @@ from solar.nn.whitening import Whitening, learned_whitening, pca_whitening, with
 
 __all__ = [
     "BACKBONES",
+    "DAME",
     "MAC",
     "POOLINGS",
     "RMAC",
@@ -23,6 +26,7 @@ __all__ = [
     "CroW",
     "GeM",
     "L2Net",
+    "LocalPooling",
     "Regional",
     "ResNet",
     "SPoC",

@@ -10,6 +10,8 @@ from solar.nn.vgg_alexnet import VGG16, AlexNet
 # Each takes the attention, layer number to channel reduction.
 BACKBONES: dict[str, Callable[[Mapping[int, int]], Backbone]] = {
     **{f"resnet{depth}": partial(ResNet, depth) for depth in DESIGNS},
+    # Without the last stage, as local features want their maps: finer, and less abstract.
+    **{f"resnet{depth}-conv4": partial(ResNet, depth, last=4) for depth in DESIGNS},
     "vgg16": VGG16,
     "alexnet": AlexNet,
 }

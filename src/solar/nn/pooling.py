@@ -3,10 +3,14 @@
 from collections.abc import Callable, Iterator
 from math import floor
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from solar.nn.dame import DAME
+from solar.nn.delf import Delf, Delg
 from solar.nn.gem import GeM
+from solar.nn.local_pooling import How, LocalPooling
 from solar.nn.norm import l2_normalize
 
 
@@ -91,12 +95,7 @@ def square_regions(
     the long side as bring neighbours of the first level closest to the wanted overlap.
     """
     short, long = min(height, width), max(height, width)
-
-    def overlap_error(squares: int) -> float:
-        step = (long - short) / (squares - 1)
-        return abs((short * short - short * step) / short**2 - overlap)
-
-    extra = 0 if height == width else min(range(2, 8), key=overlap_error) - 1
+    extra = 0 if height == width else _closest_overlap(short, long, overlap) - 1
     for level in range(1, levels + 1):
         side = floor(2 * short / (level + 1))
         if side == 0:
@@ -106,9 +105,23 @@ def square_regions(
         yield from ((top, left, top + side, left + side) for top in tops for left in lefts)
 
 
+# Both in single precision and in the published order of operations: in double precision, ties and
+# whole numbers round another way for one map shape in a hundred, and other squares come out.
+
+
+def _closest_overlap(short: int, long: int, overlap: float) -> int:
+    """How many squares along the long side, 2 to 7, overlap nearest to what is wanted."""
+    steps = np.float32(long - short) * (1 / np.arange(1, 7, dtype=np.float32))
+    area = np.float32(short**2)
+    errors = np.abs((area - np.float32(short) * steps) / area - np.float32(overlap))
+    return int(errors.argmin()) + 2
+
+
 def _starts(length: int, side: int, count: int) -> list[int]:
-    step = (length - side) / (count - 1) if count > 1 else 0.0
-    return [floor(i * step) for i in range(count)]
+    step = np.float32((length - side) / (count - 1) if count > 1 else 0.0)
+    half = side // 2 - 1  # the published code places centres, and subtracts it again
+    starts = np.floor(np.float32(half) + np.arange(count, dtype=np.float32) * step) - half
+    return [int(start) for start in starts]
 
 
 class ClassToken(nn.Module):
@@ -136,6 +149,9 @@ class ClassTokenGeM(nn.Module):
         return torch.cat([l2_normalize(token), l2_normalize(self.gem(features))], dim=1)
 
 
+LOCAL_POOLINGS: dict[str, type[LocalPooling]] = {"how": How, "delf": Delf, "delg": Delg}
+"""Those that are sums of local features."""
+
 # By the names that published checkpoints use, where they have one; each takes the channels of the
 # map.
 POOLINGS: dict[str, Callable[[int], nn.Module]] = {
@@ -147,6 +163,8 @@ POOLINGS: dict[str, Callable[[int], nn.Module]] = {
     "mean": lambda channels: SPoC(),
     "crow": lambda channels: CroW(),
     "rmac": lambda channels: RMAC(),
+    "dame": DAME,
     "cls": lambda channels: ClassToken(),
     "cls+gem": ClassTokenGeM,
+    **LOCAL_POOLINGS,
 }

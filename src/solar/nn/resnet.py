@@ -70,14 +70,21 @@ DESIGNS: dict[int, tuple[type[BasicBlock] | type[Bottleneck], tuple[int, ...]]] 
 class ResNet(Backbone):
     """A ResNet without its classifier: parameter names are torchvision's, one to one.
 
-    Attention goes after conv3_x, conv4_x or conv5_x: `{4: 4, 5: 2}`, for example.
+    Attention goes after conv3_x, conv4_x or conv5_x: `{4: 4, 5: 2}`, for example. `last` is the
+    layer that it ends with: 4 leaves conv5_x out.
     """
 
     attention_strides: Mapping[int, int] = {3: 8, 4: 16, 5: 32}
     fusable = takes_blocks = True
 
-    def __init__(self, depth: int, attention: Mapping[int, int] | None = None) -> None:
-        super().__init__(attention)
+    def __init__(
+        self, depth: int, attention: Mapping[int, int] | None = None, last: int = 5
+    ) -> None:
+        places = {
+            layer: stride for layer, stride in self.attention_strides.items() if layer <= last
+        }
+        super().__init__(attention, places)
+        self.stride = places[last]
         block, blocks = DESIGNS[depth]
         self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
@@ -85,7 +92,8 @@ class ResNet(Backbone):
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
         self.add_stage("stem", ("conv1", "bn1", "relu", "maxpool"))
         self.channels = 64
-        for number, (count, width) in enumerate(zip(blocks, (64, 128, 256, 512), strict=True), 1):
+        widths = (64, 128, 256, 512)[: last - 1]
+        for number, (count, width) in enumerate(zip(blocks, widths, strict=False), 1):
             stage = _stage(block, self.channels, width, count, stride=1 if number == 1 else 2)
             self.add_stage(f"layer{number}", stage)
             self.channels = width * block.expansion

@@ -32,7 +32,12 @@ def pca_whitening(descriptors: Tensor, power: float = 1.0) -> Whitening:
     """
     x = descriptors.double()
     mean = x.mean(dim=0)
-    values, vectors = _eigen((x - mean).T @ (x - mean) / len(x))
+    return whitening_of(mean, (x - mean).T @ (x - mean) / len(x), power)
+
+
+def whitening_of(mean: Tensor, covariance: Tensor, power: float = 1.0) -> Whitening:
+    """The same from their mean (d,) and covariance (d, d), of too many rows to hold them all."""
+    values, vectors = _eigen(covariance)
     # Divided by next to nothing, what other descriptors have in these directions would be all that
     # is left of them.
     varies = values > 1e-12 * values[0]
@@ -40,15 +45,18 @@ def pca_whitening(descriptors: Tensor, power: float = 1.0) -> Whitening:
     return Whitening(mean, vectors.T * scale[:, None])
 
 
-def learned_whitening(descriptors: Tensor, queries: Tensor, positives: Tensor) -> Whitening:
+def learned_whitening(
+    descriptors: Tensor, queries: Tensor, positives: Tensor, first: int | None = None
+) -> Whitening:
     """Whiten the differences within matching pairs, then rotate to the principal components.
 
     The m pairs are given by their rows in the descriptors (n, d): queries (m,), over which the mean
-    is taken, and positives (m,). Computed in float64.
+    is taken, and positives (m,). With `first`, the differences are those of the first so many pairs
+    alone. Computed in float64.
     """
     x = descriptors.double()
     mean = x[queries].mean(dim=0)
-    difference = x[queries] - x[positives]
+    difference = (x[queries] - x[positives])[:first]
     whiten = torch.linalg.inv(_cholesky(difference.T @ difference / len(difference)))
     centred = (x - mean) @ whiten.T
     _, vectors = _eigen(centred.T @ centred)

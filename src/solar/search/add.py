@@ -19,6 +19,7 @@ from solar.search.index import Index, need_vectors
 from solar.search.index_build import BuiltIndex, details, read_metadata
 from solar.search.ingest import joined_roots, roots_known
 from solar.search.photo_index import PhotoIndex
+from solar.search.photo_regions import PhotoRegions, read_regions
 from solar.search.sync import Changes, apply, compare
 
 if TYPE_CHECKING:
@@ -35,13 +36,15 @@ def add(
     progress: Progress | None = None,
     follow: bool = True,
     describing: Mapping[str, Any] | None = None,
+    regions: str | Path | None = None,
     **options: Any,
 ) -> BuiltIndex:
     """Add photos to an index, or replace those that have changed.
 
     What is below a root of the index is called by that; other folders become further roots. Photos
     that the index has, also under another name, are not described again. With `new`, those whose
-    name is in the index already are left out; other arguments are as for
+    name is in the index already are left out. `regions` is a file of boxes in the photos, for an
+    ASMK* index that was built with one. Other arguments are as for
     `solar.search.index_build.build_index`.
     """
     index = Index.open(address, **options)
@@ -52,7 +55,10 @@ def add(
                 f"{sources[0]} holds descriptors, all of which are added: leave out --new."
             )
         return _add_store(index, Store.open(sources[0]), extra)
+    boxes = None if regions is None else _regions_for(index, regions)
     photos = collect(sources, index.roots, follow=follow)
+    if boxes:
+        boxes.refuse_unknown({*photos.names, *photos.skipped})
     known = index.engine.stamps()
     retry = (describing or {}).get("max_pixels") is not None
     changes = compare(index, photos, known, complete=False, retry=retry)
@@ -62,20 +68,36 @@ def add(
             changed=(),
             copied={n: like for n, like in changes.copied.items() if n not in known},
         )
-    changes = _with_facts(index, photos, changes, extra)
-    made = apply(
-        index, photos, changes, store=store, extra=extra, progress=progress, **(describing or {})
-    )
+    changes = _with_facts(index, photos, changes, extra, boxes)
+    how = {**(describing or {}), **({"regions": boxes} if boxes else {})}
+    made = apply(index, photos, changes, store=store, extra=extra, progress=progress, **how)
     count = len(made.new) + len(made.changed) + len(made.moved)
     return BuiltIndex(index, count, made.skipped)
 
 
+def _regions_for(index: PhotoIndex, regions: str | Path) -> PhotoRegions:
+    made_with = index.spec.settings.get("regions") if isinstance(index, AsmkIndex) else None
+    if made_with != "boxes":
+        raise SolarError(
+            "--regions goes with an ASMK index that was built with a file of boxes: build one "
+            "with `solar index build --method asmk --regions FILE`."
+        )
+    found = read_regions(regions)
+    if found.kind != made_with:
+        raise SolarError("The index was built with boxes, not with a grid: give a file of boxes.")
+    return found
+
+
 def _with_facts(
-    index: PhotoIndex, photos: Photos, changes: Changes, extra: Mapping[str, Any]
+    index: PhotoIndex,
+    photos: Photos,
+    changes: Changes,
+    extra: Mapping[str, Any],
+    boxes: PhotoRegions | None,
 ) -> Changes:
     """Also those photos that stay as they are, and of which more is known now."""
     same = set(photos.names) - {*changes.new, *changes.changed, *changes.copied, *changes.skipped}
-    more = sorted(same & extra.keys())
+    more = sorted(same & {*extra, *((boxes and boxes.boxes) or ())})
     if isinstance(index, AsmkIndex):  # which has no vectors to keep
         return replace(changes, changed=(*changes.changed, *more))
     found = index.engine.find(more)

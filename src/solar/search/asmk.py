@@ -13,6 +13,9 @@ Two photos are as similar as the words they share say:
 where the selectivity s(u) = uᵅ above a threshold, and 0 below, lets only good agreement count, and
 S(X, X) is the number of words of X before the division. Descriptors of a query fall on several of
 the nearest words. `Postings` is the inverted file: for every word the photos that have it.
+
+Of a photo in regions (`solar.search.vlad`) the signs are those of the regions together, and S is
+the sum alone, not divided.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from numpy.typing import NDArray
 
 from solar.errors import SolarError
 from solar.search.codebook import Codebook, Floats
+from solar.search.vlad import Residuals, combine_regions, sum_residuals
 
 Words: TypeAlias = NDArray[np.int32]
 Bits: TypeAlias = NDArray[np.uint64]
@@ -41,8 +45,11 @@ class Kernel:
 
     alpha: float = 3.0  # exponent of the selectivity
     threshold: float = 0.0  # words whose signatures agree less than this (−1 to 1) do not count
+    inclusive: bool = False  # words that agree exactly as much as the threshold count, too
     assign: int = 5  # on how many words each descriptor of a query falls
-    idf: bool = False  # weigh words by the logarithm of how rare they are
+    idf: bool = False  # weigh words by the logarithm of how rare they are …
+    idf_power: float = 1.0  # … to this power
+    divided: bool = True  # divide by the norms; regional photos are compared without
 
     def __post_init__(self) -> None:
         if self.alpha <= 0 or not -1 <= self.threshold < 1 or self.assign < 1:
@@ -51,11 +58,19 @@ class Kernel:
                 "word for a query's descriptor."
             )
 
+    def selectivity(self, agreement: NDArray[Any]) -> NDArray[Any]:
+        """What words whose sums agree so much (-1 to 1) add to the similarity."""
+        counts = agreement >= self.threshold if self.inclusive else agreement > self.threshold
+        return np.where(counts, np.sign(agreement) * np.abs(agreement) ** self.alpha, 0)
+
     def table(self, dim: int) -> Floats:
         """The selectivity of two signatures that differ in 0, 1, … dim bits: (dim + 1,)."""
         agreement = (dim - 2 * np.arange(dim + 1)) / dim
-        similarity = np.sign(agreement) * np.abs(agreement) ** self.alpha
-        return np.where(agreement > self.threshold, similarity, 0).astype(np.float32)
+        return self.selectivity(agreement).astype(np.float32)
+
+
+REGIONAL = Kernel(assign=1, divided=False)
+"""As published for photos in regions: a query's descriptors fall on one word, no division."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,21 +89,32 @@ def aggregate(descriptors: Floats, codebook: Codebook, assign: int = 1) -> Signa
 
     Each descriptor falls on the nearest `assign` words. A SolarError if the codebook is of others.
     """
-    blocks = codebook.blocks
-    if not len(descriptors):
-        return Signatures(np.empty(0, np.int32), np.empty((0, blocks), np.uint64))
-    nearest = codebook.nearest(descriptors, assign)
-    # A word that fills in for a missing one counts once.
-    again = np.tril(nearest[:, :, None] == nearest[:, None], -1).any(axis=2)
-    of, column = np.nonzero(~again)
-    fallen = nearest[of, column]
-    order = np.argsort(fallen, kind="stable")
-    words, starts = np.unique(fallen[order], return_index=True)
-    residuals = descriptors[of[order]] - codebook.words[fallen[order]]
-    signs = np.add.reduceat(residuals, starts, axis=0) > 0
-    packed = np.zeros((len(words), 8 * blocks), np.uint8)
-    packed[:, : -(-codebook.dim // 8)] = np.packbits(signs, axis=1, bitorder="little")
-    return Signatures(words.astype(np.int32), packed.view("<u8").astype(np.uint64, copy=False))
+    return binarise(sum_residuals(descriptors, codebook, assign))
+
+
+def aggregate_regions(regions: Sequence[Floats], codebook: Codebook) -> Signatures:
+    """The same of a photo in regions: the descriptors (n, d) of each, the whole photo first."""
+    return binarise(combine_regions([sum_residuals(one, codebook) for one in regions]))
+
+
+def binarise(residuals: Residuals) -> Signatures:
+    """Keep the signs of sums of residuals, and leave out words whose sums are 0."""
+    kept = residuals.directed()
+    count, dim = kept.sums.shape
+    packed = np.zeros((count, 8 * -(-dim // 64)), np.uint8)
+    packed[:, : -(-dim // 8)] = np.packbits(kept.sums > 0, axis=1, bitorder="little")
+    return Signatures(kept.words, packed.view("<u8").astype(np.uint64, copy=False))
+
+
+def similarity(query: Residuals, photo: Residuals, kernel: Kernel) -> float:
+    """ASMK, without signs: the similarity of two photos, as published -1 if one has no words."""
+    a, b = query.unit_rows(), photo.unit_rows()
+    if not len(a.words) or not len(b.words):
+        return -1.0
+    _, left, right = np.intersect1d(a.words, b.words, assume_unique=True, return_indices=True)
+    agreement = np.einsum("nd,nd->n", a.sums[left], b.sums[right])
+    total = float(kernel.selectivity(agreement).sum())
+    return total / float(np.sqrt(len(a.words) * len(b.words))) if kernel.divided else total
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,13 +212,19 @@ class Postings:
         return cls(words, starts, photos, bits, counts)
 
 
-def inverse_frequency(parts: Iterable[Postings], words: int, photos: int) -> Floats:
-    """The weight of every word: log of how many photos there are for one that has it, (words,)."""
+def inverse_frequency(
+    parts: Iterable[Postings], words: int, photos: int, power: float = 1.0
+) -> Floats:
+    """The weight of every word: log of how many photos there are for one that has it, (words,).
+
+    The published code squares it: `power` 2.
+    """
     having = np.zeros(words, np.int64)
     for part in parts:
         having[part.words] += part.lengths
     ratio = max(photos, 1) / np.maximum(having, 1).astype(np.float32)
-    return np.maximum(np.log(ratio), np.float32(0))
+    weights: Floats = np.maximum(np.log(ratio), np.float32(0)) ** np.float32(power)
+    return weights
 
 
 def _next_array(file: BinaryIO) -> Any:

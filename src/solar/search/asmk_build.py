@@ -23,7 +23,7 @@ from solar.errors import SolarError
 from solar.images import Photos, collect, find_photos
 from solar.search import asmk_folder
 from solar.search.addresses import is_folder
-from solar.search.asmk import aggregate
+from solar.search.asmk import Signatures, aggregate, aggregate_regions
 from solar.search.asmk_folder import CODEBOOK, Described
 from solar.search.asmk_index import AsmkIndex, local_fingerprint
 from solar.search.codebook import LEAST_EACH, MOST_EACH, MOST_WORDS, Codebook, train_codebook
@@ -36,11 +36,11 @@ from solar.search.index_build import (
     refuse_taken,
     working_folder,
 )
+from solar.search.photo_regions import GRID, PhotoRegions, read_regions
 from solar.search.verify import VerifySettings
 
 if TYPE_CHECKING:
     from solar.describe.counting import Progress
-    from solar.models import PatchNet
 
 KEYPOINTS, SIZE = VerifySettings.keypoints, VerifySettings.size
 """As geometric verification has them, so that the two can share what they found."""
@@ -53,13 +53,14 @@ _TRAINING = LEAST_EACH * MOST_WORDS
 class AsmkSettings:
     """How photos are described for ASMK*."""
 
-    local: PatchNet | str | Path | None = None  # what describes keypoints, as for `solar.match`
+    local: LocalModel | str | Path | None = None  # what describes keypoints, as for `solar.match`
     words: int | None = None  # visual words to learn; as many as the features allow if not given
     codebook: str | Path | None = None  # an ASMK* index or a codebook's file: take its words
     train_on: str | Path | None = None  # photos to learn words from; otherwise those of the index
     keypoints: int = KEYPOINTS  # at most so many a photo
     size: int = SIZE  # photos with a longer side are shrunk to it first
     seed: int = 0  # for the sample of features and for k-means
+    regions: str | Path | None = None  # `grid`, or a file of boxes: regional ASMK*
 
     def __post_init__(self) -> None:
         if self.codebook is not None and (self.train_on is not None or self.words is not None):
@@ -91,11 +92,14 @@ def build(
     if local is not None and Path(str(local)).is_file():
         local = str(Path(str(local)).resolve())  # searches may start elsewhere
     extra = read_metadata(metadata) if metadata else {}
+    regions = None if settings.regions is None else read_regions(settings.regions)
     with working_folder(address, store) as place:
-        finder = Finder(local_model(local), keypoints, size, place)
+        finder = Finder(local_model(local), keypoints, size, place, regions)
         given = settings.codebook
-        codebook = None if given is None else _read_codebook(given, finder.model)
+        codebook = None if given is None else read_codebook(given, finder.model)
         photos = collect(sources, follow=follow)
+        if regions:
+            regions.refuse_unknown({*photos.names, *photos.skipped})
         if settings.train_on is not None:
             # In a folder of their own: photos there may be called as some here are.
             apart = Finder(finder.model, keypoints, size, place / "training")
@@ -112,12 +116,11 @@ def build(
         if sample:
             codebook = sample.words(finder)
         assert codebook is not None
-        spec = DescriptorSpec(
-            codebook.dim,
-            local_name(finder.model),
-            local_fingerprint(finder.model),
-            {"method": "asmk", "keypoints": keypoints, "size": size},
-        )
+        known: dict[str, Any] = {"method": "asmk", "keypoints": keypoints, "size": size}
+        if regions:
+            known["regions"] = regions.kind
+        name, fingerprint = local_name(finder.model), local_fingerprint(finder.model)
+        spec = DescriptorSpec(codebook.dim, name, fingerprint, known)
         described = finder.signatures(photos, failures, codebook, extra)
         index = AsmkIndex(asmk_folder.create(address, spec, codebook, described, photos.roots))
         confirm(index.place, photos.roots)
@@ -132,11 +135,17 @@ def add(
     store: str | Path | None = None,
     extra: Mapping[str, Mapping[str, Any]] | None = None,
     progress: Progress | None = None,
+    regions: PhotoRegions | None = None,
 ) -> dict[str, str]:
-    """Add photos to an index, or replace those of the same path; those that failed, and why."""
+    """Add photos to an index, or replace those of the same path; those that failed, and why.
+
+    Of an index with boxes, photos without any are one region each.
+    """
     settings = index.spec.settings
+    if regions is None and "regions" in settings:
+        regions = PhotoRegions() if settings["regions"] == GRID else PhotoRegions({})
     with working_folder(index.engine.folder, store) as place:
-        finder = Finder(index.local, settings["keypoints"], settings["size"], place)
+        finder = Finder(index.local, settings["keypoints"], settings["size"], place, regions)
         failures = finder.look(photos, None, progress)
         described = finder.signatures(photos, failures, index.engine.codebook, extra or {})
         index.engine.add_signatures(described)
@@ -187,13 +196,20 @@ class FeatureSample:
 class Finder:
     """Finds local features of photos as `AsmkSettings` has it, and keeps them in a folder."""
 
-    def __init__(self, model: LocalModel, keypoints: int, size: int, place: Path) -> None:
+    def __init__(
+        self,
+        model: LocalModel,
+        keypoints: int,
+        size: int,
+        place: Path,
+        regions: PhotoRegions | None = None,
+    ) -> None:
         if model in BINARY:
             raise SolarError(
                 f"ASMK averages descriptors, and those of {model} are bits: choose rootsift, sift "
                 "or a patch model."
             )
-        self.model, self.keypoints, self.size = model, keypoints, size
+        self.model, self.keypoints, self.size, self.regions = model, keypoints, size, regions
         # The same key as for verification.
         self.cache = LocalCache(place, model, keypoints=keypoints, size=size, frames="wide")
 
@@ -215,7 +231,9 @@ class Finder:
             except SolarError as error:
                 return error
 
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
+        # A network that sees whole photos has all cores to itself: two, so that one reads.
+        alone = not isinstance(self.model, str) and hasattr(self.model, "backbone")
+        with ThreadPoolExecutor(2 if alone else os.cpu_count()) as threads:
             for first in range(0, len(photos), _BATCH):  # so that few wait in memory
                 numbers = range(first, min(first + _BATCH, len(photos)))
                 yield from zip(numbers, threads.map(features, numbers), strict=True)
@@ -225,7 +243,8 @@ class Finder:
     ) -> dict[str, str]:
         """Find and keep the features of all photos, and let the sample take its share.
 
-        Returns the photos that cannot be read, and why.
+        Returns the photos that cannot be read, and why. A SolarError for a region that is outside
+        its photo: better now than after the words are learnt.
         """
         failures = {}
         expect(progress, len(photos))
@@ -233,8 +252,10 @@ class Finder:
             failed = isinstance(features, SolarError)
             if isinstance(features, SolarError):
                 failures[photos.names[number]] = str(features)
-            elif sample:
-                sample.take(number, features.descriptors)
+            else:
+                self._check_regions(photos.names[number], features)
+                if sample:
+                    sample.take(number, features.descriptors)
             if progress:
                 progress(int(not failed), int(failed))
         return failures
@@ -256,10 +277,20 @@ class Finder:
             height, width = features.shape
             photo = detail(name, width, height, photos.read(number), extra.get(name, {}))
             photo = replace(photo, stamp=photos.stamp(number))
-            yield [photo], [aggregate(features.descriptors, codebook)]
+            yield [photo], [self._signatures(name, features, codebook)]
+
+    def _signatures(self, name: str, features: LocalFeatures, codebook: Codebook) -> Signatures:
+        if self.regions is None:
+            return aggregate(features.descriptors, codebook)
+        return aggregate_regions(self.regions.descriptors(name, features), codebook)
+
+    def _check_regions(self, name: str, features: LocalFeatures) -> None:
+        if self.regions is not None:
+            height, width = features.shape
+            self.regions.of(name, width, height)
 
 
-def _read_codebook(path: str | Path, model: LocalModel) -> Codebook:
+def read_codebook(path: str | Path, model: LocalModel) -> Codebook:
     """The codebook of an index or of a file, if it is of these local features."""
     codebook = Codebook.read(Path(path) / CODEBOOK if Path(path).is_dir() else path)
     if codebook.facts.get("fingerprint") != local_fingerprint(model):

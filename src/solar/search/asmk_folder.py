@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from solar.errors import SolarError
 from solar.files import file_digest, regular, sync_folder
 from solar.images import Roots
-from solar.search.asmk import Kernel, Postings, Signatures, inverse_frequency
+from solar.search.asmk import REGIONAL, Kernel, Postings, Signatures, inverse_frequency
 from solar.search.codebook import Codebook, Floats
 from solar.search.engine import DescriptorSpec, Hit, Photo, RowNumbers, Where
 from solar.search.folder_storage import FolderState, FolderStorage, FolderWriter, creating
@@ -76,12 +76,14 @@ class _AsmkState(FolderState):
         return np.maximum(np.concatenate(norms), 1e-6)
 
     def scores(
-        self, query: Signatures, table: Floats, weights: Floats | None, norms: Floats
+        self, query: Signatures, table: Floats, weights: Floats | None, norms: Floats | None
     ) -> Floats:
-        """The similarity of every row, (rows,); 0 for those of removed photos."""
+        """The similarity of every row, (rows,), if norms are given divided; 0 of removed photos."""
         sums = [np.empty(0, np.float32), *(p.scores(query, table, weights) for p in self.parts)]
-        own = len(query) if weights is None else weights[query.words].sum()
-        scores: Floats = np.concatenate(sums) / (norms * np.float32(max(np.sqrt(own), 1e-6)))
+        scores: Floats = np.concatenate(sums)
+        if norms is not None:
+            own = len(query) if weights is None else weights[query.words].sum()
+            scores = scores / (norms * np.float32(max(np.sqrt(own), 1e-6)))
         scores[self.removed] = 0
         return scores
 
@@ -97,19 +99,25 @@ class AsmkFolder(FolderStorage[_AsmkState]):
         self._refuse_damaged({CODEBOOK: self.spec.settings["codebook"]})
         return Codebook.read(self.folder / CODEBOOK)
 
+    @property
+    def kernel(self) -> Kernel:
+        """How photos are compared where nobody says: as published for what the index holds."""
+        return REGIONAL if self.spec.settings.get("regions") else Kernel()
+
     def search_signatures(
         self, queries: Sequence[Signatures], k: int, where: Where = (), kernel: Kernel | None = None
     ) -> list[list[Hit]]:
         """The k best photos that satisfy `where`, for each query; only those with a score."""
-        kernel = kernel or Kernel()
+        kernel = kernel or self.kernel
         table = kernel.table(self.spec.dim)
         with self._metadata.snapshot(self._state) as (view, state):
             allowed = view.matching(where) if where else None
             weights = None
             if kernel.idf:
                 words = len(self.codebook.words)
-                weights = inverse_frequency(state.parts, words, state.version.rows)
-            norms = state.norms(weights)
+                rows, power = state.version.rows, kernel.idf_power
+                weights = inverse_frequency(state.parts, words, rows, power)
+            norms = state.norms(weights) if kernel.divided else None
             ranked = [
                 _best(state.scores(query, table, weights, norms), k, allowed) for query in queries
             ]

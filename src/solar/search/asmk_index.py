@@ -19,14 +19,13 @@ from solar.search.photo_index import NoVectorsError, PhotoIndex
 
 if TYPE_CHECKING:
     from solar.images import Box, Source
-    from solar.models import PatchNet
 
 # What `Index` has beyond this one.
 _OF_VECTORS = frozenset({"model", "describe", "search_vectors", "search_like", "add", "copy"})
 
 
 def open_index(
-    address: str | os.PathLike[str], model: PatchNet | str | None, metadata: Metadata
+    address: str | os.PathLike[str], model: LocalModel | str | None, metadata: Metadata
 ) -> AsmkIndex:
     """Open an ASMK* index; see `Index.open`."""
     return AsmkIndex(AsmkFolder(Path(address), metadata.facts[0], metadata), model)
@@ -47,10 +46,13 @@ class AsmkIndex(PhotoIndex):
     engine: AsmkFolder
 
     def __init__(
-        self, engine: AsmkFolder, model: PatchNet | str | None = None, kernel: Kernel | None = None
+        self,
+        engine: AsmkFolder,
+        model: LocalModel | str | None = None,
+        kernel: Kernel | None = None,
     ) -> None:
         super().__init__(engine)
-        self.kernel = kernel or Kernel()
+        self.kernel = kernel or engine.kernel
         self._chosen = model
 
     def __getattr__(self, name: str) -> NoReturn:

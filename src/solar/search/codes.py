@@ -22,13 +22,14 @@ from solar.errors import SolarError
 from solar.files import file_digest, regular
 from solar.search.engine import RowNumbers, Vectors
 from solar.search.exact import Stored
+from solar.search.web_codes import ROWS_A_NUMBER, WebCodes, is_web, learn_codes
 
 Codes: TypeAlias = Any
-"""A Faiss index."""
+"""A Faiss index, or `WebCodes`, which is used as one."""
 
-KINDS = ("sq8", "pq", "ivf", "hnsw")
+KINDS = ("sq8", "pq", "ivf", "hnsw", "web")
 LEAST = 1024
-"""Fewer rows are not worth codes, nor enough to train them."""
+"""Fewer rows are not worth codes, nor enough to train them; see `least_rows`."""
 
 _TRAINING = 16384
 _PIECE = 8192
@@ -47,7 +48,11 @@ class CompressedCodes:
         self._threads = ThreadPoolExecutor(self._workers)
 
     def candidates(self, queries: Vectors, count: int) -> list[RowNumbers]:
-        """The rows that look best for each of the queries (n, dim), at most `count`."""
+        """The rows that look best for each of the queries (n, dim), at most `count`.
+
+        Codes whose order differs more from the exact one give some times as many.
+        """
+        count *= max(getattr(part, "wider", 1) for part in self._parts)
         # Faiss itself uses every core, but only for several queries.
         workers = self._workers if len(queries) == 1 else 1
         shares = [slice(i, None, workers) for i in range(workers)]
@@ -68,6 +73,11 @@ class CompressedCodes:
         return [part.search(queries, min(count, part.ntotal)) for part in self._parts[share]]
 
 
+def least_rows(kind: str, dim: int) -> int:
+    """Before there are so many rows of `dim` numbers, they are searched exactly."""
+    return max(LEAST, ROWS_A_NUMBER * dim) if kind == "web" else LEAST
+
+
 def stretches(kind: str, first: int, last: int) -> list[tuple[int, int]]:
     """How to cut rows first..last into parts."""
     parts = 1
@@ -84,6 +94,8 @@ def train(kind: str, vectors: Stored) -> Codes:
     lists = min(isqrt(rows), rows // 48)
     sample = min(rows, max(_TRAINING, 48 * lists) if kind == "ivf" else _TRAINING)
     picked = np.sort(np.random.default_rng(0).choice(rows, sample, replace=False))
+    if kind == "web":
+        return learn_codes(np.asarray(vectors[picked], np.float32))
     codes = faiss.index_factory(dim, _recipe(kind, dim, lists), faiss.METRIC_INNER_PRODUCT)
     for part in (codes, getattr(codes, "pq", codes)):
         if hasattr(part, "cp"):
@@ -97,6 +109,9 @@ def write_part(codes: Codes, vectors: Stored, path: Path) -> None:
     codes.reset()
     for first in range(0, len(vectors), _PIECE):
         codes.add(np.ascontiguousarray(vectors[first : first + _PIECE], np.float32))
+    if isinstance(codes, WebCodes):
+        codes.write(path)
+        return
     try:
         import_module("faiss").write_index(codes, str(path))
     except RuntimeError as error:
@@ -115,6 +130,8 @@ def read_part(path: Path, sha256: str) -> Codes:
     if file_digest(regular(path)) != sha256:
         raise damaged
     try:
+        if is_web(path):
+            return WebCodes.read(path)
         codes = import_module("faiss").read_index(str(path))
     except RuntimeError as error:
         raise damaged from error

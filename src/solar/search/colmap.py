@@ -205,7 +205,7 @@ def _compared(
 ) -> tuple[Pairs, Any]:
     """The matches of a pair, and the two-view geometry that they agree on."""
     a, b = (features[name] for name in pair)
-    matches = mutual_matches(a.descriptors, b.descriptors, ratio=verifier.settings.ratio)
+    matches = mutual_matches(a.directions, b.directions, ratio=verifier.settings.ratio)
     seen = [side for name in pair for side in (images[name].camera, images[name].points)]
     return matches, colmap.estimate_two_view_geometry(*seen, matches, options)
 

@@ -13,7 +13,8 @@ The graph is built once for a collection. For a query only its best rows by plai
 
 Defaults (k = 50, 10 seeds, gamma = 3, alpha = 0.99, 1000 rows, 20 steps or 1e-6) are those of Yang
 et al., "Efficient Image Retrieval via Decoupling Diffusion into Online and Offline Processing",
-AAAI 2019, and its code. Their precomputation is left out: it stores 1000 scores a photo.
+AAAI 2019, and its code, but that k = 50 counts the row itself there: k = 49 is theirs. Their
+precomputation is left out: it stores 1000 scores a photo.
 """
 
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ def build_graph(
         count: Rows in the index.
         neighbours: Searches the index.
         vectors_of: Fetches from it.
-        k: Neighbours of a row, not counting itself.
+        k: Neighbours of a row, not counting itself. The published code counts it: its 50 are 49.
         gamma: Power of the similarity.
         chunk: Rows searched for at a time.
     """

@@ -56,7 +56,8 @@ def create(
     With `compress` `none` and `fp16` (half the bytes) it is searched exactly. The others keep small
     codes beside the vectors that find candidates, which are then ranked exactly: `sq8` (a quarter
     of the bytes), `pq` (a 32nd; the fastest), `ivf` (as `pq`, in lists of which an eighth is
-    searched) and `hnsw` (a graph; slow to build).
+    searched), `hnsw` (a graph; slow to build) and `web` (an eighth: four bits a number, from
+    whitenings that need four photos for each number).
     """
     if compress not in COMPRESSIONS:
         choices = ", ".join(COMPRESSIONS)

@@ -14,6 +14,7 @@ from solar.describe.local import (
     Descriptors,
     Frames,
     LocalFeatures,
+    LocalModel,
     local_features,
     local_model,
     local_name,
@@ -23,9 +24,12 @@ from solar.images.opencv import opencv
 
 if TYPE_CHECKING:
     from solar.images import Source
-    from solar.models import PatchNet
 
 Geometry = Literal["homography", "fundamental"]
+
+DENSE_RATIO, DENSE_ERROR = 0.97, 12.0
+"""The least ratio, and the least error of an inlier in pixels, for features of a map: the second
+nearest is often the location beside the nearest. Chosen on generated photos."""
 Floats = NDArray[np.float32]
 Pairs = NDArray[np.int64]
 
@@ -76,7 +80,7 @@ def match(
     a: Source,
     b: Source,
     *,
-    model: PatchNet | str | Path | None = None,
+    model: LocalModel | str | Path | None = None,
     geometry: Geometry = "homography",
     keypoints: int = KEYPOINTS,
     size: int = SIZE,
@@ -137,8 +141,10 @@ def match_features(
     At most `iterations` guesses are made at the geometry; `descriptor` names the model.
     """
     _check(geometry, ratio, threshold)
-    pairs = mutual_matches(a.descriptors, b.descriptors, ratio=ratio)
     limit = THRESHOLD[geometry] if threshold is None else threshold
+    if a.dense or b.dense:
+        ratio, limit = max(ratio, DENSE_RATIO), max(limit, DENSE_ERROR)
+    pairs = mutual_matches(a.directions, b.directions, ratio=ratio)
     # Errors count in pixels of the pictures in which the keypoints were found.
     matrix, inliers = estimate(
         a.points[pairs[:, 0]] / np.float32(a.scale),

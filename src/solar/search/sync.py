@@ -290,7 +290,10 @@ def _described(
 ) -> dict[str, str]:
     """Describe photos as the others were, and index them; those that failed, and why."""
     if isinstance(index, AsmkIndex):
-        return asmk_build.add(photos, index, store=store, extra=extra, progress=progress)
+        regions = describing.get("regions")
+        return asmk_build.add(
+            photos, index, store=store, extra=extra, progress=progress, regions=regions
+        )
     assert isinstance(index, Index)
     model, settings = index.spec.model, index.spec.settings
     known = {name: settings[name] for name in _DESCRIBING if name in settings}

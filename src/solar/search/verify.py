@@ -31,7 +31,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from solar.defaults import SIZE
-from solar.describe.local import DEFAULT, Frames, LocalFeatures, local_features, local_model
+from solar.describe.local import (
+    DEFAULT,
+    Frames,
+    LocalFeatures,
+    LocalModel,
+    local_features,
+    local_model,
+)
 from solar.describe.local_cache import LocalCache, count_kept, forget_others
 from solar.errors import SolarError
 from solar.images.opencv import opencv
@@ -43,7 +50,6 @@ from solar.search.search_results import SearchResults
 
 if TYPE_CHECKING:
     from solar.images import Box, Source
-    from solar.models import PatchNet
 
 # Right photos need a few hundred guesses; the rest would go into photos that match nowhere.
 _ITERATIONS = 1000
@@ -79,7 +85,7 @@ class VerifySettings:
 
     top: int = 50
     inliers: int = 8
-    model: PatchNet | str | Path | None = None
+    model: LocalModel | str | Path | None = None
     keypoints: int = 1000
     size: int = SIZE
     geometry: Geometry = "homography"

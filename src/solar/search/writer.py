@@ -116,8 +116,11 @@ class Writer(FolderWriter):
     def _with_codes(self, version: Version) -> Version:
         """Give all rows codes where that is due."""
         first, last = version.coded_rows, version.rows
-        due = last - first > max(_TAIL, first // 8) if version.codes else last >= compressed.LEAST
-        if self._kind is None or not due:
+        if self._kind is None:
+            return version
+        least = compressed.least_rows(self._kind, self._dim)
+        due = last - first > max(_TAIL, first // 8) if version.codes else last >= least
+        if not due:
             return version
         vectors = mapped(self._folder / version.vectors, last, self._dim)
         if version.codes:

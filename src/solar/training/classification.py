@@ -16,6 +16,7 @@ from solar.losses import NEGATIVES, Classifier, nearest_negatives, second_order
 from solar.nn import pca_whitening
 from solar.training import distributed
 from solar.training.loader import Loader
+from solar.training.local_whitening import MOST, start_local_whitening
 from solar.training.miner import contact_sheet
 from solar.training.network import COMPUTED, build_network
 from solar.training.objective import CollapseMonitor, Terms
@@ -95,7 +96,11 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
         Every process does the same.
         """
         net, layer = self.net, self.net.whiten
-        assert layer is not None
+        if layer is None:  # that of local descriptors
+            first = self._order(0)[:MOST].tolist()
+            squares = self.loader.squares(first, self.recipe.images.size, (0,))
+            start_local_whitening(net, squares)
+            return
         net.whiten = None
         try:
             rows = torch.cat([rows for rows, _ in self._described(self._order(0)[:_WHITENED])])

@@ -1,6 +1,7 @@
 """Which negatives to learn from: pure functions of descriptors, landmarks and a generator."""
 
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +44,9 @@ def draw_epoch(
     The pool is drawn among all photos: it may hold photos of the queries' own landmarks, which
     `mine` passes over. Where fewer queries or photos exist than asked for, all are taken. `queries`
     are photos that may be one, each with its `positives`, at least one, else a SolarError; `photos`
-    is how many there are. The generator decides everything and must be on the CPU.
+    is how many there are. The seed of the generator decides everything, as in the published code:
+    queries and pool come from the generator, one after the other, and positives from Python's. It
+    must be on the CPU.
     """
     if not len(queries) or len(queries) != len(positives):
         raise SolarError(
@@ -53,13 +56,12 @@ def draw_epoch(
     chosen = torch.randperm(len(queries), generator=generator)[:query_count].tolist()
     if lonely := [int(queries[i]) for i in chosen if not len(positives[i])]:
         raise SolarError(f"Photo {lonely[0]} cannot be a query: it has no positive.")
-    shares = torch.rand(len(chosen), generator=generator, dtype=torch.float64).tolist()
+    pool = torch.randperm(photos, generator=generator)[:pool_size]
+    dice = Random(generator.initial_seed())
     pairs = [
-        (int(queries[i]), int(positives[i][int(share * len(positives[i]))]))
-        for i, share in zip(chosen, shares, strict=True)
+        (int(queries[i]), int(positives[i][dice.randrange(len(positives[i]))])) for i in chosen
     ]
     both = torch.tensor(pairs, dtype=torch.int64)
-    pool = torch.randperm(photos, generator=generator)[:pool_size]
     return Draw(both[:, 0], both[:, 1], pool)
 
 

@@ -18,6 +18,7 @@ from solar.nn.whitening import learned_whitening, pca_whitening
 from solar.training.distributed import collect, part, share
 from solar.training.hard_negatives import Draw, draw_epoch, mine
 from solar.training.loader import Loader, Pixels
+from solar.training.local_whitening import MOST, start_local_whitening
 from solar.training.retrieval_recipe import RetrievalRecipe
 from solar.training.trainable import TrainableNet
 
@@ -97,7 +98,7 @@ class Miner:
         mine = numbers[part(len(numbers))].tolist()
         squares = self.loader.squares(mine, self.recipe.mining_size, (epoch,))
         net = self.trainable.net
-        dim = net.dim if net.whiten is not None else net.backbone.channels
+        dim = net.dim if net.whiten is not None else net.pooled_dim
         rows = torch.zeros(len(mine), dim, device=net.device)
         readable = torch.zeros(len(mine), dtype=torch.bool, device=net.device)
         for places, pixels in _batched(squares, self.recipe.mining.batch):
@@ -114,8 +115,12 @@ class Miner:
         """
         net = self.trainable.net
         drawn, _ = self.draw(0)
+        if net.whiten is None:  # that of local descriptors
+            first = torch.cat(drawn[:2]).tolist()[:MOST]
+            squares = self.loader.squares(first, self.recipe.images.size, (0,))
+            start_local_whitening(net, squares)
+            return
         layer, net.whiten = net.whiten, None
-        assert layer is not None
         try:
             both = [self.describe(rows, 0)[0] for rows in drawn[:2]]
         finally:

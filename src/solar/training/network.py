@@ -10,8 +10,9 @@ from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
 from solar.models.checkpoint import load_whitening
 from solar.models.pretrained import from_folder, pretrained_folder
 from solar.models.retrieval_net import REDUCTIONS, attention_at
-from solar.nn import BACKBONES, GeM
-from solar.nn.pooling import ClassTokenGeM
+from solar.nn import BACKBONES, DAME, GeM
+from solar.nn.local_pooling import How
+from solar.nn.pooling import LOCAL_POOLINGS, ClassTokenGeM
 from solar.training.retrieval_recipe import NetworkStart, RetrievalOptimiser
 
 COMPUTED = "computed from training photos"
@@ -30,6 +31,8 @@ def build_network(settings: NetworkStart) -> tuple[RetrievalNet, dict[str, str]]
     origin = dict.fromkeys(("backbone", "pooling", "whitening"), "random")
     attention = attention_at(settings.attention, REDUCTIONS)
     head = {"pooling": settings.pooling, "whitening": settings.whitening, "dim": settings.dim}
+    if settings.pooling in LOCAL_POOLINGS:
+        head["scales"] = (1.0,)  # what is compared at several are local features
     folder = None if settings.backbone in BACKBONES else pretrained_folder(settings.backbone)
     if folder is not None:
         net = from_folder(folder, attention=attention, **head)  # type: ignore[arg-type]
@@ -82,6 +85,8 @@ def take_backbone(net: RetrievalNet, features: RetrievalNet, name: str) -> str:
 
 def _start_pooling(net: RetrievalNet, settings: NetworkStart, features: RetrievalNet | None) -> str:
     pool = net.pool.gem if isinstance(net.pool, ClassTokenGeM) else net.pool
+    if isinstance(pool, DAME):
+        return "p = 3 for every image"
     if not isinstance(pool, GeM):
         return "has no weights"
     if settings.p is not None:
@@ -97,6 +102,8 @@ def _start_whitening(
     net: RetrievalNet, settings: NetworkStart, features: RetrievalNet | None
 ) -> str:
     source = settings.whitening_from
+    if isinstance(net.pool, How) and net.whiten is None:
+        return _start_local_whitening(net.pool, source, features)
     if net.whiten is None:
         return "none"
     if source is None:
@@ -117,6 +124,17 @@ def _start_whitening(
         )
     net.whiten.load_state_dict(layer.state_dict())
     return source
+
+
+def _start_local_whitening(pool: How, source: str | None, features: RetrievalNet | None) -> str:
+    if source == "features" and features is not None and isinstance(features.pool, How):
+        pool.load_state_dict(features.pool.state_dict())
+        return source
+    if source not in (None, "pca"):
+        raise SolarError(
+            f"network.whitening_from: local descriptors are whitened by pca, not by {source}."
+        )
+    return "random" if source is None else f"{COMPUTED} ({source} of local descriptors)"
 
 
 def _whitening(source: str) -> nn.Linear | None:

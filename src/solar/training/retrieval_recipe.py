@@ -21,14 +21,16 @@ class NetworkStart:
             a folder with its config.json and model.safetensors, or `hf:org/name`.
         attention: Layers with second-order attention, such as "45". Blocks that the first
             weights do not have start as the identity.
-        pooling: gem, mean, mac …; for a backbone with a class token also cls and cls+gem.
+        pooling: gem, mean, mac …; for a backbone with a class token also cls and cls+gem; for
+            local features how, delf and delg, with `whitening: false`.
         whitening: Whether a linear layer follows the pooling.
         dim: Length of a descriptor; by default the backbone's channels.
         features: A network whose backbone is taken over; without it a backbone that is not
             pretrained starts at random.
         whitening_from: A whitening layer, or a network that has one; "features" takes the same
             network's; "learn" computes it from training pairs, of which it takes thousands, and
-            "pca" from photos alone. Without it: at random.
+            "pca" from photos alone, with how from their local descriptors. Without it: at
+            random.
         p: Where the pooling's exponent starts; null takes that of `features`.
     """
 

@@ -82,7 +82,7 @@ def _taught(path: Path) -> Callable[[Path | bytes], Vectors]:
     """GeM (p = 3) of the teacher's map, at one scale."""
     import torch
 
-    from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD
+    from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD
     from solar.nn import GeM
 
     if not path.is_file():

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from solar.models import RetrievalConfig, RetrievalNet
-from solar.models.retrieval_net import REDUCTIONS, attention_at
+from solar.models.retrieval_config import REDUCTIONS, attention_at
 from solar.training.network import parameter_groups
 from solar.training.objective import RetrievalLoss
 from solar.training.place_recipe import PlaceLoss, PlaceOptimiser, PlaceRecipe

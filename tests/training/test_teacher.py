@@ -8,7 +8,7 @@ from torch import nn
 
 from solar.errors import SolarError
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, save
-from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD
+from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD
 from solar.nn import GeM, l2_normalize
 from solar.training.teacher import Projection, load_teacher, load_teachers
 

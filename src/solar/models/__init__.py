@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from solar.models.patch_net import PATCH_REDUCTIONS as PATCH_REDUCTIONS
     from solar.models.patch_net import PatchConfig as PatchConfig
     from solar.models.patch_net import PatchNet as PatchNet
-    from solar.models.retrieval_net import REDUCTIONS as REDUCTIONS
-    from solar.models.retrieval_net import SCALES as SCALES
-    from solar.models.retrieval_net import RetrievalConfig as RetrievalConfig
+    from solar.models.retrieval_config import REDUCTIONS as REDUCTIONS
+    from solar.models.retrieval_config import SCALES as SCALES
+    from solar.models.retrieval_config import RetrievalConfig as RetrievalConfig
+    from solar.models.retrieval_config import attention_at as attention_at
     from solar.models.retrieval_net import RetrievalNet as RetrievalNet
-    from solar.models.retrieval_net import attention_at as attention_at
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__spec__)

@@ -26,7 +26,8 @@ from solar.models.patch_net import PatchConfig, PatchNet
 from solar.models.pretrained import from_folder, pretrained_folder
 from solar.models.published import Layout
 from solar.models.published_local import from_bgr
-from solar.models.retrieval_net import RetrievalConfig, RetrievalNet
+from solar.models.retrieval_config import RetrievalConfig
+from solar.models.retrieval_net import RetrievalNet
 from solar.models.soundness import check_digest, check_finite, with_digest
 from solar.nn import Whitening
 from solar.nn.transformers_backbone import without_drawing

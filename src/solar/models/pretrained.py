@@ -15,7 +15,8 @@ from solar.images.resize import Square
 from solar.images.roots import expanded
 from solar.models import hub
 from solar.models.library_weights import read_weights
-from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD, RetrievalConfig, RetrievalNet
+from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD, RetrievalConfig
+from solar.models.retrieval_net import RetrievalNet
 from solar.models.soundness import check_finite
 from solar.models.text_side import TextSide
 from solar.nn.grid import Interpolation

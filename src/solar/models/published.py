@@ -10,12 +10,7 @@ from torch import Tensor
 from solar.errors import SolarError
 from solar.models.patch_net import PatchConfig
 from solar.models.published_local import UNUSED, delg_name, local_config
-from solar.models.retrieval_net import (
-    IMAGENET_MEAN,
-    IMAGENET_STD,
-    REDUCTIONS,
-    RetrievalConfig,
-)
+from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD, REDUCTIONS, RetrievalConfig
 from solar.nn.pooling import LOCAL_POOLINGS
 from solar.nn.resnet import DESIGNS, BasicBlock, Bottleneck
 

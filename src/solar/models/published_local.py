@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD, RetrievalConfig
+from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD, RetrievalConfig
 
 UNUSED = ("globalmodel.s4.", "globalmodel.head.", "desc_cls.", "att_cls.")
 """Beginnings of what DELG's local branch has no use for: its global branch, and classifiers."""

@@ -1,123 +1,26 @@
 """Whole photos: a backbone, a pooling, whitening, and the preprocessing that belongs to them."""
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from math import sqrt
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from solar.defaults import SIZE
 from solar.errors import SolarError
 from solar.images import Box, Source, check_visible, load, photo_list
-from solar.images.resize import Square
 from solar.models.fused_copy import FusedCopy
 from solar.models.hub_mixin import HubMixin
 from solar.models.inference import inference, named
+from solar.models.retrieval_config import TOKENS, RetrievalConfig
 from solar.models.text_side import TextSide, no_text_side
 from solar.nn import BACKBONES, POOLINGS, Backbone, GeM, Regional, l2_normalize
-from solar.nn.backbone_parts import TokenUse
-from solar.nn.grid import Interpolation, resize
+from solar.nn.grid import resize
 from solar.nn.transformers_backbone import TransformersBackbone
 from solar.nn.vision_tower import VisionTower, is_joint
-
-SCALES = (1.0, sqrt(2), 1 / sqrt(2))
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
-# The published channel reductions; layers that the paper could not afford follow conv4_x.
-REDUCTIONS = {2: 4, 3: 4, 4: 4, 5: 2}
-# What the poolings that see a class token want of it.
-_TOKENS: dict[str, TokenUse] = {"cls": "only", "cls+gem": "beside"}
-
-
-@dataclass(frozen=True)
-class RetrievalConfig:
-    """Everything needed to build a retrieval network and to feed it.
-
-    Attributes:
-        backbone: One of `BACKBONES`; or, with `backbone_settings`, a model type of `transformers`.
-        attention: Layer number to channel reduction; empty for a plain network.
-        pooling: One of `POOLINGS`.
-        regional: Pool by regions (and whiten each region when `whitening` is on).
-        local_whitening: A linear layer on every location before the pooling.
-        whitening: A linear layer with bias after the pooling.
-        dim: Length of a descriptor; None keeps the backbone's channels.
-        mean: Subtracted from pixels in 0..1.
-        std: Divides them.
-        size: Longest side that a photo is reduced to.
-        scales: Descriptors of these scales are averaged.
-        post_whitening: Whitening learned after training and applied to the averaged descriptor,
-            as the older GeM networks do it: one layer for a single scale, one for several.
-        adaptation: Length of the descriptor after a last linear layer, which `solar.adapt` has
-            trained on averaged descriptors; None if there is no such layer.
-        backbone_settings: What the config.json of a backbone of `transformers` says; None for ours.
-        interpolation: How photos are resized to other scales, and to the backbone's grid.
-        square: How photos become squares of `size` pixels; None keeps their aspect ratio.
-    """
-
-    backbone: str = "resnet101"
-    attention: Mapping[int, int] = field(default_factory=dict)
-    pooling: str = "gem"
-    regional: bool = False
-    local_whitening: bool = False
-    whitening: bool = True
-    dim: int | None = None
-    mean: tuple[float, float, float] = IMAGENET_MEAN
-    std: tuple[float, float, float] = IMAGENET_STD
-    size: int = SIZE
-    scales: tuple[float, ...] = SCALES
-    post_whitening: tuple[Literal["single", "multi"], ...] = ()
-    adaptation: int | None = None
-    backbone_settings: Mapping[str, Any] | None = None
-    interpolation: Interpolation = "bilinear"
-    square: Square | None = None
-
-    def __post_init__(self) -> None:
-        if self.backbone_settings is None and self.backbone not in BACKBONES:
-            raise SolarError(
-                f"No backbone is called {self.backbone!r}: choose from {_listed(BACKBONES)}."
-            )
-        if self.pooling not in POOLINGS:
-            raise SolarError(
-                f"No pooling is called {self.pooling!r}: choose from {_listed(POOLINGS)}."
-            )
-        if self.pooling in _TOKENS and self.backbone_settings is None:
-            raise SolarError(f"{self.backbone} has no class token: pool by gem or mean.")
-        if self.dim is not None and not self.whitening:
-            raise SolarError("Only a whitening layer can change the length of a descriptor.")
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready settings."""
-        settings = {**asdict(self), "attention": {str(k): v for k, v in self.attention.items()}}
-        # So that networks from before these settings keep their fingerprints.
-        for name, default in _LATER.items():
-            if settings[name] == default:
-                del settings[name]
-        return settings
-
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> "RetrievalConfig":
-        """The inverse of `to_dict`."""
-        known = dict(settings)
-        known["attention"] = {int(k): int(v) for k, v in known.get("attention", {}).items()}
-        for name in ("mean", "std", "scales", "post_whitening"):
-            if name in known:
-                known[name] = tuple(known[name])
-        if known.get("square") is not None:
-            known["square"] = Square(**known["square"])
-        return cls(**known)
-
-
-_LATER = {
-    "adaptation": None,
-    "backbone_settings": None,
-    "interpolation": "bilinear",
-    "square": None,
-}
 
 
 class RetrievalNet(HubMixin, nn.Module):
@@ -405,20 +308,6 @@ def _build_backbone(config: RetrievalConfig) -> Backbone:
     return TransformersBackbone(
         config.backbone_settings,
         config.attention,
-        class_token=_TOKENS.get(config.pooling, "none"),
+        class_token=TOKENS.get(config.pooling, "none"),
         interpolation=config.interpolation,
     )
-
-
-def attention_at(layers: str | Iterable[int], reductions: Mapping[int, int]) -> dict[int, int]:
-    """Layers such as "45" or (4, 5), which must have a place for it, with their reductions."""
-    numbers = sorted(int(layer) for layer in layers)
-    if unknown := [n for n in numbers if n not in reductions]:
-        raise SolarError(
-            f"Attention goes after layers {_listed(reductions)}, not {_listed(unknown)}."
-        )
-    return {n: reductions[n] for n in numbers}
-
-
-def _listed(values: Iterable[object]) -> str:
-    return ", ".join(map(str, values))

@@ -9,7 +9,7 @@ from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet, retrieval_model
 from solar.models.checkpoint import load_whitening
 from solar.models.pretrained import from_folder, pretrained_folder
-from solar.models.retrieval_net import REDUCTIONS, attention_at
+from solar.models.retrieval_config import REDUCTIONS, attention_at
 from solar.nn import BACKBONES, DAME, GeM
 from solar.nn.local_pooling import How
 from solar.nn.pooling import LOCAL_POOLINGS, ClassTokenGeM

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from solar.errors import SolarError
 from solar.models import retrieval_model
-from solar.models.retrieval_net import IMAGENET_MEAN, IMAGENET_STD
+from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD
 from solar.nn import GeM, l2_normalize, pca_whitening
 
 

@@ -8,25 +8,14 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
 Edit = Callable[[Image.Image, Random], Image.Image]
 LOW, USUAL = 30, 90  # quality of JPEG
 
-WORDS = [
-    "sunny",
-    "market",
-    "morning",
-    "harbour",
-    "special",
-    "offer",
-    "tomorrow",
-    "family",
-    "garden",
-    "visit",
-]
+WORDS = ("sunny", "market", "morning", "harbour", "offer", "tomorrow", "family", "garden", "visit")
 
 
 def _crop(share: float) -> Edit:
-    """Part of a photo: this share of its width and of its height."""
+    """Part of a photo: this share of its area."""
 
     def edit(photo: Image.Image, random: Random) -> Image.Image:
-        width, height = round(photo.width * share), round(photo.height * share)
+        width, height = (round(side * share**0.5) for side in photo.size)
         left, top = random.randint(0, photo.width - width), random.randint(0, photo.height - height)
         return photo.crop((left, top, left + width, top + height))
 
@@ -103,7 +92,10 @@ EDITS: dict[str, Edit] = {
     "border": _border,
     "screenshot with frame": _screenshot,
 }
-"""What is done to a photo; the result is saved as JPEG."""
+"""What is done to a photo; the result is saved as JPEG. Crops leave that share of the area."""
+
+DEEPER: dict[str, Edit] = {"crop to 40 % of each side": _crop(0.16)}
+"""Beyond what is asked for: the other way to read it, 16 % of the area."""
 
 
 def quality(edit: str) -> int:

@@ -1,0 +1,89 @@
+"""The eight ways to lay a picture on another: mirrored or not, and turned by quarters.
+
+Way s turns a picture by (s % 4) quarters to the left, after mirroring it if s is 4 or more. Small
+pictures have all eight for nothing: no photo is decoded or described again. Candidates among
+millions come from a vector that is the same for all eight, of the magnitudes of the lowest
+frequencies: mirroring changes the signs of some, turning swaps their two directions.
+"""
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+Floats = npt.NDArray[np.float32]
+
+WAYS = 8
+WORDS = (
+    "",
+    "turned by 90°",
+    "turned by 180°",
+    "turned by 90°",
+    "mirrored",
+    "mirrored and turned by 90°",
+    "mirrored upside down",
+    "mirrored and turned by 90°",
+)
+"""What each way is called."""
+
+_LOW = 8  # frequencies in each direction
+
+
+def laid(pictures: npt.NDArray[np.uint8], way: int) -> npt.NDArray[np.uint8]:
+    """Pictures (…, h, w) in one of the ways."""
+    seen = pictures[..., ::-1] if way >= 4 else pictures
+    return np.rot90(seen, way % 4, axes=(-2, -1))
+
+
+def laid_photo(image: Image.Image, way: int) -> Image.Image:
+    """A photo in one of the ways."""
+    if way >= 4:
+        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    turn = {1: Image.Transpose.ROTATE_90, 2: Image.Transpose.ROTATE_180}
+    turn[3] = Image.Transpose.ROTATE_270
+    return image.transpose(turn[way % 4]) if way % 4 else image
+
+
+def way_matrix(way: int) -> npt.NDArray[np.float64]:
+    """3×3: where a point of a photo is once it was laid, in coordinates whose sides count as 1."""
+    matrix = np.eye(3)
+    if way >= 4:
+        matrix = np.array([[-1.0, 0, 1], [0, 1, 0], [0, 0, 1]])
+    quarter = np.array([[0.0, 1, 0], [-1, 0, 1], [0, 0, 1]])  # to the left: right becomes up
+    for _ in range(way % 4):
+        matrix = quarter @ matrix
+    return matrix
+
+
+def normal(pictures: npt.NDArray[np.uint8]) -> Floats:
+    """Pictures (n, h, w) as rows (n, h w) of mean 0 and norm 1; flat ones are 0."""
+    rows = pictures.reshape(len(pictures), -1).astype(np.float32)
+    rows -= rows.mean(axis=1, keepdims=True)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.where(norms > rows.shape[1] ** 0.5, rows / np.maximum(norms, 1e-6), 0)
+
+
+def invariant(pictures: npt.NDArray[np.uint8]) -> Floats:
+    """A vector (n, 63) of unit norm of every small picture (n, 32, 32), the same for all ways."""
+    rows = normal(pictures).reshape(pictures.shape)
+    waves = _waves(pictures.shape[-1])
+    strength = np.abs(waves @ rows @ waves.T)
+    other = strength.transpose(0, 2, 1)
+    upper = np.triu(np.ones((_LOW, _LOW), bool))
+    lower = np.triu(np.ones((_LOW, _LOW), bool), 1)
+    upper[0, 0] = False
+    both = [np.maximum(strength, other)[:, upper], np.minimum(strength, other)[:, lower]]
+    found: Floats = np.concatenate(both, axis=1)
+    # The strongest few frequencies would decide alone.
+    found = np.sqrt(found)
+    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-6)
+
+
+@cache
+def _waves(side: int) -> Floats:
+    """The lowest cosine waves (8, side), each of unit norm."""
+    steps = np.arange(side) + 0.5
+    waves = np.cos(np.pi / side * np.arange(_LOW)[:, None] * steps)
+    unit: Floats = (waves / np.linalg.norm(waves, axis=1, keepdims=True)).astype(np.float32)
+    return unit

@@ -49,9 +49,9 @@ def fit_axes(
     best: AxisMapping | None = None
     if len(a) < 2:
         return None
-    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
     for swapped in (False, True):
-        found = _fit(a[:, ::-1] if swapped else a, b, threshold, mirrored != swapped)
+        found = _fit(x[:, ::-1] if swapped else x, y, threshold, mirrored != swapped)
         if found is None or (best is not None and len(found) <= len(best)):
             continue
         if swapped:

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -98,20 +99,22 @@ class PhotoComparer:
     """Compares photos of a collection by name; what it read last stays in memory."""
 
     def __init__(self, verifier: Verifier, *, places: bool = True) -> None:
-        self._verifier, self._places = verifier, places
+        self._verifier, self.places = verifier, places
         self._kept: OrderedDict[str, ComparedPhoto] = OrderedDict()
+        self._lock = Lock()
 
     def photo(self, name: str) -> ComparedPhoto:
         """A photo of the collection; a SolarError if it is not there."""
-        if name not in self._kept:
-            source = self._verifier.photo(name)
-            if source is None:
-                raise SolarError(f"There is no photo {name}.")
-            self._kept[name] = ComparedPhoto(source, lambda: self._features(name))
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(name)
-        return self._kept[name]
+        with self._lock:
+            if name not in self._kept:
+                source = self._verifier.photo(name)
+                if source is None:
+                    raise SolarError(f"There is no photo {name}.")
+                self._kept[name] = ComparedPhoto(source, lambda: self._features(name))
+                if len(self._kept) > _KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(name)
+            return self._kept[name]
 
     def given(self, source: Source) -> ComparedPhoto:
         """A photo of no collection."""
@@ -122,7 +125,7 @@ class PhotoComparer:
         if way is not None and (whole := _laid_over(a, b, way)) is not None:
             return whole
         found = _edited(a, b)
-        if found is None and self._places:
+        if found is None and self.places:
             found = _same_place(a, b)
         return found
 
@@ -139,7 +142,7 @@ def _laid_over(a: ComparedPhoto, b: ComparedPhoto, way: int) -> Relation | None:
     found = agreement(a.picture, picture, *whole)
     if not found.same:
         return None
-    mapping = np.linalg.inv(way_matrix(way))
+    mapping: Doubles = np.linalg.inv(way_matrix(way))
     relation = Relation("copy", "", _stored(mapping), (1.0, 1.0), found.difference)
     exact = way == 0 and a.size == b.size and found.difference < 0.01 and _equal(a, b)
     return _told(a, b, replace(relation, kind="exact" if exact else "copy"), way, found)
@@ -192,16 +195,17 @@ def _cut_out(a: ComparedPhoto, b: ComparedPhoto, mapping: Doubles, points: int) 
 def _same_place(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:
     """Whether two photos show one moment or one place."""
     pairs = _matches(a.features, b.features, False)
-    points = (
+    x, y = (
         one.points[pairs[:, side]] / np.float32(one.scale)
         for side, one in enumerate((a.features, b.features))
     )
-    matrix, inliers = estimate(*points, "homography", _PLACE_ERROR, iterations=1000)
+    matrix, inliers = estimate(x, y, "homography", _PLACE_ERROR, iterations=1000)
     count = int(inliers.sum())
     if matrix is None or count < _PLACE_POINTS:
         return None
     mapping = _relative(matrix, a.features, b.features)
-    covers = (_seen(mapping), _seen(np.linalg.pinv(mapping)))
+    back: Doubles = np.linalg.pinv(mapping)
+    covers = (_seen(mapping), _seen(back))
     apart = _seconds(a, b)
     still = _corners_move(mapping) < _STILL and min(covers) > _OVERLAP
     moment = still if apart is None else apart <= _MOMENT

@@ -102,13 +102,15 @@ def _blocks(detail: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     rows, columns = (np.linspace(0, side, _BLOCKS + 1).astype(int)[:-1] for side in (height, width))
 
     def total(values: Floats) -> Floats:
-        return np.add.reduceat(np.add.reduceat(values, rows, axis=0), columns, axis=1)
+        sums: Floats = np.add.reduceat(np.add.reduceat(values, rows, axis=0), columns, axis=1)
+        return sums
 
     a, b = detail
     count = total(np.ones_like(a))
     ab, aa, bb = (total(x * y) / count for x, y in ((a, b), (a, a), (b, b)))
-    correlation = ab / np.sqrt(np.maximum(aa * bb, 1e-6))
-    return correlation, np.maximum(aa, bb) > _FLAT**2
+    correlation: Floats = ab / np.sqrt(np.maximum(aa * bb, 1e-6))
+    textured: npt.NDArray[np.bool_] = np.maximum(aa, bb) > _FLAT**2
+    return correlation, textured
 
 
 def _difference(a: Floats, b: Floats) -> tuple[float, float]:

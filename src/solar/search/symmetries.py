@@ -7,12 +7,14 @@ frequencies: mirroring changes the signs of some, turning swaps their two direct
 """
 
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
 Floats = npt.NDArray[np.float32]
+Number = TypeVar("Number", np.uint8, np.float32)
 
 WAYS = 8
 WORDS = (
@@ -30,7 +32,7 @@ WORDS = (
 _LOW = 8  # frequencies in each direction
 
 
-def laid(pictures: npt.NDArray[np.uint8], way: int) -> npt.NDArray[np.uint8]:
+def laid(pictures: npt.NDArray[Number], way: int) -> npt.NDArray[Number]:
     """Pictures (…, h, w) in one of the ways."""
     seen = pictures[..., ::-1] if way >= 4 else pictures
     return np.rot90(seen, way % 4, axes=(-2, -1))
@@ -77,7 +79,8 @@ def invariant(pictures: npt.NDArray[np.uint8]) -> Floats:
     found: Floats = np.concatenate(both, axis=1)
     # The strongest few frequencies would decide alone.
     found = np.sqrt(found)
-    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-6)
+    found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-6)
+    return found
 
 
 @cache

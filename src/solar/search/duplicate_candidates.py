@@ -8,19 +8,20 @@ pairs that only look alike are gone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from solar.files import replacing
 from solar.search.described_collection import DescribedCollection
 from solar.search.engine import RowNumbers
 from solar.search.neighbour_lists import NeighbourLists, neighbour_lists
 from solar.search.picture_windows import CELLS, part_scores, patterns
 from solar.search.small_pictures import SmallPictures
-from solar.search.symmetries import WAYS, invariant, laid, normal
+from solar.search.symmetries import WAYS, along, best_way, invariant, laid
 
 Told = Callable[[str, int, int], None]
 Floats = npt.NDArray[np.float32]
@@ -28,7 +29,13 @@ Floats = npt.NDArray[np.float32]
 ALIKE = 8
 """Neighbours of each photo by its small picture."""
 
-_WHOLE, _COARSE, _PART = 0.7, 0.6, 0.85
+WHOLE = 0.7
+"""How well small pictures fit, at least, of photos that are laid over each other as a whole."""
+
+PART = 0.85
+"""How well a small picture fits a window of another, at least, to be looked for there."""
+
+_COARSE = 0.6
 _BLOCK = 4096
 
 
@@ -89,7 +96,7 @@ def candidates(
     ways = whole_ways(small, rows, pairs)
     parts = _parts(small, rows, pairs, told("Looking for parts"))
     scores = _scores(photos, pairs)
-    kept = (ways >= 0) | (parts >= _PART)
+    kept = (ways >= 0) | (parts >= PART)
     if place_score is not None:
         kept |= scores >= place_score
     return Candidates(pairs[kept], ways[kept], scores[kept])
@@ -109,43 +116,39 @@ def whole_ways(small: SmallPictures, rows: Floats, pairs: RowNumbers) -> npt.NDA
         some = pairs[at : at + _BLOCK]
         first = rows[some[:, 0]]
         second = rows[some[:, 1]].reshape(-1, CELLS, CELLS)
-        coarse = np.stack([_along(first, _flat(laid(second, way))) for way in range(WAYS)])
+        coarse = np.stack([along(first, _flat(laid(second, way))) for way in range(WAYS)])
         likely = np.flatnonzero(coarse.max(axis=0) >= _COARSE)
         if len(likely):
             found, score = best_way(small.pixels(some[likely, 0]), small.pixels(some[likely, 1]))
-            ways[at + likely] = np.where(score >= _WHOLE, found, -1)
+            ways[at + likely] = np.where(score >= WHOLE, found, -1)
     return ways
-
-
-def best_way(
-    a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8]
-) -> tuple[npt.NDArray[np.int8], Floats]:
-    """How to lay pictures b (n, 32, 32) on pictures a, and how well each fits then."""
-    first = normal(a)
-    fits = np.stack([_along(first, normal(laid(b, way))) for way in range(WAYS)])
-    return fits.argmax(axis=0).astype(np.int8), fits.max(axis=0)
 
 
 def _flat(pictures: npt.NDArray[np.float32]) -> Floats:
     return pictures.reshape(len(pictures), -1)
 
 
-def _along(a: Floats, b: Floats) -> Floats:
-    products: Floats = np.einsum("nd,nd->n", a, b)
-    return products
-
-
 def _shapes(photos: DescribedCollection, small: SmallPictures, folder: Path) -> DescribedCollection:
     """The photos with another descriptor, that of their small pictures."""
     file = folder / "shapes.f32"
     digest = hashlib.sha256(photos.digest.encode())
-    with file.open("wb") as out:
-        for at in range(0, len(small), _BLOCK):
-            rows = invariant(small.pixels(np.arange(at, min(at + _BLOCK, len(small)))))
+    with replacing(file, durable=False) as temporary, temporary.open("wb") as out:
+        for rows in _shape_blocks(small):
             digest.update(rows.tobytes())
             out.write(rows.tobytes())
     vectors = np.memmap(file, np.float32, "r").reshape(len(small), -1)
     return replace(photos, vectors=vectors, digest=digest.hexdigest())
+
+
+def shape_rows(small: SmallPictures) -> Floats:
+    """A vector (n, 63) of every small picture, see `solar.search.symmetries`."""
+    nothing = invariant(np.zeros((0, 1, 1), np.uint8))
+    return np.concatenate([nothing, *_shape_blocks(small)])
+
+
+def _shape_blocks(small: SmallPictures) -> Iterator[Floats]:
+    for at in range(0, len(small), _BLOCK):
+        yield invariant(small.pixels(np.arange(at, min(at + _BLOCK, len(small)))))
 
 
 def _pairs(asked: RowNumbers, near: NeighbourLists, alike: NeighbourLists, n: int) -> RowNumbers:
@@ -185,5 +188,5 @@ def _scores(photos: DescribedCollection, pairs: RowNumbers) -> Floats:
     for at in range(0, len(pairs), _BLOCK):
         some = pairs[at : at + _BLOCK]
         a, b = (np.asarray(photos.vectors[some[:, side]], np.float32) for side in (0, 1))
-        scores[at : at + _BLOCK] = _along(a, b)
+        scores[at : at + _BLOCK] = along(a, b)
     return scores

@@ -83,6 +83,21 @@ def invariant(pictures: npt.NDArray[np.uint8]) -> Floats:
     return found
 
 
+def best_way(
+    a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8]
+) -> tuple[npt.NDArray[np.int8], Floats]:
+    """How to lay pictures b (n, 32, 32) on pictures a, and how well each fits then."""
+    first = normal(a)
+    fits = np.stack([along(first, normal(laid(b, way))) for way in range(WAYS)])
+    return fits.argmax(axis=0).astype(np.int8), fits.max(axis=0)
+
+
+def along(a: Floats, b: Floats) -> Floats:
+    """The inner product of each row of a with that of b."""
+    products: Floats = np.einsum("nd,nd->n", a, b)
+    return products
+
+
 @cache
 def _waves(side: int) -> Floats:
     """The lowest cosine waves (8, side), each of unit norm."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -142,8 +143,8 @@ def _shapes(photos: DescribedCollection, small: SmallPictures, folder: Path) -> 
 
 def shape_rows(small: SmallPictures) -> Floats:
     """A vector (n, 63) of every small picture, see `solar.search.symmetries`."""
-    nothing = invariant(np.zeros((0, 1, 1), np.uint8))
-    return np.concatenate([nothing, *_shape_blocks(small)])
+    blocks = list(_shape_blocks(small))
+    return np.concatenate(blocks) if blocks else np.empty((0, 63), np.float32)
 
 
 def _shape_blocks(small: SmallPictures) -> Iterator[Floats]:
@@ -174,7 +175,7 @@ def _parts(
     order = np.argsort(wholes, kind="stable")
     wholes, others, numbers = wholes[order], others[order], np.tile(numbers, 2)[order]
     edges = np.flatnonzero(np.diff(wholes, prepend=-1))
-    for done, (begin, end) in enumerate(zip(edges, [*edges[1:], len(wholes)], strict=True), 1):
+    for done, (begin, end) in enumerate(pairwise([*edges, len(wholes)]), 1):
         scores = part_scores(small.pixels([wholes[begin]])[0], rows[others[begin:end]])
         mine = numbers[begin:end]
         best[mine] = np.maximum(best[mine], scores)

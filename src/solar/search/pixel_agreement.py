@@ -20,7 +20,10 @@ SIDE = 192
 _BLOCKS = 8
 _BLUR = 2.0  # what is smoother than that is no fine detail
 _FLAT = 1.0  # grey levels: blocks with less detail in both say nothing
-_AGREE = 0.6  # correlation of the detail of a block
+_AGREE, _EQUAL = 0.8, 0.95  # correlation of the detail of a block
+_MOST = 0.65  # of the blocks agree, however roughly the copy was encoded
+_MANY, _NEARLY = 0.5, 0.6  # or so many, and that share of them to the pixel: the rest is covered
+_COVERED = 0.85  # with fewer, something lies over the rest
 _LEAST = 6  # blocks with detail
 _SMOOTH = 0.985  # correlation of pictures that have no detail
 
@@ -73,10 +76,20 @@ def agreement(a: Image.Image, b: Image.Image, in_a: Region, in_b: Region) -> Agr
     grey = [np.asarray(one.convert("L"), np.float32) for one in (first, second)]
     difference, whole = _difference(*grey)
     count = int(textured.sum())
-    agree = correlation[textured] >= _AGREE
-    share = float(agree.mean()) if count else 0.0
-    same = share >= 0.6 if count >= _LEAST else whole >= _SMOOTH
-    return Agreement(same, share, difference, _recoloured(first, second), share < 0.9)
+    share, equal = (
+        float((correlation[textured] >= limit).mean()) if count else 0.0
+        for limit in (_AGREE, _EQUAL)
+    )
+    same = share >= _MOST or (share >= _MANY and equal >= _NEARLY * share)
+    if count < _LEAST:
+        same = whole >= _SMOOTH
+    return Agreement(
+        same,
+        share,
+        difference,
+        _recoloured(first, second),
+        same and share < _COVERED and equal > _NEARLY * share,
+    )
 
 
 def _cut(photo: Image.Image, region: Region, size: tuple[int, int]) -> Image.Image:

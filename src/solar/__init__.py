@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from solar.models import load as load
     from solar.models import save as save
     from solar.search import Index as Index
-    from solar.search.duplicates import duplicates as duplicates
     from solar.search.index import locate as locate
     from solar.search.index_build import build as build
     from solar.search.matching import match as match
+    from solar.search.photo_duplicates import duplicates as duplicates
     from solar.search.photo_pairs import pairs as pairs
     from solar.search.sync import sync as sync
     from solar.show.attention_maps import attention as attention

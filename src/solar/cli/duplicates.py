@@ -70,8 +70,8 @@ def duplicates(
     from solar.search.described_collection import described
     from solar.search.duplicate_report import COPIES, ReportFacts, read_groups, write_csv
     from solar.search.duplicate_report import write_report as write
-    from solar.search.duplicates import DuplicateSettings, find_duplicates
     from solar.search.index_build import working_folder
+    from solar.search.photo_duplicates import DuplicateSettings, find_duplicates
 
     wanted = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
     settings = DuplicateSettings(wanted, k, min_score, new)

@@ -77,7 +77,7 @@ def add(
 
 def _without_copies(index: Index, photos: Photos, changes: Changes) -> Changes:
     """Only those new photos that are no copies; the others are skipped."""
-    finder = CopyFinder(index)
+    finder = CopyFinder(index.engine)
     skipped: dict[str, str] = {}
     for name in changes.new:
         if name in changes.copied:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,17 +11,13 @@ import numpy.typing as npt
 from solar.errors import SolarError
 from solar.images import Source
 from solar.images.small_picture import small_picture
-from solar.search.duplicate_candidates import ALIKE, PART, WHOLE, shape_rows
 from solar.search.duplicate_report import COPIES, KINDS
-from solar.search.engine import Vectors
+from solar.search.engine import Engine, Vectors
 from solar.search.photo_relation import SETTINGS, PhotoComparer, Relation
-from solar.search.picture_windows import part_scores, patterns
+from solar.search.picture_windows import PART, part_scores, patterns
 from solar.search.small_pictures import SmallPictures, small_pictures
-from solar.search.symmetries import best_way, invariant
+from solar.search.symmetries import ALIKE, SHAPE, WHOLE, best_way, invariant
 from solar.search.verify import index_verifier
-
-if TYPE_CHECKING:
-    from solar.search.index import Index
 
 K = 20
 """Neighbours by descriptor that are looked at."""
@@ -51,16 +47,17 @@ class CopyFinder:
     Photos that were noted count like those of the index, until they are added to it.
     """
 
-    def __init__(self, index: Index) -> None:
-        verifier = index_verifier(index.engine, SETTINGS)
+    def __init__(self, engine: Engine) -> None:
+        verifier = index_verifier(engine, SETTINGS)
         assert verifier.cache is not None
-        self._index, self.count = index, len(index)
+        self._engine, self.count = engine, len(engine)
         self._comparer = PhotoComparer(verifier, places=False)
-        self._names = [photo.path for photos in index.engine.photos() for photo in photos]
+        self._names = [photo.path for photos in engine.photos() for photo in photos]
         self._rows = {name: row for row, name in enumerate(self._names)}
         folder = verifier.cache.folder.parent
-        self._small: SmallPictures = small_pictures(self._names, index.roots.find, folder)
-        self._shapes = shape_rows(self._small)
+        self._small: SmallPictures = small_pictures(self._names, engine.roots.find, folder)
+        blocks = [np.empty((0, SHAPE), np.float32), *self._small.shapes()]
+        self._shapes = np.concatenate(blocks)
         self._noted: list[tuple[str, Source, npt.NDArray[np.uint8], Vectors]] = []
 
     def find(self, photo: Source, vector: Vectors, own: set[str]) -> list[FoundCopy]:
@@ -97,12 +94,12 @@ class CopyFinder:
         self, picture: npt.NDArray[np.uint8], vector: Vectors
     ) -> list[tuple[str, Source | None, npt.NDArray[np.uint8], float]]:
         """Names, files where they are not in the index, small pictures, and similarities."""
-        [hits] = self._index.engine.search(vector[None], K, ())
+        [hits] = self._engine.search(vector[None], K, ())
         scores = {hit.path: hit.score for hit in hits}
         alike = self._shapes @ invariant(picture[None])[0]
         nearest = np.argsort(-alike, kind="stable")[:ALIKE].tolist()
         names = list(dict.fromkeys([*scores, *(self._names[row] for row in nearest)]))
-        more = self._index.engine.lookup([name for name in names if name not in scores])
+        more = self._engine.lookup([name for name in names if name not in scores])
         scores |= {name: float(row @ vector) for name, (_, row) in more.items()}
         known: list[tuple[str, Source | None, npt.NDArray[np.uint8], float]] = [
             (name, None, self._small.pixels([self._rows[name]])[0], scores[name])
@@ -119,9 +116,9 @@ def _part(whole: npt.NDArray[np.uint8], part: npt.NDArray[np.uint8]) -> float:
     return float(part_scores(whole, patterns(part[None]))[0])
 
 
-def kept_finder(index: Index, kept: dict[str, Any]) -> CopyFinder:
+def kept_finder(engine: Engine, kept: dict[str, Any]) -> CopyFinder:
     """What answers for an index, made once, and again when photos were added or removed."""
     finder: CopyFinder | None = kept.get("copies")
-    if finder is None or finder.count != len(index):
-        finder = kept["copies"] = CopyFinder(index)
+    if finder is None or finder.count != len(engine):
+        finder = kept["copies"] = CopyFinder(engine)
     return finder

@@ -8,7 +8,7 @@ pairs that only look alike are gone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,28 +20,19 @@ from solar.files import replacing
 from solar.search.described_collection import DescribedCollection
 from solar.search.engine import RowNumbers
 from solar.search.neighbour_lists import NeighbourLists, neighbour_lists
-from solar.search.picture_windows import CELLS, part_scores, patterns
+from solar.search.picture_windows import CELLS, PART, part_scores, patterns
 from solar.search.small_pictures import SmallPictures
-from solar.search.symmetries import WAYS, along, best_way, invariant, laid
+from solar.search.symmetries import ALIKE, WAYS, WHOLE, along, best_way, laid
 
 Told = Callable[[str, int, int], None]
 Floats = npt.NDArray[np.float32]
-
-ALIKE = 8
-"""Neighbours of each photo by its small picture."""
-
-WHOLE = 0.7
-"""How well small pictures fit, at least, of photos that are laid over each other as a whole."""
-
-PART = 0.85
-"""How well a small picture fits a window of another, at least, to be looked for there."""
 
 _COARSE = 0.6
 _BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class DuplicateCandidates:
     """Pairs that are worth a look, ordered by their rows.
 
     Attributes:
@@ -73,7 +64,7 @@ def candidates(
     k: int,
     place_score: float | None,
     watch: Told | None = None,
-) -> Candidates:
+) -> DuplicateCandidates:
     """Find pairs of which one at least is asked for.
 
     Args:
@@ -100,7 +91,7 @@ def candidates(
     kept = (ways >= 0) | (parts >= PART)
     if place_score is not None:
         kept |= scores >= place_score
-    return Candidates(pairs[kept], ways[kept], scores[kept])
+    return DuplicateCandidates(pairs[kept], ways[kept], scores[kept])
 
 
 def patterns_of(small: SmallPictures) -> Floats:
@@ -134,22 +125,11 @@ def _shapes(photos: DescribedCollection, small: SmallPictures, folder: Path) -> 
     file = folder / "shapes.f32"
     digest = hashlib.sha256(photos.digest.encode())
     with replacing(file, durable=False) as temporary, temporary.open("wb") as out:
-        for rows in _shape_blocks(small):
+        for rows in small.shapes():
             digest.update(rows.tobytes())
             out.write(rows.tobytes())
     vectors = np.memmap(file, np.float32, "r").reshape(len(small), -1)
     return replace(photos, vectors=vectors, digest=digest.hexdigest())
-
-
-def shape_rows(small: SmallPictures) -> Floats:
-    """A vector (n, 63) of every small picture, see `solar.search.symmetries`."""
-    blocks = list(_shape_blocks(small))
-    return np.concatenate(blocks) if blocks else np.empty((0, 63), np.float32)
-
-
-def _shape_blocks(small: SmallPictures) -> Iterator[Floats]:
-    for at in range(0, len(small), _BLOCK):
-        yield invariant(small.pixels(np.arange(at, min(at + _BLOCK, len(small)))))
 
 
 def _pairs(asked: RowNumbers, near: NeighbourLists, alike: NeighbourLists, n: int) -> RowNumbers:

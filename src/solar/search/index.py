@@ -282,7 +282,7 @@ class Index(PhotoIndex):
         from solar.search.copies import kept_finder
 
         vector = self.describe(photo)
-        return kept_finder(self, self._kept).find(photo, vector, self._own(photo))
+        return kept_finder(self.engine, self._kept).find(photo, vector, self._own(photo))
 
     def add(
         self, source: Store | npt.ArrayLike, photos: Sequence[str | Photo] | None = None

@@ -14,6 +14,9 @@ Floats = npt.NDArray[np.float32]
 CELLS = 8
 """Windows are compared as so many by so many cells."""
 
+PART = 0.85
+"""How well a small picture fits a window of another, at least, to be looked for there."""
+
 _SIDES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4)  # of a window, as a share of the picture's
 _SHAPES = (1.0, 1.2, 1 / 1.2)  # a screenshot shows a photo in a picture of another shape
 _DEEPEST = 0.45  # smaller windows are many: of one shape alone

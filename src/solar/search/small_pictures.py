@@ -22,8 +22,10 @@ from solar.files import locked, make_folder, unwritable
 from solar.images.roots import Finder
 from solar.images.small_picture import SIDE, small_picture
 from solar.search.engine import RowNumbers
+from solar.search.symmetries import invariant
 
 _FILE = "small-pictures.bin"
+_SOME = 4096  # pictures in memory at a time
 _BLOCK = 1024  # photos that a stop costs at the most
 _RECORD = np.dtype(
     [
@@ -57,6 +59,11 @@ class SmallPictures:
         pixels: npt.NDArray[np.uint8] = np.array(self.records["pixels"][found])
         pixels[found < 0] = 0
         return pixels
+
+    def shapes(self) -> Iterator[npt.NDArray[np.float32]]:
+        """A vector (m, 63) of every picture in blocks, see `solar.search.symmetries`."""
+        for at in range(0, len(self), _SOME):
+            yield invariant(self.pixels(np.arange(at, min(at + _SOME, len(self)))))
 
     def size(self, row: int) -> tuple[int, int]:
         """Width and height of a photo; 0 where it could not be read."""

@@ -29,7 +29,15 @@ WORDS = (
 )
 """What each way is called."""
 
+ALIKE = 8
+"""Neighbours of each photo by its small picture."""
+
+WHOLE = 0.7
+"""How well small pictures fit, at least, of photos that are laid over each other as a whole."""
+
 _LOW = 8  # frequencies in each direction
+SHAPE = _LOW * _LOW - 1
+"""Numbers of the vector that is the same for all ways."""
 
 
 def laid(pictures: npt.NDArray[Number], way: int) -> npt.NDArray[Number]:

@@ -25,7 +25,7 @@ from solar import __version__
 from solar.errors import SolarError
 from solar.files import make_folder, regular, replacing, unwritable
 from solar.search.described_collection import Described, DescribedCollection, described
-from solar.search.duplicate_candidates import Candidates, candidates
+from solar.search.duplicate_candidates import DuplicateCandidates, candidates
 from solar.search.duplicate_groups import PhotoFacts, RelatedPair, groups_of, photo_facts
 from solar.search.duplicate_report import KINDS, DuplicateGroup, DuplicatePhoto
 from solar.search.engine import RowNumbers
@@ -159,7 +159,7 @@ def find_duplicates(
 
 def _decided(
     photos: DescribedCollection,
-    pairs: Candidates,
+    pairs: DuplicateCandidates,
     comparer: PhotoComparer,
     folder: Path,
     watch: Told | None,

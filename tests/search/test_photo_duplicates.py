@@ -9,7 +9,7 @@ from support.edited_photos import EXPECTED, TIMES, edited_index, edited_photos
 import solar
 from solar.errors import SolarError
 from solar.search import Index
-from solar.search import duplicates as module
+from solar.search import photo_duplicates as module
 from solar.search.duplicate_report import DuplicateGroup
 from solar.search.photo_relation import mirrored_histograms
 

@@ -29,6 +29,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -169,14 +170,15 @@ def near_cosines(names: list[str], vectors: npt.NDArray[np.float32]) -> list[Any
 
 def near_hashes(folder: Path, names: list[str]) -> list[Any]:
     """Pairs of the nearest perceptual hashes: the share of bits that agree."""
-    import imagehash
+    imagehash = import_module("imagehash")  # only for this comparison
 
     bits = [imagehash.phash(Image.open(folder / name)).hash.ravel() for name in names]
     codes = np.packbits(np.array(bits), axis=1).view(np.uint64)[:, 0]
 
     def agree(a: slice, b: slice) -> npt.NDArray[np.float32]:
         other = np.bitwise_count(codes[a][:, None] ^ codes[b][None])
-        return (1 - other / BITS).astype(np.float32)
+        shares: npt.NDArray[np.float32] = (1 - other / BITS).astype(np.float32)
+        return shares
 
     return near_pairs(names, agree, 1 - 16 / BITS)
 
@@ -237,11 +239,14 @@ def frames(options: argparse.Namespace) -> dict[str, Any]:
 def large(options: argparse.Namespace) -> dict[str, Any]:
     """Time and memory of a large collection, and of one more photo."""
     from solar.search import Index
+    from solar.search.index import need_vectors
 
     store = extracted(options.photos, options)
     report, cost = grouped(store, options.folder / "large.json")
     place = options.folder / "large.solar"
-    index = Index.open(place) if place.exists() else Index.create(place, store_of(store))
+    index = need_vectors(
+        Index.open(place) if place.exists() else Index.create(place, store_of(store))
+    )
     names, _ = read_store(store)
     chosen = random.Random(options.seed).sample(names, 21)
     times = []
@@ -283,7 +288,7 @@ def killed(options: argparse.Namespace) -> dict[str, Any]:
 
 def extracted(photos: Path, options: argparse.Namespace) -> Path:
     """The store of some photos."""
-    store = options.folder / f"{photos.stem}.store"
+    store: Path = options.folder / f"{photos.stem}.store"
     settings = {"--size": options.size, "--scales": 1, "--backend": options.backend}
     given = [str(part) for setting in settings.items() for part in setting]
     command = [sys.executable, "-m", "solar", "extract", str(photos), "-o", str(store), *given]

@@ -38,11 +38,13 @@ class DuplicateCandidates:
     Attributes:
         pairs: (p, 2) rows, the lower one first.
         ways: (p,) how to lay the second on the first if they may be one picture; otherwise -1.
+        deep: (p,) whether keypoints are worth the time where the whole photos do not agree.
         scores: (p,) cosine similarities of the descriptors.
     """
 
     pairs: RowNumbers
     ways: npt.NDArray[np.int8]
+    deep: npt.NDArray[np.bool_]
     scores: Floats
 
     def __len__(self) -> int:
@@ -51,7 +53,7 @@ class DuplicateCandidates:
     @property
     def digest(self) -> str:
         """Equal for equal candidates."""
-        parts = (self.pairs.astype("<i8"), self.ways, self.scores.astype("<f4"))
+        parts = (self.pairs.astype("<i8"), self.ways, self.deep, self.scores.astype("<f4"))
         return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
 
 
@@ -88,10 +90,11 @@ def candidates(
     ways = whole_ways(small, rows, pairs)
     parts = _parts(small, rows, pairs, told("Looking for parts"))
     scores = _scores(photos, pairs)
-    kept = (ways >= 0) | (parts >= PART)
+    deep = parts >= PART
     if place_score is not None:
-        kept |= scores >= place_score
-    return DuplicateCandidates(pairs[kept], ways[kept], scores[kept])
+        deep |= scores >= place_score
+    kept = (ways >= 0) | deep
+    return DuplicateCandidates(pairs[kept], ways[kept], deep[kept], scores[kept])
 
 
 def patterns_of(small: SmallPictures) -> Floats:

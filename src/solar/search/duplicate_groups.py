@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -198,7 +199,7 @@ _MERITS: dict[str, Callable[[PhotoFacts], float]] = {
 
 def _sharp(facts: PhotoFacts) -> int:
     """Sharpness in steps of a third: less is noise, or what somebody wrote over a photo."""
-    return round(np.log(max(facts.shown.sharpness, 1.0)) / np.log(4 / 3))
+    return round(math.log(max(facts.shown.sharpness, 1.0), 4 / 3))
 
 
 def _bytes(count: int) -> str:

@@ -171,10 +171,9 @@ def _decided(
     def decide(number: int) -> Relation | None:
         a, b = (names[row] for row in pairs.pairs[number].tolist())
         way = int(pairs.ways[number])
+        known: dict[str, Any] = {"way": way if way >= 0 else None, "deep": bool(pairs.deep[number])}
         try:
-            return comparer.relation(
-                comparer.photo(a), comparer.photo(b), way if way >= 0 else None
-            )
+            return comparer.relation(comparer.photo(a), comparer.photo(b), **known)
         except SolarError as error:
             errors[f"{a} {b}"] = str(error)
             return None

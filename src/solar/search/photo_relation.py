@@ -120,10 +120,17 @@ class PhotoComparer:
         """A photo of no collection."""
         return ComparedPhoto(source, lambda: self._verifier.query(source))
 
-    def relation(self, a: ComparedPhoto, b: ComparedPhoto, way: int | None) -> Relation | None:
-        """How b is related to a, None if it is not; `way` lays b on a where it is known."""
+    def relation(
+        self, a: ComparedPhoto, b: ComparedPhoto, way: int | None, *, deep: bool = True
+    ) -> Relation | None:
+        """How b is related to a, None if it is not.
+
+        `way` lays b on a where it is known; without `deep`, nothing else is tried.
+        """
         if way is not None and (whole := _laid_over(a, b, way)) is not None:
             return whole
+        if not deep:
+            return None
         found = _edited(a, b)
         if found is None and self.places:
             found = _same_place(a, b)
@@ -142,7 +149,7 @@ def _laid_over(a: ComparedPhoto, b: ComparedPhoto, way: int) -> Relation | None:
     found = agreement(a.picture, picture, *whole)
     if not found.same:
         return None
-    mapping: Doubles = np.linalg.inv(way_matrix(way))
+    mapping = np.linalg.inv(way_matrix(way)).astype(np.float64)
     relation = Relation("copy", "", _stored(mapping), (1.0, 1.0), found.difference)
     exact = way == 0 and a.size == b.size and found.difference < 0.01 and _equal(a, b)
     return _told(a, b, replace(relation, kind="exact" if exact else "copy"), way, found)
@@ -180,7 +187,7 @@ def _cut_out(a: ComparedPhoto, b: ComparedPhoto, mapping: Doubles, points: int) 
     in_a, in_b = (
         Region(*(edge * one.size[n % 2] for n, edge in enumerate(part))) for part, one in sides
     )
-    found = agreement(a.picture, picture, in_a, in_b)
+    found = agreement(a.picture, picture, in_a, in_b, strict=True)
     if not found.same:
         return None
     covers = (_area(overlap[0]), _area(overlap[1]))
@@ -204,7 +211,7 @@ def _same_place(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:
     if matrix is None or count < _PLACE_POINTS:
         return None
     mapping = _relative(matrix, a.features, b.features)
-    back: Doubles = np.linalg.pinv(mapping)
+    back = np.linalg.pinv(mapping).astype(np.float64)
     covers = (_seen(mapping), _seen(back))
     apart = _seconds(a, b)
     still = _corners_move(mapping) < _STILL and min(covers) > _OVERLAP

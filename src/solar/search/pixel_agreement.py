@@ -23,6 +23,7 @@ _FLAT = 1.0  # grey levels: blocks with less detail in both say nothing
 _AGREE, _EQUAL = 0.8, 0.95  # correlation of the detail of a block
 _MOST = 0.65  # of the blocks agree, however roughly the copy was encoded
 _MANY, _NEARLY = 0.5, 0.6  # or so many, and that share of them to the pixel: the rest is covered
+_NEARLY_ALL = 0.82  # where keypoints chose the region; two photos of one building reach 0.80
 _COVERED = 0.85  # with fewer, something lies over the rest
 _LEAST = 6  # blocks with detail
 _SMOOTH = 0.985  # correlation of pictures that have no detail
@@ -62,10 +63,13 @@ class Agreement:
     covered: bool
 
 
-def agreement(a: Image.Image, b: Image.Image, in_a: Region, in_b: Region) -> Agreement:
+def agreement(
+    a: Image.Image, b: Image.Image, in_a: Region, in_b: Region, *, strict: bool = False
+) -> Agreement:
     """Compare a region of one RGB photo with a region of another, which has the same orientation.
 
-    The regions are brought to one size, that of the smaller one.
+    The regions are brought to one size, that of the smaller one. With `strict`, nearly all of them
+    must agree: where keypoints chose the regions, those fit better than chance by themselves.
     """
     small = min(in_a.size, in_b.size, key=lambda size: size[0] * size[1])
     factor = min(1.0, SIDE / max(small))
@@ -80,7 +84,10 @@ def agreement(a: Image.Image, b: Image.Image, in_a: Region, in_b: Region) -> Agr
         float((correlation[textured] >= limit).mean()) if count else 0.0
         for limit in (_AGREE, _EQUAL)
     )
-    same = share >= _MOST or (share >= _MANY and equal >= _NEARLY * share)
+    if strict:
+        same = share >= _NEARLY_ALL and equal >= _NEARLY
+    else:
+        same = share >= _MOST or (share >= _MANY and equal >= _NEARLY * share)
     if count < _LEAST:
         same = whole >= _SMOOTH
     return Agreement(
@@ -121,7 +128,7 @@ def _blocks(detail: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     a, b = detail
     count = total(np.ones_like(a))
     ab, aa, bb = (total(x * y) / count for x, y in ((a, b), (a, a), (b, b)))
-    correlation: Floats = ab / np.sqrt(np.maximum(aa * bb, 1e-6))
+    correlation = (ab / np.sqrt(np.maximum(aa * bb, 1e-6))).astype(np.float32)
     textured: npt.NDArray[np.bool_] = np.maximum(aa, bb) > _FLAT**2
     return correlation, textured
 

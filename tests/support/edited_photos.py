@@ -27,6 +27,7 @@ EXPECTED = {
 """What became of the photo of that number, and how the two are related."""
 
 
+QUALITY = {"quality": 30}
 TIMES = {"moment": "10:00:02", "later": "11:00:00"}
 """When those were taken; the photos they belong to at 10."""
 
@@ -41,7 +42,9 @@ def edited_photos(folder: Path) -> Path:
         photo = Image.open(folder / f"{number:02}.png")
         made, suffix = _edited(photo, edit)
         file, time = folder / "edited" / f"{number:02}{suffix}", TIMES.get(edit)
-        made.save(file, quality=40, **({} if time is None else {"exif": _taken(time)}))
+        made.save(
+            file, quality=QUALITY.get(edit, 90), **({} if time is None else {"exif": _taken(time)})
+        )
     return folder
 
 

@@ -19,11 +19,11 @@ SIDE = 192
 
 _BLOCKS = 8
 _BLUR = 2.0  # what is smoother than that is no fine detail
-_FLAT = 1.0  # grey levels: blocks with less detail in both say nothing
+_FLAT = 2.0  # grey levels: blocks with less detail in both say nothing
 _AGREE, _EQUAL = 0.8, 0.95  # correlation of the detail of a block
 _MOST = 0.65  # of the blocks agree, however roughly the copy was encoded
 _MANY, _NEARLY = 0.5, 0.6  # or so many, and that share of them to the pixel: the rest is covered
-_NEARLY_ALL = 0.82  # where keypoints chose the region; two photos of one building reach 0.80
+_STRICT, _STRICTLY = 0.85, 0.75  # where keypoints chose the region: of all, and to the pixel
 _COVERED = 0.85  # with fewer, something lies over the rest
 _LEAST = 6  # blocks with detail
 _SMOOTH = 0.985  # correlation of pictures that have no detail
@@ -85,7 +85,7 @@ def agreement(
         for limit in (_AGREE, _EQUAL)
     )
     if strict:
-        same = share >= _NEARLY_ALL and equal >= _NEARLY
+        same = share >= _STRICT and equal >= _STRICTLY
     else:
         same = share >= _MOST or (share >= _MANY and equal >= _NEARLY * share)
     if count < _LEAST:

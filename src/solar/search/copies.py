@@ -68,12 +68,14 @@ class CopyFinder:
         picture, *_ = small_picture(photo)
         asked = self._comparer.given(photo)
         found = []
-        for name, other, pixels, score in self._candidates(picture, vector):
-            if name in own:
-                continue
+        candidates = [one for one in self._candidates(picture, vector) if one[0] not in own]
+        if not candidates:
+            return []
+        inside = part_scores(picture, patterns(np.stack([one[2] for one in candidates])))
+        for (name, other, pixels, score), part in zip(candidates, inside, strict=True):
             [way], [fit] = best_way(pixels[None], picture[None])
             whole = fit >= WHOLE
-            if not whole and max(_part(pixels, picture), _part(picture, pixels)) < PART:
+            if not whole and part < PART and _part(pixels, picture) < PART:
                 continue
             try:
                 compared = (

@@ -24,6 +24,7 @@ _AGREE, _EQUAL = 0.8, 0.95  # correlation of the detail of a block
 _MOST = 0.65  # of the blocks agree, however roughly the copy was encoded
 _MANY, _NEARLY = 0.5, 0.6  # or so many, and that share of them to the pixel: the rest is covered
 _STRICT, _STRICTLY = 0.85, 0.75  # where keypoints chose the region: of all, and to the pixel
+_EVERYWHERE, _LITTLE = 0.95, 0.02  # or of all, with so little difference of grey levels
 _COVERED = 0.85  # with fewer, something lies over the rest
 _LEAST = 6  # blocks with detail
 _SMOOTH = 0.985  # correlation of pictures that have no detail
@@ -86,6 +87,8 @@ def agreement(
     )
     if strict:
         same = share >= _STRICT and equal >= _STRICTLY
+        # Small crops were scaled and encoded again: they agree everywhere, but not to the pixel.
+        same |= share >= _EVERYWHERE and difference <= _LITTLE
     else:
         same = share >= _MOST or (share >= _MANY and equal >= _NEARLY * share)
     if count < _LEAST:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from solar.search.index import locate as locate
     from solar.search.index_build import build as build
     from solar.search.matching import match as match
+    from solar.search.photo_duplicates import duplicates as duplicates
     from solar.search.photo_pairs import pairs as pairs
     from solar.search.sync import sync as sync
     from solar.show.attention_maps import attention as attention

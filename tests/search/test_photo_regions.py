@@ -160,7 +160,7 @@ def test_boxes_of_photos_that_are_added_and_changed(home: Path, tmp_path: Path) 
 
     before = scores()
     other = written(tmp_path, "other.csv", HEADING + f"{name},0,0,50,50\n")
-    add([photos], tmp_path / "i", regions=other).index.close()
+    add([photos], tmp_path / "i", describing={"regions": other).index.close(})
     after = scores()
     assert after.keys() == before.keys()
     assert [p for p in after if after[p] != before[p]] == [name]  # the others were not touched
@@ -168,12 +168,12 @@ def test_boxes_of_photos_that_are_added_and_changed(home: Path, tmp_path: Path) 
     add([photos], tmp_path / "i").index.close()  # a photo without boxes is one region
     assert len(Index.open(tmp_path / "i")) == len(before) + 1
     with pytest.raises(SolarError, match="not with a grid"):
-        add([photos], tmp_path / "i", regions="grid")
+        add([photos], tmp_path / "i", describing={"regions": "grid"})
     unknown = written(tmp_path, "unknown.csv", HEADING + "far.jpg,0,0,1,1\n")
     with pytest.raises(SolarError, match="which is not among the photos"):
-        add([photos], tmp_path / "i", regions=unknown)
+        add([photos], tmp_path / "i", describing={"regions": unknown})
     with pytest.raises(SolarError, match="built with a file of boxes"):
-        add([photos], home / "grid.asmk", regions=boxes)
+        add([photos], home / "grid.asmk", describing={"regions": boxes})
 
 
 @pytest.mark.parametrize(

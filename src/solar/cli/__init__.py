@@ -18,7 +18,7 @@ from solar.errors import SolarError
 _PANELS = {
     "Start": ("demo", "doctor"),
     "Search your photos": ("index", "search", "serve"),
-    "Look closer": ("why", "match", "pairs", "attention", "locate"),
+    "Look closer": ("why", "match", "pairs", "duplicates", "attention", "locate"),
     "Measure": ("evaluate",),
     "Train": ("data", "train", "distill", "adapt"),
     "Descriptors and models": ("describe", "extract", "store", "models", "convert", "export"),

@@ -175,6 +175,10 @@ def add(
     new: Annotated[
         bool, typer.Option("--new", help="Only photos whose path is not in the index yet.")
     ] = False,
+    skip_copies: Annotated[
+        bool,
+        typer.Option("--skip-copies", help="Skip copies and crops of photos in the index."),
+    ] = False,
     device: Device = None,
     max_pixels: MaxPixels = None,
     follow: Follow = True,
@@ -194,9 +198,9 @@ def add(
 
     with photo_progress() as shown, warnings_as_sentences():
         known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}
-        known["regions"] = regions
-        describing = {"device": device, "max_pixels": max_pixels}
-        built = add(sources, index, new=new, follow=follow, describing=describing, **known)
+        known |= {"new": new, "skip_copies": skip_copies, "follow": follow}
+        describing = {"device": device, "max_pixels": max_pixels, "regions": regions}
+        built = add(sources, index, describing=describing, **known)
     _report(built, index, report)
 
 

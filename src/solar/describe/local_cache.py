@@ -115,7 +115,7 @@ class LocalCache:
             content = self._file(name).read_bytes()
         except OSError:
             return None
-        return unpack(content, _identity(photo))
+        return unpack(content, file_identity(photo))
 
     def put(self, name: str, photo: Source, features: LocalFeatures) -> None:
         """Keep the features of a photo, in place of older ones."""
@@ -125,12 +125,12 @@ class LocalCache:
         try:
             make_folder(file.parent)
             with replacing(file, durable=False) as temporary:  # a torn file shows by its checksum
-                temporary.write_bytes(pack(features, _identity(photo)))
+                temporary.write_bytes(pack(features, file_identity(photo)))
         except SolarError:  # a folder of somebody else's, or a full disk
             self.writable = False
 
     def _file(self, name: str) -> Path:
-        digest = _digest(name)
+        digest = name_digest(name)
         return self.folder / digest[:2] / f"{digest}.features"
 
 
@@ -147,14 +147,15 @@ def count_kept(folder: Path) -> tuple[int, int]:
 def forget_others(folder: Path, names: Iterable[str]) -> None:
     """Delete the features of all photos but these, for all models."""
     files = list(folder.rglob("*.features"))
-    wanted = {_digest(name) for name in names} if files else set()
+    wanted = {name_digest(name) for name in names} if files else set()
     for file in files:
         if file.stem not in wanted:
             with contextlib.suppress(OSError):
                 file.unlink()
 
 
-def _digest(name: str) -> str:
+def name_digest(name: str) -> str:
+    """What files about a photo are called, 32 hexadecimal digits."""
     return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
@@ -175,7 +176,7 @@ def _key(model: LocalModel, settings: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps([name, settings], sort_keys=True).encode()).hexdigest()
 
 
-def _identity(photo: Source) -> bytes:
+def file_identity(photo: Source) -> bytes:
     """What changes when a photo does: time and size of a file, or the bytes themselves."""
     if isinstance(photo, bytes):
         return hashlib.sha256(photo).digest()[:16]

@@ -11,9 +11,10 @@ from solar.describe.known_roots import confirm
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
-from solar.images import Photos, collect
+from solar.images import ImageError, Photos, collect
 from solar.search.addresses import Address
 from solar.search.asmk_index import AsmkIndex
+from solar.search.copies import CopyFinder
 from solar.search.engine import Amendment
 from solar.search.index import Index, need_vectors
 from solar.search.index_build import BuiltIndex, details, read_metadata
@@ -31,21 +32,22 @@ def add(
     address: Address,
     *,
     new: bool = False,
+    skip_copies: bool = False,
     store: str | Path | None = None,
     metadata: str | Path | None = None,
     progress: Progress | None = None,
     follow: bool = True,
     describing: Mapping[str, Any] | None = None,
-    regions: str | Path | None = None,
     **options: Any,
 ) -> BuiltIndex:
     """Add photos to an index, or replace those that have changed.
 
     What is below a root of the index is called by that; other folders become further roots. Photos
     that the index has, also under another name, are not described again. With `new`, those whose
-    name is in the index already are left out. `regions` is a file of boxes in the photos, for an
-    ASMK* index that was built with one. Other arguments are as for
-    `solar.search.index_build.build_index`.
+    name is in the index already are left out. With `skip_copies`, new photos that are copies or
+    crops of an indexed one, or of each other, are skipped, with that as the reason. `describing` may
+    have `regions`, a file of boxes in the photos, for an ASMK* index that was built with one. Other
+    arguments are as for `solar.search.index_build.build_index`.
     """
     index = Index.open(address, **options)
     extra = read_metadata(metadata) if metadata else {}
@@ -55,12 +57,14 @@ def add(
                 f"{sources[0]} holds descriptors, all of which are added: leave out --new."
             )
         return _add_store(index, Store.open(sources[0]), extra)
+    how = dict(describing or {})
+    regions = how.pop("regions", None)
     boxes = None if regions is None else _regions_for(index, regions)
     photos = collect(sources, index.roots, follow=follow)
     if boxes:
         boxes.refuse_unknown({*photos.names, *photos.skipped})
     known = index.engine.stamps()
-    retry = (describing or {}).get("max_pixels") is not None
+    retry = how.get("max_pixels") is not None
     changes = compare(index, photos, known, complete=False, retry=retry)
     if new:
         changes = replace(
@@ -68,8 +72,10 @@ def add(
             changed=(),
             copied={n: like for n, like in changes.copied.items() if n not in known},
         )
+    if skip_copies:
+        changes = _without_copies(need_vectors(index), photos, changes)
     changes = _with_facts(index, photos, changes, extra, boxes)
-    how = {**(describing or {}), **({"regions": boxes} if boxes else {})}
+    how |= {"regions": boxes} if boxes else {}
     made = apply(index, photos, changes, store=store, extra=extra, progress=progress, **how)
     count = len(made.new) + len(made.changed) + len(made.moved)
     return BuiltIndex(index, count, made.skipped)
@@ -86,6 +92,31 @@ def _regions_for(index: PhotoIndex, regions: str | Path) -> PhotoRegions:
     if found.kind != made_with:
         raise SolarError("The index was built with boxes, not with a grid: give a file of boxes.")
     return found
+
+
+def _without_copies(index: Index, photos: Photos, changes: Changes) -> Changes:
+    """Only those new photos that are no copies; the others are skipped."""
+    finder = CopyFinder(index.engine)
+    skipped: dict[str, str] = {}
+    for name in changes.new:
+        if name in changes.copied:
+            skipped[name] = f"a copy of {changes.copied[name]}: the same file"
+            continue
+        photo = photos.read(photos.numbers[name])
+        try:
+            vector = index.describe(photo)
+            if found := finder.find(photo, vector, {name}):
+                skipped[name] = f"a {found[0]}"
+            else:
+                finder.note(name, photo, vector)
+        except ImageError:
+            continue  # what is wrong with it is told when it is described
+    return replace(
+        changes,
+        new=tuple(name for name in changes.new if name not in skipped),
+        copied={name: like for name, like in changes.copied.items() if name not in skipped},
+        skipped={**changes.skipped, **skipped},
+    )
 
 
 def _with_facts(

@@ -1,0 +1,358 @@
+"""Duplicates: which edits of photos are found, what is told apart, how long it takes.
+
+    python benchmarks/duplicates.py edits --photos train2017 --folder work [--hash]
+    python benchmarks/duplicates.py apart --photos val-0.tar --folder work
+    python benchmarks/duplicates.py frames --photos frames/ --folder work
+    python benchmarks/duplicates.py large --photos train2017 --folder work
+    python benchmarks/duplicates.py killed --photos train2017 --folder work
+
+`edits` draws `--count` photos and edits some of them from a seed (`lib/photo_edits.py`), and counts
+which pairs are called exact, copy or crop. With `--hash` the perceptual hash of `imagehash` is
+counted beside it, and the cosine of the descriptors always, each with the threshold that gives it
+the best F1 on these very photos. `apart` lists what is called a copy among photos of which none
+should be, but for `--known` pairs. `frames` does the same for the frames of a video, and says what
+neighbours are called. `large` takes time and memory, also of one more photo. `killed` stops a run
+with SIGKILL at random moments, and compares its report with that of a run that nobody stopped.
+
+Descriptors are made with `--size` pixels at one scale, in a store that another run goes on with.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from lib.machine import machine
+from lib.memory import PeakMemory, own_memory
+from lib.photo_edits import DEEPER, EDITS, quality
+from PIL import Image
+
+from solar.search.duplicate_report import COPIES, DuplicateGroup, read_groups
+
+Pairs = set[tuple[str, str]]
+BITS = 64
+
+
+def main() -> None:
+    """Measure what is asked for, print it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=list(MEASURED))
+    parser.add_argument("--photos", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, required=True, help="where to work")
+    parser.add_argument("--count", type=int, default=20_000)
+    parser.add_argument("--edited", type=int, default=2000)
+    parser.add_argument("--deeper", type=int, default=200, help="more of them, cut to 16 %%")
+    parser.add_argument("--size", type=int, default=256)
+    parser.add_argument("--backend", default="torch")
+    parser.add_argument("--hash", action="store_true", help="needs imagehash")
+    parser.add_argument("--known", type=Path, help="pairs that are copies in truth, a line each")
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    result = MEASURED[options.what](options)
+    print(json.dumps(result, indent=1))
+    if options.json:
+        options.json.write_text(json.dumps({"machine": machine(), **result}, indent=1) + "\n")
+
+
+# What is found
+
+
+def edits(options: argparse.Namespace) -> dict[str, Any]:
+    """Recall by edit, and F1, beside a hash and a threshold."""
+    folder = options.folder / "photos"
+    truth = drawn(options, folder)
+    store = extracted(folder, options)
+    report, cost = grouped(store, options.folder / "edits.json")
+    found = called(read_groups(report))
+    asked = {pair for pair, edit in truth.items() if edit in EDITS}
+    known = set(truth) | known_pairs(options)
+    result: dict[str, Any] = {
+        "photos": options.count,
+        "edited": len(asked),
+        **cost,
+        "duplicates": judged(found, truth, asked, known),
+        "wrong": sorted(map(list, found - known))[:50],
+    }
+    names, vectors = read_store(store)
+    result["descriptor threshold"] = best_threshold(
+        near_cosines(names, vectors), truth, asked, known
+    )
+    if options.hash:
+        result["perceptual hash"] = best_threshold(near_hashes(folder, names), truth, asked, known)
+    return result
+
+
+def drawn(options: argparse.Namespace, folder: Path) -> dict[tuple[str, str], str]:
+    """Link the photos, write the edited ones; which pair was made by which edit."""
+    chance = random.Random(options.seed)
+    names = sorted(file.name for file in options.photos.iterdir())
+    chosen = sorted(chance.sample(names, options.count))
+    edited = chance.sample(chosen, options.edited + options.deeper)
+    kinds = [*EDITS]
+    truth = {}
+    for part in ("coco", "edited"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    for name in chosen:
+        if not (folder / "coco" / name).exists():
+            os.link(options.photos / name, folder / "coco" / name)
+    for number, name in enumerate(edited):
+        kind = kinds[number % len(kinds)] if number < options.edited else next(iter(DEEPER))
+        truth[pair(f"coco/{name}", f"edited/{name}")] = kind
+        file = folder / "edited" / name
+        if not file.exists():
+            photo = Image.open(options.photos / name).convert("RGB")
+            made = (EDITS | DEEPER)[kind](photo, random.Random(f"{options.seed} {name}"))
+            made.save(file, "JPEG", quality=quality(kind))
+    return truth
+
+
+def judged(
+    found: Pairs, truth: dict[tuple[str, str], str], asked: Pairs, known: Pairs
+) -> dict[str, Any]:
+    """Recall by edit; precision, recall and F1 over what is asked for."""
+    total, right = Counter(truth.values()), Counter(truth[one] for one in found & truth.keys())
+    recall = len(found & asked) / len(asked)
+    wrong = len(found - known)
+    precision = len(found & asked) / max(len(found & asked) + wrong, 1)
+    return {
+        "F1": round(2 * precision * recall / max(precision + recall, 1e-9), 4),
+        "precision": round(precision, 4),
+        "recall": round(recall, 4),
+        "wrong pairs": wrong,
+        "recall by edit": {edit: round(right[edit] / total[edit], 3) for edit in total},
+    }
+
+
+def best_threshold(
+    near: list[tuple[float, str, str]],
+    truth: dict[tuple[str, str], str],
+    asked: Pairs,
+    known: Pairs,
+) -> dict[str, Any]:
+    """The same for all pairs above a threshold, the one with the best F1."""
+    near = sorted(near, reverse=True)
+    right = wrong = 0
+    best, limit = 0.0, 1.0
+    for number, (score, a, b) in enumerate(near):
+        right += pair(a, b) in asked
+        wrong += pair(a, b) not in known
+        last = number + 1 == len(near) or near[number + 1][0] < score
+        f1 = 2 * right / (right + wrong + len(asked))
+        if last and f1 > best:
+            best, limit = f1, score
+    found = {pair(a, b) for score, a, b in near if score >= limit}
+    return {"threshold": round(limit, 4), **judged(found, truth, asked, known)}
+
+
+def near_cosines(names: list[str], vectors: npt.NDArray[np.float32]) -> list[Any]:
+    """Pairs of the highest cosines, some for every pair that there should be."""
+    return near_pairs(names, lambda a, b: vectors[a] @ vectors[b].T, 0.55)
+
+
+def near_hashes(folder: Path, names: list[str]) -> list[Any]:
+    """Pairs of the nearest perceptual hashes: the share of bits that agree."""
+    imagehash = import_module("imagehash")  # only for this comparison
+
+    bits = [imagehash.phash(Image.open(folder / name)).hash.ravel() for name in names]
+    codes = np.packbits(np.array(bits), axis=1).view(np.uint64)[:, 0]
+
+    def agree(a: slice, b: slice) -> npt.NDArray[np.float32]:
+        other = np.bitwise_count(codes[a][:, None] ^ codes[b][None])
+        shares: npt.NDArray[np.float32] = (1 - other / BITS).astype(np.float32)
+        return shares
+
+    return near_pairs(names, agree, 1 - 16 / BITS)
+
+
+def near_pairs(names: list[str], scored: Any, least: float) -> list[Any]:
+    """Pairs whose score is at least this, block by block."""
+    found = []
+    for first in range(0, len(names), 1024):
+        a = slice(first, first + 1024)
+        for second in range(first, len(names), 4096):
+            scores = scored(a, slice(second, second + 4096))
+            rows, columns = np.nonzero(scores >= least)
+            for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
+                if first + i < second + j:
+                    found.append((float(scores[i, j]), names[first + i], names[second + j]))
+    return found
+
+
+# What is told apart
+
+
+def apart(options: argparse.Namespace) -> dict[str, Any]:
+    """What is called a copy among photos of which none should be."""
+    store = extracted(options.photos, options)
+    report, cost = grouped(store, options.folder / f"{options.photos.stem}.json")
+    found, kinds = called(read_groups(report)), Counter(g.kind for g in read_groups(report))
+    known = known_pairs(options)
+    return {
+        "photos": len(read_store(store)[0]),
+        **cost,
+        "groups": dict(kinds),
+        "called copies": sorted(map(list, found)),
+        "wrong": sorted(map(list, found - known)),
+    }
+
+
+def frames(options: argparse.Namespace) -> dict[str, Any]:
+    """What neighbouring frames are called."""
+    store = extracted(options.photos, options)
+    report, cost = grouped(store, options.folder / "frames.json", "--min-score", "0.3")
+    kinds: dict[tuple[str, str], str] = {}
+    for group in read_groups(report):
+        for one in group.pairs:
+            kinds.setdefault(pair(group.photos[one.a].name, group.photos[one.b].name), one.kind)
+    names = sorted(read_store(store)[0], key=lambda name: [*map(int, re.findall(r"\d+", name))])
+    neighbours = [pair(a, b) for a, b in pairwise(names)]
+    return {
+        "frames": len(names),
+        **cost,
+        "neighbours": dict(Counter(kinds.get(one, "nothing") for one in neighbours)),
+        "all pairs": dict(Counter(kinds.values())),
+    }
+
+
+# Time, memory, stops
+
+
+def large(options: argparse.Namespace) -> dict[str, Any]:
+    """Time and memory of a large collection, and of one more photo."""
+    from solar.search import Index
+    from solar.search.index import need_vectors
+
+    store = extracted(options.photos, options)
+    report, cost = grouped(store, options.folder / "large.json")
+    place = options.folder / "large.solar"
+    index = need_vectors(
+        Index.open(place) if place.exists() else Index.create(place, store_of(store))
+    )
+    names, _ = read_store(store)
+    chosen = random.Random(options.seed).sample(names, 21)
+    times = []
+    for name in chosen:
+        photo = (options.photos / name).read_bytes()
+        begin = time.perf_counter()
+        index.copies(photo)
+        times.append(1000 * (time.perf_counter() - begin))
+    return {
+        "photos": len(names),
+        **cost,
+        "groups": dict(Counter(group.kind for group in read_groups(report))),
+        "one photo, ms": {"first": round(times[0]), "median": round(float(np.median(times[1:])))},
+    }
+
+
+def killed(options: argparse.Namespace) -> dict[str, Any]:
+    """Whether a run that is stopped many times ends with the same report."""
+    store = extracted(options.photos, options)
+    begin = time.perf_counter()
+    whole, _ = grouped(store, options.folder / "whole.json")
+    usual = time.perf_counter() - begin
+    chance, kills, output = random.Random(options.seed), 0, options.folder / "killed.json"
+    while kills < options.kills:
+        run = started(store, output)
+        try:
+            run.wait(chance.uniform(0.1, 1) * usual)
+            output.unlink()  # it was quicker than that: begin again
+        except subprocess.TimeoutExpired:
+            run.send_signal(signal.SIGKILL)
+            run.wait()
+            kills += 1
+    grouped(store, output)
+    return {"kills": kills, "same": whole.read_bytes() == output.read_bytes()}
+
+
+# Running it
+
+
+def extracted(photos: Path, options: argparse.Namespace) -> Path:
+    """The store of some photos."""
+    store: Path = options.folder / f"{photos.stem}.store"
+    settings = {"--size": options.size, "--scales": 1, "--backend": options.backend}
+    given = [str(part) for setting in settings.items() for part in setting]
+    command = [sys.executable, "-m", "solar", "extract", str(photos), "-o", str(store), *given]
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    return store
+
+
+def started(store: Path, report: Path, *more: str) -> "subprocess.Popen[bytes]":
+    """`solar duplicates` in a process of its own."""
+    command = [sys.executable, "-m", "solar", "duplicates", str(store), "-o", str(report), *more]
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen(command, stdout=quiet, stderr=quiet)
+
+
+def grouped(store: Path, report: Path, *more: str) -> tuple[Path, dict[str, Any]]:
+    """The report, how long it took, and how much memory; CPU seconds are those of all cores."""
+    begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    run = started(store, report, *more)
+    with PeakMemory(lambda: own_memory(run.pid), every=0.05) as peak:
+        if run.wait():
+            raise SystemExit(f"solar duplicates {store} failed")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
+    cost = {"seconds": round(time.perf_counter() - begin, 1), "CPU seconds": round(busy, 1)}
+    return report, {**cost, "MB": peak.bytes // 1_000_000}
+
+
+def store_of(store: Path) -> Any:
+    """An open store."""
+    from solar.describe.store import Store
+
+    return Store.open(store)
+
+
+def read_store(store: Path) -> tuple[list[str], npt.NDArray[np.float32]]:
+    """Names and vectors."""
+    opened = store_of(store)
+    return list(opened.names), np.asarray(opened.vectors(), np.float32)
+
+
+def called(groups: Iterable[DuplicateGroup]) -> Pairs:
+    """Pairs that are called exact, copy or crop."""
+    return {
+        pair(group.photos[one.a].name, group.photos[one.b].name)
+        for group in groups
+        for one in group.pairs
+        if one.kind in COPIES
+    }
+
+
+def known_pairs(options: argparse.Namespace) -> Pairs:
+    """Pairs that somebody has looked at and that are copies in truth."""
+    if options.known is None:
+        return set()
+    lines = options.known.read_text().splitlines()
+    return {pair(*line.split()[:2]) for line in lines if line and not line.startswith("#")}
+
+
+def pair(a: str, b: str) -> tuple[str, str]:
+    """Two names, in order."""
+    return (a, b) if a < b else (b, a)
+
+
+MEASURED = {"edits": edits, "apart": apart, "frames": frames, "large": large, "killed": killed}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""`solar duplicates`: the same photo, the same moment, the same place."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from solar.cli import printing
+from solar.cli.completion import photo_models
+from solar.cli.options import BACKENDS, Device, Json, Size
+from solar.errors import SolarError
+from solar.files import refuse_folder
+
+EXAMPLE = "Example: solar duplicates photos.solar -o duplicates.json"
+Listed = Literal["keep", "rest"]
+
+
+def duplicates(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="An index, a store, or a folder, list or tar shard of photos."
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The report: JSON, with a group per line.")
+    ] = Path("duplicates.json"),
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write a table, a row per photo.")
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write a page to go through the groups."),
+    ] = None,
+    kinds: Annotated[
+        str, typer.Option(help="Which groups to report, separated by commas.")
+    ] = "exact,copy,crop,burst,place",
+    new: Annotated[
+        bool,
+        typer.Option("--new", help="Only what was added to the index since the last report."),
+    ] = False,
+    listed: Annotated[
+        Listed | None,
+        typer.Option(
+            "--print", help="Print the paths of copies to keep, or of the rest, for other tools."
+        ),
+    ] = None,
+    null: Annotated[
+        bool, typer.Option("--null", "-0", help="With --print, end paths with NUL, for xargs -0.")
+    ] = False,
+    k: Annotated[
+        int, typer.Option("-k", min=1, help="Compare each photo with so many of the most similar.")
+    ] = 20,
+    min_score: Annotated[
+        float, typer.Option(help="Cosine similarity from which two photos may show one place.")
+    ] = 0.7,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="What describes photos; solar-r18 if not given.", autocompletion=photo_models
+        ),
+    ] = None,
+    size: Size = None,
+    backend: Annotated[str | None, typer.Option(help=BACKENDS)] = None,
+    device: Device = None,
+    json: Json = False,
+) -> None:
+    """Group copies, crops, bursts and photos of one place.
+
+    Each group says which photo to keep and why. Nothing is deleted or moved.
+    Run it again to go on after a stop.
+    """
+    from solar.search.described_collection import described
+    from solar.search.duplicate_report import COPIES, ReportFacts, read_groups, write_csv
+    from solar.search.duplicate_report import write_report as write
+    from solar.search.index_build import working_folder
+    from solar.search.photo_duplicates import DuplicateSettings, find_duplicates
+
+    wanted = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
+    settings = DuplicateSettings(wanted, k, min_score, new)
+    refuse_folder(output, "the report")
+    if json and listed:
+        raise SolarError("--json and --print both go to standard output: choose one.")
+    describing: dict[str, Any] = {"model": model, "size": size, "device": device}
+    describing["backend"] = backend
+    with printing.warnings_as_sentences(), working_folder(output) as work:
+        with printing.photo_progress() as shown:
+            photos = described(source, work, progress=shown, **describing)
+        with printing.steps() as watch:
+            facts = ReportFacts(len(photos), wanted, photos.roots)
+            write(output, facts, find_duplicates(photos, settings, work, watch))
+    if csv is not None:
+        write_csv(csv, read_groups(output))
+    if html is not None:
+        from solar.show.duplicates_page import write_duplicates_page
+
+        write_duplicates_page(html, facts, read_groups(output))
+    if json:
+        printing.print_json(
+            [
+                {
+                    "kind": group.kind,
+                    "photos": [photo.name for photo in group.photos],
+                    "keep": group.keep[0] if group.kind in COPIES else None,
+                }
+                for group in read_groups(output)
+            ]
+        )
+        return
+    counts = Counter(group.kind for group in read_groups(output))
+    rest = sum(len(group.rest) for group in read_groups(output))
+    found = ", ".join(f"{counts[kind]:,} {kind}" for kind in wanted if counts[kind]) or "none"
+    printing.say(
+        f"Groups: {found}; {rest:,} of {len(photos):,} photos are copies or crops → {output}",
+        to=None if listed else printing.output(),
+    )
+    if listed:
+        end = "\0" if null else "\n"
+        for group in read_groups(output):
+            for name in getattr(group, listed) if group.kind in COPIES else ():
+                typer.echo((photos.roots.absolute(name) or name) + end, nl=False)

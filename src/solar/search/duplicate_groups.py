@@ -1,0 +1,236 @@
+"""From pairs of related photos to groups, and which photo of a group to keep."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from solar.images import load
+from solar.images.exif import exif_facts
+from solar.search.duplicate_report import (
+    COPIES,
+    KINDS,
+    DuplicateGroup,
+    DuplicatePair,
+    DuplicatePhoto,
+)
+from solar.search.photo_relation import Relation
+
+_WHOLE = 0.95
+_COPIED = re.compile(r"copy|kopie|copie|edit|small|thumb|resiz|crop|screenshot|\(\d+\)|~\d", re.I)
+_SIDE = 384
+
+
+@dataclass(frozen=True)
+class RelatedPair:
+    """Two rows of a collection, how similar their descriptors are, and how they are related."""
+
+    a: int
+    b: int
+    score: float
+    relation: Relation
+
+    @property
+    def kind(self) -> str:
+        """See `Relation`."""
+        return self.relation.kind
+
+
+@dataclass(frozen=True)
+class PhotoFacts:
+    """What is known of a photo of a group.
+
+    Attributes:
+        shown: As it stands in the report.
+        described: Whether its file says when or with what it was taken.
+    """
+
+    shown: DuplicatePhoto
+    described: bool
+
+
+def photo_facts(name: str, source: Path | bytes | None) -> PhotoFacts:
+    """Look at a photo; nothing is known of one that is gone. A SolarError if it is damaged."""
+    if source is None:
+        return PhotoFacts(DuplicatePhoto(name, 0, 0, 0), False)
+    facts = exif_facts(source)
+    image = load(source, _SIDE, mode="fast")
+    size = source.stat().st_size if isinstance(source, Path) else len(source)
+    shown = DuplicatePhoto(
+        name, image.width, image.height, size, facts.taken, _sharpness(image.pixels)
+    )
+    return PhotoFacts(shown, facts.taken is not None or facts.camera is not None)
+
+
+def groups_of(
+    related: Sequence[RelatedPair],
+    kinds: Sequence[str],
+    facts: Callable[[int], PhotoFacts],
+) -> Iterator[DuplicateGroup]:
+    """Groups by kind: copies and crops of one photo; then moments and places, of what is kept.
+
+    Args:
+        related: Pairs, in any order.
+        kinds: Which groups are wanted.
+        facts: What is known of the photo in a row.
+    """
+    by_rows = sorted(related, key=lambda pair: (pair.a, pair.b))
+    close = [pair for pair in by_rows if pair.kind in COPIES]
+    stands_for: dict[int, int] = {}
+    for members in _joined(close):
+        group, kept = _copies(members, [facts(row) for row in _rows(members)])
+        stands_for |= dict.fromkeys(_rows(members), kept)
+        if group.kind in kinds:
+            yield group
+    for kind in ("burst", "place"):
+        if kind not in kinds:
+            continue
+        allowed = KINDS[3 : KINDS.index(kind) + 1]
+        loose = _standing([pair for pair in by_rows if pair.kind in allowed], stands_for)
+        for members in _joined(loose):
+            if any(pair.kind == kind for pair in members):
+                rows = _rows(members)
+                shown = [replace(facts(row).shown, why="another photo") for row in rows]
+                yield DuplicateGroup(kind, tuple(shown), _pairs(members, rows))
+
+
+def _standing(pairs: Iterable[RelatedPair], stands_for: Mapping[int, int]) -> list[RelatedPair]:
+    """Pairs of the photos that are kept: copies of one would say the same again."""
+    return [
+        pair for pair in pairs if all(stands_for.get(row, row) == row for row in (pair.a, pair.b))
+    ]
+
+
+def _joined(pairs: Sequence[RelatedPair]) -> list[list[RelatedPair]]:
+    """Pairs by the group that they make, ordered by the first photo of each."""
+    above: dict[int, int] = {}
+
+    def top(row: int) -> int:
+        while above.setdefault(row, row) != row:
+            above[row] = above[above[row]]
+            row = above[row]
+        return row
+
+    for pair in pairs:
+        low, high = sorted((top(pair.a), top(pair.b)))
+        above[high] = low
+    found: dict[int, list[RelatedPair]] = defaultdict(list)
+    for pair in pairs:
+        found[top(pair.a)].append(pair)
+    return [found[row] for row in sorted(found)]
+
+
+def _rows(pairs: Iterable[RelatedPair]) -> list[int]:
+    return sorted({row for pair in pairs for row in (pair.a, pair.b)})
+
+
+def _copies(
+    members: Sequence[RelatedPair], facts: Sequence[PhotoFacts]
+) -> tuple[DuplicateGroup, int]:
+    """A group of copies with the one to keep first, and its row."""
+    rows = _rows(members)
+    known = dict(zip(rows, facts, strict=True))
+    lesser = _lesser(members)
+    order = sorted(rows, key=lambda row: (row in lesser, *_rank(known[row]), row))
+    kept, rest = order[0], order[1:]
+    best = known[kept].shown
+    why = _why(known[kept], [known[row] for row in rest])
+    photos = [replace(best, keep=True, why=why)]
+    for row in rest:
+        pair = _nearest(members, row, kept)
+        photos.append(replace(known[row].shown, keep=False, why=f"{pair.relation.how or 'a copy'}"))
+    kind = max((pair.kind for pair in members), key=KINDS.index)
+    return DuplicateGroup(kind, tuple(photos), _pairs(members, order)), kept
+
+
+def _nearest(members: Sequence[RelatedPair], row: int, kept: int) -> RelatedPair:
+    """The pair that says best what a photo is: the one with the photo to keep, if there is one."""
+    own = [pair for pair in members if row in (pair.a, pair.b)]
+    return min(own, key=lambda pair: (kept not in (pair.a, pair.b), KINDS.index(pair.kind)))
+
+
+def _lesser(members: Iterable[RelatedPair]) -> set[int]:
+    """Photos that are less than another of the group: a part of it, or it in a frame."""
+    found = set()
+    for pair in members:
+        first, second = pair.relation.covers
+        if pair.kind == "crop" and first != second:
+            found.add(pair.a if first > second else pair.b)  # all of it is in the other
+        elif pair.kind == "copy" and min(first, second) < _WHOLE:
+            found.add(pair.a if first < second else pair.b)  # around it there is a frame
+    return found
+
+
+def _rank(facts: PhotoFacts) -> tuple[object, ...]:
+    photo = facts.shown
+    name = photo.name.rpartition("/")[2]
+    return (
+        -photo.width * photo.height,
+        not facts.described,
+        _COPIED.search(name) is not None,
+        -_sharp(facts),
+        -photo.bytes,
+        len(name),
+    )
+
+
+def _why(best: PhotoFacts, others: Sequence[PhotoFacts]) -> str:
+    photo = best.shown
+    size = f"{photo.width}×{photo.height}, {_bytes(photo.bytes)}"
+    for reason, merit in _MERITS.items():
+        if all(merit(best) > merit(one) for one in others):
+            return f"{reason} ({size})"
+    return f"the original, as far as that shows ({size})"
+
+
+_MERITS: dict[str, Callable[[PhotoFacts], float]] = {
+    "most pixels": lambda one: one.shown.width * one.shown.height,
+    "its file says when or with what it was taken": lambda one: one.described,
+    "sharpest": lambda one: _sharp(one),
+    "largest file": lambda one: one.shown.bytes,
+}
+
+
+def _sharp(facts: PhotoFacts) -> int:
+    """Sharpness in steps of a third: less is noise, or what somebody wrote over a photo."""
+    return round(math.log(max(facts.shown.sharpness, 1.0), 4 / 3))
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{max(count // 1000, 1)} kB"
+
+
+def _pairs(members: Sequence[RelatedPair], order: Sequence[int]) -> tuple[DuplicatePair, ...]:
+    places = {row: place for place, row in enumerate(order)}
+    found = []
+    for pair in members:
+        one = pair.relation
+        found.append(
+            DuplicatePair(
+                places[pair.a],
+                places[pair.b],
+                one.kind,
+                one.how,
+                round(pair.score, 4),
+                one.mapping,
+                one.covers,
+                None if one.difference is None else round(one.difference, 4),
+                one.inliers,
+                one.why,
+            )
+        )
+    return tuple(sorted(found, key=lambda pair: (pair.a, pair.b)))
+
+
+def _sharpness(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> float:
+    """The mean step between neighbouring pixels where they are strongest, in grey levels."""
+    grey = pixels.astype(np.float32).mean(axis=2)
+    steps = np.abs(np.diff(grey, axis=1)).ravel()
+    strongest = max(len(steps) // 20, 1)
+    return round(float(np.partition(steps, -strongest)[-strongest:].mean()), 2)

@@ -1,0 +1,181 @@
+"""Whether two photos, laid over each other, are the same picture or only show the same thing.
+
+Copies agree in their fine detail, block by block, however they were re-encoded, shrunk or
+recoloured; what was written over one changes some blocks. Two photos of one place never fit to the
+pixel: the camera has moved, and so have leaves and people.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageFilter
+
+Floats = npt.NDArray[np.float32]
+
+SIDE = 192
+"""Longer side of what is compared, in pixels."""
+
+_BLOCKS = 8
+_BLUR = 2.0  # what is smoother than that is no fine detail
+_FLAT = 2.0  # grey levels: blocks with less detail in both say nothing
+_AGREE, _EQUAL = 0.8, 0.95  # correlation of the detail of a block
+_MOST = 0.65  # of the blocks agree, however roughly the copy was encoded
+_MANY, _NEARLY = 0.5, 0.6  # or so many, and that share of them to the pixel: the rest is covered
+_STRICT, _STRICTLY = 0.85, 0.75  # where keypoints chose the region: of all, and to the pixel
+_EVERYWHERE, _LITTLE = 0.95, 0.02  # or of all, with so little difference of grey levels
+_COVERED = 0.85  # with fewer, something lies over the rest
+_LEAST = 6  # blocks with detail
+_SMOOTH = 0.985  # correlation of pictures that have no detail
+
+
+class Region(NamedTuple):
+    """A rectangle in pixels; the fractions count."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height."""
+        return self.right - self.left, self.bottom - self.top
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How two photos agree where both show the same.
+
+    Attributes:
+        same: Whether they are one picture.
+        share: The share of the blocks with detail that agree.
+        difference: Mean difference of the grey levels, 0 to 1, once brightness and contrast are
+            alike.
+        recoloured: Whether brightness, contrast or colours had to be changed for that.
+        covered: Whether something lies over part of one of them.
+    """
+
+    same: bool
+    share: float
+    difference: float
+    recoloured: bool
+    covered: bool
+
+
+def agreement(
+    a: Image.Image, b: Image.Image, in_a: Region, in_b: Region, *, strict: bool = False
+) -> Agreement:
+    """Compare a region of one RGB photo with a region of another, which has the same orientation.
+
+    The regions are brought to one size, that of the smaller one. With `strict`, nearly all of them
+    must agree: where keypoints chose the regions, those fit better than chance by themselves.
+    """
+    small = min(in_a.size, in_b.size, key=lambda size: size[0] * size[1])
+    factor = min(1.0, SIDE / max(small))
+    size = (max(round(small[0] * factor), 8), max(round(small[1] * factor), 8))
+    first, second = (_cut(photo, part, size) for photo, part in ((a, in_a), (b, in_b)))
+    detail = np.stack([_detail(first), _detail(second)])
+    correlation, textured = _blocks(detail)
+    grey = [np.asarray(one.convert("L"), np.float32) for one in (first, second)]
+    difference, whole = _difference(*grey)
+    count = int(textured.sum())
+    share, equal = (
+        float((correlation[textured] >= limit).mean()) if count else 0.0
+        for limit in (_AGREE, _EQUAL)
+    )
+    if strict:
+        same = share >= _STRICT and equal >= _STRICTLY
+        # Small crops were scaled and encoded again: they agree everywhere, but not to the pixel.
+        same |= share >= _EVERYWHERE and difference <= _LITTLE
+    else:
+        same = share >= _MOST or (share >= _MANY and equal >= _NEARLY * share)
+    if count < _LEAST:
+        same = whole >= _SMOOTH
+    return Agreement(
+        same,
+        share,
+        difference,
+        _recoloured(first, second),
+        same and share < _COVERED and equal > _NEARLY * share,
+    )
+
+
+def _cut(photo: Image.Image, region: Region, size: tuple[int, int]) -> Image.Image:
+    box = (
+        max(region.left, 0.0),
+        max(region.top, 0.0),
+        min(region.right, float(photo.width)),
+        min(region.bottom, float(photo.height)),
+    )
+    return photo.resize(size, Image.Resampling.LANCZOS, box=box)
+
+
+def _detail(photo: Image.Image) -> Floats:
+    grey = photo.convert("L")
+    smooth = grey.filter(ImageFilter.GaussianBlur(_BLUR))
+    detail: Floats = np.asarray(grey, np.float32) - np.asarray(smooth, np.float32)
+    return detail
+
+
+def _blocks(detail: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Correlation of each of 8×8 blocks of two pictures (2, h, w), and which have any detail."""
+    _, height, width = detail.shape
+    rows, columns = (np.linspace(0, side, _BLOCKS + 1).astype(int)[:-1] for side in (height, width))
+
+    def total(values: Floats) -> Floats:
+        sums: Floats = np.add.reduceat(np.add.reduceat(values, rows, axis=0), columns, axis=1)
+        return sums
+
+    a, b = detail
+    count = total(np.ones_like(a))
+    ab, aa, bb = (total(x * y) / count for x, y in ((a, b), (a, a), (b, b)))
+    correlation = (ab / np.sqrt(np.maximum(aa * bb, 1e-6))).astype(np.float32)
+    textured: npt.NDArray[np.bool_] = np.maximum(aa, bb) > _FLAT**2
+    return correlation, textured
+
+
+def _difference(a: Floats, b: Floats) -> tuple[float, float]:
+    """Mean difference once b is as bright and as rich in contrast as a, and their correlation."""
+    x, y = a - a.mean(), b - b.mean()
+    deviation = float(np.sqrt((x * x).mean() * (y * y).mean()))
+    correlation = float((x * y).mean()) / deviation if deviation > 1e-3 else 1.0
+    gain = float((x * y).mean()) / max(float((y * y).mean()), 1e-6)
+    return float(np.abs(x - gain * y).mean()) / 255, correlation
+
+
+def _recoloured(a: Image.Image, b: Image.Image) -> bool:
+    """Whether the mean or the deviation of a channel differs by more than re-encoding explains."""
+    x, y = (np.asarray(one, np.float32).reshape(-1, 3) for one in (a, b))
+    means = np.abs(x.mean(axis=0) - y.mean(axis=0)).max()
+    spread = np.abs(x.std(axis=0) - y.std(axis=0)).max()
+    return bool(max(means, spread) > 5)
+
+
+def is_frame(photo: Image.Image, inside: Region) -> bool:
+    """Whether what lies around a region of a photo is a frame, and not more of the picture.
+
+    A frame is smooth for the most part, and its border with the picture is an edge.
+    """
+    grey = np.asarray(photo.convert("L"), np.float32)
+    left, top = (round(max(edge, 0.0)) for edge in inside[:2])
+    right, bottom = (
+        round(min(edge, side)) for edge, side in zip(inside[2:], photo.size, strict=True)
+    )
+    steps = np.maximum(
+        np.abs(np.diff(grey, axis=0, append=grey[-1:])),
+        np.abs(np.diff(grey, axis=1, append=grey[:, -1:])),
+    )
+    around = np.ones(grey.shape, bool)
+    around[max(top - 2, 0) : bottom + 2, max(left - 2, 0) : right + 2] = False
+    if not around.any():
+        return True
+    edges = []
+    for line, turned in ((left, False), (right, False), (top, True), (bottom, True)):
+        lines = grey if turned else grey.T
+        near, far = (top, bottom) if not turned else (left, right)
+        if 3 <= line < len(lines) - 3:
+            edges.append(np.abs(lines[line - 3, near:far] - lines[line + 2, near:far]).mean())
+    smooth = float((steps[around] < 6).mean())
+    return smooth > 0.8 and float(np.mean(edges or [0.0])) > 12

@@ -1,0 +1,81 @@
+import csv
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from support.edited_photos import edited_index, edited_photos
+from support.running import command, environment, solar
+
+from solar.cli import app
+from solar.errors import SolarError
+from solar.search.duplicate_report import read_groups
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("collection")
+    return edited_index(edited_photos(folder / "photos"), folder / "photos.solar")
+
+
+def run(*arguments: object) -> None:
+    app(["duplicates", *map(str, arguments)], standalone_mode=False)
+
+
+def test_a_report_a_table_and_json(
+    index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report, table = tmp_path / "report.json", tmp_path / "report.csv"
+    run(index, "-o", report, "--csv", table, "--kinds", "exact,crop", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told[1] == {"kind": "crop", "photos": ["03.png", "edited/03.jpg"], "keep": "03.png"}
+    assert [group["kind"] for group in told] == ["exact", "crop"]
+    assert [group.kind for group in read_groups(report)] == ["exact", "crop"]
+    with table.open(newline="", encoding="utf-8") as file:
+        assert len(list(csv.reader(file))) == 5
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["report.csv", "report.json"]
+
+
+def test_paths_are_printed_for_other_tools(
+    index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(index, "-o", tmp_path / "report.json", "--kinds", "crop", "--print", "rest", "-0")
+    path = capsys.readouterr().out.removesuffix("\0")
+    assert Path(path) == index.parent / "photos" / "edited" / "03.jpg"
+    assert Path(path).exists()  # nobody has deleted it
+
+
+def test_a_killed_run_ends_with_the_same_report(index: Path, tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole.json", tmp_path / "killed.json"
+    begin = time.monotonic()
+    solar("duplicates", index, "-o", whole)
+    usual = time.monotonic() - begin
+    for share in (0.3, 0.6, 0.9):
+        process = subprocess.Popen(
+            command("duplicates", index, "-o", killed), env=environment(), stderr=subprocess.DEVNULL
+        )
+        try:
+            process.wait(share * usual)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    solar("duplicates", index, "-o", killed)
+    assert killed.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--kinds", "twin"], "no kind 'twin'"),
+        (["--json", "--print", "keep"], "choose one"),
+        (["--size", "64"], "described already"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(
+    index: Path, tmp_path: Path, options: list[str], words: str
+) -> None:
+    with pytest.raises(SolarError, match=words):
+        run(index, "-o", tmp_path / "report.json", *options)
+    assert not (tmp_path / "report.json").exists()

@@ -160,7 +160,7 @@ def test_boxes_of_photos_that_are_added_and_changed(home: Path, tmp_path: Path) 
 
     before = scores()
     other = written(tmp_path, "other.csv", HEADING + f"{name},0,0,50,50\n")
-    add([photos], tmp_path / "i", describing={"regions": other).index.close(})
+    add([photos], tmp_path / "i", describing={"regions": other}).index.close()
     after = scores()
     assert after.keys() == before.keys()
     assert [p for p in after if after[p] != before[p]] == [name]  # the others were not touched

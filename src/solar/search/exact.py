@@ -6,6 +6,7 @@ partitioning all products at the end instead takes another 170 ms, and their mem
 """
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ from solar.search.engine import RowNumbers, Vectors
 Stored: TypeAlias = npt.NDArray[np.floating[Any]]
 Selection: TypeAlias = Callable[[int, int], RowNumbers | None]
 """Which rows of first..last may be found, in order; None for all of them."""
+_Conversion: TypeAlias = Callable[[Stored], Vectors]
 
 # Scores of so many rows stay in the cache while the best are picked: 16,384 rows take 144 ms in
 # place of 126, 65,536 take 170. Fewer give nothing.
@@ -24,6 +26,11 @@ _CHUNK = 4096
 _PIECE = 1024
 _MULTIPLE = 8
 _QUERIES = 256
+# Queries that are ranked together: 64 × 26 vectors of 2048 numbers in double precision are 27 MB.
+_RANKED = 64
+# NumPy converts float16 number by number, PyTorch 20 times as fast. Of so many numbers on that is
+# worth an import of PyTorch: 50 ms of conversion a query.
+_LARGE = 1 << 25
 # Products in single precision may swap rows that are equal in truth. So many more are kept until
 # they are ranked in double precision.
 _MARGIN = 16
@@ -47,6 +54,7 @@ def scan(
         start: The first row that may be found.
     """
     found: list[RowNumbers] = []
+    single = _conversion(vectors)
     for at in range(0, len(queries), _QUERIES):
         some = queries[at : at + _QUERIES]
         width = -(-len(some) // _MULTIPLE) * _MULTIPLE if len(some) > _MULTIPLE else len(some)
@@ -57,11 +65,11 @@ def scan(
             last = min(first + _CHUNK, len(vectors))
             rows = selection(first, last)
             if rows is None:
-                best.offer(np.arange(first, last), _product(vectors[first:last], columns))
+                best.offer(np.arange(first, last), _product(vectors[first:last], columns, single))
             elif len(rows) > (last - first) // 2:
-                best.offer(rows, _product(vectors[first:last], columns)[rows - first])
+                best.offer(rows, _product(vectors[first:last], columns, single)[rows - first])
             elif len(rows):
-                best.offer(rows, _product(vectors[rows], columns))
+                best.offer(rows, _product(vectors[rows], columns, single))
         found += best.rows()
     return found
 
@@ -82,11 +90,71 @@ def rank(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[tupl
     return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
 
 
-def _product(vectors: Stored, columns: Vectors) -> Vectors:
+def rank_all(
+    queries: Vectors, vectors: Stored, rows: RowNumbers, k: int
+) -> list[list[tuple[int, float]]]:
+    """What `rank` gives for each of the queries (n, dim), among rows (n, m) of its own.
+
+    No row may come twice for a query; -1 is none.
+    """
+    ranked: list[list[tuple[int, float]]] = []
+    for at in range(0, len(queries), _RANKED):
+        some = slice(at, at + _RANKED)
+        ranked += _ranked(queries[some], vectors, rows[some], k)
+    return ranked
+
+
+def _ranked(
+    queries: Vectors, vectors: Stored, rows: RowNumbers, k: int
+) -> list[list[tuple[int, float]]]:
+    if rows.shape[1] > k + _MARGIN:
+        similar = _products_with(queries, vectors, rows)
+        likely = np.argpartition(-similar, k + _MARGIN, axis=1)[:, : k + _MARGIN]
+        rows = np.take_along_axis(rows, likely, axis=1)
+    rows = np.sort(rows, axis=1)  # so that equal ones come by row
+    candidates = vectors[rows].astype(np.float64)
+    scores = np.matmul(candidates, queries[:, :, None].astype(np.float64))[:, :, 0]
+    scores = np.where(rows < 0, -np.inf, scores).astype(np.float32)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    best = np.take_along_axis(rows, order, axis=1).tolist()
+    of_best = np.take_along_axis(scores, order, axis=1).tolist()
+    pairs = zip(best, of_best, strict=True)
+    return [[(r, s) for r, s in zip(mine, own, strict=True) if r >= 0] for mine, own in pairs]
+
+
+def _products_with(queries: Vectors, vectors: Stored, rows: RowNumbers) -> Vectors:
+    """The products (n, m) of queries (n, dim) with rows (n, m) of their own; less than any for -1.
+
+    Faiss reads the rows where they lie; NumPy would copy them first, in half as much time again.
+    """
+    if vectors.dtype != np.float32 or not vectors.flags.c_contiguous:
+        pairs = zip(queries, rows, strict=True)
+        products: Vectors = np.stack([np.asarray(vectors[own], np.float32) @ q for q, own in pairs])
+        return np.where(rows < 0, -np.inf, products).astype(np.float32)
+    if rows.max(initial=-1) >= len(vectors):  # Faiss does not look
+        raise IndexError(f"row {rows.max()} of {len(vectors)}")
+    faiss = import_module("faiss")
+    queries, rows = np.ascontiguousarray(queries), np.ascontiguousarray(rows, np.int64)
+    products = np.empty(rows.shape, np.float32)
+    faiss.fvec_inner_products_by_idx(
+        *map(faiss.swig_ptr, (products, queries, vectors, rows)), vectors.shape[1], *rows.shape
+    )
+    return products
+
+
+def _product(vectors: Stored, columns: Vectors, single: _Conversion) -> Vectors:
     scores = np.empty((len(vectors), columns.shape[1]), np.float32)
     for at in range(0, len(vectors), _PIECE):
-        np.matmul(_single(vectors[at : at + _PIECE]), columns, out=scores[at : at + _PIECE])
+        np.matmul(single(vectors[at : at + _PIECE]), columns, out=scores[at : at + _PIECE])
     return scores
+
+
+def _conversion(vectors: Stored) -> _Conversion:
+    """What makes float32 of pieces of these vectors."""
+    if vectors.dtype == np.float16 and vectors.size >= _LARGE:
+        torch = import_module("torch")
+        return lambda piece: torch.from_numpy(np.array(piece)).float().numpy()
+    return _single
 
 
 def _single(vectors: Stored) -> Vectors:

@@ -102,10 +102,9 @@ class _State(FolderState):
         return np.delete(np.arange(first, last), gone - first) if len(gone) else None
 
     def without_removed(self, rows: RowNumbers) -> RowNumbers:
-        """Those of the rows that were not removed, in the same order."""
+        """The rows, with -1 in place of those that were removed."""
         places = np.searchsorted(self.removed, rows)
-        present: RowNumbers = rows[np.append(self.removed, -1)[places] != rows]
-        return present
+        return np.where(np.append(self.removed, -1)[places] == rows, -1, rows)
 
 
 class FolderEngine(FolderStorage[_State]):
@@ -130,15 +129,12 @@ class FolderEngine(FolderStorage[_State]):
         with self._metadata.snapshot(load) as (view, state):
             if where:
                 allowed = view.matching(where)
-                candidates = exact.scan(
-                    queries, state.vectors, k, lambda *ends: _between(allowed, *ends)
+                candidates = _matrix(
+                    exact.scan(queries, state.vectors, k, lambda *ends: _between(allowed, *ends))
                 )
             else:
                 candidates = _candidates(state, self._codes_of(state.version), queries, k)
-            ranked = [
-                exact.rank(query, state.vectors, rows, k)
-                for query, rows in zip(queries, candidates, strict=True)
-            ]
+            ranked = exact.rank_all(queries, state.vectors, candidates, k)
             rows = rows_of(ranked)
             self._check(state, rows)
             paths = state.paths(view, rows)
@@ -231,28 +227,39 @@ class FolderEngine(FolderStorage[_State]):
 
 def _candidates(
     state: _State, codes: CompressedCodes | None, queries: Vectors, k: int
-) -> list[RowNumbers]:
-    """Rows among which the k best are: surely so without codes, and nearly always with them."""
+) -> RowNumbers:
+    """Rows (n, m) among which the k best are: surely so without codes, nearly always with them."""
     if codes is None:
-        return exact.scan(queries, state.vectors, k, state.present)
-    tail = exact.scan(queries, state.vectors, k, state.present, start=state.version.coded_rows)
+        return _matrix(exact.scan(queries, state.vectors, k, state.present))
     found = _from_codes(state, codes, queries, max(_CANDIDATES, 10 * k))
-    return [np.concatenate(pair) for pair in zip(found, tail, strict=True)]
+    coded = state.version.coded_rows
+    if coded == len(state.vectors):
+        return found
+    tail = exact.scan(queries, state.vectors, k, state.present, start=coded)
+    return np.concatenate([found, _matrix(tail)], axis=1)
 
 
-def _from_codes(
-    state: _State, codes: CompressedCodes, queries: Vectors, wanted: int
-) -> list[RowNumbers]:
+def _from_codes(state: _State, codes: CompressedCodes, queries: Vectors, wanted: int) -> RowNumbers:
     """Candidates among the rows that have codes."""
     count = wanted
     while True:
         found = codes.candidates(queries, count)
-        present = [state.without_removed(rows) for rows in found]
-        pairs = zip(present, found, strict=True)
-        crowded = any(len(rows) < min(wanted, len(all_rows)) for rows, all_rows in pairs)
+        if not len(state.removed):
+            return found
+        present = state.without_removed(found)
+        least = np.minimum(wanted, np.count_nonzero(found >= 0, axis=1))
+        crowded = (np.count_nonzero(present >= 0, axis=1) < least).any()
         if not crowded or count >= state.version.coded_rows:
             return present
         count *= 4  # removed photos took the places of others
+
+
+def _matrix(lists: Sequence[RowNumbers]) -> RowNumbers:
+    """Lists of rows as the rows of a matrix, filled up with -1."""
+    matrix = np.full((len(lists), max(map(len, lists), default=0)), -1, np.int64)
+    for number, rows in enumerate(lists):
+        matrix[number, : len(rows)] = rows
+    return matrix
 
 
 def _between(rows: RowNumbers, first: int, last: int) -> RowNumbers:

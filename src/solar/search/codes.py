@@ -91,13 +91,15 @@ def train(kind: str, vectors: Stored) -> Codes:
     """Make empty codes for vectors (n, dim), n ≥ `LEAST`, from a sample of them."""
     faiss = import_module("faiss")
     rows, dim = vectors.shape
-    lists = min(isqrt(rows), rows // 48)
+    lists = max(1, min(2 * isqrt(rows), rows // 48))
     sample = min(rows, max(_TRAINING, 48 * lists) if kind == "ivf" else _TRAINING)
     picked = np.sort(np.random.default_rng(0).choice(rows, sample, replace=False))
     codes = faiss.index_factory(dim, _recipe(kind, dim, lists), faiss.METRIC_INNER_PRODUCT)
     for part in (codes, getattr(codes, "pq", codes)):
         if hasattr(part, "cp"):
             part.cp.min_points_per_centroid = 1  # no warnings about small collections
+    if kind == "ivf":
+        codes.cp.niter = 10  # as good lists as 25 rounds make
     codes.train(np.asarray(vectors[picked], np.float32))
     return codes
 

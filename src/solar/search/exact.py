@@ -26,8 +26,6 @@ _CHUNK = 4096
 _PIECE = 1024
 _MULTIPLE = 8
 _QUERIES = 256
-# Queries that are ranked together: 64 × 26 vectors of 2048 numbers in double precision are 27 MB.
-_RANKED = 64
 # NumPy converts float16 number by number, PyTorch 20 times as fast. Of so many numbers on that is
 # worth an import of PyTorch: 50 ms of conversion a query.
 _LARGE = 1 << 25
@@ -80,14 +78,9 @@ def rank(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[tupl
     The products are summed in double precision, so a row has the same score however it was found.
     """
     rows = np.unique(rows)
-    candidates = _single(vectors[rows])
     if len(rows) > k + _MARGIN:
-        likely = np.argpartition(-(candidates @ query), k + _MARGIN)[: k + _MARGIN]
-        likely.sort()
-        rows, candidates = rows[likely], candidates[likely]
-    scores = (candidates.astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
-    order = np.lexsort((rows, -scores))[:k]
-    return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
+        rows = _likely(rows, _products_with(query[None], vectors, rows[None])[0], k)
+    return _ranked(query, vectors, rows, k)
 
 
 def rank_all(
@@ -97,29 +90,26 @@ def rank_all(
 
     No row may come twice for a query; -1 is none.
     """
-    ranked: list[list[tuple[int, float]]] = []
-    for at in range(0, len(queries), _RANKED):
-        some = slice(at, at + _RANKED)
-        ranked += _ranked(queries[some], vectors, rows[some], k)
-    return ranked
-
-
-def _ranked(
-    queries: Vectors, vectors: Stored, rows: RowNumbers, k: int
-) -> list[list[tuple[int, float]]]:
     if rows.shape[1] > k + _MARGIN:
-        similar = _products_with(queries, vectors, rows)
-        likely = np.argpartition(-similar, k + _MARGIN, axis=1)[:, : k + _MARGIN]
-        rows = np.take_along_axis(rows, likely, axis=1)
-    rows = np.sort(rows, axis=1)  # so that equal ones come by row
-    candidates = vectors[rows].astype(np.float64)
-    scores = np.matmul(candidates, queries[:, :, None].astype(np.float64))[:, :, 0]
-    scores = np.where(rows < 0, -np.inf, scores).astype(np.float32)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    best = np.take_along_axis(rows, order, axis=1).tolist()
-    of_best = np.take_along_axis(scores, order, axis=1).tolist()
-    pairs = zip(best, of_best, strict=True)
-    return [[(r, s) for r, s in zip(mine, own, strict=True) if r >= 0] for mine, own in pairs]
+        triples = zip(queries, rows, _products_with(queries, vectors, rows), strict=True)
+        likely = ((query, _likely(own, products, k)) for query, own, products in triples)
+    else:
+        likely = ((query, np.sort(own)) for query, own in zip(queries, rows, strict=True))
+    return [_ranked(query, vectors, own[own.searchsorted(0) :], k) for query, own in likely]
+
+
+def _likely(rows: RowNumbers, products: Vectors, k: int) -> RowNumbers:
+    """The rows, ascending, that can be among the k best by their products in single precision."""
+    likely = rows[np.negative(products).argpartition(k + _MARGIN)[: k + _MARGIN]]
+    likely.sort()
+    return likely
+
+
+def _ranked(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
+    """The k best of rows that ascend."""
+    scores = (vectors[rows].astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
+    order = np.negative(scores).argsort(kind="stable")[:k]
+    return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
 
 
 def _products_with(queries: Vectors, vectors: Stored, rows: RowNumbers) -> Vectors:

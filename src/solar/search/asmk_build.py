@@ -22,11 +22,11 @@ from solar.errors import SolarError
 from solar.images import Photos, collect, find_photos
 from solar.search import asmk_folder
 from solar.search.addresses import is_folder
-from solar.search.asmk import aggregate
+from solar.search.asmk import aggregate_all
 from solar.search.asmk_folder import CODEBOOK, Described
 from solar.search.asmk_index import AsmkIndex, local_fingerprint
 from solar.search.codebook import LEAST_EACH, MOST_EACH, MOST_WORDS, Codebook, train_codebook
-from solar.search.engine import DescriptorSpec, Vectors
+from solar.search.engine import DescriptorSpec, Photo, Vectors
 from solar.search.index_build import (
     BuiltIndex,
     detail,
@@ -45,6 +45,7 @@ KEYPOINTS, SIZE = VerifySettings.keypoints, VerifySettings.size
 """As geometric verification has them, so that the two can share what they found."""
 
 _BATCH = 64
+_QUANTISED = 16  # photos whose words are looked up together: 16 MB of descriptors
 _TRAINING = LEAST_EACH * MOST_WORDS
 
 
@@ -240,7 +241,9 @@ class Finder:
         codebook: Codebook,
         extra: Mapping[str, Mapping[str, Any]],
     ) -> Iterator[Described]:
-        """All photos that were described, with their visual words."""
+        """All photos that were described, with their visual words, some at a time."""
+        described: list[Photo] = []
+        descriptors: list[Vectors] = []
         for number, features in self.walk(photos):
             name = photos.names[number]
             if name in failures:
@@ -249,8 +252,13 @@ class Finder:
                 raise features
             height, width = features.shape
             photo = detail(name, width, height, photos.read(number), extra.get(name, {}))
-            photo = replace(photo, stamp=photos.stamp(number))
-            yield [photo], [aggregate(features.descriptors, codebook)]
+            described.append(replace(photo, stamp=photos.stamp(number)))
+            descriptors.append(features.descriptors)
+            if len(described) == _QUANTISED:
+                yield described, aggregate_all(descriptors, codebook)
+                described, descriptors = [], []
+        if described:
+            yield described, aggregate_all(descriptors, codebook)
 
 
 def _read_codebook(path: str | Path, model: LocalModel) -> Codebook:

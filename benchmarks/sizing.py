@@ -21,7 +21,7 @@ MARK = "sizing"
 PHOTOS = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
 # Length of descriptors, and how the results of a network with such are called at the end.
 MODELS = {2048: "", 512: "-solar-r18"}
-KINDS = ("none", "fp16", "sq8", "pq", "ivf", "hnsw")
+KINDS = ("none", "fp16", "pq", "ivf")
 
 
 @dataclass(frozen=True)

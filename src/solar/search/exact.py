@@ -6,18 +6,19 @@ partitioning all products at the end instead takes another 170 ms, and their mem
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from solar.search.engine import RowNumbers, Vectors
+from solar.search.products import LARGE, Conversion, Stored, best_of, conversion, with_own_rows
 
-Stored: TypeAlias = npt.NDArray[np.floating[Any]]
+__all__ = ["Selection", "Stored", "rank", "rank_all", "scan"]
+
 Selection: TypeAlias = Callable[[int, int], RowNumbers | None]
 """Which rows of first..last may be found, in order; None for all of them."""
-_Conversion: TypeAlias = Callable[[Stored], Vectors]
 
 # Scores of so many rows stay in the cache while the best are picked: 16,384 rows take 144 ms in
 # place of 126, 65,536 take 170. Fewer give nothing.
@@ -26,9 +27,8 @@ _CHUNK = 4096
 _PIECE = 1024
 _MULTIPLE = 8
 _QUERIES = 256
-# NumPy converts float16 number by number, PyTorch 20 times as fast. Of so many numbers on that is
-# worth an import of PyTorch: 50 ms of conversion a query.
-_LARGE = 1 << 25
+# Rows that one query is compared with at a time, by a thread.
+_ALONE = 16384
 # Products in single precision may swap rows that are equal in truth. So many more are kept until
 # they are ranked in double precision.
 _MARGIN = 16
@@ -51,8 +51,10 @@ def scan(
         selection: The rows that may be found.
         start: The first row that may be found.
     """
+    if len(queries) == 1 and vectors.size >= LARGE:
+        return [_scan_for_one(queries[0], vectors, k, selection, start)]
     found: list[RowNumbers] = []
-    single = _conversion(vectors)
+    single = conversion(vectors)
     for at in range(0, len(queries), _QUERIES):
         some = queries[at : at + _QUERIES]
         width = -(-len(some) // _MULTIPLE) * _MULTIPLE if len(some) > _MULTIPLE else len(some)
@@ -72,6 +74,29 @@ def scan(
     return found
 
 
+def _scan_for_one(
+    query: Vectors, vectors: Stored, k: int, selection: Selection, start: int
+) -> RowNumbers:
+    """What `scan` finds for one query (dim,), by several threads."""
+
+    def stretch(first: int) -> tuple[RowNumbers, Vectors]:
+        last = min(first + _ALONE, len(vectors))
+        allowed = selection(first, last)
+        if allowed is None:
+            rows, products = best_of(query, vectors[first:last], k, _MARGIN)
+            return rows + first, products
+        return allowed, with_own_rows(query[None], vectors, allowed[None])[0]
+
+    firsts = range(start, len(vectors), _ALONE)
+    threads = min(max(len(firsts), 1), import_module("faiss").omp_get_max_threads())
+    with ThreadPoolExecutor(threads) as pool:
+        pairs = list(pool.map(stretch, firsts) if threads > 1 else map(stretch, firsts))
+    if not pairs:
+        return np.empty(0, np.int64)
+    rows, products = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    return rows[np.lexsort((rows, -products))[: k + _MARGIN]]
+
+
 def rank(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
     """The k best rows and scores by their inner product with a query (dim,), equal ones by row.
 
@@ -79,7 +104,7 @@ def rank(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[tupl
     """
     rows = np.unique(rows)
     if len(rows) > k + _MARGIN:
-        rows = _likely(rows, _products_with(query[None], vectors, rows[None])[0], k)
+        rows = _likely(rows, with_own_rows(query[None], vectors, rows[None])[0], k)
     return _ranked(query, vectors, rows, k)
 
 
@@ -91,7 +116,7 @@ def rank_all(
     No row may come twice for a query; -1 is none.
     """
     if rows.shape[1] > k + _MARGIN:
-        triples = zip(queries, rows, _products_with(queries, vectors, rows), strict=True)
+        triples = zip(queries, rows, with_own_rows(queries, vectors, rows), strict=True)
         likely = ((query, _likely(own, products, k)) for query, own, products in triples)
     else:
         likely = ((query, np.sort(own)) for query, own in zip(queries, rows, strict=True))
@@ -112,43 +137,11 @@ def _ranked(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[t
     return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
 
 
-def _products_with(queries: Vectors, vectors: Stored, rows: RowNumbers) -> Vectors:
-    """The products (n, m) of queries (n, dim) with rows (n, m) of their own; less than any for -1.
-
-    Faiss reads the rows where they lie; NumPy would copy them first, in half as much time again.
-    """
-    if vectors.dtype != np.float32 or not vectors.flags.c_contiguous:
-        pairs = zip(queries, rows, strict=True)
-        products: Vectors = np.stack([np.asarray(vectors[own], np.float32) @ q for q, own in pairs])
-        return np.where(rows < 0, -np.inf, products).astype(np.float32)
-    if rows.max(initial=-1) >= len(vectors):  # Faiss does not look
-        raise IndexError(f"row {rows.max()} of {len(vectors)}")
-    faiss = import_module("faiss")
-    queries, rows = np.ascontiguousarray(queries), np.ascontiguousarray(rows, np.int64)
-    products = np.empty(rows.shape, np.float32)
-    faiss.fvec_inner_products_by_idx(
-        *map(faiss.swig_ptr, (products, queries, vectors, rows)), vectors.shape[1], *rows.shape
-    )
-    return products
-
-
-def _product(vectors: Stored, columns: Vectors, single: _Conversion) -> Vectors:
+def _product(vectors: Stored, columns: Vectors, single: Conversion) -> Vectors:
     scores = np.empty((len(vectors), columns.shape[1]), np.float32)
     for at in range(0, len(vectors), _PIECE):
         np.matmul(single(vectors[at : at + _PIECE]), columns, out=scores[at : at + _PIECE])
     return scores
-
-
-def _conversion(vectors: Stored) -> _Conversion:
-    """What makes float32 of pieces of these vectors."""
-    if vectors.dtype == np.float16 and vectors.size >= _LARGE:
-        torch = import_module("torch")
-        return lambda piece: torch.from_numpy(np.array(piece)).float().numpy()
-    return _single
-
-
-def _single(vectors: Stored) -> Vectors:
-    return np.asarray(vectors, np.float32)
 
 
 class _Best:

@@ -43,9 +43,9 @@ class CheckedVectors:
         """Make sure of some rows, or of all of a small file; a SolarError if it is damaged."""
         if self._damage is not None:
             raise SolarError(self._damage)
+        _whole_if_there(file, vectors)
         if blocks is self._done:
             return
-        _whole_if_there(file, vectors)
         todo = [block for block in blocks if (file, block) not in self._sound]
         if not todo:
             self._done = blocks

@@ -273,6 +273,16 @@ def test_codes_are_far_smaller_and_scores_stay_exact(folder: Path, small_codes: 
     assert hits == oracle(state, queries[0], 3)
 
 
+def test_codes_of_long_vectors_tell_them_apart() -> None:
+    """Sums of more than 256 codes would not fit into the 16 bits that Faiss has for them."""
+    dice = np.random.default_rng(0)
+    vectors = np.sign(unit(0, 2000, 64) @ dice.standard_normal((64, 2048))).astype(np.float32)
+    made = codes.train("pq", vectors)
+    assert made.pq.M <= 256
+    made.add(vectors)
+    assert (made.search(vectors[:50], 1)[1][:, 0] == np.arange(50)).all()
+
+
 def test_one_query_alone_finds_what_it_finds_among_others(folder: Path, small_codes: None) -> None:
     vectors, queries = planted(0, 3000)
     index = Index.create(folder, vectors, names(3000), compress="pq")

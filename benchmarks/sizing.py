@@ -24,7 +24,7 @@ MODELS = {2048: "", 512: "-solar-r18"}
 # What `decode_gpu.json` calls the run of such a network over files of 12 megapixels.
 LARGE_FILES = {2048: "ResNet-101, 4032×3024", 512: "solar-r18, 4032×3024"}
 WAYS = ("exact", "fast")
-KINDS = ("none", "fp16", "sq8", "pq", "ivf", "hnsw")
+KINDS = ("none", "fp16", "pq", "ivf")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,14 @@ from support.asmk_oracle import signs, similarity, unpacked
 
 from solar.errors import SolarError
 from solar.search import asmk as module
-from solar.search.asmk import Kernel, Postings, Signatures, aggregate, inverse_frequency
+from solar.search.asmk import (
+    Kernel,
+    Postings,
+    Signatures,
+    aggregate,
+    aggregate_all,
+    inverse_frequency,
+)
 from solar.search.codebook import Codebook
 
 
@@ -164,3 +171,13 @@ def test_bits_are_counted_alike_without_numpy_2(monkeypatch: pytest.MonkeyPatch)
 def test_a_kernel_that_makes_no_sense(wrong: dict[str, float]) -> None:
     with pytest.raises(SolarError):
         Kernel(**wrong)
+
+
+def test_photos_quantised_together_are_as_each_alone() -> None:
+    codebook, photos = drawn(7, 9, 70)
+    photos[4] = photos[4][:0]
+    for together in (photos, photos[4:5]):
+        for own, photo in zip(aggregate_all(together, codebook), together, strict=True):
+            alone = aggregate(photo, codebook)
+            assert np.array_equal(own.words, alone.words)
+            assert np.array_equal(own.bits, alone.bits)

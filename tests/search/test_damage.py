@@ -104,11 +104,11 @@ def ask_store(folder: Path) -> list[Any]:
     [
         (make_index, ask_index, "none", 400),
         (make_index, ask_index, "pq", 50),
-        (make_index, ask_index, "hnsw", 20),
+        (make_index, ask_index, "ivf", 20),
         (make_asmk, ask_asmk, "asmk", 180),
         (make_store, ask_store, "store", 400),
     ],
-    ids=["index", "pq", "hnsw", "asmk", "store"],
+    ids=["index", "pq", "ivf", "asmk", "store"],
 )
 def test_no_damage_gives_another_answer(
     tmp_path: Path,

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from solar.search import exact
+from solar.search import exact, products
 
 
 def unit(seed: int, rows: int, dim: int = 16) -> np.ndarray:
@@ -61,6 +61,53 @@ def test_a_start_leaves_out_what_is_before() -> None:
     assert all(mine.min() >= 8990 for mine in rows)
 
 
-def test_half_precision_is_ranked_by_what_is_stored() -> None:
+@pytest.mark.parametrize("large", [0, 1 << 25], ids=["by torch", "by numpy"])
+def test_half_precision_is_ranked_by_what_is_stored(
+    large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(products, "LARGE", large)
     vectors, queries = unit(0, 5000).astype(np.float16), unit(1, 4)
     assert found(queries, vectors, 10) == [oracle(q, vectors, np.arange(5000), 10) for q in queries]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("width", [0, 9, 200])
+def test_candidates_of_many_queries_are_ranked_as_those_of_each(
+    width: int, dtype: type[np.floating]
+) -> None:
+    vectors, queries = np.repeat(unit(0, 100), 3, axis=0).astype(dtype), unit(1, 7)
+    dice = np.random.default_rng(2)
+    rows = np.array([dice.permutation(300)[:width] for _ in queries], np.int64)
+    rows[dice.random(rows.shape) < 0.2] = -1
+    ranked = exact.rank_all(queries, vectors, rows, 5)
+    for query, own, best in zip(queries, rows, ranked, strict=True):
+        assert [row for row, _ in best] == oracle(query, vectors, own[own >= 0], 5)
+        assert best == exact.rank(query, vectors, own[own >= 0], 5)
+
+
+def test_a_row_that_is_not_there_is_an_error_and_not_the_end_of_the_process() -> None:
+    rows = np.arange(80)[None] + 10**9
+    with pytest.raises(IndexError):
+        exact.rank_all(unit(1, 1), unit(0, 100), rows, 5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("distinct", [9000, 40], ids=["all different", "many equal"])
+def test_one_query_among_many_rows_equals_a_full_sort(
+    distinct: int, dtype: type[np.floating], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exact, "LARGE", 0)
+    monkeypatch.setattr(products, "LARGE", 0)
+    monkeypatch.setattr(exact, "_ALONE", 4096)
+    vectors = unit(0, distinct)[np.arange(9000) % distinct].astype(dtype)
+    gone = np.array([0, 3, 4100])
+
+    def present(first: int, last: int) -> np.ndarray | None:
+        inside = gone[(gone >= first) & (gone < last)]
+        return np.setdiff1d(np.arange(first, last), inside) if len(inside) else None
+
+    for query in unit(1, 4):
+        kept = np.setdiff1d(np.arange(9000), gone)
+        assert found(query[None], vectors, 30, present) == [oracle(query, vectors, kept, 30)]
+        [rows] = exact.scan(query[None], vectors, 30, present, 8990)
+        assert rows.min() >= 8990

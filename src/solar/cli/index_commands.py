@@ -37,8 +37,8 @@ IndexBackend = Annotated[str | None, typer.Option(help=BACKENDS)]
 Compress = Annotated[
     str | None,
     typer.Option(
-        help="none and fp16 are searched exactly; sq8, pq (small and fast), ivf, hnsw and web "
-        "find candidates that are ranked exactly."
+        help="none and fp16 are searched exactly; pq (small), ivf (faster) and web find candidates "
+        "that are ranked exactly."
     ),
 ]
 KeptStore = Annotated[

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from solar.errors import SolarError
 from solar.search.codebook import Codebook, Floats
-from solar.search.vlad import Residuals, combine_regions, sum_residuals
+from solar.search.vlad import Residuals, combine_regions, sum_all_residuals, sum_residuals
 
 Words: TypeAlias = NDArray[np.int32]
 Bits: TypeAlias = NDArray[np.uint64]
@@ -90,6 +90,14 @@ def aggregate(descriptors: Floats, codebook: Codebook, assign: int = 1) -> Signa
     Each descriptor falls on the nearest `assign` words. A SolarError if the codebook is of others.
     """
     return binarise(sum_residuals(descriptors, codebook, assign))
+
+
+def aggregate_all(photos: Sequence[Floats], codebook: Codebook) -> list[Signatures]:
+    """What `aggregate` makes of each of some photos, their words looked up together.
+
+    Each look-up reads the codebook once, so that many photos are done sooner than one by one.
+    """
+    return [binarise(residuals) for residuals in sum_all_residuals(photos, codebook)]
 
 
 def aggregate_regions(regions: Sequence[Floats], codebook: Codebook) -> Signatures:

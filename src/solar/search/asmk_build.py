@@ -23,11 +23,11 @@ from solar.errors import SolarError
 from solar.images import Photos, collect, find_photos
 from solar.search import asmk_folder
 from solar.search.addresses import is_folder
-from solar.search.asmk import Signatures, aggregate, aggregate_regions
+from solar.search.asmk import aggregate_all, aggregate_regions
 from solar.search.asmk_folder import CODEBOOK, Described
 from solar.search.asmk_index import AsmkIndex, local_fingerprint
 from solar.search.codebook import LEAST_EACH, MOST_EACH, MOST_WORDS, Codebook, train_codebook
-from solar.search.engine import DescriptorSpec, Vectors
+from solar.search.engine import DescriptorSpec, Photo, Vectors
 from solar.search.index_build import (
     BuiltIndex,
     detail,
@@ -46,6 +46,7 @@ KEYPOINTS, SIZE = VerifySettings.keypoints, VerifySettings.size
 """As geometric verification has them, so that the two can share what they found."""
 
 _BATCH = 64
+_QUANTISED = 16  # photos whose words are looked up together: 16 MB of descriptors
 _TRAINING = LEAST_EACH * MOST_WORDS
 
 
@@ -267,7 +268,8 @@ class Finder:
         codebook: Codebook,
         extra: Mapping[str, Mapping[str, Any]],
     ) -> Iterator[Described]:
-        """All photos that were described, with their visual words."""
+        """All photos that were described, with their visual words, some at a time."""
+        waiting: list[tuple[Photo, LocalFeatures]] = []
         for number, features in self.walk(photos):
             name = photos.names[number]
             if name in failures:
@@ -276,13 +278,22 @@ class Finder:
                 raise features
             height, width = features.shape
             photo = detail(name, width, height, photos.read(number), extra.get(name, {}))
-            photo = replace(photo, stamp=photos.stamp(number))
-            yield [photo], [self._signatures(name, features, codebook)]
+            waiting.append((replace(photo, stamp=photos.stamp(number)), features))
+            if len(waiting) == _QUANTISED:
+                yield self._quantised(waiting, codebook)
+                waiting = []
+        if waiting:
+            yield self._quantised(waiting, codebook)
 
-    def _signatures(self, name: str, features: LocalFeatures, codebook: Codebook) -> Signatures:
+    def _quantised(
+        self, waiting: Sequence[tuple[Photo, LocalFeatures]], codebook: Codebook
+    ) -> Described:
+        """Photos and their visual words."""
+        photos = [photo for photo, _ in waiting]
         if self.regions is None:
-            return aggregate(features.descriptors, codebook)
-        return aggregate_regions(self.regions.descriptors(name, features), codebook)
+            return photos, aggregate_all([found.descriptors for _, found in waiting], codebook)
+        regions = [self.regions.descriptors(photo.path, found) for photo, found in waiting]
+        return photos, [aggregate_regions(one, codebook) for one in regions]
 
     def _check_regions(self, name: str, features: LocalFeatures) -> None:
         if self.regions is not None:

@@ -22,7 +22,7 @@ MOST_WORDS = 65536
 LEAST_EACH, MOST_EACH = 16, 256
 """Descriptors a visual word: fewer say little, more change nothing."""
 
-_ROUNDS = 12
+_ROUNDS = 10  # of k-means, as published
 # From so many words on, the nearest are looked for in lists of words: an eighth of them is read.
 _LISTED = 16384
 

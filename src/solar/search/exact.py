@@ -6,14 +6,17 @@ partitioning all products at the end instead takes another 170 ms, and their mem
 """
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from solar.search.engine import RowNumbers, Vectors
+from solar.search.products import LARGE, Conversion, Stored, best_of, conversion, with_own_rows
 
-Stored: TypeAlias = npt.NDArray[np.floating[Any]]
+__all__ = ["Selection", "Stored", "rank", "rank_all", "scan"]
+
 Selection: TypeAlias = Callable[[int, int], RowNumbers | None]
 """Which rows of first..last may be found, in order; None for all of them."""
 
@@ -24,6 +27,8 @@ _CHUNK = 4096
 _PIECE = 1024
 _MULTIPLE = 8
 _QUERIES = 256
+# Rows that one query is compared with at a time, by a thread.
+_ALONE = 16384
 # Products in single precision may swap rows that are equal in truth. So many more are kept until
 # they are ranked in double precision.
 _MARGIN = 16
@@ -46,7 +51,10 @@ def scan(
         selection: The rows that may be found.
         start: The first row that may be found.
     """
+    if len(queries) == 1 and vectors.size >= LARGE:
+        return [_scan_for_one(queries[0], vectors, k, selection, start)]
     found: list[RowNumbers] = []
+    single = conversion(vectors)
     for at in range(0, len(queries), _QUERIES):
         some = queries[at : at + _QUERIES]
         width = -(-len(some) // _MULTIPLE) * _MULTIPLE if len(some) > _MULTIPLE else len(some)
@@ -57,13 +65,36 @@ def scan(
             last = min(first + _CHUNK, len(vectors))
             rows = selection(first, last)
             if rows is None:
-                best.offer(np.arange(first, last), _product(vectors[first:last], columns))
+                best.offer(np.arange(first, last), _product(vectors[first:last], columns, single))
             elif len(rows) > (last - first) // 2:
-                best.offer(rows, _product(vectors[first:last], columns)[rows - first])
+                best.offer(rows, _product(vectors[first:last], columns, single)[rows - first])
             elif len(rows):
-                best.offer(rows, _product(vectors[rows], columns))
+                best.offer(rows, _product(vectors[rows], columns, single))
         found += best.rows()
     return found
+
+
+def _scan_for_one(
+    query: Vectors, vectors: Stored, k: int, selection: Selection, start: int
+) -> RowNumbers:
+    """What `scan` finds for one query (dim,), by several threads."""
+
+    def stretch(first: int) -> tuple[RowNumbers, Vectors]:
+        last = min(first + _ALONE, len(vectors))
+        allowed = selection(first, last)
+        if allowed is None:
+            rows, products = best_of(query, vectors[first:last], k, _MARGIN)
+            return rows + first, products
+        return allowed, with_own_rows(query[None], vectors, allowed[None])[0]
+
+    firsts = range(start, len(vectors), _ALONE)
+    threads = min(max(len(firsts), 1), import_module("faiss").omp_get_max_threads())
+    with ThreadPoolExecutor(threads) as pool:
+        pairs = list(pool.map(stretch, firsts) if threads > 1 else map(stretch, firsts))
+    if not pairs:
+        return np.empty(0, np.int64)
+    rows, products = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    return rows[np.lexsort((rows, -products))[: k + _MARGIN]]
 
 
 def rank(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
@@ -72,25 +103,45 @@ def rank(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[tupl
     The products are summed in double precision, so a row has the same score however it was found.
     """
     rows = np.unique(rows)
-    candidates = _single(vectors[rows])
     if len(rows) > k + _MARGIN:
-        likely = np.argpartition(-(candidates @ query), k + _MARGIN)[: k + _MARGIN]
-        likely.sort()
-        rows, candidates = rows[likely], candidates[likely]
-    scores = (candidates.astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
-    order = np.lexsort((rows, -scores))[:k]
+        rows = _likely(rows, with_own_rows(query[None], vectors, rows[None])[0], k)
+    return _ranked(query, vectors, rows, k)
+
+
+def rank_all(
+    queries: Vectors, vectors: Stored, rows: RowNumbers, k: int
+) -> list[list[tuple[int, float]]]:
+    """What `rank` gives for each of the queries (n, dim), among rows (n, m) of its own.
+
+    No row may come twice for a query; -1 is none.
+    """
+    if rows.shape[1] > k + _MARGIN:
+        triples = zip(queries, rows, with_own_rows(queries, vectors, rows), strict=True)
+        likely = ((query, _likely(own, products, k)) for query, own, products in triples)
+    else:
+        likely = ((query, np.sort(own)) for query, own in zip(queries, rows, strict=True))
+    return [_ranked(query, vectors, own[own.searchsorted(0) :], k) for query, own in likely]
+
+
+def _likely(rows: RowNumbers, products: Vectors, k: int) -> RowNumbers:
+    """The rows, ascending, that can be among the k best by their products in single precision."""
+    likely = rows[np.negative(products).argpartition(k + _MARGIN)[: k + _MARGIN]]
+    likely.sort()
+    return likely
+
+
+def _ranked(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
+    """The k best of rows that ascend."""
+    scores = (vectors[rows].astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
+    order = np.negative(scores).argsort(kind="stable")[:k]
     return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
 
 
-def _product(vectors: Stored, columns: Vectors) -> Vectors:
+def _product(vectors: Stored, columns: Vectors, single: Conversion) -> Vectors:
     scores = np.empty((len(vectors), columns.shape[1]), np.float32)
     for at in range(0, len(vectors), _PIECE):
-        np.matmul(_single(vectors[at : at + _PIECE]), columns, out=scores[at : at + _PIECE])
+        np.matmul(single(vectors[at : at + _PIECE]), columns, out=scores[at : at + _PIECE])
     return scores
-
-
-def _single(vectors: Stored) -> Vectors:
-    return np.asarray(vectors, np.float32)
 
 
 class _Best:

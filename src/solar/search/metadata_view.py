@@ -7,7 +7,7 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -90,10 +90,10 @@ class View:
     def roots(self) -> Roots:
         """Where the photos are."""
         with parsing():
-            stored = self._read_fact("roots")
-            if stored is None:
+            found = self.execute("SELECT value FROM facts WHERE name = 'roots'").fetchone()
+            if found is None:
                 return Roots.at((self._read_fact("made") or {"made": {}})["made"].get("root"))
-            return Roots.read(stored)
+            return _roots_of(*found)
 
     def skipped(self) -> dict[str, Skipped]:
         """Files that are left out."""
@@ -112,14 +112,8 @@ class View:
     def version(self) -> Version:
         """The version that this view shows."""
         with parsing():
-            facts = self._read_fact("version")
-            codes = tuple(CodesFile(**part) for part in facts.pop(_CODES))
-            version = Version(**facts, codes=codes)
-            names = [version.vectors, *(part.name for part in codes)]
-            # They may be a stranger's: none may lead out of the folder.
-            if not all(FILES.fullmatch(name) for name in names):
-                raise ValueError("a file that is none of its own")
-            return version
+            found = self.execute("SELECT value FROM facts WHERE name = 'version'").fetchone()
+            return _version_of(*found)
 
     def rows(self) -> RowNumbers:
         """The rows of photos, ascending."""
@@ -364,6 +358,24 @@ class View:
             )
             for row, path, *size, taken, tags, stored, place, stamp in map(_grouped, found)
         ]
+
+
+@lru_cache(maxsize=16)
+def _roots_of(stored: str) -> Roots:
+    return Roots.read(json.loads(stored))
+
+
+@lru_cache(maxsize=16)
+def _version_of(stored: str) -> Version:
+    """A version from what is stored of it, which every search reads."""
+    facts = json.loads(stored)
+    codes = tuple(CodesFile(**part) for part in facts.pop(_CODES))
+    version = Version(**facts, codes=codes)
+    names = [version.vectors, *(part.name for part in codes)]
+    # They may be a stranger's: none may lead out of the folder.
+    if not all(FILES.fullmatch(name) for name in names):
+        raise ValueError("a file that is none of its own")
+    return version
 
 
 def _sum_of(row: _Row) -> int:

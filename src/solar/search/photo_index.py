@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
@@ -288,8 +288,19 @@ class PhotoIndex(ABC):
 
     def located(self, hits: Sequence[Hit]) -> list[Hit]:
         """The same photos with the places of their files on this machine."""
+        [found] = self.located_all([hits])
+        return found
+
+    def located_all(self, found: Sequence[Sequence[Hit]]) -> list[list[Hit]]:
+        """The same for the photos of several searches."""
         roots = self.roots
-        return [replace(hit, absolute=roots.absolute(hit.path)) for hit in hits]
+        if not roots:
+            return [list(hits) for hits in found]
+        absolute = roots.absolute
+        return [
+            [Hit(h.path, h.score, h.inliers, absolute(h.path), h.probability) for h in hits]
+            for hits in found
+        ]
 
     def remove(self, paths: str | Sequence[str]) -> int:
         """Remove photos, all at once, and say how many.
@@ -356,12 +367,12 @@ class PhotoIndex(ABC):
 
     def _own(self, query: Any) -> set[str]:
         """The paths of indexed photos that a query itself is."""
-        roots, paths = self.roots, set[str]()
+        paths = set[str]()
         for part in [one.photo for one in parts_of(query)]:
             if isinstance(part, str) and not self._is_photo(part):
                 paths |= {part, part.removeprefix(BY_NAME)}
             elif isinstance(part, str | os.PathLike):
-                paths |= {name for name in [roots.name_of(expanded(Path(part)))] if name}
+                paths |= {name for name in [self.roots.name_of(expanded(Path(part)))] if name}
         return set(self.engine.find(list(paths))) if paths else paths
 
     def _is_photo(self, query: Any) -> bool:

@@ -62,9 +62,30 @@ def sum_residuals(descriptors: Floats, codebook: Codebook, assign: int = 1) -> R
 
     Each descriptor falls on the nearest `assign` words. A SolarError if the codebook is of others.
     """
+    [found] = sum_all_residuals([descriptors], codebook, assign)
+    return found
+
+
+def sum_all_residuals(
+    photos: Sequence[Floats], codebook: Codebook, assign: int = 1
+) -> list[Residuals]:
+    """The same of each of some photos; the nearest words of all are looked up together."""
+    together = [descriptors for descriptors in photos if len(descriptors)]
+    if not together:
+        return [_none(codebook) for _ in photos]
+    nearest = codebook.nearest(np.concatenate(together), assign)
+    own = np.split(nearest, np.cumsum([len(descriptors) for descriptors in photos])[:-1])
+    return [_fallen(*pair, codebook) for pair in zip(photos, own, strict=True)]
+
+
+def _none(codebook: Codebook) -> Residuals:
+    return Residuals(np.empty(0, np.int32), np.empty((0, codebook.dim), np.float32))
+
+
+def _fallen(descriptors: Floats, nearest: NDArray[np.int64], codebook: Codebook) -> Residuals:
+    """The sums of descriptors (n, d) that fall on these words (n, assign)."""
     if not len(descriptors):
-        return Residuals(np.empty(0, np.int32), np.empty((0, codebook.dim), np.float32))
-    nearest = codebook.nearest(descriptors, assign)
+        return _none(codebook)
     # A word that fills in for a missing one counts once.
     again = np.tril(nearest[:, :, None] == nearest[:, None], -1).any(axis=2)
     of, column = np.nonzero(~again)

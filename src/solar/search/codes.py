@@ -1,12 +1,11 @@
 """Small codes of vectors that find candidates quickly: Faiss indices, searched and then re-ranked.
 
 `pq` spends one bit a number: 16 centroids for every four of them (for eight where rows have 2048
-numbers), compared in registers while the
-codes stream by. `ivf` has the same codes in lists, of which it reads an eighth. Others did not earn
-their place beside these, among 100,000 to 200,000 descriptors of photos: eight bits a number
-(`sq8`) took 20 times as long and eight times the bytes; a graph (`hnsw`) needed as long as `ivf`
-for a recall of 0.991 where that has 0.995, eleven times the bytes, and eight times as long to
-build.
+numbers), compared in registers while the codes stream by. `ivf` has the same codes in lists, of
+which it reads an eighth. Others did not earn their place beside these, among 100,000 to 200,000
+descriptors of photos: eight bits a number (`sq8`) took 20 times as long and eight times the bytes;
+a graph (`hnsw`) needed as long as `ivf` for a recall of 0.991 where that has 0.995, eleven times
+the bytes, and eight times as long to build.
 
 Codes consist of parts that cover stretches of rows. Parts never change: new rows get a new one.
 """
@@ -37,8 +36,8 @@ RETIRED = {"sq8": "pq", "hnsw": "ivf"}
 LEAST = 1024
 """Fewer rows are not worth codes, nor enough to train them; see `least_rows`."""
 
-# Codes of a row. Faiss sums them in 16 bits: of 512 codes for 2048 numbers a recall of 0.31 was
-# left where 256 of eight numbers each keep 1.0.
+# Codes of a row, which Faiss sums in 16 bits. Among 200,000 clustered vectors of 2048 numbers, 512
+# codes left a recall of 0.31 where 256, of eight numbers each, keep 1.0.
 _CODES = 256
 _TRAINING = 16384
 _PIECE = 8192

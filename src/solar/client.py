@@ -8,8 +8,9 @@ import json
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from http.client import HTTPException, HTTPMessage
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import IO, Any, TypedDict, cast
 from urllib import error, parse, request
 
 from solar import __version__
@@ -17,6 +18,28 @@ from solar.errors import SolarError
 
 _PAGE = 200  # the most hits that one request gives
 _ATTEMPTS, _PATIENCE = 3, 30.0
+_MOST = 1 << 28  # bytes of an answer
+
+
+class _OneServer(request.HTTPRedirectHandler):
+    """Goes on to another address of the same server only: no other may learn the token."""
+
+    def redirect_request(
+        self,
+        req: request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> request.Request | None:
+        here, there = (parse.urlsplit(one)[:2] for one in (req.full_url, newurl))
+        if here != there:
+            return None
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+_OPENER = request.build_opener(_OneServer)
 
 
 class ServerPhoto(TypedDict):
@@ -65,8 +88,12 @@ class Client:
     """
 
     def __init__(self, address: str, token: str | None = None, timeout: float = 60.0) -> None:
-        parts = parse.urlsplit(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = parse.urlsplit(address)
+            valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:  # a port that is no number, a bracket that is never closed
+            valid = False
+        if not valid:
             raise SolarError(f"{address} is not the address of a server: write http://host:8000.")
         self.address = parse.urlunsplit(
             (parts.scheme, parts.netloc, parts.path.rstrip("/"), "", "")
@@ -75,7 +102,7 @@ class Client:
 
     def info(self) -> dict[str, Any]:
         """The collection's name and size, the models, and what visitors may do."""
-        return cast("dict[str, Any]", self._ask("GET", "info"))
+        return self._ask("GET", "info", None, "photos")
 
     def photos(
         self, offset: int = 0, limit: int = 50, *, label: str | None = None, search: str = ""
@@ -83,11 +110,11 @@ class Client:
         """A page of the collection; with a label, or with a text in the photos' names."""
         wanted = {"offset": offset, "limit": limit, "label": label, "search": search or None}
         given = parse.urlencode({key: value for key, value in wanted.items() if value is not None})
-        return cast("ServerPage", self._ask("GET", f"photos?{given}"))
+        return cast("ServerPage", self._ask("GET", f"photos?{given}", None, "photos"))
 
     def upload(self, photo: str | Path | bytes) -> ServerPhoto:
         """Send a photo to search with; the server keeps it in memory for a while."""
-        return cast("ServerPhoto", self._send("queries", "photo", [photo]))
+        return cast("ServerPhoto", self._send("queries", "photo", [photo], "id"))
 
     def search(
         self,
@@ -118,7 +145,7 @@ class Client:
         hits: list[ServerHit] = []
         while len(hits) < k:
             piece = {"k": min(_PAGE, k - len(hits)), "offset": len(hits)}
-            found = self._ask("POST", "search", asked | piece)
+            found = self._ask("POST", "search", asked | piece, "hits", "more")
             hits += found["hits"]
             if not found["more"] or not found["hits"]:
                 break
@@ -126,8 +153,7 @@ class Client:
 
     def match(self, a: ServerPhoto, b: ServerPhoto) -> dict[str, Any]:
         """Compare two photos point by point; `inliers` are x, y in `a` and x, y in `b`."""
-        answer = self._ask("POST", "matches", {"a": a["id"], "b": b["id"]})
-        return cast("dict[str, Any]", answer)
+        return self._ask("POST", "matches", {"a": a["id"], "b": b["id"]}, "inliers")
 
     def picture(self, photo: ServerPhoto, *, large: bool = False) -> bytes:
         """A photo as a JPEG: a thumbnail, or up to 1,600 pixels a side."""
@@ -137,21 +163,23 @@ class Client:
 
     def add(self, photos: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
         """Add photos to the collection, where the server allows it; yields how far that is."""
-        return self._followed(self._send("photos", "photos", photos)["job"])
+        return self._followed(self._send("photos", "photos", photos, "job")["job"])
 
     def sync(self) -> Iterator[dict[str, Any]]:
         """Bring the collection up to date with its folders, likewise."""
-        return self._followed(self._ask("POST", "sync", {})["job"])
+        return self._followed(self._ask("POST", "sync", {}, "job")["job"])
 
     def _followed(self, job: str) -> Iterator[dict[str, Any]]:
         while True:
-            told = self._ask("GET", f"jobs/{parse.quote(job)}")
+            told = self._ask("GET", f"jobs/{parse.quote(job)}", None, "state")
             yield told
             if told["state"] != "running":
                 return
             time.sleep(0.5)  # the server offers nothing to wait for
 
-    def _send(self, path: str, field: str, photos: Sequence[str | Path | bytes]) -> Any:
+    def _send(
+        self, path: str, field: str, photos: Sequence[str | Path | bytes], *expected: str
+    ) -> dict[str, Any]:
         boundary = secrets.token_hex(16)
         body = b""
         for photo in photos:
@@ -162,20 +190,32 @@ class Client:
             body += content + b"\r\n"
         body += f"--{boundary}--\r\n".encode()
         kind = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
-        return self._json("POST", path, body, kind)
+        return self._json("POST", path, body, kind, expected)
 
-    def _ask(self, method: str, path: str, sent: Mapping[str, Any] | None = None) -> Any:
+    def _ask(
+        self, method: str, path: str, sent: Mapping[str, Any] | None, *expected: str
+    ) -> dict[str, Any]:
         body = None if sent is None else json.dumps(sent).encode()
-        return self._json(method, path, body, {"Content-Type": "application/json"} if body else {})
+        kind = {"Content-Type": "application/json"} if body else {}
+        return self._json(method, path, body, kind, expected)
 
-    def _json(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Any:
+    def _json(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: dict[str, str],
+        expected: Sequence[str],
+    ) -> dict[str, Any]:
+        """The answer, an object with the fields expected."""
         answer = self._bytes(method, f"{self.address}/api/v1/{path}", body, headers)
         try:
-            return json.loads(answer)
-        except ValueError as problem:
-            raise SolarError(
-                f"{self.address} is not a server of solar: its answer is not JSON."
-            ) from problem
+            found = json.loads(answer)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict) or not set(expected) <= found.keys():
+            raise SolarError(f"{self.address} is not a server of solar, or of another version.")
+        return found
 
     def _bytes(
         self,
@@ -191,15 +231,19 @@ class Client:
         asked = request.Request(url, body, usual | (headers or {}), method=method)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                with request.urlopen(asked, timeout=self._timeout) as answer:
-                    return cast("bytes", answer.read())
+                with _OPENER.open(asked, timeout=self._timeout) as answer:
+                    content = cast("bytes", answer.read(_MOST))
+                    if answer.length or answer.read(1):  # announced and not sent, or too much
+                        raise HTTPException("its answer is cut off, or too long")
+                return content
             except error.HTTPError as problem:
                 with problem:
-                    wait = float(problem.headers.get("Retry-After") or 0)
+                    given = problem.headers.get("Retry-After") or ""
+                    wait = float(given) if given.isdecimal() else 0.0  # it may be a date
                     if attempt == _ATTEMPTS or not 0 < wait <= _PATIENCE:
                         raise SolarError(self._refusal(problem)) from problem
                 time.sleep(wait)
-            except (OSError, ValueError) as problem:
+            except (OSError, ValueError, HTTPException) as problem:
                 reason = getattr(problem, "reason", problem)
                 raise SolarError(
                     f"{self.address} does not answer ({reason}): is the server running?"
@@ -209,7 +253,7 @@ class Client:
     def _refusal(self, problem: error.HTTPError) -> str:
         try:
             said = json.loads(problem.read())["error"]
-        except (ValueError, KeyError, TypeError, OSError):
+        except (ValueError, KeyError, TypeError, OSError, HTTPException):
             said = f"{problem.code} {problem.reason}"
         if problem.code == 401:
             said = "it wants a token: set SOLAR_TOKEN, or give the client one."

@@ -53,6 +53,10 @@ def stepped(net: RetrievalNet) -> None:
         net.backbone.layer4[1].conv2.weight.sub_(0.01)  # as optimizers do
 
 
+def written_to(net: RetrievalNet) -> None:
+    net.backbone.layer4[1].conv2.weight.data.mul_(-1)  # which counts no version up
+
+
 def replaced(net: RetrievalNet) -> None:
     net.backbone.conv1.weight = torch.nn.Parameter(torch.rand_like(net.backbone.conv1.weight) - 0.5)
 
@@ -61,7 +65,7 @@ def moved_statistics(net: RetrievalNet) -> None:
     net.backbone.layer4[1].bn2.running_mean[:99] -= 5
 
 
-@pytest.mark.parametrize("change", [loaded, stepped, replaced, moved_statistics])
+@pytest.mark.parametrize("change", [loaded, stepped, written_to, replaced, moved_statistics])
 def test_weights_that_changed_are_fused_again(
     net: RetrievalNet, fusings: list[None], change: Callable[[RetrievalNet], None]
 ) -> None:

@@ -264,6 +264,8 @@ def test_cuda_means_every_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert devices_called("cuda:2") == [torch.device("cuda", 2)]
     with pytest.raises(DeviceMemoryError, match="no device cuda:3"):
         devices_called("cuda:3")
+    with pytest.raises(DeviceMemoryError, match="no device cuda:first"):
+        devices_called("cuda:first")
 
 
 # Neighbours

@@ -45,6 +45,8 @@ def test_scores_are_minus_the_bits_that_differ(tmp_path: Path) -> None:
     made.add(VECTORS)
     made.write(tmp_path / "codes")
     assert is_web(tmp_path / "codes")
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "codes").stat().st_mode == (tmp_path / "plain").stat().st_mode
     for some in (made, WebCodes.read(tmp_path / "codes")):
         scores, rows = some.search(VECTORS[:5], 7)
         bits = published(100, 90, 80).bits(VECTORS)

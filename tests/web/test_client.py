@@ -102,8 +102,20 @@ def test_what_goes_wrong_is_one_sentence(address: str, home: Home) -> None:
         Client(address, TOKEN).search("gone.jpg")
     with pytest.raises(SolarError, match="refuses: "):
         Client(address, TOKEN).search(b"no photo")
+    for wrong in ("http://host:abc", "http://[::1", "ftp://host"):
+        with pytest.raises(SolarError, match="is not the address of a server"):
+            Client(wrong)
     with answering(_Other) as other, pytest.raises(SolarError, match="is not a server of solar"):
         Client(other).info()
+    with answering(_Cut) as cut, pytest.raises(SolarError, match="does not answer"):
+        Client(cut).info()
+
+
+def test_no_other_server_learns_the_token() -> None:
+    with answering(_Told) as told, answering(_Other) as other:
+        _Told.elsewhere = other.replace("127.0.0.1", "localhost")
+        with pytest.raises(SolarError, match="refuses: 302"):
+            Client(told, TOKEN).info()
 
 
 def test_a_busy_server_is_asked_again() -> None:
@@ -138,3 +150,19 @@ class _Busy(_Other):
             self._say(503, b"{}", **{"Retry-After": "1"})
         else:
             self._say(200, b'{"photos": 3}')
+
+
+class _Cut(_Other):
+    """Breaks off."""
+
+    def do_GET(self) -> None:
+        self._say(200, b"{}", **{"Content-Length": "99"})
+
+
+class _Told(_Other):
+    """Sends visitors elsewhere."""
+
+    elsewhere = ""
+
+    def do_GET(self) -> None:
+        self._say(302, b"", Location=self.elsewhere)

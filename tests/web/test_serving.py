@@ -291,8 +291,12 @@ def test_a_proxy_does_not_open_a_collection_to_everybody() -> None:
 @pytest.mark.parametrize(
     ("option", "sentence"),
     [
-        (("--root-path", "photos"), "--root-path photos is not a path: write it like /photos."),
+        (
+            ("--root-path", "photos"),
+            "--root-path photos is not a path, or one of the app's own: write it",
+        ),
         (("--root-path", "/a b"), "--root-path /a b is not a path"),
+        (("--root-path", "/api"), "--root-path /api is not a path"),
         (("--trusted-proxy", "nginx"), "write an address like 127.0.0.1, or a network like"),
     ],
 )

@@ -30,9 +30,12 @@ def found_by_server(
     from solar.client import Client
     from solar.errors import SolarError
     from solar.search import Hit
+    from solar.search.verify import VerifySettings
 
     if unknown := [name for name in _LOCAL if given[name]]:
         raise SolarError(f"A search on a server does not take --{unknown[0]}: leave it out.")
+    if given["verify_top"] != VerifySettings.top:
+        raise SolarError("A search on a server does not take --verify-top: leave it out.")
     client = Client(address, os.environ.get("SOLAR_TOKEN") or None)
     uploaded = [client.upload(_file(part.photo)) for part in asked]
     boxes = [None if part.box is None else list(part.box) for part in asked]

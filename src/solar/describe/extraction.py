@@ -77,16 +77,19 @@ def extract(
     photos = source if isinstance(source, Photos) else find_sources(source)
     net = retrieval_model(model)
     dtype, shard_size = options.pop("dtype", "float32"), options.pop("shard_size", None)
+    begun = read_manifest(Path(destination)) if is_store(destination) else None
     if shard_size is None:  # how a store is cut changes nothing in it
-        begun = is_store(destination)
-        shard_size = read_manifest(Path(destination)).shard_size if begun else SHARD_SIZE
+        shard_size = SHARD_SIZE if begun is None else begun.shard_size
     chosen = Settings.of(net, **cast("SettingsOptions", options))
     here = scheduler is None and workers is None
     if not here and chosen.backend != "torch":
         raise SolarError("A cluster describes with torch: leave --backend out.")
     describe = describer(net, chosen, photos) if here else None
     if describe is not None:  # what runs may not be what was asked for
-        chosen = chosen.fitted(options.get("mode"), describe.backend)
+        mode = options.get("mode")
+        if begun is not None and begun.settings.get("mode") == "fast":
+            mode = "exact"  # by Pillow: a store that was begun so goes on so
+        chosen = chosen.fitted(mode, describe.backend)
     job = ExtractionJob(photos, chosen, dict(boxes or {}), throughput or Throughput())
     with lock(destination):
         store = Store.create(

@@ -53,7 +53,8 @@ def evaluate_asmk(what: str | Path, settings: EvaluationSettings) -> Evaluation:
         index = _indexed(database, finder, codebook, settings, Path(folder, "index"))
         if truth is not None:
             for name, why in index.failures.items():
-                raise SolarError(f"{what} cannot be evaluated without its photo {name}: {why}")
+                if not name.startswith(_DISTRACTORS):
+                    raise SolarError(f"{what} cannot be evaluated without its photo {name}: {why}")
             asked = [
                 _asked(finder, queries, number, boxes, codebook) for number in range(len(queries))
             ]

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from solar.images import Box, Source
 
 # What `Index` has beyond this one.
-_OF_VECTORS = frozenset({"model", "describe", "search_vectors", "search_like", "add", "copy"})
+_OF_VECTORS = frozenset(
+    {"model", "encoder", "describe", "search_vectors", "search_like", "add", "copy", "copies"}
+)
 
 
 def open_index(

@@ -68,11 +68,15 @@ class Codebook:
 
     def save(self, path: str | Path) -> None:
         """Write it to a .safetensors file."""
+        from safetensors import SafetensorError
         from safetensors.numpy import save_file
 
         facts = {"codebook": json.dumps(self.facts, sort_keys=True)}
         with replacing(path) as temporary:
-            save_file({"words": self.words}, temporary, facts)
+            try:
+                save_file({"words": self.words}, temporary, facts)
+            except SafetensorError as error:
+                raise SolarError(f"{path} cannot be written: is the disk full?") from error
 
     @classmethod
     def read(cls, path: str | Path) -> Codebook:

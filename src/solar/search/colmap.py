@@ -24,7 +24,7 @@ from solar.errors import SolarError
 from solar.files import make_folder, refuse_folder, replacing
 from solar.images.opening import opened
 from solar.images.orientation import orientation_of, stored_points
-from solar.search.matching import Floats, Pairs, mutual_matches
+from solar.search.matching import DENSE_RATIO, Floats, Pairs, mutual_matches
 from solar.search.pair_files import Pair
 from solar.search.pair_verification import with_features
 from solar.search.verify import Verifier
@@ -205,7 +205,10 @@ def _compared(
 ) -> tuple[Pairs, Any]:
     """The matches of a pair, and the two-view geometry that they agree on."""
     a, b = (features[name] for name in pair)
-    matches = mutual_matches(a.directions, b.directions, ratio=verifier.settings.ratio)
+    ratio = verifier.settings.ratio
+    if a.dense or b.dense:
+        ratio = max(ratio, DENSE_RATIO)
+    matches = mutual_matches(a.directions, b.directions, ratio=ratio)
     seen = [side for name in pair for side in (images[name].camera, images[name].points)]
     return matches, colmap.estimate_two_view_geometry(*seen, matches, options)
 

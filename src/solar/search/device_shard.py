@@ -268,7 +268,10 @@ def devices_called(name: str) -> list[torch.device]:
 
     A DeviceMemoryError if there is none.
     """
-    device = torch.device(name)
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise DeviceMemoryError(f"This machine has no device {name}.") from None
     found = [device]
     if device.type == "cuda":
         every = [torch.device("cuda", number) for number in range(torch.cuda.device_count())]

@@ -372,6 +372,10 @@ class Index(PhotoIndex):
                 f"({spec.model}): describe the photos with the same one."
             )
         before, now = _comparable(ours), _comparable(spec)
+        if "device" in (ours.settings.get("decoder"), spec.settings.get("decoder")):
+            # What was decoded fast is continued by a device that decodes whole photos.
+            before.pop("mode", None)
+            now.pop("mode", None)
         if before != now:
             raise SolarError(
                 f"The index was made with the settings {before}, the new vectors with {now}: "

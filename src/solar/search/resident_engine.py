@@ -91,8 +91,9 @@ class ResidentEngine(FolderEngine):
         """Which rows are left; the same array until another one is removed."""
         if not len(removed):
             return None
-        if self._present is None or self._present[0] is not removed:
+        kept = self._present  # another thread may put a later one in its place
+        if kept is None or kept[0] is not removed:
             present = np.ones(rows, np.bool_)
             present[removed] = False
-            self._present = removed, present
-        return self._present[1]
+            kept = self._present = removed, present
+        return kept[1]

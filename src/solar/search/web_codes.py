@@ -12,7 +12,6 @@ of a sample with its nearest neighbour, the most similar pairs first (`learn_cod
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
+from solar.files import replacing
 from solar.search.engine import Vectors
 
 FRACTIONS = (1.0, 0.9, 0.8, 0.5)
@@ -114,6 +114,7 @@ class WebCodes:
 
     def write(self, path: Path) -> None:
         """Write whitenings and codes to a .safetensors file, whatever its name."""
+        from safetensors import SafetensorError
         from safetensors.numpy import save_file
 
         codes = import_module("faiss").vector_to_array(self._codes.xb)
@@ -122,12 +123,11 @@ class WebCodes:
             "matrices": self.ensemble.matrices,
             "codes": codes.reshape(self.ntotal, -1),
         }
-        try:
-            save_file(arrays, path, {"codes": "web"})
-        except OSError as error:
-            raise SolarError(f"{path} cannot be written: is the disk full?") from error
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
+        with replacing(path) as temporary:
+            try:
+                save_file(arrays, temporary, {"codes": "web"})
+            except SafetensorError as error:
+                raise SolarError(f"{path} cannot be written: is the disk full?") from error
 
     @classmethod
     def read(cls, path: Path) -> WebCodes:

@@ -27,7 +27,8 @@ Say = Callable[[str], None]
 """Called with a sentence for whoever started the server."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_SUB_PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")
+# Not below what the app itself calls so: a proxy may or may not take the path off.
+_SUB_PATH = re.compile(r"(?!/(?:api|static|docs)(?:/|$))(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
 # Requests under way, also those whose visitor has gone; beyond this somebody is up to no good.
 _REQUESTS = 1000
 
@@ -77,7 +78,10 @@ def serve(
 
     wanted = WebSettings(name=collection_name(address), device=device, **settings)
     if not _SUB_PATH.fullmatch(wanted.root_path):
-        raise SolarError(f"--root-path {wanted.root_path} is not a path: write it like /photos.")
+        raise SolarError(
+            f"--root-path {wanted.root_path} is not a path, or one of the app's own: write it like "
+            "/photos."
+        )
     proxies = networks(wanted.proxies)
     check_exposure(host, wanted)
     with need_vectors(Index.open(address, model=model, device=device)) as index:

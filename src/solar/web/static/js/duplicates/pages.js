@@ -8,10 +8,20 @@ const FRESH = 30 * 60 * 1000;
 /**
  * A source for `review`.
  * @param {object} overview What is known of all groups.
- * @param {function(number, number): Promise<object[]>} page Gives groups from an offset on.
+ * @param {function(number, number): Promise<object[]>} fetched Gives groups from an offset on.
  */
-export function paged(overview, page) {
+export function paged(overview, fetched) {
   const known = new Map();
+
+  // A new report may take the place of the one that the overview is of: numbers would mean others.
+  async function page(offset, limit) {
+    const groups = await fetched(offset, limit);
+    const expected = overview.groups.slice(offset, offset + limit);
+    if (expected.some(([, id], at) => groups[at]?.id !== id)) {
+      throw new Error("The report has changed: reload the page.");
+    }
+    return groups;
+  }
 
   function pageOf(number) {
     const offset = number - (number % PAGE);

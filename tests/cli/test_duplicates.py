@@ -30,7 +30,7 @@ def test_a_report_a_table_and_json(
     report, table = tmp_path / "report.json", tmp_path / "report.csv"
     run(index, "-o", report, "--csv", table, "--kinds", "exact,crop", "--json")
     told = json.loads(capsys.readouterr().out)
-    assert told[1] == {"kind": "crop", "photos": ["03.png", "edited/03.jpg"], "keep": "03.png"}
+    assert told[1] == {"kind": "crop", "photos": ["03.png", "edited/03.jpg"], "keep": ["03.png"]}
     assert [group["kind"] for group in told] == ["exact", "crop"]
     assert [group.kind for group in read_groups(report)] == ["exact", "crop"]
     with table.open(newline="", encoding="utf-8") as file:

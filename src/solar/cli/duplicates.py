@@ -102,7 +102,7 @@ def duplicates(
                 {
                     "kind": group.kind,
                     "photos": [photo.name for photo in group.photos],
-                    "keep": group.keep[0] if group.kind in COPIES else None,
+                    "keep": group.keep if group.kind in COPIES else None,
                 }
                 for group in read_groups(output)
             ]

@@ -103,7 +103,7 @@ class DuplicateGroup:
 
     Attributes:
         kind: The loosest kind among the pairs that hold the group together.
-        photos: The one to keep first, where there is one.
+        photos: Those to keep first.
         pairs: How they are related; every photo is in one at least.
     """
 

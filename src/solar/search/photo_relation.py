@@ -56,6 +56,12 @@ class Relation:
     inliers: int | None = None
     why: str = ""
 
+    @property
+    def within(self) -> tuple[bool, bool]:
+        """Of photos made from one: whether b shows all of a, and a all of b; copies always do."""
+        a_in_b, b_in_a = (self.kind != "crop" or share >= _WHOLE for share in self.covers)
+        return a_in_b, b_in_a
+
 
 class ComparedPhoto:
     """A photo that is being compared; what is needed of it is read once.

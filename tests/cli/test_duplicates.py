@@ -97,12 +97,14 @@ def test_an_empty_index_has_an_empty_report(index: Path, tmp_path: Path) -> None
         (["--size", "64"], "described already"),
         (["--csv", "."], "is a folder: name the table"),
         (["--html", "."], "is a folder: name the page"),
+        (["--csv", "report.json"], "named for the report and for the table"),
         (["--csv", "both", "--html", "both"], "both is named for the table and for the page"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(
-    index: Path, tmp_path: Path, options: list[str], words: str
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], words: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(SolarError, match=words):
         run(index, "-o", tmp_path / "report.json", *options)
     assert not (tmp_path / "report.json").exists()

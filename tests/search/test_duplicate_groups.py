@@ -27,7 +27,7 @@ def kept(group: DuplicateGroup) -> tuple[list[str], list[str]]:
 def test_a_part_that_no_other_photo_shows_whole_is_kept() -> None:
     [overlapping] = grouped(related(0, 1, "crop", (0.5, 0.5)))
     assert kept(overlapping) == (["0", "1"], [])
-    assert overlapping.photos[1].why == "no other photo shows all of it"
+    assert overlapping.photos[1].why == "no other kept photo shows all of it"
     # The same two, with a copy of the second, and then with their original.
     [group] = grouped(related(0, 1, "crop", (0.5, 0.5)), related(1, 2, "copy"))
     assert kept(group) == (["0", "1"], ["2"])

@@ -47,9 +47,9 @@ def add(
     that the index has, also under another name, are not described again. With `new`, those whose
     name is in the index already are left out. With `skip_copies`, new photos that are copies or
     crops of an indexed one, or of each other, are skipped, with that as the reason, until they are
-    added without it. `describing`
-    may have `regions`, a file of boxes in the photos, for an ASMK* index that was built with one.
-    Other arguments are as for `solar.search.index_build.build_index`.
+    added without it. `describing` may have `regions`, a file of boxes in the photos, for an ASMK*
+    index that was built with one. Other arguments are as for
+    `solar.search.index_build.build_index`.
     """
     index = Index.open(address, **options)
     extra = read_metadata(metadata) if metadata else {}

@@ -148,7 +148,9 @@ def _copies(
     why = _why(best, [known[row] for row in order[1:]])
     photos = [replace(best.shown, keep=True, why=why)]
     for row in kept[1:]:
-        photos.append(replace(known[row].shown, keep=True, why="no other photo shows all of it"))
+        photos.append(
+            replace(known[row].shown, keep=True, why="no other kept photo shows all of it")
+        )
     for row in rest:
         how = _nearest(members, row, shown_by[row]).relation.how
         photos.append(replace(known[row].shown, keep=False, why=how or "a copy"))

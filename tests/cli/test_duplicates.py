@@ -1,5 +1,6 @@
 import csv
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -11,7 +12,9 @@ from support.running import command, environment, solar
 
 from solar.cli import app
 from solar.errors import SolarError
-from solar.search.duplicate_report import read_groups
+from solar.images import Roots
+from solar.search import Index
+from solar.search.duplicate_report import read_facts, read_groups
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +33,7 @@ def test_a_report_a_table_and_json(
     report, table = tmp_path / "report.json", tmp_path / "report.csv"
     run(index, "-o", report, "--csv", table, "--kinds", "exact,crop", "--json")
     told = json.loads(capsys.readouterr().out)
-    assert told[1] == {"kind": "crop", "photos": ["03.png", "edited/03.jpg"], "keep": "03.png"}
+    assert told[1] == {"kind": "crop", "photos": ["03.png", "edited/03.jpg"], "keep": ["03.png"]}
     assert [group["kind"] for group in told] == ["exact", "crop"]
     assert [group.kind for group in read_groups(report)] == ["exact", "crop"]
     with table.open(newline="", encoding="utf-8") as file:
@@ -65,17 +68,43 @@ def test_a_killed_run_ends_with_the_same_report(index: Path, tmp_path: Path) -> 
     assert killed.read_bytes() == whole.read_bytes()
 
 
+def test_photos_that_have_moved_are_found(index: Path, tmp_path: Path) -> None:
+    place, there = tmp_path / "photos.solar", tmp_path / "photos"
+    shutil.copytree(index, place, ignore=shutil.ignore_patterns("local"))
+    there.mkdir()
+    for name in ("03.png", "edited"):
+        (there / name).symlink_to(index.parent / "photos" / name)
+    report, table = tmp_path / "report.json", tmp_path / "report.csv"
+    run(place, "-o", report, "--csv", table, "--kinds", "crop", "--photos", there)
+    assert [group.rest for group in read_groups(report)] == [["edited/03.jpg"]]
+    assert read_facts(report).roots == Roots.at(there)
+
+
+def test_an_empty_index_has_an_empty_report(index: Path, tmp_path: Path) -> None:
+    shutil.copytree(index, tmp_path / "photos.solar")
+    with Index.open(tmp_path / "photos.solar") as opened:
+        opened.remove([photo.path for some in opened.engine.photos() for photo in some])
+    run(tmp_path / "photos.solar", "-o", tmp_path / "report.json")
+    assert list(read_groups(tmp_path / "report.json")) == []
+    assert read_facts(tmp_path / "report.json").photos == 0
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--kinds", "twin"], "no kind 'twin'"),
         (["--json", "--print", "keep"], "choose one"),
         (["--size", "64"], "described already"),
+        (["--csv", "."], "is a folder: name the table"),
+        (["--html", "."], "is a folder: name the page"),
+        (["--csv", "report.json"], "named for the report and for the table"),
+        (["--csv", "both", "--html", "both"], "both is named for the table and for the page"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(
-    index: Path, tmp_path: Path, options: list[str], words: str
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], words: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(SolarError, match=words):
         run(index, "-o", tmp_path / "report.json", *options)
     assert not (tmp_path / "report.json").exists()

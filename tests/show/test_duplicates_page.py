@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,12 @@ def test_only_the_pages_own_script_may_run(photos: Path, tmp_path: Path) -> None
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in text
     assert len(text) < 150_000
+
+
+def test_a_group_with_other_pairs_is_another() -> None:
+    group = drawn_group("copy", ["1.jpg", "2.jpg", "3.jpg"])
+    assert group_id(replace(group, pairs=group.pairs[:1])) != group_id(group)
+    assert group_id(replace(group, pairs=group.pairs[::-1])) != group_id(group)
 
 
 def test_a_page_that_cannot_be_written_is_one_sentence(photos: Path) -> None:

@@ -1,6 +1,7 @@
 """`solar duplicates`: the same photo, the same moment, the same place."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -8,7 +9,7 @@ import typer
 
 from solar.cli import printing
 from solar.cli.completion import photo_models
-from solar.cli.options import BACKENDS, Device, Json, Size
+from solar.cli.options import BACKENDS, Device, Json, MovedPhotos, Size
 from solar.errors import SolarError
 from solar.files import refuse_folder
 
@@ -64,6 +65,7 @@ def duplicates(
     size: Size = None,
     backend: Annotated[str | None, typer.Option(help=BACKENDS)] = None,
     device: Device = None,
+    photos: MovedPhotos = None,
     json: Json = False,
 ) -> None:
     """Group copies, crops, bursts and photos of one place.
@@ -79,17 +81,17 @@ def duplicates(
 
     wanted = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
     settings = DuplicateSettings(wanted, k, min_score, new)
-    refuse_folder(output, "the report")
+    _refuse_places({"the report": output, "the table": csv, "the page": html})
     if json and listed:
         raise SolarError("--json and --print both go to standard output: choose one.")
     describing: dict[str, Any] = {"model": model, "size": size, "device": device}
     describing["backend"] = backend
     with printing.warnings_as_sentences(), working_folder(output) as work:
         with printing.photo_progress() as shown:
-            photos = described(source, work, progress=shown, **describing)
+            found = described(source, work, progress=shown, **describing).moved_to(photos)
         with printing.steps() as watch:
-            facts = ReportFacts(len(photos), wanted, photos.roots)
-            write(output, facts, find_duplicates(photos, settings, work, watch))
+            facts = ReportFacts(len(found), wanted, found.roots)
+            write(output, facts, find_duplicates(found, settings, work, watch))
     if csv is not None:
         write_csv(csv, read_groups(output))
     if html is not None:
@@ -102,7 +104,7 @@ def duplicates(
                 {
                     "kind": group.kind,
                     "photos": [photo.name for photo in group.photos],
-                    "keep": group.keep[0] if group.kind in COPIES else None,
+                    "keep": group.keep if group.kind in COPIES else None,
                 }
                 for group in read_groups(output)
             ]
@@ -110,13 +112,25 @@ def duplicates(
         return
     counts = Counter(group.kind for group in read_groups(output))
     rest = sum(len(group.rest) for group in read_groups(output))
-    found = ", ".join(f"{counts[kind]:,} {kind}" for kind in wanted if counts[kind]) or "none"
+    told = ", ".join(f"{counts[kind]:,} {kind}" for kind in wanted if counts[kind]) or "none"
     printing.say(
-        f"Groups: {found}; {rest:,} of {len(photos):,} photos are copies or crops → {output}",
+        f"Groups: {told}; {rest:,} of {len(found):,} photos are copies or crops → {output}",
         to=None if listed else printing.output(),
     )
     if listed:
         end = "\0" if null else "\n"
         for group in read_groups(output):
             for name in getattr(group, listed) if group.kind in COPIES else ():
-                typer.echo((photos.roots.absolute(name) or name) + end, nl=False)
+                typer.echo((found.roots.absolute(name) or name) + end, nl=False)
+
+
+def _refuse_places(places: Mapping[str, Path | None]) -> None:
+    """A SolarError if a folder is where a file is to be written, or two would be one."""
+    taken: dict[Path, str] = {}
+    for what, path in places.items():
+        if path is None:
+            continue
+        refuse_folder(path, what)
+        other = taken.setdefault(path.resolve(), what)
+        if other != what:
+            raise SolarError(f"{path} is named for {other} and for {what}: name two files.")

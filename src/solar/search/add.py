@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,17 +46,19 @@ def add(
     What is below a root of the index is called by that; other folders become further roots. Photos
     that the index has, also under another name, are not described again. With `new`, those whose
     name is in the index already are left out. With `skip_copies`, new photos that are copies or
-    crops of an indexed one, or of each other, are skipped, with that as the reason. `describing`
-    may have `regions`, a file of boxes in the photos, for an ASMK* index that was built with one.
-    Other arguments are as for `solar.search.index_build.build_index`.
+    crops of an indexed one, or of each other, are skipped, with that as the reason, until they are
+    added without it. `describing` may have `regions`, a file of boxes in the photos, for an ASMK*
+    index that was built with one. Other arguments are as for
+    `solar.search.index_build.build_index`.
     """
     index = Index.open(address, **options)
     extra = read_metadata(metadata) if metadata else {}
     if len(sources) == 1 and is_store(sources[0]) and not isinstance(index, AsmkIndex):
-        if new:
-            raise SolarError(
-                f"{sources[0]} holds descriptors, all of which are added: leave out --new."
-            )
+        for option, given in {"--new": new, "--skip-copies": skip_copies}.items():
+            if given:
+                raise SolarError(
+                    f"{sources[0]} holds descriptors, all of which are added: leave out {option}."
+                )
         return _add_store(index, Store.open(sources[0]), extra)
     how = dict(describing or {})
     regions = how.pop("regions", None)
@@ -72,13 +75,14 @@ def add(
             changed=(),
             copied={n: like for n, like in changes.copied.items() if n not in known},
         )
-    if skip_copies:
-        changes = _without_copies(need_vectors(index), photos, changes)
     changes = _with_facts(index, photos, changes, extra, boxes)
+    copies: dict[str, str] = {}
+    if skip_copies:
+        changes, copies = _without_copies(need_vectors(index), photos, changes)
     how |= {"regions": boxes} if boxes else {}
     made = apply(index, photos, changes, store=store, extra=extra, progress=progress, **how)
     count = len(made.new) + len(made.changed) + len(made.moved)
-    return BuiltIndex(index, count, made.skipped)
+    return BuiltIndex(index, count, {**made.skipped, **copies})
 
 
 def _regions_for(index: PhotoIndex, regions: str | Path) -> PhotoRegions:
@@ -94,29 +98,36 @@ def _regions_for(index: PhotoIndex, regions: str | Path) -> PhotoRegions:
     return found
 
 
-def _without_copies(index: Index, photos: Photos, changes: Changes) -> Changes:
-    """Only those new photos that are no copies; the others are skipped."""
+def _without_copies(
+    index: Index, photos: Photos, changes: Changes
+) -> tuple[Changes, dict[str, str]]:
+    """Only those new photos that are no copies; and the others, with what each is a copy of.
+
+    The index does not remember these: when the original is gone, they are as new as before.
+    """
     finder = CopyFinder(index.engine)
-    skipped: dict[str, str] = {}
+    copies: dict[str, str] = {}
     for name in changes.new:
         if name in changes.copied:
-            skipped[name] = f"a copy of {changes.copied[name]}: the same file"
+            copies[name] = f"the same file as {changes.copied[name]}"
             continue
-        photo = photos.read(photos.numbers[name])
+        read = partial(photos.read, photos.numbers[name])
         try:
+            photo = read()
             vector = index.describe(photo)
-            if found := finder.find(photo, vector, {name}):
-                skipped[name] = f"a {found[0]}"
+            found = next((one for one in finder.find(photo, vector, {name}) if one.whole), None)
+            if found is not None:
+                copies[name] = str(found)
             else:
-                finder.note(name, photo, vector)
+                finder.note(name, read, vector)
         except ImageError:
             continue  # what is wrong with it is told when it is described
-    return replace(
+    left = replace(
         changes,
-        new=tuple(name for name in changes.new if name not in skipped),
-        copied={name: like for name, like in changes.copied.items() if name not in skipped},
-        skipped={**changes.skipped, **skipped},
+        new=tuple(name for name in changes.new if name not in copies),
+        copied={name: like for name, like in changes.copied.items() if name not in copies},
     )
+    return left, copies
 
 
 def _with_facts(

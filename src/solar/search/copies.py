@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,8 @@ from solar.search.verify import index_verifier
 K = 20
 """Neighbours by descriptor that are looked at."""
 
+_Candidate: TypeAlias = tuple[str, Callable[[], Source] | None, npt.NDArray[np.uint8], float]
+
 
 @dataclass(frozen=True)
 class FoundCopy:
@@ -37,8 +40,17 @@ class FoundCopy:
     score: float
     relation: Relation
 
+    @property
+    def whole(self) -> bool:
+        """Whether the indexed photo shows all of the one that was asked for."""
+        return self.relation.within[1]
+
     def __str__(self) -> str:
-        return f"{self.relation.kind} of {self.path}: {self.relation.how}"
+        if self.relation.kind == "exact":
+            return f"the same picture as {self.path}"
+        if self.whole:
+            return f"a {self.relation.kind} of {self.path}: {self.relation.how}"
+        return f"not all of it is in {self.path}: {self.relation.why}"
 
 
 class CopyFinder:
@@ -50,7 +62,7 @@ class CopyFinder:
     def __init__(self, engine: Engine) -> None:
         verifier = index_verifier(engine, SETTINGS)
         assert verifier.cache is not None
-        self._engine, self.count = engine, len(engine)
+        self._engine, self.state = engine, _state(engine)
         self._comparer = PhotoComparer(verifier, places=False)
         self._names = [photo.path for photos in engine.photos() for photo in photos]
         self._rows = {name: row for row, name in enumerate(self._names)}
@@ -58,7 +70,9 @@ class CopyFinder:
         self._small: SmallPictures = small_pictures(self._names, engine.roots.find, folder)
         blocks = [np.empty((0, SHAPE), np.float32), *self._small.shapes()]
         self._shapes = np.concatenate(blocks)
-        self._noted: list[tuple[str, Source, npt.NDArray[np.uint8], Vectors]] = []
+        self._noted: list[tuple[str, Callable[[], Source], npt.NDArray[np.uint8]]] = []
+        self._noted_vectors = _GrowingRows(engine.spec.dim)
+        self._noted_shapes = _GrowingRows(SHAPE)
 
     def find(self, photo: Source, vector: Vectors, own: set[str]) -> list[FoundCopy]:
         """The photos that this one, with its descriptor (dim,), is a copy or crop of, best first.
@@ -79,7 +93,7 @@ class CopyFinder:
                 continue
             try:
                 compared = (
-                    self._comparer.photo(name) if other is None else self._comparer.given(other)
+                    self._comparer.photo(name) if other is None else self._comparer.given(other())
                 )
                 relation = self._comparer.relation(compared, asked, int(way) if whole else None)
             except SolarError:
@@ -88,30 +102,59 @@ class CopyFinder:
                 found.append(FoundCopy(name, score, relation))
         return sorted(found, key=lambda one: (KINDS.index(one.relation.kind), -one.score))
 
-    def note(self, name: str, photo: Source, vector: Vectors) -> None:
-        """Have a photo count that will be in the index soon."""
-        self._noted.append((name, photo, small_picture(photo)[0], vector))
+    def note(self, name: str, read: Callable[[], Source], vector: Vectors) -> None:
+        """Have a photo count that will be in the index soon; it is read again when it is needed."""
+        picture, *_ = small_picture(read())
+        self._noted.append((name, read, picture))
+        self._noted_vectors.append(vector)
+        self._noted_shapes.append(invariant(picture[None])[0])
 
-    def _candidates(
-        self, picture: npt.NDArray[np.uint8], vector: Vectors
-    ) -> list[tuple[str, Source | None, npt.NDArray[np.uint8], float]]:
+    def _candidates(self, picture: npt.NDArray[np.uint8], vector: Vectors) -> list[_Candidate]:
         """Names, files where they are not in the index, small pictures, and similarities."""
+        shape = invariant(picture[None])[0]
         [hits] = self._engine.search(vector[None], K, ())
         scores = {hit.path: hit.score for hit in hits}
-        alike = self._shapes @ invariant(picture[None])[0]
-        nearest = np.argsort(-alike, kind="stable")[:ALIKE].tolist()
+        nearest = _best(self._shapes @ shape, ALIKE)
         names = list(dict.fromkeys([*scores, *(self._names[row] for row in nearest)]))
         more = self._engine.lookup([name for name in names if name not in scores])
         scores |= {name: float(row @ vector) for name, (_, row) in more.items()}
-        known: list[tuple[str, Source | None, npt.NDArray[np.uint8], float]] = [
+        known: list[_Candidate] = [
             (name, None, self._small.pixels([self._rows[name]])[0], scores[name])
             for name in names
             if name in self._rows and name in scores
         ]
-        noted = [
-            (name, photo, pixels, float(row @ vector)) for name, photo, pixels, row in self._noted
-        ]
-        return [*known, *noted]
+        return [*known, *self._noted_candidates(shape, vector)]
+
+    def _noted_candidates(self, shape: Vectors, vector: Vectors) -> list[_Candidate]:
+        """As many of the noted photos as of those in the index."""
+        if not self._noted:
+            return []
+        scores = self._noted_vectors.rows @ vector
+        alike = self._noted_shapes.rows @ shape
+        rows = dict.fromkeys([*_best(scores, K), *_best(alike, ALIKE)])
+        return [(*self._noted[row], float(scores[row])) for row in rows]
+
+
+class _GrowingRows:
+    """Rows (n, dim), to which others are added; they are copied now and then only."""
+
+    def __init__(self, dim: int) -> None:
+        self._room, self._count = np.empty((64, dim), np.float32), 0
+
+    @property
+    def rows(self) -> Vectors:
+        return self._room[: self._count]
+
+    def append(self, row: Vectors) -> None:
+        if self._count == len(self._room):
+            self._room = np.concatenate([self._room, np.empty_like(self._room)])
+        self._room[self._count] = row
+        self._count += 1
+
+
+def _best(scores: Vectors, k: int) -> list[int]:
+    best: list[int] = np.argsort(-scores, kind="stable")[:k].tolist()
+    return best
 
 
 def _part(whole: npt.NDArray[np.uint8], part: npt.NDArray[np.uint8]) -> float:
@@ -119,8 +162,14 @@ def _part(whole: npt.NDArray[np.uint8], part: npt.NDArray[np.uint8]) -> float:
 
 
 def kept_finder(engine: Engine, kept: dict[str, Any]) -> CopyFinder:
-    """What answers for an index, made once, and again when photos were added or removed."""
+    """What answers for an index, made once, and again when the index has changed."""
     finder: CopyFinder | None = kept.get("copies")
-    if finder is None or finder.count != len(engine):
+    if finder is None or finder.state != _state(engine):
         finder = kept["copies"] = CopyFinder(engine)
     return finder
+
+
+def _state(engine: Engine) -> int:
+    """What changes when an index does: in a folder its version, elsewhere the number of photos."""
+    version: int | None = getattr(engine, "version", None)
+    return len(engine) if version is None else version

@@ -89,6 +89,10 @@ class DescribedCollection:
             )
         return row
 
+    def moved_to(self, place: str | Path | None) -> DescribedCollection:
+        """The same with its photos in another folder; as it is for None."""
+        return replace(self, roots=self.roots.moved_to(place))
+
     def folder(self, moved: str | Path | None = None) -> Path | None:
         """The image folder, which names are relative to; None where there is no such thing."""
         folders = [root.folder for root in self.roots.moved_to(moved).roots if not root.name]
@@ -119,7 +123,7 @@ class DescribedCollection:
         if not any(Path(root.path).exists() for root in roots.roots):
             raise SolarError(
                 f"{roots or 'The folder of the photos'} is not there or not known: name it with "
-                "--photos, or photos= in VerifySettings."
+                "--photos, or photos= in Python."
             )
         return Verifier(roots.find, self.local, settings)
 

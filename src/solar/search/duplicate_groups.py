@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -81,30 +82,29 @@ def groups_of(
         facts: What is known of the photo in a row.
     """
     by_rows = sorted(related, key=lambda pair: (pair.a, pair.b))
-    close = [pair for pair in by_rows if pair.kind in COPIES]
-    stands_for: dict[int, int] = {}
-    for members in _joined(close):
-        group, kept = _copies(members, [facts(row) for row in _rows(members)])
-        stands_for |= dict.fromkeys(_rows(members), kept)
-        if group.kind in kinds:
-            yield group
+    known = cache(facts)
+    asked = [kind for kind in COPIES if kind in kinds]
+    for members in _joined([pair for pair in by_rows if pair.kind in asked]):
+        yield _copies(members, known)[0]
+    if not {"burst", "place"} & set(kinds):
+        return
+    spare = set[int]()  # whichever kinds are asked for: copies of one would say the same again
+    for members in _joined([pair for pair in by_rows if pair.kind in COPIES]):
+        spare |= _copies(members, known)[1]
     for kind in ("burst", "place"):
         if kind not in kinds:
             continue
         allowed = KINDS[3 : KINDS.index(kind) + 1]
-        loose = _standing([pair for pair in by_rows if pair.kind in allowed], stands_for)
+        loose = [
+            pair
+            for pair in by_rows
+            if pair.kind in allowed and pair.a not in spare and pair.b not in spare
+        ]
         for members in _joined(loose):
             if any(pair.kind == kind for pair in members):
                 rows = _rows(members)
-                shown = [replace(facts(row).shown, why="another photo") for row in rows]
+                shown = [replace(known(row).shown, why="another photo") for row in rows]
                 yield DuplicateGroup(kind, tuple(shown), _pairs(members, rows))
-
-
-def _standing(pairs: Iterable[RelatedPair], stands_for: Mapping[int, int]) -> list[RelatedPair]:
-    """Pairs of the photos that are kept: copies of one would say the same again."""
-    return [
-        pair for pair in pairs if all(stands_for.get(row, row) == row for row in (pair.a, pair.b))
-    ]
 
 
 def _joined(pairs: Sequence[RelatedPair]) -> list[list[RelatedPair]]:
@@ -131,22 +131,54 @@ def _rows(pairs: Iterable[RelatedPair]) -> list[int]:
 
 
 def _copies(
-    members: Sequence[RelatedPair], facts: Sequence[PhotoFacts]
-) -> tuple[DuplicateGroup, int]:
-    """A group of copies with the one to keep first, and its row."""
+    members: Sequence[RelatedPair], facts: Callable[[int], PhotoFacts]
+) -> tuple[DuplicateGroup, set[int]]:
+    """A group of copies with those to keep first, and the rows of the others.
+
+    Every other photo is shown whole by one that is kept.
+    """
     rows = _rows(members)
-    known = dict(zip(rows, facts, strict=True))
+    known = {row: facts(row) for row in rows}
     lesser = _lesser(members)
     order = sorted(rows, key=lambda row: (row in lesser, *_rank(known[row]), row))
-    kept, rest = order[0], order[1:]
-    best = known[kept].shown
-    why = _why(known[kept], [known[row] for row in rest])
-    photos = [replace(best, keep=True, why=why)]
+    shown_by = _shown_by(members, order)
+    kept = [row for row in order if shown_by[row] == row]
+    rest = [row for row in order if shown_by[row] != row]
+    best = known[kept[0]]
+    why = _why(best, [known[row] for row in order[1:]])
+    photos = [replace(best.shown, keep=True, why=why)]
+    for row in kept[1:]:
+        photos.append(
+            replace(known[row].shown, keep=True, why="no other kept photo shows all of it")
+        )
     for row in rest:
-        pair = _nearest(members, row, kept)
-        photos.append(replace(known[row].shown, keep=False, why=f"{pair.relation.how or 'a copy'}"))
+        how = _nearest(members, row, shown_by[row]).relation.how
+        photos.append(replace(known[row].shown, keep=False, why=how or "a copy"))
     kind = max((pair.kind for pair in members), key=KINDS.index)
-    return DuplicateGroup(kind, tuple(photos), _pairs(members, order)), kept
+    return DuplicateGroup(kind, tuple(photos), _pairs(members, [*kept, *rest])), set(rest)
+
+
+def _shown_by(members: Sequence[RelatedPair], order: Sequence[int]) -> dict[int, int]:
+    """Which photo shows all of each, along a chain of pairs: those to keep show themselves."""
+    inside: dict[int, list[int]] = defaultdict(list)
+    for pair in members:
+        a_in_b, b_in_a = pair.relation.within
+        if a_in_b:
+            inside[pair.b].append(pair.a)
+        if b_in_a:
+            inside[pair.a].append(pair.b)
+    shown_by: dict[int, int] = {}
+    for first in order:
+        if first in shown_by:
+            continue
+        shown_by[first] = first
+        waiting = [first]
+        while waiting:
+            for row in inside[waiting.pop()]:
+                if row not in shown_by:
+                    shown_by[row] = first
+                    waiting.append(row)
+    return shown_by
 
 
 def _nearest(members: Sequence[RelatedPair], row: int, kept: int) -> RelatedPair:
@@ -160,8 +192,9 @@ def _lesser(members: Iterable[RelatedPair]) -> set[int]:
     found = set()
     for pair in members:
         first, second = pair.relation.covers
-        if pair.kind == "crop" and first != second:
-            found.add(pair.a if first > second else pair.b)  # all of it is in the other
+        a_in_b, b_in_a = pair.relation.within
+        if pair.kind == "crop" and a_in_b != b_in_a:
+            found.add(pair.a if a_in_b else pair.b)
         elif pair.kind == "copy" and min(first, second) < _WHOLE:
             found.add(pair.a if first < second else pair.b)  # around it there is a frame
     return found

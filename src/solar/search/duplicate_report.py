@@ -37,7 +37,7 @@ Mapping3x3: TypeAlias = tuple[tuple[float, float, float], ...]
 """A homography between two upright photos, whose sides count as 1: (0, 0) is the upper left."""
 
 _WRONG = "is no report of solar duplicates, or is damaged: write it again"
-_SIGNS = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+_SIGNS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 _END = "]}"
 
 
@@ -103,7 +103,7 @@ class DuplicateGroup:
 
     Attributes:
         kind: The loosest kind among the pairs that hold the group together.
-        photos: The one to keep first, where there is one.
+        photos: Those to keep first.
         pairs: How they are related; every photo is in one at least.
     """
 

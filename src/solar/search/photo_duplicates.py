@@ -72,6 +72,7 @@ def duplicates(
     k: int = K,
     min_score: float = PLACE_SCORE,
     new: bool = False,
+    photos: str | Path | None = None,
     work: str | Path | None = None,
     watch: Told | None = None,
     **describing: Any,
@@ -90,6 +91,7 @@ def duplicates(
         k: Compare each photo with so many of the most similar ones.
         min_score: Two photos may show one place from this cosine similarity on.
         new: Only groups with photos that were added to the index since the last time.
+        photos: Where the photos of an index or a store are, if they have moved.
         work: A folder in which unfinished work is kept, so that another run can go on with it;
             temporary if not given.
         watch: Told of the progress.
@@ -104,8 +106,8 @@ def duplicates(
         if work is None:
             scratch = tempfile.TemporaryDirectory(prefix="solar-duplicates-")
             work = stack.enter_context(scratch)
-        photos = described(source, Path(work), **describing)
-        found = find_duplicates(photos, settings, Path(work), watch)
+        collection = described(source, Path(work), **describing).moved_to(photos)
+        found = find_duplicates(collection, settings, Path(work), watch)
         kept = stack.pop_all()
 
     def each() -> Iterator[DuplicateGroup]:
@@ -126,6 +128,9 @@ def find_duplicates(
     When the last group was given, the photos count as seen for `new`.
     """
     make_folder(folder)
+    if not len(photos):  # of which nothing can be mapped
+        _note_seen(photos.local, [])
+        return
     verifier = photos.verifier(SETTINGS)  # what would go wrong is told before any work
     told = None if watch is None else lambda done, of: watch("Reading photos", done, of)
     small = small_pictures(photos.names, photos.roots.find, photos.local, told)

@@ -8,10 +8,12 @@ of one moment, or of one place.
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -21,9 +23,11 @@ from PIL import Image
 
 from solar.describe.local import LocalFeatures
 from solar.errors import SolarError
+from solar.files import reading
 from solar.images import load, read_image
 from solar.images.exif import taken
-from solar.images.opening import Source
+from solar.images.opening import Source, opened
+from solar.images.orientation import orientation_of, turned
 from solar.search.axis_mapping import Doubles, fit_axes
 from solar.search.duplicate_report import COPIES, Mapping3x3
 from solar.search.matching import estimate, mutual_matches
@@ -55,6 +59,12 @@ class Relation:
     difference: float | None = None
     inliers: int | None = None
     why: str = ""
+
+    @property
+    def within(self) -> tuple[bool, bool]:
+        """Of photos made from one: whether b shows all of a, and a all of b; copies always do."""
+        a_in_b, b_in_a = (self.kind != "crop" or share >= _WHOLE for share in self.covers)
+        return a_in_b, b_in_a
 
 
 class ComparedPhoto:
@@ -156,8 +166,38 @@ def _laid_over(a: ComparedPhoto, b: ComparedPhoto, way: int) -> Relation | None:
 
 
 def _equal(a: ComparedPhoto, b: ComparedPhoto) -> bool:
+    """Whether all is the same that two files show: colours, alpha, and every frame."""
+    if _is_sequence(a.source) or _is_sequence(b.source):
+        data = _file_bytes(a.source)
+        return data is not None and data == _file_bytes(b.source)
     x, y = (np.asarray(read_image(one.source)) for one in (a, b))
-    return x.shape == y.shape and bool((x == y).all())
+    return np.array_equal(x, y) and np.array_equal(_alpha(a.source), _alpha(b.source))
+
+
+def _is_sequence(source: Source) -> bool:
+    """Whether a file has several frames, of which one alone is compared."""
+    with opened(source) as image:
+        # The further images of an MPO are previews, or what the second lens saw.
+        return image.format != "MPO" and getattr(image, "n_frames", 1) > 1
+
+
+def _file_bytes(source: Source) -> bytes | None:
+    if isinstance(source, bytes):
+        return source
+    if not isinstance(source, str | os.PathLike):
+        return None
+    with reading(Path(source)):
+        return Path(source).read_bytes()
+
+
+def _alpha(source: Source) -> npt.NDArray[np.uint8]:
+    """How opaque the pixels of the upright photo are; empty where all are wholly so."""
+    with opened(source) as image:
+        if not image.has_transparency_data:
+            return np.empty((0, 0), np.uint8)
+        orientation = orientation_of(image)
+        alpha = np.asarray(turned(image.convert("RGBA").getchannel("A"), orientation))
+        return alpha if alpha.min() < 255 else alpha[:0, :0]
 
 
 def _edited(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:

@@ -92,11 +92,10 @@ def small_pictures(
                 whole = out.seek(0, os.SEEK_END) // _RECORD.itemsize
                 out.truncate(whole * _RECORD.itemsize)
                 known = _known(file, whole)
-                found = [find(name) for name in names]
-                keys = [state_key(name, photo) for name, photo in zip(names, found, strict=True)]
+                keys = state_keys(names, find)
                 missing = [row for row, key in enumerate(keys) if key not in known]
                 out.seek(0, os.SEEK_END)
-                for done, block in _read(missing, found, keys):
+                for done, block in _read([(names[row], keys[row]) for row in missing], find):
                     out.write(block.tobytes())
                     out.flush()
                     if watch is not None:
@@ -130,23 +129,27 @@ def state_key(name: str, photo: Path | bytes | None) -> bytes:
 
 
 def _read(
-    missing: Sequence[int], found: Sequence[Path | bytes | None], keys: Sequence[bytes]
+    missing: Sequence[tuple[str, bytes]], find: Finder
 ) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
-    """New records in blocks, and how many were read so far."""
+    """New records in blocks of photos, given their names and keys; and how many were read so far.
+
+    Photos are looked for one by one: those of a tar shard come with their bytes.
+    """
+
+    def picture(photo: tuple[str, bytes]) -> tuple[npt.NDArray[np.uint8], int, int] | None:
+        try:
+            source = find(photo[0])
+            return None if source is None else small_picture(source)
+        except SolarError:
+            return None
+
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
         for first in range(0, len(missing), _BLOCK):
-            rows = missing[first : first + _BLOCK]
-            block = np.zeros(len(rows), _RECORD)
-            pictures = threads.map(_picture, [found[row] for row in rows])
-            for record, row, picture in zip(block, rows, pictures, strict=True):
-                record["whose"], record["file"] = keys[row][:16], keys[row][16:]
-                if picture is not None:
-                    record["pixels"], record["width"], record["height"] = picture
-            yield first + len(rows), block
-
-
-def _picture(photo: Path | bytes | None) -> tuple[npt.NDArray[np.uint8], int, int] | None:
-    try:
-        return None if photo is None else small_picture(photo)
-    except SolarError:
-        return None
+            some = missing[first : first + _BLOCK]
+            block = np.zeros(len(some), _RECORD)
+            pictures = threads.map(picture, some)
+            for record, (_, key), found in zip(block, some, pictures, strict=True):
+                record["whose"], record["file"] = key[:16], key[16:]
+                if found is not None:
+                    record["pixels"], record["width"], record["height"] = found
+            yield first + len(some), block

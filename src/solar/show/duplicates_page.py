@@ -68,9 +68,13 @@ def write_duplicates_page(
 
 
 def group_id(group: DuplicateGroup) -> str:
-    """A few letters for a group: the same wherever it has the same photos in the same order."""
-    names = "\0".join([group.kind, *(photo.name for photo in group.photos)])
-    return hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    """A few letters for a group: the same wherever it has the same photos and pairs, in order.
+
+    Decisions name photos and pairs by their numbers.
+    """
+    pairs = " ".join(f"{pair.a}-{pair.b}" for pair in group.pairs)
+    text = "\0".join([group.kind, *(photo.name for photo in group.photos), pairs])
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 def _name(roots: Roots) -> str:

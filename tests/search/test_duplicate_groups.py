@@ -1,0 +1,66 @@
+"""Which photos of related pairs make a group, and which of them are kept."""
+
+from collections.abc import Sequence
+
+from solar.search.duplicate_groups import PhotoFacts, RelatedPair, groups_of
+from solar.search.duplicate_report import KINDS, DuplicateGroup, DuplicatePhoto
+from solar.search.photo_relation import Relation
+
+
+def related(a: int, b: int, kind: str, covers: tuple[float, float] = (1.0, 1.0)) -> RelatedPair:
+    return RelatedPair(a, b, 0.9, Relation(kind, kind, covers=covers))
+
+
+def grouped(*pairs: RelatedPair, kinds: Sequence[str] = KINDS) -> list[DuplicateGroup]:
+    """Groups of photos that are called by their rows; the first ones have the most pixels."""
+    return list(
+        groups_of(
+            pairs, kinds, lambda row: PhotoFacts(DuplicatePhoto(str(row), 90 - row, 1, 1), False)
+        )
+    )
+
+
+def kept(group: DuplicateGroup) -> tuple[list[str], list[str]]:
+    return group.keep, group.rest
+
+
+def test_a_part_that_no_other_photo_shows_whole_is_kept() -> None:
+    [overlapping] = grouped(related(0, 1, "crop", (0.5, 0.5)))
+    assert kept(overlapping) == (["0", "1"], [])
+    assert overlapping.photos[1].why == "no other kept photo shows all of it"
+    # The same two, with a copy of the second, and then with their original.
+    [group] = grouped(related(0, 1, "crop", (0.5, 0.5)), related(1, 2, "copy"))
+    assert kept(group) == (["0", "1"], ["2"])
+    [group] = grouped(
+        related(0, 1, "crop", (0.5, 0.5)),
+        related(0, 3, "crop", (1.0, 0.4)),
+        related(1, 3, "crop", (0.97, 0.4)),
+    )
+    assert kept(group) == (["3"], ["0", "1"])
+
+
+def test_what_is_in_a_part_is_in_the_whole() -> None:
+    [group] = grouped(related(0, 1, "crop", (0.5, 1.0)), related(1, 2, "crop", (0.5, 1.0)))
+    assert kept(group) == (["0"], ["1", "2"])
+
+
+def test_groups_are_joined_by_the_kinds_that_are_asked_for() -> None:
+    pairs = related(0, 1, "exact"), related(0, 2, "crop", (0.3, 1.0)), related(1, 3, "copy")
+
+    def found(*kinds: str) -> list[tuple[str, list[str]]]:
+        return [(one.kind, sorted(one.keep + one.rest)) for one in grouped(*pairs, kinds=kinds)]
+
+    assert found("exact", "copy") == [("copy", ["0", "1", "3"])]
+    assert found("exact", "crop") == [("crop", ["0", "1", "2"])]
+    assert found("exact") == [("exact", ["0", "1"])]
+
+
+def test_places_are_told_of_kept_photos_whatever_is_asked_for() -> None:
+    pairs = (
+        related(0, 1, "copy"),
+        related(2, 3, "crop", (0.5, 0.5)),
+        *(related(a, b, "burst") for a, b in ((0, 2), (0, 3), (1, 2))),
+    )
+    for kinds in (("burst",), ("exact", "burst"), KINDS):
+        [burst] = [one for one in grouped(*pairs, kinds=kinds) if one.kind == "burst"]
+        assert kept(burst) == (["0", "2", "3"], [])

@@ -64,9 +64,9 @@ def add(
     regions = how.pop("regions", None)
     boxes = None if regions is None else _regions_for(index, regions)
     photos = collect(sources, index.roots, follow=follow)
-    if boxes:
-        boxes.refuse_unknown({*photos.names, *photos.skipped})
     known = index.engine.stamps()
+    if boxes:  # a file may name photos of the whole collection
+        boxes.refuse_unknown({*photos.names, *photos.skipped, *known})
     retry = how.get("max_pixels") is not None
     changes = compare(index, photos, known, complete=False, retry=retry)
     if new:

@@ -189,7 +189,7 @@ def test_memory_holds_blocks_and_never_all_similarities(
 ) -> None:
     shapes = []
 
-    def product(vectors: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    def product(vectors: np.ndarray, columns: np.ndarray, _: object) -> np.ndarray:
         shapes.append((len(vectors), columns.shape[1]))
         return np.asarray(vectors) @ columns
 

@@ -111,6 +111,8 @@ def _prepared(job: dict[str, Any], streams: list[int]) -> list[str]:
         lines = name == "stderr" or os.isatty(number)
         settings = {"encoding": old.encoding, "errors": old.errors, "closefd": False}
         setattr(sys, name, os.fdopen(number, old.mode, 1 if lines else -1, **settings))
+    # Whoever runs all tests in the background has it ignored, and so had every program.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(job["environment"])
     os.chdir(job["folder"])

@@ -7,12 +7,13 @@ and over, and must not change meanwhile: they are copied into a file of a workin
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,8 @@ Described: TypeAlias = "str | Path | Store | Index"
 """An index or its address, a store, an `.h5` file of hloc's, or photos: a folder, list or shard."""
 
 _VECTORS = "vectors.f32"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,31 @@ class DescribedCollection:
                 "--photos, or photos= in Python."
             )
         return Verifier(roots.find, self.local, settings)
+
+
+def walk_described(
+    source: Described,
+    work: str | Path | None,
+    walk: Callable[[DescribedCollection, Path], Iterable[T]],
+    **describing: Any,
+) -> Iterator[T]:
+    """What `walk` gives of a collection and a folder for unfinished work.
+
+    The photos are described before this returns. Without a folder a temporary one is there until
+    the last was given.
+    """
+    with ExitStack() as stack:
+        if work is None:
+            scratch = tempfile.TemporaryDirectory(prefix="solar-", ignore_cleanup_errors=True)
+            work = stack.enter_context(scratch)
+        found = walk(described(source, Path(work), **describing), Path(work))
+        kept = stack.pop_all()
+
+    def each() -> Iterator[T]:
+        with kept:
+            yield from found
+
+    return each()
 
 
 def described(

@@ -10,11 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,13 +22,13 @@ import numpy as np
 from solar import __version__
 from solar.errors import SolarError
 from solar.files import make_folder, regular, replacing, unwritable
-from solar.search.described_collection import Described, DescribedCollection, described
+from solar.search.described_collection import Described, DescribedCollection, walk_described
 from solar.search.duplicate_candidates import DuplicateCandidates, candidates
 from solar.search.duplicate_groups import PhotoFacts, RelatedPair, groups_of, photo_facts
 from solar.search.duplicate_report import KINDS, DuplicateGroup, DuplicatePhoto
 from solar.search.engine import RowNumbers
 from solar.search.photo_relation import SETTINGS, PhotoComparer, Relation
-from solar.search.small_pictures import small_pictures, state_keys
+from solar.search.small_pictures import small_pictures
 
 Told: TypeAlias = Callable[[str, int, int], None]
 """Told what is being done, how much of it is, and of how much."""
@@ -102,19 +100,12 @@ def duplicates(
             OpenCV is not installed, or the disk is full.
     """
     settings = DuplicateSettings(tuple(kinds), k, min_score, new)
-    with ExitStack() as stack:
-        if work is None:
-            scratch = tempfile.TemporaryDirectory(prefix="solar-duplicates-")
-            work = stack.enter_context(scratch)
-        collection = described(source, Path(work), **describing).moved_to(photos)
-        found = find_duplicates(collection, settings, Path(work), watch)
-        kept = stack.pop_all()
-
-    def each() -> Iterator[DuplicateGroup]:
-        with kept:
-            yield from found
-
-    return each()
+    return walk_described(
+        source,
+        work,
+        lambda found, folder: find_duplicates(found.moved_to(photos), settings, folder, watch),
+        **describing,
+    )
 
 
 def find_duplicates(
@@ -134,10 +125,9 @@ def find_duplicates(
     verifier = photos.verifier(SETTINGS)  # what would go wrong is told before any work
     told = None if watch is None else lambda done, of: watch("Reading photos", done, of)
     small = small_pictures(photos.names, photos.roots.find, photos.local, told)
-    keys = state_keys(photos.names, photos.roots.find)
     asked = np.arange(len(photos))
     if settings.new:
-        asked = _unseen(photos, keys)
+        asked = _unseen(photos, small.keys)
     places = bool({"burst", "place"} & set(settings.kinds))
     pairs = candidates(
         photos,
@@ -159,7 +149,7 @@ def find_duplicates(
             return PhotoFacts(DuplicatePhoto(name, *small.size(row), 0), False)
 
     yield from groups_of(related, settings.kinds, facts)
-    _note_seen(photos.local, keys)
+    _note_seen(photos.local, small.keys)
 
 
 def _decided(

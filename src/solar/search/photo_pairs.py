@@ -7,9 +7,7 @@ video, with those before and after it. A pair counts once, whichever of the two 
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.errors import SolarError
-from solar.search.described_collection import Described, DescribedCollection, described
+from solar.search.described_collection import Described, DescribedCollection, walk_described
 from solar.search.engine import RowNumbers
 from solar.search.near import in_space, straight
 from solar.search.neighbour_lists import NeighbourLists, neighbour_lists
@@ -96,19 +94,9 @@ def pairs(
     """
     device = describing.get("device")
     settings = PairSettings(k, min_score, verify, query, window, within, device)
-    with ExitStack() as stack:
-        if work is None:
-            scratch = tempfile.TemporaryDirectory(prefix="solar-pairs-", ignore_cleanup_errors=True)
-            work = stack.enter_context(scratch)
-        photos = described(source, Path(work), **describing)
-        chosen = choose(photos, settings, Path(work), watch)
-        kept = stack.pop_all()
-
-    def each() -> Iterator[Pair]:
-        with kept:
-            yield from chosen
-
-    return each()
+    return walk_described(
+        source, work, lambda photos, folder: choose(photos, settings, folder, watch), **describing
+    )
 
 
 def choose(

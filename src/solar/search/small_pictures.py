@@ -45,10 +45,12 @@ class SmallPictures:
     Attributes:
         records: All that are in the file, mapped.
         rows: (n,) the record of each photo; -1 for one that is gone.
+        keys: What changes when a photo does, and tells photos apart: 32 bytes of each.
     """
 
     records: npt.NDArray[np.void]
     rows: RowNumbers
+    keys: Sequence[bytes]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -92,7 +94,7 @@ def small_pictures(
                 whole = out.seek(0, os.SEEK_END) // _RECORD.itemsize
                 out.truncate(whole * _RECORD.itemsize)
                 known = _known(file, whole)
-                keys = state_keys(names, find)
+                keys = [state_key(name, find(name)) for name in names]
                 missing = [row for row, key in enumerate(keys) if key not in known]
                 out.seek(0, os.SEEK_END)
                 for done, block in _read([(names[row], keys[row]) for row in missing], find):
@@ -105,7 +107,7 @@ def small_pictures(
             raise unwritable(file, error) from error
     known = _known(file, whole)
     records = np.memmap(file, _RECORD, "r", shape=(whole,)) if whole else np.zeros(1, _RECORD)
-    return SmallPictures(records, np.array([known.get(key, -1) for key in keys], np.int64))
+    return SmallPictures(records, np.array([known.get(key, -1) for key in keys], np.int64), keys)
 
 
 def _known(file: Path, count: int) -> dict[bytes, int]:
@@ -117,13 +119,8 @@ def _known(file: Path, count: int) -> dict[bytes, int]:
     return {whose + state: row for row, (whose, state) in enumerate(keys)}
 
 
-def state_keys(names: Sequence[str], find: Finder) -> list[bytes]:
-    """What changes when a photo does, and tells photos apart: 32 bytes of each."""
-    return [state_key(name, find(name)) for name in names]
-
-
 def state_key(name: str, photo: Path | bytes | None) -> bytes:
-    """The same of one photo."""
+    """What changes when a photo does, and tells photos apart: 32 bytes."""
     state = b"" if photo is None else file_identity(photo)
     return bytes.fromhex(name_digest(name)) + state.ljust(16, b"\0")
 

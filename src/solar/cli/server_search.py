@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from solar.search import Hit, Part
@@ -37,7 +37,8 @@ def found_by_server(
     if given["verify_top"] != VerifySettings.top:
         raise SolarError("A search on a server does not take --verify-top: leave it out.")
     client = Client(address, os.environ.get("SOLAR_TOKEN") or None)
-    uploaded = [client.upload(_file(part.photo)) for part in asked]
+    # Queries of the command are names of files, or bytes.
+    uploaded = [client.upload(cast("str | bytes", part.photo)) for part in asked]
     boxes = [None if part.box is None else list(part.box) for part in asked]
     further = [
         _without_none({"photo": photo["id"], "box": box})
@@ -55,12 +56,6 @@ def found_by_server(
     return [
         Hit(name, **{fact: getattr(one, fact) for fact in facts}) for name, one in known.items()
     ], known
-
-
-def _file(photo: object) -> str | bytes:
-    if isinstance(photo, str | bytes):
-        return photo
-    raise AssertionError("queries of the command are names or bytes")
 
 
 def _without_none(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -59,7 +59,8 @@ $(DOCS)/.ready: pyproject.toml constraints.txt Makefile
 define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "solar needs Python 3.11 or newer; name one with: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 2; }
-	@echo "Installing solar into $(1)/, with PyTorch about 1 GB (several with CUDA). This may take minutes."
+	@echo "Installing solar into $(1)/: 1.3 GB with PyTorch for the CPU, several GB with CUDA, which is what pip takes on Linux"
+	@echo "unless PIP_EXTRA_INDEX_URL says otherwise (see README). This may take minutes."
 	@$(PYTHON) -m venv $(1)
 	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '$(2)'
 	@touch $(1)/.ready

@@ -38,7 +38,7 @@ def main() -> None:
             spent = 1000 * (time.process_time() - start) / options.rows
             h, w = attention.shape
             whole = (h * w) ** 2 * 4 / 2**20
-            print(f"  layer {number}, {h} × {w}: {spent:.2f} ms a row; whole map {whole:.0f} MiB")
+            print(f"  layer {number}, {h} × {w}: {spent:.2f} ms per row; whole map {whole:.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -33,11 +33,10 @@ from solar.images.sources import find_photos
 from solar.models import fingerprint, retrieval_model
 from solar.search.calibration import Calibration, Evidence, seen
 from solar.search.engine import Vectors
-from solar.search.verify import Verifier, VerifySettings, together
+from solar.search.verify import Verifier, together
 from solar.weights import FOLDER, probabilities
 
 TOP, BINS, LEARN_FROM, COLLECTIONS = 50, 15, 4, 25
-LEAST = VerifySettings().inliers
 # Higher similarity, matches, coverage and share speak for the same place, a later rank against it.
 SIGNS = (1, -1, 1, 1, 1)
 
@@ -127,7 +126,7 @@ class Places:
         found = []
         for query in rows[self.labels[rows] != ""].tolist():
             plain = self.best(rows, query, self.vectors[query], top)
-            verified = [row for row, _ in plain if self.evidence(query, row).inliers >= LEAST]
+            verified = [row for row, _ in plain if self.evidence(query, row).same_scene]
             known = {row: self.vectors[row] for row in verified}
             mean, own = together(self.vectors[query], known)
             again = self.best(rows, query, mean, top)

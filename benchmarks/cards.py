@@ -1,4 +1,4 @@
-"""Measure the models in the box and write what came out into their cards.
+"""Measure the bundled models and write the results into their cards.
 
     python benchmarks/cards.py --data DIR                     # every model: figures, cards
     python benchmarks/cards.py --data DIR --only solar-r18    # one of them
@@ -269,7 +269,7 @@ def add_places(places: Mapping[str, Any], cards: Path) -> None:
     beside = {"teacher": places["models"].get("teacher", {}).get("figures", {})}
     for name, found in places["models"].items():
         path = cards / f"{name}.json"
-        if not path.exists():  # the teacher, or a model that is not in the box
+        if not path.exists():  # the teacher, or a model that is not bundled
             continue
         facts = json.loads(path.read_text(encoding="utf-8"))
         if found["sha256"] != facts["file"]["sha256"]:

@@ -43,7 +43,7 @@ INDEXES: dict[str, Callable[[int], float]] = {
 def table(photos: int, dim: int, replicas: int) -> str:
     """A row an index, in Markdown."""
     lines = [
-        f"| index | bytes a photo | one replica | query nodes of 64 GiB, × {replicas} | "
+        f"| index | bytes per photo | one replica | query nodes of 64 GiB, × {replicas} | "
         f"query nodes of 128 GiB, × {replicas} |",
         "|---|---:|---:|---:|---:|",
     ]

@@ -1,7 +1,7 @@
 """Duplicates: which edits of photos are found, what is told apart, how long it takes.
 
     python benchmarks/duplicates.py edits --photos train2017 --folder work [--hash]
-    python benchmarks/duplicates.py apart --photos val-0.tar --folder work
+    python benchmarks/duplicates.py apart --photos val-0.tar --folder work --known copies.csv
     python benchmarks/duplicates.py frames --photos frames/ --folder work
     python benchmarks/duplicates.py large --photos train2017 --folder work
     python benchmarks/duplicates.py killed --photos train2017 --folder work
@@ -10,14 +10,16 @@
 which pairs are called exact, copy or crop. With `--hash` the perceptual hash of `imagehash` is
 counted beside it, and the cosine of the descriptors always, each with the threshold that gives it
 the best F1 on these very photos. `apart` lists what is called a copy among photos of which none
-should be, but for `--known` pairs. `frames` does the same for the frames of a video, and says what
-neighbours are called. `large` takes time and memory, also of one more photo. `killed` stops a run
-with SIGKILL at random moments, and compares its report with that of a run that nobody stopped.
+should be, but for the pairs of a `--known` table (`duplicates_true_copies.csv`). `frames` does the
+same for the frames of a video, and says what neighbours are called. `large` takes time and memory,
+also of one more photo. `killed` stops a run with SIGKILL at random moments, and compares its report
+with that of a run that nobody stopped.
 
 Descriptors are made with `--size` pixels at one scale, in a store that another run goes on with.
 """
 
 import argparse
+import csv
 import json
 import os
 import random
@@ -61,7 +63,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--backend", default="torch")
     parser.add_argument("--hash", action="store_true", help="needs imagehash")
-    parser.add_argument("--known", type=Path, help="pairs that are copies in truth, a line each")
+    parser.add_argument("--known", type=Path, help="CSV of true copies: a, b")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
@@ -205,13 +207,14 @@ def apart(options: argparse.Namespace) -> dict[str, Any]:
     store = extracted(options.photos, options)
     report, cost = grouped(store, options.folder / f"{options.photos.stem}.json")
     found, kinds = called(read_groups(report)), Counter(g.kind for g in read_groups(report))
-    known = known_pairs(options)
+    known, names = known_pairs(options), set(read_store(store)[0])
     return {
-        "photos": len(read_store(store)[0]),
+        "photos": len(names),
         **cost,
         "groups": dict(kinds),
         "called copies": sorted(map(list, found)),
         "wrong": sorted(map(list, found - known)),
+        "known, not called": sum(set(one) <= names for one in known - found),
     }
 
 
@@ -249,17 +252,26 @@ def large(options: argparse.Namespace) -> dict[str, Any]:
     )
     names, _ = read_store(store)
     chosen = random.Random(options.seed).sample(names, 21)
-    times = []
+    times, busy, describing = [], [], []
     for name in chosen:
         photo = (options.photos / name).read_bytes()
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), time.process_time()
         index.copies(photo)
         times.append(1000 * (time.perf_counter() - begin))
+        busy.append(1000 * (time.process_time() - used))
+        used = time.process_time()
+        index.describe(photo)
+        describing.append(1000 * (time.process_time() - used))
     return {
         "photos": len(names),
         **cost,
         "groups": dict(Counter(group.kind for group in read_groups(report))),
-        "one photo, ms": {"first": round(times[0]), "median": round(float(np.median(times[1:])))},
+        "one photo, ms": {
+            "first": round(times[0]),
+            "median": round(float(np.median(times[1:]))),
+            "median, CPU": round(float(np.median(busy[1:]))),
+            "median, CPU, of the description": round(float(np.median(describing[1:]))),
+        },
     }
 
 
@@ -343,8 +355,8 @@ def known_pairs(options: argparse.Namespace) -> Pairs:
     """Pairs that somebody has looked at and that are copies in truth."""
     if options.known is None:
         return set()
-    lines = options.known.read_text().splitlines()
-    return {pair(*line.split()[:2]) for line in lines if line and not line.startswith("#")}
+    with options.known.open(newline="") as rows:
+        return {pair(row["a"], row["b"]) for row in csv.DictReader(rows)}
 
 
 def pair(a: str, b: str) -> tuple[str, str]:

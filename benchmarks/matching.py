@@ -2,14 +2,16 @@
 
     PYTHONPATH=src python benchmarks/matching.py --sequences affine --out matching.json \
         --descriptor rootsift --descriptor orb --descriptor ours=net.safetensors \
-        --descriptor ours,demo=net.safetensors
+        --descriptor ours,demo=net.safetensors --descriptor ours,400=net.safetensors
 
 The first photo of every sequence is matched with each other one. A network's name may end in
-`,demo`: its patches are then cut as in the published demo. SIFT, RootSIFT and networks see the same
-keypoints. The corner error is the mean distance of the first photo's corners from where the true
-homography takes them, in pixels of the second photo; a pair without a matrix counts as infinitely
-wrong. A pair's time is that of the features of two photos and of matching them; descriptors take
-turns, photo by photo.
+`,demo`: its patches are then cut as in the published demo; or in a backend that runs it, such as
+`ours,openvino-int8=net.safetensors`. A name that ends in a number has so many keypoints at most, in
+place of `--keypoints`. SIFT, RootSIFT and networks see the same keypoints.
+The corner error is the mean distance of the first photo's corners from where the true homography
+takes them, in pixels of the second photo; a pair without a matrix counts as infinitely wrong. A
+pair's time is that of the features of two photos and of matching them; descriptors take turns,
+photo by photo.
 """
 
 import argparse
@@ -27,6 +29,7 @@ from lib.machine import machine
 from numpy.typing import NDArray
 
 from solar.datasets.sequences import PhotoSequence, read_sequences
+from solar.describe.backends import BACKENDS
 from solar.describe.local import Frames, LocalFeatures, LocalModel, local_features, local_model
 from solar.images.opencv import opencv
 from solar.search.matching import Matches, match_features
@@ -66,6 +69,7 @@ class Measured:
 
     model: LocalModel
     frames: Frames
+    settings: dict[str, Any]
     photos: list[tuple[float, float]] = field(default_factory=list)
     """Seconds of clock and processor for the features of each photo."""
     matched: list[tuple[float, float]] = field(default_factory=list)
@@ -73,10 +77,10 @@ class Measured:
     keypoints: int = 0
     pairs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
-    def find(self, photo: Path, settings: dict[str, Any]) -> LocalFeatures:
+    def find(self, photo: Path) -> LocalFeatures:
         """The features of a photo, by the clock."""
         with timed(self.photos):
-            found = local_features(photo, self.model, frames=self.frames, **settings)
+            found = local_features(photo, self.model, frames=self.frames, **self.settings)
         self.keypoints += len(found)
         return found
 
@@ -118,12 +122,12 @@ def timed(times: list[tuple[float, float]]) -> Iterator[None]:
     times.append((time.perf_counter() - start[0], time.process_time() - start[1]))
 
 
-def measure(sequence: PhotoSequence, descriptors: list[Measured], settings: dict[str, Any]) -> None:
+def measure(sequence: PhotoSequence, descriptors: list[Measured]) -> None:
     """Match the pairs of a sequence with all descriptors, in turn for every photo and pair."""
-    reference = [one.find(sequence.photos[0], settings) for one in descriptors]
+    reference = [one.find(sequence.photos[0]) for one in descriptors]
     for photo, truth in zip(sequence.photos[1:], sequence.homographies[1:], strict=True):
         for one, first in zip(descriptors, reference, strict=True):
-            found = one.match(first, one.find(photo, settings))
+            found = one.match(first, one.find(photo))
             own = one.pairs.setdefault(sequence.name, [])
             own.append(pair_figures(found, truth, first.shape))
 
@@ -144,13 +148,18 @@ def main() -> None:
     descriptors = {}
     for given in arguments.descriptor:
         name, equals, model = given.partition("=")
-        frames: Frames = "demo" if name.endswith(",demo") else "wide"
-        descriptors[name] = Measured(local_model(model if equals else name), frames)
+        ending = name.rpartition(",")[2]
+        frames: Frames = "demo" if ending == "demo" else "wide"
+        own = {"keypoints": int(ending)} if ending.isdecimal() else {}
+        backend = ending if ending in BACKENDS else "torch"
+        descriptors[name] = Measured(
+            local_model(model if equals else name, backend), frames, {**settings, **own}
+        )
     sequences = read_sequences(arguments.sequences)
     for one in descriptors.values():  # the first call of anything is slow
         local_features(sequences[0].photos[0], one.model, keypoints=64)
     for sequence in sequences:
-        measure(sequence, list(descriptors.values()), settings)
+        measure(sequence, list(descriptors.values()))
         print(sequence.name, flush=True)
     figures = {name: one.figures() for name, one in descriptors.items()}
     results = {

@@ -79,7 +79,7 @@ def main() -> None:
     report |= {"photos": len(photos), "queries": len(queries), "rows": rows}
     report |= {"seconds_first": first}
     report["bytes_a_photo"] = info["bytes_of_local_features"] / info["local_features"]
-    print(f"first search {first:.2f} s, {report['bytes_a_photo']:,.0f} bytes a photo")
+    print(f"first search {first:.2f} s, {report['bytes_a_photo']:,.0f} bytes per photo")
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n")
 

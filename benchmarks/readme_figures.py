@@ -70,7 +70,7 @@ def _table(of: Mapping[str, Facts], wanted: Any, toy: tuple[str, str, str]) -> s
     rows = {f"**`{name}`**": facts["figures"] for name, facts in of.items()}
     for facts in of.values():
         rows |= {BESIDE[name]: figures for name, figures in facts["beside"].items()}
-    lines = [["in the box", *(title for _, _, title in columns), "MB", "command"]]
+    lines = [["bundled", *(title for _, _, title in columns), "MB", "command"]]
     lines.append(["---", *["---:"] * (len(columns) + 1), "---"])
     said = ""
     for name, figures in rows.items():

@@ -1,10 +1,10 @@
-"""Draw the picture of the README: what a photo asks for, where it looks, what is found.
+"""Draw the picture of the README: query photos, an attention map of each, and the search results.
 
     python benchmarks/readme_picture.py [-o docs/found.jpg]
 
-Photos are generated, so that the picture is nobody's; the network is the one in the box. A row is a
-question: a photo, the attention of the place with the star (after the last layer), and the photos
-that come first among 70, a green border for the same building and a red one for another.
+The photos are generated, so that no licence applies; the network is the bundled one. Each row is a
+query: a photo, the attention map of the location with the star (last layer), and the best results
+among 70 photos, with a green border for the same building and a red one for another.
 """
 
 import argparse
@@ -26,7 +26,7 @@ LANDMARKS, VIEWS, FIRST = 12, 6, 300
 QUESTIONS = ((300, 0, (0.45, 0.55)), (304, 1, (0.6, 0.45)))
 CELL, GAP, BORDER, TEXT = (240, 180), 12, 6, 16
 HITS = 4
-HEADINGS = ("You ask with a photo", "Where its star looks", "What comes first")
+HEADINGS = ("Query photo", "Attention map of the star", "Search results, best first")
 
 
 def draw(model: RetrievalNet, folder: Path, *, size: tuple[int, int] = (640, 480)) -> Image.Image:

@@ -171,7 +171,7 @@ def compare(
         for name in turns.permutation(list(methods)):  # what ran before leaves its cache behind
             run = partial(methods[name], i, augmented, graph)
             times[name].append(min(timeit.repeat(run, number=1, repeat=3)))
-    print(f"{'method':<20} {'mAP':>6} {'gain':>6} {'ms a query':>11}")
+    print(f"{'method':<20} {'mAP':>6} {'gain':>6} {'ms per query':>11}")
     results = []
     for name in methods:
         score, ms = 100 * float(np.mean(precisions[name])), 1000 * float(np.median(times[name]))

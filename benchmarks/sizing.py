@@ -23,7 +23,6 @@ PHOTOS = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
 MODELS = {2048: "", 512: "-solar-r18"}
 # What `decode_gpu.json` calls the run of such a network over files of 12 megapixels.
 LARGE_FILES = {2048: "ResNet-101, 4032×3024", 512: "solar-r18, 4032×3024"}
-WAYS = ("exact", "fast")
 KINDS = ("none", "fp16", "pq", "ivf")
 
 
@@ -32,9 +31,9 @@ class Measured:
     """The figures that everything follows from.
 
     Attributes:
-        parts: Bytes a photo: dim to kind to `vectors`, `codes`, `metadata`.
+        parts: Bytes per photo: dim to kind to `vectors`, `codes`, `metadata`.
         gpu: Seconds a photo from JPEG files on one GPU, by the length of descriptors.
-        large: The same from files of 12 megapixels, each by the faster decoder; may be empty.
+        large: The same from files of 12 megapixels with `--fast`; may be empty.
         cpu: Seconds a photo on two cores, by the same.
         exact: Seconds of an exact query, and bytes of the vectors that it reads.
         codes: Seconds of a query with codes, and bytes of the codes that it reads.
@@ -73,7 +72,7 @@ def read(folder: Path = RESULTS) -> Measured:
     large: dict[int, float] = {}
     if told := _perhaps(folder / "decode_gpu.json"):
         runs = {length: told[name] for length, name in LARGE_FILES.items() if name in told}
-        large = {length: min(run[way]["ms"] for way in WAYS) / 1000 for length, run in runs.items()}
+        large = {length: run["fast"]["ms"] / 1000 for length, run in runs.items()}
         where.append(_machine(told))
     return Measured(
         {int(dim): kinds for dim, kinds in sizes["bytes_a_photo"].items()},
@@ -102,14 +101,14 @@ def _machine(result: dict[str, Any]) -> str:
 def render(found: Measured) -> str:
     """All the tables, as Markdown."""
     said = [
-        "Bytes a photo in an index: on disk and, of that, what a search keeps in memory.",
+        "Bytes per photo in an index: on disk, and the part of it that a search keeps in memory.",
         kinds_table(found),
-        "`solar-r101`, 2048 numbers a photo:",
+        "`solar-r101`, 2048 numbers per photo:",
         photos_table(found, 2048),
-        "`solar-r18`, 512 numbers a photo:",
+        "`solar-r18`, 512 numbers per photo:",
         photos_table(found, 512),
-        f"Describing holds {found.memory:.0f} MiB beside a small network, whatever the number. "
-        f"Measured: {found.where}; “–” was not measured.",
+        f"Describing takes {found.memory:.0f} MiB of memory with a small network, for any number "
+        f"of photos. Measured: {found.where}; “–” means not measured.",
     ]
     return "\n\n".join(said) + "\n"
 
@@ -132,7 +131,7 @@ def photos_table(found: Measured, dim: int) -> str:
     """A row a number of photos."""
     heads = ["photos", "disk, `none`", "disk, `fp16`", "disk, `pq`", "memory, `pq`"]
     heads += ["describing, two cores", "describing, one H200"]
-    heads += ["the same, 12-megapixel files"] if found.large else []
+    heads += ["the same, 12-megapixel files, `--fast`"] if found.large else []
     heads += ["a query, exact", "a query, `pq`"]
     rows = []
     for photos in PHOTOS:

@@ -193,7 +193,7 @@ def main() -> None:
         print(name, found, flush=True)
         del net, ours, trainable
     results["mining_photos_per_second"] = mining(start, options.rounds, min(options.size, 341))
-    print("mining", results["mining_photos_per_second"], "photos a second")
+    print("mining", results["mining_photos_per_second"], "photos per second")
     if options.out is not None:
         options.out.write_text(json.dumps(results, indent=2) + "\n")
 

@@ -83,7 +83,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--features", type=Path, help="keep local features in this folder")
     parser.add_argument("--queries", type=int, help="so many, spread evenly; default: all")
     parser.add_argument("--top", type=int, default=DEFAULT.top)
-    parser.add_argument("--inliers", type=int, default=DEFAULT.inliers)
+    parser.add_argument("--inliers", type=int, help="default: the features' own threshold")
     parser.add_argument("--keypoints", type=int, default=DEFAULT.keypoints)
     parser.add_argument("--geometry", default=DEFAULT.geometry)
     return parsed(parser)
@@ -140,18 +140,20 @@ def _verified(
     photos: Photos, verifier: Verifier, queries: NDArray[np.int64], rankings: Sequence[RowNumbers]
 ) -> Iterator[RowNumbers]:
     """The rankings with the verified photos ahead."""
-    top, least = verifier.settings.top, verifier.settings.inliers
+    top = verifier.settings.top
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         for query, rows in zip(queries, rankings, strict=True):
             asked = verifier.features(photos.names[query])
             names = [photos.names[row] for row in rows[:top]]
-            counts = threads.map(
-                lambda name, asked=asked: verifier.evidence(asked, verifier.features(name)).inliers,
-                names,
+            found = threads.map(
+                lambda name, asked=asked: verifier.evidence(asked, verifier.features(name)), names
             )
             numbers = dict(zip(names, rows[:top], strict=True))
-            hits = [Hit(name, 0.0, count) for name, count in zip(names, counts, strict=True)]
-            order = [numbers[hit.path] for hit in reordered(hits, least)]
+            hits = [
+                Hit(name, 0.0, one.inliers, threshold=one.threshold)
+                for name, one in zip(names, found, strict=True)
+            ]
+            order = [numbers[hit.path] for hit in reordered(hits)]
             yield np.concatenate([np.array(order, np.int64), rows[top:]])
 
 

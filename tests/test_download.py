@@ -465,7 +465,7 @@ class TestLinks:
         sentence = failure([server.add("net.pth", CONTENT)], destination, DIGEST)
         assert (
             sentence
-            == f"{place} is a link or no plain file, and is not written through: delete it."
+            == f"{place} is a link or not a regular file, and is not overwritten: delete it."
         )
         assert precious.exists() == (plant != "dangling")
         assert plant == "dangling" or precious.read_bytes() == b"precious"
@@ -481,7 +481,9 @@ class TestLinks:
     def test_a_pipe_does_not_hang(self, server: FileServer, destination: Path) -> None:
         destination.parent.mkdir()
         os.mkfifo(part_of(destination))
-        assert "no plain file" in failure([server.add("net.pth", CONTENT)], destination, DIGEST)
+        assert "not a regular file" in failure(
+            [server.add("net.pth", CONTENT)], destination, DIGEST
+        )
 
     def test_a_link_put_there_meanwhile_is_not_followed(
         self,

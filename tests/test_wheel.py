@@ -63,11 +63,15 @@ def test_the_installed_package_is_the_wheel_and_loads_its_model(
     assert "solar-r18" in out
 
 
-def test_the_installed_package_shows_its_types(installed: Path, tmp_path: Path) -> None:
+def test_the_installed_package_shows_its_types_and_finds_its_recipes(
+    installed: Path, tmp_path: Path
+) -> None:
     code = (
-        "import solar, pathlib; print(pathlib.Path(solar.__file__).with_name('py.typed').is_file())"
+        "import solar, pathlib; from solar.training.recipe import read_settings;"
+        "print(pathlib.Path(solar.__file__).with_name('py.typed').is_file());"
+        "print(read_settings('solar-r18-small')['task'])"
     )
-    assert run(installed, "-c", code, cwd=tmp_path).strip() == "True"
+    assert run(installed, "-c", code, cwd=tmp_path).split() == ["True", "retrieval"]
 
 
 def test_the_demo_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ ROWS = {
     "buildings": "buildings val",
     "buildings + distractors": "buildings val + distractors",
     "affine": "affine sequences",
-    "toy": "toy (drawn, no data needed)",
+    "toy": "toy (synthetic, no data needed)",
 }
 
 Facts = Mapping[str, Any]
@@ -31,7 +31,7 @@ def render(card: str, name: str, every: Mapping[str, Facts]) -> str:
     Args:
         card: With `<!-- facts -->` … `<!-- /facts -->` and the same for `figures`.
         name: Whose it is.
-        every: By name, the facts of all models in the box: twins stand side by side.
+        every: By name, the facts of all bundled models: twins stand side by side.
 
     Raises:
         ValueError: A mark is missing.
@@ -46,13 +46,16 @@ def facts(of: Facts) -> str:
     attention = ", ".join(of["attention"])
     layers = f"second-order attention after layers {attention}" if attention else "no attention"
     if of["task"] == "retrieval":
-        what = f"photos of any size to {of['dim']} values; by default up to {of['size']} px"
+        what = (
+            f"input: photos of any size (by default up to {of['size']} px); "
+            f"output: {of['dim']} values"
+        )
     else:
-        what = f"grey 32×32 patches to {of['dim']} values"
+        what = f"input: grey 32×32 patches; output: {of['dim']} values"
     return (
         f"- {what}\n"
         f"- {of['architecture']}, {layers}, {of['parameters'] / 1e6:.2f} M parameters\n"
-        f"- {of['file']['bytes'] / 1e6:.1f} MB: kernels and matrices in float16, "
+        f"- {of['file']['bytes'] / 1e6:.1f} MB: kernels and matrices stored in float16, "
         "computed in float32\n"
         f"- sha256 `{of['file']['sha256']}`\n"
         f"- licence: {of['licence']}\n"
@@ -78,7 +81,7 @@ def figures(name: str, every: Mapping[str, Facts]) -> str:
             lines.append("| " + " | ".join([f"{title}, {_named(measure)}", *shown]) + " |")
     return (
         "\n".join(lines) + "\n\n"
-        f"On the toy set a test holds it to at least **{of['toy_floor']:g}**. Measured on "
+        f"A test requires at least **{of['toy_floor']:g}** on the toy set. Measured on "
         f"{_where(of['machine'])}, {of['numbers']}) with `{of['command']}`.\n"
         f"{places(name, every) if 'places' in of else ''}"
     )
@@ -104,13 +107,17 @@ def places(name: str, every: Mapping[str, Facts]) -> str:
             lines.append("| " + " | ".join([f"{key}, {measure}", *shown]) + " |")
     sets = "; ".join(
         f"{key}: {own['queries']} queries, {own['database']} photos to search, "
-        + (f"right up to {own['frames']} frames apart" if own["frames"] else "one right each")
+        + (
+            f"correct if at most {own['frames']} frames apart"
+            if own["frames"]
+            else "one correct each"
+        )
         for key, own in of["sets"].items()
     )
     return (
         "\n".join(lines) + "\n\n"
-        f"In brackets 95 % intervals. {sets}. Whole photos, longest side {of['size']} px, "
-        f"{of['scales']} scales; none of these photos was trained on. Measured on "
+        f"95 % intervals in brackets. {sets}. Whole photos, longest side {of['size']} px, "
+        f"{of['scales']} scales; the model was trained on none of these photos. Measured on "
         f"{_where(of['machine'])}) with `{of['command']}`.\n"
     )
 

@@ -8,10 +8,10 @@ TOPICS = {
     "images": "Photos and boxes",
     "nn": "Backbones",
     "models": "Models and their files",
-    "weights": "The models in the box",
+    "weights": "The bundled models",
     "": "Downloads and writing files",
-    "describe": "Describing photos",
-    "search": "Indices and searching",
+    "describe": "Computing embeddings",
+    "search": "Indexes and searching",
     "web": "The web app",
     "evaluation": "Evaluation",
     "datasets": "Data sets and labels",
@@ -24,59 +24,62 @@ TOPICS = {
 }
 
 HINTS = {
-    "is damaged or cut short (": "A download or a copy broke off. `solar extract` and `solar index "
-    "build` go on without such photos and list them at the end.",
-    "is HEIC: pip install": "It comes with solar where there is a wheel for the machine.",
-    "is a camera's RAW file": "It holds what the sensor saw, which every program develops "
-    "differently. The camera's own program exports JPEG, often for many files at once.",
-    "pixels are left": "A photo must have 8 pixels on its shorter side after it was reduced: raise "
-    "`--size` for very long ones, or choose a larger box.",
+    "is damaged or cut short (": "A download or a copy was interrupted. `solar extract` and "
+    "`solar index build` skip such photos and list them at the end.",
+    "is HEIC: pip install": "Support for HEIC is installed with solar if there is a wheel for "
+    "your system.",
+    "is a camera's RAW file": "RAW files contain sensor data, which every program develops "
+    "differently. The camera's software exports JPEG, often for many files at once.",
+    "pixels are left": "A photo must have 8 pixels on its shorter side after downscaling: raise "
+    "`--size` for very long photos, or choose a larger box.",
     "is an address: download": "solar reads files and never fetches photos itself.",
-    "claims … x … pixels": "A small file may claim a huge picture to fill the memory of whoever "
-    "opens it.",
-    "There is no photo …: check": "Paths are relative to where the command runs. A query may also "
+    "claims … x … pixels": "A small file may claim to be a huge picture, to fill the memory of the "
+    "program that opens it.",
+    "There is no photo …: check": "Paths are relative to the current folder. A query may also "
     "be the path of an indexed photo, as `solar search` prints it.",
-    "lies outside the photo": "Boxes are in pixels of the upright photo, as viewers show it.",
+    "lies outside the photo": "Boxes are in pixels of the upright photo, as image viewers show it.",
     "Could not download": "Fetch the file on another machine and put it where the sentence says, "
     "or name a mirror: `SOLAR_MIRRORS=https://host/folder`. `SOLAR_OFFLINE=1` forbids downloads.",
     "can only be downloaded with a browser": "See [the network](models.md#solar-r101-gldv2). "
-    "`SOLAR_MIRRORS` may name a folder of your own server that has the file.",
-    "delete it to download it again": "The file is not the published one. If a proxy answers with "
-    "a page of its own, its size says so.",
-    "There is no model called": "Or give a file: `./mine.safetensors`.",
-    "which no checkpoint needs": "A checkpoint can carry a program. This one does, or was saved "
-    "together with objects; save its `state_dict` alone.",
-    "was made with another model": "Descriptors of two models cannot be compared. `solar index "
-    "info INDEX` says which model made it.",
-    "describes photos, not words": "See [search with words](backbones.md#search-with-words).",
-    "has the image side of its model alone": "See [search with words]"
-    "(backbones.md#search-with-words).",
-    "is an index already": "`solar index add INDEX FOLDER --new` adds what is new. To begin anew, "
+    "`SOLAR_MIRRORS` may name a folder on your own server that has the file.",
+    "delete it to download it again": "The file is not the published one. A very small file is "
+    "often the error page of a proxy.",
+    "There is no model called": "You can also give a file: `./mine.safetensors`.",
+    "which no checkpoint needs": "A checkpoint can contain code. This one does, or it was saved "
+    "together with Python objects; save only its `state_dict`.",
+    "was made with another model": "Embeddings of different models cannot be compared. "
+    "`solar index info INDEX` names the model.",
+    "describes photos, not words": "See [text search]"
+    "(backbones.md#text-search-with-clip-and-siglip).",
+    "has the image side of its model alone": "See [text search]"
+    "(backbones.md#text-search-with-clip-and-siglip).",
+    "is an index already": "`solar index add INDEX FOLDER --new` adds new photos. To start over, "
     "delete the folder.",
-    "was never finished": "What was described before the stop is kept and used.",
-    "Another process is writing to": "Searching goes on meanwhile. A process that was killed holds "
-    "nothing back.",
-    "Another run is writing": "A process that was killed holds nothing back.",
-    "this index compares local features": "See [aggregated local features](asmk.md).",
+    "was never finished": "Embeddings computed before the interruption are kept and used.",
+    "Another process is writing to": "You can search meanwhile. A killed process leaves no lock "
+    "behind.",
+    "Another run is writing": "A killed process leaves no lock behind.",
+    "this index holds local features": "See [aggregated local features](asmk.md).",
     "No Milvus server answers": "See [searching with Milvus](cluster-search.md).",
-    "Cannot listen on": "Another program has the port; often it is an older `solar serve`.",
+    "Cannot listen on": "Another program uses the port, often an older `solar serve`.",
     "anybody could add photos": "See [the web app](web.md).",
-    "names folders that you have not": "An index that somebody sent could name any folder of this "
-    "machine. Yours is asked about once if it was moved, made by another user, or before solar "
-    "kept note of it. See [the web app](web.md).",
-    "is in no folder that would say what it shows": "See [your own labels](own-labels.md).",
-    "is not plain data and was not loaded": "Pickles can run programs. Only numbers, texts, lists "
-    "and dicts are read from them.",
+    "names folders that you have not": "An index from somebody else could name any folder on this "
+    "machine. For your own index, you must confirm once if it was moved, built by another user, "
+    "or built before solar recorded this. See [the web app](web.md).",
+    "has no folder whose name could be its label": "See [your own labels](own-labels.md).",
+    "is not plain data and was not loaded": "Pickle files can run code. Only numbers, strings, "
+    "lists and dicts are read from them.",
     "the ground truth is for another database": "`gnd_roxford5k.pkl` and `gnd_rparis6k.pkl` were "
-    "mixed up, or photos are missing from a list of one's own.",
-    "not 1: divide every row": "Descriptors are compared by their dot product, which is a "
-    "similarity for rows of length one only.",
+    "mixed up, or your own list lacks photos.",
+    "not 1: divide every row": "Embeddings are compared by their dot product, which is the cosine "
+    "similarity only for rows of length one.",
     "Process … of this machine needs a GPU": "See [training](training.md).",
-    "but a batch needs": "A photo is a query if another one of its landmark is known to show the "
-    "same. Add photos, or set `batch=8`.",
-    "already holds a run": "`--resume` also works where a run has not begun.",
-    "so training has stopped": "See [small collections](training.md#small-collections).",
+    "but a batch needs": "A photo can be a query if another photo of its landmark is known to show "
+    "the same thing. Add photos, or set `batch=8`.",
+    "already holds a run": "`--resume` also works if the run has not started yet.",
+    "so training has stopped": "See [small collections]"
+    "(training.md#small-collections-and-hard-negatives).",
     "there is no setting": "Every setting is in `recipe.yaml` of any run's folder.",
     "This machine has no CUDA device": "`python -c 'import torch; print(torch.version.cuda)'` "
-    "prints None where torch was installed without CUDA.",
+    "prints None if torch was installed without CUDA.",
 }

@@ -37,14 +37,15 @@ GENERATED: dict[str, Callable[[], str]] = {
 BOOSTS = {
     "search.md": 2,
     "cluster-search.md": 1.5,
-    "troubleshooting.md": 0.65,
-    "commands.md": 0.5,
-    "api.md": 0.3,
+    "troubleshooting.md": 0.45,
+    "commands.md": 0.3,
+    "changelog.md": 0.2,
+    "api.md": 0.15,
 }
 FIRST_STEPS = {
     "Search your photos": "search.md",
     "See examples": "examples.md",
-    "Train on your own": "own-training.md",
+    "Fine-tune on your photos": "own-training.md",
     "Reproduce the paper": "reproduce.md",
 }
 # Code in the text: code in blocks is coloured, so that a tag follows at once. Words that a phone's
@@ -131,7 +132,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Fill the generated parts in, and lead links to where things are on the site."""
     name = page.file.src_uri
-    if boost := 0.3 if name in reference.pages() else BOOSTS.get(name):
+    if boost := 0.15 if name in reference.pages() else BOOSTS.get(name):
         page.meta.setdefault("search", {"boost": boost})
     if name == "index.md":
         markdown = _with_first_steps(markdown)

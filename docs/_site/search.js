@@ -6,8 +6,17 @@ const few = new Set(
   so solar that the there this to was what where which with you your`.split(/\s+/),
 );
 
+// Other spellings of words that the pages use.
+const spellings = [
+  [/\bfine-?tun/gi, "fine tun"],
+  [/\bre-?rank/gi, "re rank"],
+  [/neighbor/gi, "neighbour"],
+  [/quantisation/gi, "quantization"],
+];
+
 function words(text) {
-  const all = text.split(/[^\p{L}\p{N}._/]+|[._/]+(?=\s|$)/u).filter(Boolean);
+  const spelled = spellings.reduce((now, [from, to]) => now.replace(from, to), text);
+  const all = spelled.split(/[^\p{L}\p{N}._/]+|[._/]+(?=\s|$)/u).filter(Boolean);
   const telling = all.filter((word) => !few.has(word.toLowerCase()));
   return (telling.length ? telling : all).join(" ");
 }

@@ -1,4 +1,4 @@
-"""solar: find the same place or object again in millions of photos.
+"""solar: find photos of the same place or object, in millions of photos.
 
 Everything named here is imported when it is first used, so `import solar` itself takes no time.
 """
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from solar.search.index_build import build as build
     from solar.search.matching import match as match
     from solar.search.photo_duplicates import duplicates as duplicates
+    from solar.search.photo_groups import groups as groups
     from solar.search.photo_pairs import pairs as pairs
     from solar.search.sync import sync as sync
     from solar.show.attention_maps import attention as attention

@@ -17,6 +17,7 @@ from solar import __version__
 from solar.errors import SolarError
 
 _PAGE = 200  # the most hits that one request gives
+_REMOVED = 1000  # the most photos that one request removes
 _ATTEMPTS, _PATIENCE = 3, 30.0
 _MOST = 1 << 28  # bytes of an answer
 
@@ -53,8 +54,20 @@ class ServerPhoto(TypedDict):
     taken: str | None
     position: list[float] | None
     camera: str | None
+    tags: list[str]
     thumbnail: str
     photo: str
+
+
+class ServerDetails(ServerPhoto):
+    """All that the server knows of a photo; `original` is the address of its full size.
+
+    That is the file itself if `original_is_file`, else a JPEG of it.
+    """
+
+    bytes: int
+    original: str
+    original_is_file: bool
 
 
 class ServerHit(ServerPhoto):
@@ -64,6 +77,8 @@ class ServerHit(ServerPhoto):
     rank: int
     same_label: bool | None
     inliers: int | None
+    same_scene: bool | None
+    threshold: int | None
     probability: float | None
     moved: int | None
 
@@ -82,12 +97,21 @@ class Client:
         address: Where its page is, such as `http://127.0.0.1:8000` or `https://example.org/photos`.
         token: What the server wants to be told, where it wants any.
         timeout: Seconds to wait for an answer.
+        index: Which to ask, of a server with several; the first if not given. Its page's own
+            address, `http://127.0.0.1:8000/indexes/NAME`, does the same.
 
     Every method raises a SolarError with one sentence where the server is not there, refuses, or
     answers something else.
     """
 
-    def __init__(self, address: str, token: str | None = None, timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        address: str,
+        token: str | None = None,
+        timeout: float = 60.0,
+        *,
+        index: str | None = None,
+    ) -> None:
         try:
             parts = parse.urlsplit(address)
             valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -95,14 +119,19 @@ class Client:
             valid = False
         if not valid:
             raise SolarError(f"{address} is not the address of a server: write http://host:8000.")
-        self.address = parse.urlunsplit(
-            (parts.scheme, parts.netloc, parts.path.rstrip("/"), "", "")
-        )
+        path = parts.path.rstrip("/")
+        if index is not None:
+            path += f"/indexes/{parse.quote(index, safe='')}"
+        self.address = parse.urlunsplit((parts.scheme, parts.netloc, path, "", ""))
         self._token, self._timeout = token, timeout
 
     def info(self) -> dict[str, Any]:
         """The collection's name and size, the models, and what visitors may do."""
         return self._ask("GET", "info", None, "photos")
+
+    def indexes(self) -> list[str]:
+        """The names of all indexes of the server, where it has several."""
+        return [one["name"] for one in self._ask("GET", "info", None, "indexes")["indexes"]]
 
     def photos(
         self, offset: int = 0, limit: int = 50, *, label: str | None = None, search: str = ""
@@ -111,6 +140,11 @@ class Client:
         wanted = {"offset": offset, "limit": limit, "label": label, "search": search or None}
         given = parse.urlencode({key: value for key, value in wanted.items() if value is not None})
         return cast("ServerPage", self._ask("GET", f"photos?{given}", None, "photos"))
+
+    def photo(self, id: str) -> ServerDetails:
+        """All that is known of a photo: also the size of its file, and where the original is."""
+        asked = f"photos/{parse.quote(id, safe='')}"
+        return cast("ServerDetails", self._ask("GET", asked, None, "original"))
 
     def upload(self, photo: str | Path | bytes) -> ServerPhoto:
         """Send a photo to search with; the server keeps it in memory for a while."""
@@ -132,8 +166,8 @@ class Client:
             k: How many to find.
             text: What the photos show, in words.
             box: What to look for, x1, y1, x2, y2 in pixels of the upright photo.
-            **options: Further fields of the request: `rerank`, `filter`, `like`, `unlike`,
-                `model`, `include_self`.
+            **options: Further fields of the request: `rerank`, `filter`, `sort`, `like`, `unlike`,
+                `model`, `include_self`; `filter={"where": ["tag=night"]}` takes conditions.
         """
         known = self.upload(photo) if isinstance(photo, str | Path | bytes) else photo
         wanted = {
@@ -151,15 +185,39 @@ class Client:
                 break
         return hits
 
+    def facets(self, search: str = "") -> dict[str, Any]:
+        """Folders, tags, roots and times to filter by; those with a text in their names."""
+        given = parse.urlencode({"search": search} if search else {})
+        return self._ask("GET", f"facets?{given}", None, "folders", "tags")
+
+    def remove(self, photos: Sequence[ServerPhoto]) -> int:
+        """Take photos out of the index, where the server allows it; their files stay.
+
+        Returns how many were removed. A thousand go at a time: of more, some may be gone when a
+        later request fails.
+        """
+        removed = 0
+        for start in range(0, len(photos), _REMOVED):
+            wanted = [photo["id"] for photo in photos[start : start + _REMOVED]]
+            removed += self._ask("POST", "photos/remove", {"photos": wanted}, "removed")["removed"]
+        return removed
+
     def match(self, a: ServerPhoto, b: ServerPhoto) -> dict[str, Any]:
-        """Compare two photos point by point; `inliers` are x, y in `a` and x, y in `b`."""
-        return self._ask("POST", "matches", {"a": a["id"], "b": b["id"]}, "inliers")
+        """Compare two photos point by point.
+
+        `inliers` are x, y in `a` and x, y in `b`; `same_scene` says whether there are enough.
+        """
+        return self._ask("POST", "matches", {"a": a["id"], "b": b["id"]}, "inliers", "same_scene")
 
     def picture(self, photo: ServerPhoto, *, large: bool = False) -> bytes:
         """A photo as a JPEG: a thumbnail, or up to 1,600 pixels a side."""
         # The address begins with the path below which the server lies, as ours does.
         base = parse.urljoin(self.address, photo["photo" if large else "thumbnail"])
         return self._bytes("GET", base)
+
+    def original(self, photo: ServerPhoto) -> bytes:
+        """A photo at its full size: its file where the server gives files out, else a JPEG."""
+        return self._bytes("GET", parse.urljoin(self.address, self.photo(photo["id"])["original"]))
 
     def add(self, photos: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
         """Add photos to the collection, where the server allows it; yields how far that is."""
@@ -256,7 +314,7 @@ class Client:
         except (ValueError, KeyError, TypeError, OSError, HTTPException):
             said = f"{problem.code} {problem.reason}"
         if problem.code == 401:
-            said = "it wants a token: set SOLAR_TOKEN, or give the client one."
+            said = "it needs a token: set SOLAR_TOKEN, or give the client one."
         return f"{self.address} refuses: {said}"
 
 

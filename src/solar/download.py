@@ -157,8 +157,8 @@ def fetch(
                 _fetch_from_any(replace(job, report=report))
     except OSError as problem:
         raise SolarError(
-            f"Could not write {destination}: {problem.strerror or problem}; "
-            f"free some room or {elsewhere}."
+            f"Could not write {destination}: {problem.strerror or problem}; free some space "
+            f"or {elsewhere}."
         ) from problem
     return destination
 
@@ -176,7 +176,7 @@ def refuse_links(*paths: Path) -> None:
             continue
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
             raise SolarError(
-                f"{path} is a link or no plain file, and is not written through: delete it."
+                f"{path} is a link or not a regular file, and is not overwritten: delete it."
             )
 
 
@@ -363,7 +363,7 @@ def _check_room(job: _Job, needed: int) -> None:
     if needed > free:
         raise SolarError(
             f"{job.destination.name} needs {needed / 1e6:,.1f} MB more but only "
-            f"{free / 1e6:,.1f} MB are free in {folder}; free some room or {job.elsewhere}."
+            f"{free / 1e6:,.1f} MB are free in {folder}; free some space or {job.elsewhere}."
         )
 
 

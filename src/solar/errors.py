@@ -8,7 +8,7 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u
 
 
 class SolarError(ValueError):
-    """A user's mistake, told in one sentence that says what to do.
+    """An error that the user can fix, described in one sentence that says how.
 
     The command line prints the sentence and exits with code 2; it never shows a traceback for it.
     """

@@ -5,11 +5,11 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from solar.errors import SolarError
+from solar.errors import PassingError, SolarError
 
 LOCK = ".lock"
 TEMPORARY = re.compile(r"\.solar-\w{8,32}\.tmp")
@@ -116,7 +116,7 @@ def locked(
 
     Args:
         file: An empty file, made if it is not there.
-        busy: The SolarError where another process is inside; None waits until it is done.
+        busy: The PassingError where another process is inside; None waits until it is done.
         complaint: The error to raise where the file cannot be written.
     """
     from filelock import FileLock, Timeout
@@ -125,7 +125,7 @@ def locked(
     try:
         lock.acquire()
     except Timeout:
-        raise SolarError(busy or "") from None
+        raise PassingError(busy or "") from None
     except OSError as error:
         raise complaint(file.parent, error) from error
     try:
@@ -148,7 +148,9 @@ def regular(path: Path) -> Path:
     is in somebody's folder must not lead out of it, and a pipe would never end.
     """
     if not stat.S_ISREG(path.lstat().st_mode):
-        raise SolarError(f"{path} is not a regular file: restore it, and trust nobody's links.")
+        raise SolarError(
+            f"{path} is not a regular file: restore it, and do not use links from others."
+        )
     return path
 
 
@@ -162,6 +164,22 @@ def refuse_folder(path: Path, what: str) -> None:
     """A SolarError if a folder is where `what`, such as "the Parquet file", is to be written."""
     if path.is_dir():
         raise SolarError(f"{path} is a folder: name {what} to write.")
+
+
+def refuse_places(places: Mapping[str, Path | None]) -> None:
+    """A SolarError if a folder is where a file is to be written, or two would be one.
+
+    Args:
+        places: Where they are to be, by what they are.
+    """
+    taken: dict[Path, str] = {}
+    for what, path in places.items():
+        if path is None:
+            continue
+        refuse_folder(path, what)
+        other = taken.setdefault(path.resolve(), what)
+        if other != what:
+            raise SolarError(f"{path} is named for {other} and for {what}: name two files.")
 
 
 def beside(path: Path, suffix: str) -> Path:

@@ -83,6 +83,10 @@ def test_names_that_begin_so_are_offered(words: str) -> None:
     assert ask("bash", words) == names
 
 
+def test_bundled_recipes_are_offered() -> None:
+    assert ask("bash", "solar train how-") == ["how-r18", "how-r18-small", "how-r50"]
+
+
 @pytest.mark.parametrize(
     "words", ["solar search ph", "solar describe ph", "solar describe a.jpg --model ./ph"]
 )

@@ -94,7 +94,7 @@ def test_an_empty_index_has_an_empty_report(index: Path, tmp_path: Path) -> None
     [
         (["--kinds", "twin"], "no kind 'twin'"),
         (["--json", "--print", "keep"], "choose one"),
-        (["--size", "64"], "described already"),
+        (["--size", "64"], "already holds embeddings"),
         (["--csv", "."], "is a folder: name the table"),
         (["--html", "."], "is a folder: name the page"),
         (["--csv", "report.json"], "named for the report and for the table"),

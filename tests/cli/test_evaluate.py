@@ -7,7 +7,7 @@ import pytest
 import torch
 from support import ground_truth
 from support.drawn import drawn_checkpoint
-from support.running import solar
+from support.running import refused, solar
 
 from solar.cli import app
 from solar.demo import toy
@@ -92,10 +92,7 @@ def test_mistakes_are_one_sentence_and_exit_code_2(
         ((database, tmp_path / "wide.npy"), "they come from different models"),
         ((tmp_path / "none.npy", queries), "does not exist"),
     ):
-        done = solar(*arguments, *files, "--json", expect=2)
-        assert done.stdout == ""
-        assert done.stderr.count("\n") == 1
-        assert sentence in done.stderr
+        assert sentence in refused(*arguments, *files, "--json")
 
 
 def test_descriptors_can_be_halved_beside_whole_ones(
@@ -197,9 +194,8 @@ def test_two_folders_need_no_folder_above_them(
 
 def test_wrong_positions_end_with_exit_code_2(places: tuple[object, ...], tmp_path: Path) -> None:
     (tmp_path / "positions.csv").write_text("name,east,north\n/a.jpg,1,2\nb.jpg,1,2\n")
-    done = solar("evaluate", *places, "--positions", tmp_path / "positions.csv", expect=2)
-    assert done.stderr.count("\n") == 1
-    assert "both absolute and relative names (/a.jpg, b.jpg)" in done.stderr
+    told = refused("evaluate", *places, "--positions", tmp_path / "positions.csv")
+    assert "both absolute and relative names (/a.jpg, b.jpg)" in told
 
 
 @pytest.mark.parametrize(

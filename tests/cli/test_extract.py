@@ -63,7 +63,9 @@ def test_stores_and_indices_become_parquet_files_as_they_are(
     run(store, "--parquet", tmp_path / "s.parquet")
     tables = [parquet.read_table(tmp_path / f"{name}.parquet") for name in "si"]
     assert tables[0].equals(tables[1])
-    with pytest.raises(SolarError, match=r"photos\.store is described already: leave out --size"):
+    with pytest.raises(
+        SolarError, match=r"photos\.store already holds embeddings: leave out --size"
+    ):
         run(store, "--parquet", tmp_path / "s.parquet", "--size", 32)
 
 

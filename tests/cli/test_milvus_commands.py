@@ -39,7 +39,16 @@ def test_an_index_moves_to_milvus(embedded: Path, tmp_path: Path) -> None:
     assert "8 photos" in solar("index", "copy", embedded, f"{address}?index=HNSW").stderr
     command = ("search", address, "3.jpg", "-k", 1, "--where", "tag=night", "--include-self")
     found = solar(*command, "--json").stdout
-    unknown = ("absolute", "probability", "inliers", "taken", "position", "camera")
+    unknown = (
+        "absolute",
+        "probability",
+        "inliers",
+        "same_scene",
+        "threshold",
+        "taken",
+        "position",
+        "camera",
+    )
     assert json.loads(found) == [{"path": "3.jpg", "score": 1.0, **dict.fromkeys(unknown)}]
     facts = json.loads(solar("index", "info", address, "--json").stdout)
     assert (facts["engine"], facts["photos"], facts["index"]) == ("milvus", 8, "HNSW")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from support.running import solar
+from support.running import refused, solar
 from support.warped import toy_photo, turned
 
 from solar.cli import app
@@ -79,7 +79,7 @@ def test_a_reconstruction_tells_what_it_found(
         (("-o", "out.txt", "--pairs", "mine.txt"), "mine.txt names 'gone.png', and no photo"),
         (("-o", "mine.txt", "--pairs", "mine.txt"), "is the list to read"),
         (("-o", "out.txt", "--pairs", "mine.txt", "--verify"), "takes a list as it is"),
-        (("-o", "out.txt", "-k", "0"), "Pairs need a neighbour"),
+        (("-o", "out.txt", "-k", "0"), "Pairs need neighbours"),
         (("--database", "."), "is a folder: name the database"),
     ],
 )
@@ -103,6 +103,4 @@ def test_a_mistake_is_one_sentence_and_leaves_no_list(
 def test_an_empty_folder_and_a_damaged_file_end_with_code_2(tmp_path: Path) -> None:
     (tmp_path / "feats.h5").write_bytes(b"nothing")
     for source in (tmp_path, tmp_path / "feats.h5"):
-        done = solar("pairs", source, "-o", tmp_path / "pairs.txt", expect=2)
-        assert done.stderr.count("\n") == 1
-        assert "Traceback" not in done.stderr
+        refused("pairs", source, "-o", tmp_path / "pairs.txt")

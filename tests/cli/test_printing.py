@@ -131,7 +131,7 @@ def test_a_stop_says_how_to_go_on_only_where_that_is_possible(
     assert ended.value.exit_code == 130
     assert (
         capsys.readouterr().err
-        == "Stopped after 120 of 338 photos; run the same command again to go on.\n"
+        == "Stopped after 120 of 338 photos; run the same command again to continue.\n"
     )
     with pytest.raises(KeyboardInterrupt):
         stopped(resumable=False)
@@ -157,7 +157,7 @@ def test_ctrl_c_leaves_a_store_that_goes_on(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert out == ""
     assert err.startswith("Stopped after ")
-    assert err.endswith(" of 100 photos; run the same command again to go on.\n")
+    assert err.endswith(" of 100 photos; run the same command again to continue.\n")
     assert err.count("\n") == 1
     done = len(list(store.glob("shard-*.jsonl")))
     assert 0 < done < 25

@@ -230,7 +230,7 @@ def stopped(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PhotoProgress, "__call__", interrupted)
         told = solar("index", "build", folder, "-o", index, "--model", model, expect=130)
-    assert "Stopped after 6 of 8 photos; run the same command again to go on." in told.err
+    assert "Stopped after 6 of 8 photos; run the same command again to continue." in told.err
     assert not index.exists()
     assert Path(f"{index}.extracting").exists()
     return index
@@ -275,7 +275,7 @@ def test_other_settings_in_between_are_refused_with_the_folder_to_delete(
     command = ("index", "build", tmp_path / "photos", "-o", stopped, "--model", model)
     told = solar(*command, "--size", 48, expect=2)
     assert told.err.count("\n") == 1
-    assert f"delete {stopped}.extracting to begin again" in told.err
+    assert f"delete {stopped}.extracting to start over" in told.err
     shutil.rmtree(f"{stopped}.extracting")
     solar(*command, "--size", 48)
 

@@ -36,7 +36,7 @@ def test_info_tells_what_a_store_holds(
 
 def test_check_finds_a_wrong_byte(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("check", store)
-    assert "1 descriptors, all sound." in capsys.readouterr().err
+    assert "1 embeddings, no errors found." in capsys.readouterr().err
     [vectors] = store.glob("*.npy")
     content = bytearray(vectors.read_bytes())
     content[-1] ^= 1

@@ -99,7 +99,7 @@ def test_a_bad_clean_list_is_one_sentence(tmp_path: Path, clean: str, sentence: 
     [
         ("../../secret,u,3", "Line 6 of .* is not a photo's id"),
         (f"{'a' * 16},3", "Line 6 of .* is not a photo's id"),
-        (f"{'a' * 16},u,x", "Line 6 of .* has a landmark_id that is no number"),
+        (f"{'a' * 16},u,x", "Line 6 of .* has a landmark_id that is not a number"),
         (f"{A},u,3", f"Line 6 of .* names the photo {A} for the second time"),
     ],
 )

@@ -35,7 +35,11 @@ def test_solutions_tell_what_counts(tmp_path: Path) -> None:
             "Line 4 of .* has the Usage 'Secret'",
         ),
         (RETRIEVAL.replace("t3", "t1"), "retrieval", "Line 4 of .* t1 for the second time"),
-        (RECOGNITION.replace("9", "x"), "recognition", "Line 4 of .* landmark that is no number"),
+        (
+            RECOGNITION.replace("9", "x"),
+            "recognition",
+            "Line 4 of .* landmark that is not a number",
+        ),
         (RETRIEVAL.replace(",Private", ""), "retrieval", "Line 4 of .* has 2 cells"),
         ("id,images,Usage\n", "retrieval", "names no photo that counts"),
     ],

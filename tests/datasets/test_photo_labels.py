@@ -11,7 +11,7 @@ def test_a_photo_shows_what_its_folder_is_called() -> None:
 
 
 def test_a_photo_in_no_folder_is_told() -> None:
-    with pytest.raises(SolarError, match=r"photo 2\.jpg of photos is in no folder"):
+    with pytest.raises(SolarError, match=r"photo 2\.jpg of photos has no folder"):
         folder_labels(["a/1.jpg", "2.jpg"], "photos")
 
 

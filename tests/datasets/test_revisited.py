@@ -91,7 +91,7 @@ def changed(number: int, **changes: Any) -> list[dict[str, Any]]:
         ({"gnd": ground_truth.entries()[:-1]}, "for each query"),
         ({"imlist": []}, "neither empty"),
         ({"imlist": ["a"] * 60}, "a photo twice in its database"),
-        ({"imlist": ["a", "b"]}, "is no photo of its 2: the ground truth is for another"),
+        ({"imlist": ["a", "b"]}, "is not a photo of its 2: the ground truth is for another"),
         ({"gnd": changed(2, junk=[60])}, "junk answer 60 of query 2"),
         ({"gnd": changed(2, easy=[-1])}, "easy answer -1 of query 2"),
         ({"gnd": changed(2, easy=[True])}, "easy answer True"),

@@ -117,7 +117,7 @@ def test_a_split_holds_out_whole_landmarks_whatever_the_order_of_photos() -> Non
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (("1.jpg", "a/1.jpg"), "in no folder"),
+        (("1.jpg", "a/1.jpg"), "has no folder whose name"),
         (("a/1.jpg", "a/2.jpg"), "shows 1 landmark"),
         (("a/1.jpg", "b/2.jpg"), "No two photos of .* show the same"),
         ((), "There is no photo in"),

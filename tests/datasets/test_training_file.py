@@ -88,7 +88,7 @@ def test_photos_that_are_gone_are_counted(photos: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"format": "other"}, "is no training set"),
+        ({"format": "other"}, "is not a training set"),
         ({"version": 2}, "of version 2"),
         ({"landmarks": [{"name": "a"}]}, "damaged"),
         ({"landmarks": [{"name": "a", "part": "train", "photos": ["x"], "matches": [[0, 1, 9]]}]},

@@ -36,8 +36,8 @@ def test_a_database_has_one_positive_a_query(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ({"train": {"cids": []}}, "is no database of photos"),
-        ([1], "is no database of photos"),
+        ({"train": {"cids": []}}, "is not a database of photos"),
+        ([1], "is not a database of photos"),
         (
             {"train": {"cids": ["a"], "cluster": ["1"], "qidxs": [0], "pidxs": [[1]]}},
             "names photos that it does not have",

@@ -275,7 +275,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_half_file(
 
     archive = make_archive(tmp_path / "a.tar", {"1.jpg": b"one"})
     monkeypatch.setattr(shutil, "copyfileobj", full)
-    with pytest.raises(SolarError, match="No space left on device; free some room") as caught:
+    with pytest.raises(SolarError, match="No space left on device; free some space") as caught:
         unpack([archive], into)
     assert "\n" not in str(caught.value)
     assert below(into) == {}

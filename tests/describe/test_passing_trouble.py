@@ -91,7 +91,7 @@ def test_a_worker_must_compute_the_same(
     proof.check(tiny, describe)
     torch.manual_seed(1)
     other = RetrievalNet(RetrievalConfig("resnet18", dim=16, size=64, scales=(1.0,))).eval()
-    with pytest.raises(SolarError, match="got other weights"):
+    with pytest.raises(SolarError, match="received other weights"):
         proof.check(other, describe)
     with pytest.raises(SolarError, match=r"describes the same photo otherwise .similarity"):
         proof.check(tiny, describer(other, settings))

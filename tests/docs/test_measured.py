@@ -60,13 +60,13 @@ def test_figures_on_photos_go_before_those_of_the_toys() -> None:
     patches = facts("patches", {"toy": {"matching": 70.0}}, {"rootsift": {"toy": {"matching": 4}}})
     one = facts("retrieval", real, {"teacher": {"landmarks": {"mAP": 50.0}}})
     shown = readme_figures.render({"a": one, "b": patches})
-    assert "| in the box | landmarks val, mAP | buildings val, mAP | MB | command |" in shown
+    assert "| bundled | landmarks val, mAP | buildings val, mAP | MB | command |" in shown
     assert "| **`a`** | 61.3 | 55.0 | 2.5 | `measure` |" in shown
     assert "| its teacher + GeM | 50.0 |  |  | the same |" in shown
     assert "| RootSIFT | 4.0 |  | the same |" in shown
     # A set on which one of the models was not measured compares nothing.
     shown = readme_figures.render({"a": one, "c": facts("retrieval", toy, {}), "b": patches})
-    assert "| in the box | toy landmarks, mAP | MB | command |" in shown
+    assert "| bundled | toy landmarks, mAP | MB | command |" in shown
 
 
 def test_the_sizing_tables_follow_from_the_results() -> None:

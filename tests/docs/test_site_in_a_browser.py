@@ -18,9 +18,42 @@ PLACES = {
     "solar: command not found": "troubleshooting.html#solar-command-not-found",
     "Cannot listen on": "troubleshooting.html#cannot-listen-on",
     "holiday.jpg is damaged or cut short": "troubleshooting.html#is-damaged-or",
-    "--verify": "local-features.html#verifying-a-search",
+    "--verify": "local-features.html#geometric-verification",
     "install": "search.html#install",
 }
+# Words that users of such tools type, and the page that should be the first answer or the second.
+PAGES = {
+    "attention map": "attention",
+    "checkpoint": "training",
+    "cosine similarity": "search",
+    "DINOv2": "backbones",
+    "Docker": "deploy",
+    "duplicates": "duplicates",
+    "embedding": "other-tools",
+    "fine-tune": "own-training",
+    "finetuning": "own-training",
+    "geometric verification": "local-features",
+    "GPU": "search",
+    "hard negatives": "training",
+    "HNSW": "cluster-search",
+    "metadata": "where-and-when",
+    "nearest neighbor": "performance",
+    "nginx": "deploy",
+    "ONNX": "commands",
+    "pretrained": "backbones",
+    "quantization": "performance",
+    "query expansion": "ranking",
+    "re-rank": "ranking",
+    "REST API": "web",
+    "reverse image search": "search",
+    "text search": "backbones",
+    "vector database": "cluster-search",
+}
+FIRST_TWO = """() => {
+  const found = [...document.querySelectorAll(".md-search-result__item")].slice(0, 2);
+  const paths = found.map(item => new URL(item.querySelector("a").href).pathname);
+  return paths.length ? paths.map(path => path.slice(1).replace(".html", "")) : null;
+}"""
 FIRST_IS = """place => {
   const first = document.querySelector("a.md-search-result__link[href*='#']");
   return first && first.href.replace(/[?]h=[^#]*/, "").includes(place);
@@ -49,10 +82,21 @@ def test_no_page_is_wider_than_a_phone(address: str, site: Path, visit: Visit) -
         page.wait_for_function("document.scrollingElement.scrollWidth <= innerWidth")
 
 
-def test_the_search_box_leads_to_the_place(address: str, visit: Visit) -> None:
+def test_the_search_box_leads_to_the_place_and_words_to_their_page(
+    address: str, visit: Visit
+) -> None:
     page = visit(f"{address}/index.html")
     for typed, place in PLACES.items():
         page.locator("input.md-search__input").fill("")
         page.locator("input.md-search__input").click()
         page.keyboard.type(typed)
         page.wait_for_function(FIRST_IS, arg=place, timeout=60_000)
+    box = page.locator("input.md-search__input")
+    for word, right in PAGES.items():
+        box.fill("")
+        box.press("End")
+        page.wait_for_function("!document.querySelector('.md-search-result__item')")
+        box.fill(word)
+        box.press("End")
+        answers = page.wait_for_function(FIRST_TWO, timeout=60_000).json_value()
+        assert right in answers, word

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_a_cache_that_cannot_be_written_says_why(
     assert cache_folder().problem == "Read-only file system"
 
 
-def _entry(name: str, **facts: bool) -> zoo.NamedModel:
+def _entry(name: str, **facts: Any) -> zoo.NamedModel:
     return replace(zoo.find("solar-r101"), name=name, file=f"{name}.pth", **facts)
 
 
@@ -45,16 +46,19 @@ def test_models_are_in_the_box_lacking_downloaded_or_to_be_downloaded(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = [_entry("a", bundled=True), _entry("b", bundled=True), _entry("c"), _entry("d")]
+    entries += [_entry("e", by_hand="a page"), _entry("f", by_hand="a page")]
     box = tmp_path / "box"
-    for file in (box / "a.pth", cache / "c.pth"):
-        file.parent.mkdir()
+    for file in (box / "a.pth", cache / "c.pth", cache / "f.pth"):
+        file.parent.mkdir(exist_ok=True)
         file.touch()
     monkeypatch.setattr("solar.weights.FOLDER", box)
     monkeypatch.setattr(zoo, "models", lambda: tuple(entries))
     states = {model.name: model.state for model in models()}
     assert states == {
-        "a": "in the box",
+        "a": "bundled",
         "b": "lacking",
         "c": "downloaded",
         "d": "can be downloaded",
+        "e": "with a browser",
+        "f": "downloaded",
     }

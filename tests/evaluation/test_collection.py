@@ -200,7 +200,7 @@ def test_what_is_missing_is_told_in_a_sentence(photos: Path, own: Path, tmp_path
         ({"what": photos, "model": patch}, "describes patches"),
         ({"what": tmp_path / "nothing"}, "no file or folder"),
         ({"what": tmp_path / "x.npy"}, "has no labels"),
-        ({"what": own, "features": (photos, photos)}, "is no store"),
+        ({"what": own, "features": (photos, photos)}, "is not a store"),
     ):
         with pytest.raises(SolarError, match=sentence):
             solar.evaluate(**arguments)

@@ -115,7 +115,7 @@ def test_the_dictionary_is_in_percent_and_is_json(data: HPatches) -> None:
     ("settings", "message"),
     [
         ({"tasks": ["counting"]}, "no task 'counting'"),
-        ({"average": "finite"}, "No average is called 'finite'"),
+        ({"average": "finite"}, "There is no average 'finite'"),
         ({"split": "a"}, "needs the folder of splits.json"),
     ],
 )

@@ -89,7 +89,7 @@ def test_every_cell_has_a_name_that_stays(path: Path) -> None:
 @every_notebook
 def test_the_first_cell_says_what_is_needed_and_how_to_use_ones_own(path: Path) -> None:
     first = read(path).cells[0].source
-    assert named_extras(read(path)) or "needs the base install and nothing else" in first
+    assert named_extras(read(path)) or "needs only the base install" in first
     assert named_extras(read(path)) <= set(EXTRAS)
     assert len([line for line in first.splitlines() if line.startswith("*Your own photo")]) == 1
 

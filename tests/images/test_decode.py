@@ -454,7 +454,7 @@ def test_a_forbidden_file_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "secret.jpg"
     path.touch()
     monkeypatch.setattr(os, "open", forbid)  # file modes mean nothing to root
-    with pytest.raises(ImageError, match="may not be read"):
+    with pytest.raises(ImageError, match="is not readable"):
         read_image(path)
 
 

@@ -72,5 +72,5 @@ def test_halves_of_a_number_are_enough_to_begin_with() -> None:
 
 
 def test_an_unknown_margin_is_told() -> None:
-    with pytest.raises(SolarError, match="No margin is called 'sphereface': choose arcface, "):
+    with pytest.raises(SolarError, match="There is no margin 'sphereface': choose arcface, "):
         Classifier(8, 3, kind="sphereface")

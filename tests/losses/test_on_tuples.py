@@ -162,5 +162,5 @@ def test_shapes_that_make_no_tuples_are_refused(
 
 @every_loss
 def test_unknown_reduction_is_refused(loss: Loss) -> None:
-    with pytest.raises(SolarError, match="No reduction is called 'mean': choose paper or"):
+    with pytest.raises(SolarError, match="There is no reduction 'mean': choose paper or"):
         loss(unit_rows(0, 1, 2), unit_rows(1, 1, 2), unit_rows(2, 1, 1, 2), reduction="mean")

@@ -86,7 +86,7 @@ def test_the_card_of_a_bundled_model_tells_what_is_known(bundled: Path) -> None:
     assert told["datasets"] == ["coco", "google-landmarks-v2"]
     assert told["metrics"] == ["map"]
     card = (bundled / "README.md").read_text(encoding="utf-8")
-    assert "## What it is bad at" in card
+    assert "## Known limitations" in card
     assert weights.facts(BUNDLED)["file"]["sha256"] not in card, "That is another file's."
     assert "](../" not in card
 

@@ -111,5 +111,5 @@ def test_what_does_not_fit_is_one_sentence(tmp_path: Path, change: Any, complain
 
 def test_they_are_written_as_ours_alone(tmp_path: Path) -> None:
     written(tmp_path / "how.pth", small_how())
-    with pytest.raises(SolarError, match=r"pool by how are written as \.safetensors"):
+    with pytest.raises(SolarError, match=r"pool by how can only be written as \.safetensors"):
         convert(tmp_path / "how.pth", tmp_path / "again.pth")

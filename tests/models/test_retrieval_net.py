@@ -221,8 +221,8 @@ def test_describing_leaves_the_training_mode_as_it_was(resnet18: RetrievalNet) -
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"backbone": "resnet19"}, "No backbone is called 'resnet19'"),
-        ({"pooling": "sum"}, "No pooling is called 'sum'"),
+        ({"backbone": "resnet19"}, "There is no backbone 'resnet19'"),
+        ({"pooling": "sum"}, "There is no pooling 'sum'"),
         ({"whitening": False, "dim": 64}, "Only a whitening layer"),
         ({"backbone": "vgg16", "attention": {4: 4}}, "VGG16 has no place for attention"),
         ({"attention": {2: 4}}, "not 2"),

@@ -121,7 +121,7 @@ def test_a_whitening_that_makes_no_sense_gets_a_sentence(tmp_path: Path) -> None
     checkpoint = drawn_checkpoint(RetrievalNet(RetrievalConfig("resnet18", whitening=False)), "gem")
     checkpoint["meta"]["Lw"] = {"retrieval-SfM-120k": {"ss": {"m": "x", "P": 3}, "ms": {}}}
     torch.save(checkpoint, tmp_path / "net.pth")
-    with pytest.raises(SolarError, match=r"net\.pth cannot be made a network of \(\w+Error: "):
+    with pytest.raises(SolarError, match=r"net\.pth cannot be turned into a network \(\w+Error: "):
         load(tmp_path / "net.pth")
 
 

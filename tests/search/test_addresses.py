@@ -7,7 +7,7 @@ import pytest
 
 from solar.errors import SolarError
 from solar.search import Index, need_vectors
-from solar.search.addresses import ENGINES, is_folder
+from solar.search.addresses import ENGINES, is_folder, report_place
 from solar.web.serving import collection_name
 
 MODULE = """
@@ -41,6 +41,10 @@ class Memory:
 
     def __len__(self):
         return len(self.rows)
+
+    @property
+    def roots_seen(self):
+        return self.roots
 
     def search(self, queries, k, where=()):
         scored = [
@@ -122,6 +126,12 @@ def test_a_new_engine_is_a_module_and_a_line(memory: None, tmp_path: Path) -> No
 @pytest.mark.parametrize("address", ["photos.solar", "a/b", Path("c"), "s3://bucket/x", "milvus"])
 def test_what_no_engine_knows_is_a_folder(address: str | Path) -> None:
     assert is_folder(address)
+
+
+def test_every_index_has_a_report_of_its_own() -> None:
+    names = {"trip.solar": "trip", "trip.2023": "trip.2023", "a.b.solar": "a.b", "photos": "photos"}
+    for name, stem in names.items():
+        assert report_place(f"/x/{name}", "groups") == Path(f"/x/{stem}.groups.json").absolute()
 
 
 def test_milvus_is_an_engine() -> None:

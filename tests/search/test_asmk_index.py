@@ -91,7 +91,7 @@ def test_conditions(index: Index) -> None:
 
 @pytest.mark.parametrize("options", [{"expand": "alpha"}, {"diffuse": True}])
 def test_what_takes_vectors_is_refused(index: Index, options: dict[str, object]) -> None:
-    with pytest.raises(SolarError, match="take vectors"):
+    with pytest.raises(SolarError, match="need embeddings"):
         index.search("landmark-001/view-000.jpg", **options)
 
 

@@ -217,7 +217,7 @@ def test_duplicates_share_their_score() -> None:
 
 @pytest.mark.parametrize("alpha", [1.0, 1.5, -0.1, float("nan")])
 def test_an_alpha_that_has_no_solution_is_refused(alpha: float) -> None:
-    with pytest.raises(SolarError, match=r"take 0 to 0\.99"):
+    with pytest.raises(SolarError, match=r"use 0 to 0\.99"):
         diffuse(np.array([0]), np.ones(1, np.float32), graph_of(clouds(11)), alpha=alpha)
 
 

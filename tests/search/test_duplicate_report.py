@@ -66,7 +66,7 @@ def test_groups_are_read_one_by_one(report: Path) -> None:
     report.write_text("\n".join(lines), encoding="utf-8")
     reading = read_groups(report)
     assert next(reading) == GROUPS[0]
-    with pytest.raises(SolarError, match="is no report"):
+    with pytest.raises(SolarError, match="is not a report"):
         next(reading)
 
 
@@ -89,7 +89,7 @@ def test_what_is_no_report_is_refused_in_a_sentence(report: Path, change: object
     text = report.read_text(encoding="utf-8")
     assert callable(change)
     report.write_text(change(text), encoding="utf-8")
-    with pytest.raises(SolarError, match=r"report\.json is no report"):
+    with pytest.raises(SolarError, match=r"report\.json is not a report"):
         list(read_groups(report))
 
 

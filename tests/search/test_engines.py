@@ -235,7 +235,7 @@ def test_vectors_that_do_not_fit_are_refused(filled: Index) -> None:
         filled.search(np.ones(8))
     with pytest.raises(SolarError, match="not finite"):
         filled.add(np.full((1, DIM), np.inf), ["a"])
-    with pytest.raises(SolarError, match="is not text"):
+    with pytest.raises(SolarError, match="is not valid UTF-8"):
         filled.add(unit(0, 1), ["\udcff.jpg"])
     assert len(filled) == len(PHOTOS)
 

@@ -197,7 +197,7 @@ def test_every_vector_is_fetched_once() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"method": "sum"}, "No expansion is called 'sum': choose from average, alpha, rank."),
+        ({"method": "sum"}, "There is no query expansion 'sum': choose from average, alpha, rank."),
         ({"n": -1}, "neither may be negative"),
         ({"alpha": -0.5}, "50 neighbours and alpha -0.5: neither may be negative"),
         ({"alpha": float("nan")}, "neither may be negative"),

@@ -110,7 +110,7 @@ def test_re_ranking_follows_and_leaves_judged_photos_where_they_are(index: Index
 
 
 def test_right_and_wrong_at_once_is_one_sentence(index: Index) -> None:
-    with pytest.raises(SolarError, match=r"^3\.jpg is said to be right and wrong"):
+    with pytest.raises(SolarError, match=r"^3\.jpg is marked as both right and wrong"):
         index.search_like("0.jpg", like=["3.jpg"], unlike=["name:3.jpg"])
 
 

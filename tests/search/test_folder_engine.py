@@ -450,7 +450,7 @@ def test_what_is_no_index_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_an_unknown_compression_is_one_sentence(folder: Path) -> None:
-    with pytest.raises(SolarError, match="No compression is called 'zip'"):
+    with pytest.raises(SolarError, match="There is no compression 'zip'"):
         Index.create(folder, unit(0, 3), names(3), compress="zip")
 
 
@@ -463,7 +463,7 @@ def test_vectors_of_another_length_are_refused(folder: Path) -> None:
 
 
 def test_a_name_that_is_no_text_is_refused(folder: Path) -> None:
-    with pytest.raises(SolarError, match="is not text"):
+    with pytest.raises(SolarError, match="is not valid UTF-8"):
         Index.create(folder, unit(0, 1), ["\udcff.jpg"])
 
 

@@ -1,7 +1,10 @@
+import gc
 import io
 import warnings
+import weakref
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,9 +14,11 @@ from PIL import Image
 from solar.demo import toy
 from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.images import Photos, Roots
+from solar.images import Photos, Roots, find_photos
 from solar.models import PatchNet, RetrievalConfig, RetrievalNet, fingerprint, save
-from solar.search import DescriptorSpec, Hit, Index, Part
+from solar.search import DescriptorSpec, Hit, Index, Part, sync
+from solar.search.asmk_index import AsmkIndex
+from solar.search.engine import Amendment
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +49,15 @@ def index(model: RetrievalNet, photos: Path, tmp_path_factory: pytest.TempPathFa
     )
     vectors, names, roots = model.describe(files), [f.name for f in files], Roots.at(photos)
     return Index.create(home / "photos.solar", vectors, names, spec=spec, roots=roots)
+
+
+def test_a_closed_index_lets_go_of_its_network(index: Index) -> None:
+    other = Index.open(index.place)
+    network = weakref.ref(other.model)
+    assert other.encoder.net is network()
+    other.close()
+    gc.collect()
+    assert network() is None
 
 
 def best(hits: list[Hit]) -> str:
@@ -246,9 +260,9 @@ def test_queries_that_make_no_sense_are_refused(index: Index, photos: Path) -> N
         index.search_mean([])
     with pytest.raises(SolarError, match="at least one photo"):
         index.search("0-0.png", 0)
-    with pytest.raises(SolarError, match="box goes with one photo"):
+    with pytest.raises(SolarError, match="box needs a single query photo"):
         index.search("0-0.png", box=(0, 0, 5, 5))
-    with pytest.raises(SolarError, match="box goes with one photo"):
+    with pytest.raises(SolarError, match="One box belongs to one photo"):
         index.search_mean([photos / "0-0.png", photos / "0-1.png"], box=(0, 0, 5, 5))
     with pytest.raises(SolarError, match="not finite"):
         index.search(np.full(index.spec.dim, np.nan, np.float32))
@@ -269,3 +283,63 @@ def test_importing_the_index_does_not_import_the_network() -> None:
         "import sys, solar; solar.Index; sys.exit('torch' in sys.modules or 'faiss' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_model_of_the_hub_is_fetched_for_nobody_but_who_names_it(
+    index: Index, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index may be a stranger's: what it names is loaded only if it was fetched before."""
+    from huggingface_hub import constants
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("nobody is to be asked")
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("socket.socket.connect", refuse)
+    network, loaded = index.model, list[object]()
+    monkeypatch.setattr(
+        "solar.models.retrieval_model", lambda name, **_: loaded.append(name) or network
+    )
+    spec = DescriptorSpec(index.spec.dim, "hf://org/name", index.spec.fingerprint)
+    vectors = np.eye(3, index.spec.dim, dtype=np.float32)
+    with Index.create(tmp_path / "sent.solar", vectors, ["a", "b", "c"], spec=spec) as sent:
+        with pytest.raises(SolarError, match="solar describe PHOTO --model hf://org/name"):
+            sent.search(photos / "1-0.png")
+        new = find_photos(photos)
+        with pytest.raises(SolarError, match="The index names hf://org/name"):
+            sync.apply(sent, new, sync.compare(sent, new, {}))
+        assert len(sent) == 3
+        local = AsmkIndex(cast("Any", SimpleNamespace(spec=spec, kernel=None)))
+        with pytest.raises(SolarError, match="The index names hf://org/name"):
+            _ = local.local
+        assert loaded == []
+        assert sent.search(vectors[1], k=1)[0].path == "b"  # no model is needed
+        fetched = tmp_path / "hub" / "models--org--name"
+        (fetched / "refs").mkdir(parents=True)
+        (fetched / "refs" / "main").write_text("abc")
+        (fetched / "snapshots" / "abc").mkdir(parents=True)
+        (fetched / "snapshots" / "abc" / "config.json").write_text("{}")
+        sent.search(photos / "1-0.png")
+    with Index.open(tmp_path / "sent.solar", model="hf:org/other") as sent:
+        sent.search(photos / "1-0.png")
+    assert loaded == ["hf://org/name", "hf:org/other"]
+
+
+def test_hits_are_where_the_photos_went_since(tmp_path: Path) -> None:
+    """Roots are kept between searches; another opener may change them."""
+    vectors = np.eye(3, 8, dtype=np.float32)
+    place, names = tmp_path / "moved.solar", ["a/x.jpg", "../y.jpg", "z.jpg"]
+    with Index.create(place, vectors, names, roots=Roots.at(tmp_path / "old")) as reader:
+        assert [reader.search(row, k=1)[0].absolute for row in vectors] == [
+            str(tmp_path / "old/a/x.jpg"),
+            None,  # outside
+            str(tmp_path / "old/z.jpg"),
+        ]
+        with Index.open(place) as writer:
+            writer.engine.amend(Amendment(roots=Roots.at(tmp_path / "new.txt")))
+        found = reader.search_vectors(vectors, k=1)
+    assert [hits[0].absolute for hits in found] == [
+        str(tmp_path / "a/x.jpg"),  # a list's folder, and one may lead out of it
+        str(tmp_path.parent / "y.jpg"),
+        str(tmp_path / "z.jpg"),
+    ]

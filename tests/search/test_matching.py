@@ -15,6 +15,7 @@ from solar.errors import SolarError
 from solar.models import PatchNet
 from solar.search import matching as module
 from solar.search.matching import estimate, match, mutual_matches
+from solar.search.same_scene import THRESHOLDS, compared, verdict
 
 
 def unit(rng: np.random.Generator, rows: int, dim: int) -> np.ndarray:
@@ -163,12 +164,28 @@ def test_the_fundamental_matrix_is_between_whole_photos() -> None:
     assert np.median(off / np.linalg.norm(lines[:, :2], axis=1)) < 1.5
 
 
-def test_the_same_photos_give_the_same_result() -> None:
-    photo = toy_photo()
-    other, _ = turned(photo)
-    first, second = match(photo, other), match(photo, other)
+@pytest.mark.parametrize("geometry", ["homography", "fundamental"])
+def test_the_same_photos_give_the_same_result_in_any_order(geometry: str) -> None:
+    """Photos that share a part only: what fits depends on guesses."""
+    photo = toy_photo(0, (320, 240))
+    other = turned(photo)[0]
+    height, width = other.shape[:2]
+    other[:, width // 2 :] = toy_photo(5, (320, 240))[:height, width // 2 : width]
+    first, second = (match(photo, other, geometry=geometry) for _ in range(2))
     assert first.to_dict() == second.to_dict()
     np.testing.assert_array_equal(first.inliers, second.inliers)
+    back = match(other, photo, geometry=geometry)
+    assert back.keypoints == first.keypoints[::-1]
+    for one, two in ((first, back), (back, first)):
+        pairs = {tuple(pair) for pair in one.pairs[one.inliers].tolist()}
+        assert pairs == {(i, j) for j, i in two.pairs[two.inliers].tolist()}
+        assert (np.diff(one.pairs[:, 0]) > 0).all()
+    assert first.matrix is not None
+    assert back.matrix is not None
+    inverse = np.linalg.inv(first.matrix) if geometry == "homography" else first.matrix.T
+    if geometry == "homography":
+        inverse = inverse / inverse[2, 2]
+    np.testing.assert_allclose(back.matrix, inverse, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("geometry", ["homography", "fundamental"])
@@ -176,8 +193,13 @@ def test_nothing_in_common_is_no_crash(geometry: str) -> None:
     grey = np.full((100, 120, 3), 99, np.uint8)
     found = match(toy_photo(), grey, geometry=geometry)
     assert found.to_dict() == {
-        "keypoints": [found.keypoints[0], 0], "matches": 0, "inliers": 0, "matrix": None
-    }  # fmt: skip
+        "keypoints": [found.keypoints[0], 0],
+        "matches": 0,
+        "inliers": 0,
+        "matrix": None,
+        "same_scene": False,
+        "threshold": THRESHOLDS["numbers", geometry],
+    }
 
 
 @pytest.mark.parametrize("geometry", ["homography", "fundamental"])
@@ -195,6 +217,24 @@ def test_degenerate_points_are_no_crash(points: np.ndarray, geometry: str) -> No
     matrix, inliers = estimate(np.float32(points), np.float32(points), geometry, 3.0)
     assert len(inliers) == len(points)
     assert (matrix is not None) or not inliers.any()
+
+
+@pytest.mark.parametrize("model", ["rootsift", "orb"])
+def test_enough_inliers_are_the_same_scene(model: str) -> None:
+    photo = toy_photo(0, (320, 240))
+    same, different = (match(photo, b, model=model) for b in (turned(photo)[0], toy_photo(1)))
+    kind = "bits" if model == "orb" else "numbers"
+    assert same.threshold == different.threshold == THRESHOLDS[kind, "homography"]
+    assert [same.same_scene, different.same_scene] == [True, False]
+    assert different.inliers.sum() < different.threshold <= same.inliers.sum()
+
+
+def test_the_verdict_is_told_with_its_threshold() -> None:
+    assert verdict(1234, 9) == "Likely the same scene: 1,234 inliers, threshold 9"
+    assert verdict(8, 9) == "Not verified as the same scene: 8 inliers, threshold 9"
+    assert compared(9, 9) == "same scene (9 ≥ 9 points)"
+    assert compared(5, 9) == "not verified (5 < 9 points)"
+    assert compared(None, None) == ""
 
 
 def test_settings_that_make_no_sense() -> None:

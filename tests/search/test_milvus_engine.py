@@ -5,6 +5,7 @@ import logging
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -317,3 +318,27 @@ def test_a_file_in_no_folder_is_one_sentence(tmp_path: Path) -> None:
     pytest.importorskip("milvus_lite")
     with pytest.raises(SolarError, match="cannot be opened"):
         Index.open(f"milvus://{tmp_path}/none/photos.db")
+
+
+def test_names_in_a_file_of_milvus_lite_change_one_after_the_other(
+    lite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pymilvus import MilvusClient
+
+    rename, inside, most = MilvusClient.rename_collection, list[str](), list[int]()
+
+    def slow(client: MilvusClient, old: str, *rest: object, **named: object) -> None:
+        inside.append(old)
+        most.append(len(inside))
+        time.sleep(0.05)
+        rename(client, old, *rest, **named)
+        inside.remove(old)
+
+    monkeypatch.setattr(MilvusClient, "rename_collection", slow)
+
+    def create(name: str) -> None:
+        Index.create(f"{lite}?collection={name}", unit(0, 3), names(3)).close()
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(create, "xyz"))
+    assert most == [1, 1, 1]

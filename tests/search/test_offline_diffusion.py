@@ -77,7 +77,7 @@ def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "text.npy").write_text("no array")
     np.save(tmp_path / "objects.npy", np.array([{}], object))
     for name in ("other", "text", "objects"):
-        with pytest.raises(SolarError, match="no diffusion computed beforehand"):
+        with pytest.raises(SolarError, match="not a precomputed diffusion"):
             OfflineDiffusion.read(tmp_path / f"{name}.npy")
     with pytest.raises(SolarError, match="at least 1"):
         build_offline(3, exact_neighbours(clouds(0, 3)), clouds(0, 3).__getitem__, k=0)

@@ -43,7 +43,7 @@ def test_words_stand_beside_photos() -> None:
         ([], None, "at least one photo"),
         (["a.jpg", "b.jpg"], BOX, "a Part with its own"),
         (Part("a.jpg", BOX), BOX, "a Part with its own"),
-        (Words(TEXT), BOX, "One box goes with one photo"),
+        (Words(TEXT), BOX, "One box belongs to one photo"),
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(query: object, box: object, said: str) -> None:
@@ -117,7 +117,7 @@ def test_results_for_words_can_be_judged_and_expanded(index: Index) -> None:
         ({}, "needs a photo or a text"),
         ({"text": "  "}, "The text to search for is empty"),
         ({"text": TEXT, "min_probability": 0.5}, "has no calibrated probabilities"),
-        ({"text": TEXT, "box": BOX}, "One box goes with one photo"),
+        ({"text": TEXT, "box": BOX}, "One box belongs to one photo"),
     ],
 )
 def test_what_words_cannot_be_used_for(index: Index, given: dict[str, object], said: str) -> None:

@@ -17,6 +17,7 @@ from solar.search import Index, exact, neighbour_lists
 from solar.search.described_collection import described
 from solar.search.engine import Photo
 from solar.search.photo_pairs import NameOrder, pairs
+from solar.search.products import Multiply
 
 
 def made(folder: Path, vectors: np.ndarray, names: list[str]) -> Path:
@@ -119,9 +120,9 @@ def test_queries_alone_are_paired_with_all_photos(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"k": 0}, "Pairs need a neighbour"),
+        ({"k": 0}, "Pairs need neighbours"),
         ({"query": ["gone.jpg"]}, "names 'gone.jpg', and no photo of the collection is called so"),
-        ({"model": "solar-r18"}, "is described already: leave out --model"),
+        ({"model": "solar-r18"}, "already holds embeddings: leave out --model"),
         ({"verify": True}, "is not there or not known: name it with --photos"),
     ],
 )
@@ -189,9 +190,11 @@ def test_memory_holds_blocks_and_never_all_similarities(
 ) -> None:
     shapes = []
 
-    def product(vectors: np.ndarray, columns: np.ndarray, _: object) -> np.ndarray:
-        shapes.append((len(vectors), columns.shape[1]))
-        return np.asarray(vectors) @ columns
+    def product(vectors: np.ndarray, width: int, multiply: Multiply) -> np.ndarray:
+        shapes.append((len(vectors), width))
+        scores = np.empty((len(vectors), width), np.float32)
+        multiply(vectors, scores)
+        return scores
 
     monkeypatch.setattr(exact, "_product", product)
     store = CountingStore()
@@ -259,7 +262,7 @@ def test_photos_taken_far_apart_are_no_pair(tmp_path: Path) -> None:
     far = {(a, b) for a, b in every if "00003.jpg" in (a, b) and "00004.jpg" not in (a, b)}
     assert set(pairs(address, k=4, within=500)) == every - far
     assert len(set(pairs(address, k=4, within=50))) == 4  # with the one that nobody knows
-    with pytest.raises(SolarError, match="within some metres, not 0"):
+    with pytest.raises(SolarError, match="number of metres, not 0"):
         pairs(address, within=0)
     with pytest.raises(SolarError, match="No photo has a GPS position"):
         pairs(made(tmp_path / "other", vectors, names_of(5)), within=500)

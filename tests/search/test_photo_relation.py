@@ -29,7 +29,7 @@ def saved(image: Image.Image, **how: Any) -> bytes:
 
 
 def kind(comparer: PhotoComparer, a: bytes | Path, b: bytes | Path) -> str:
-    found = comparer.relation(comparer.given(a), comparer.given(b), 0, deep=False)
+    found = comparer.relation(comparer.given(a), comparer.given(b), 0, part=False)
     assert found is not None
     return found.kind
 

@@ -129,7 +129,9 @@ def test_an_unknown_name_is_one_sentence_with_all_names(
     index: Index, names: str | list[str]
 ) -> None:
     wrong = "sideways" if names else ""
-    complaint = f"^No re-ranking is called '{wrong}': choose from average, alpha, .*verify\\.$"
+    complaint = (
+        f"^There is no re-ranking method '{wrong}': choose from average, alpha, .*verify\\.$"
+    )
     with pytest.raises(SolarError, match=complaint):
         index.search(QUERY, rerank=names)
 

@@ -446,7 +446,7 @@ def test_one_of_several_roots_moves(home: Home) -> None:
     add([more], home.index).index.close()
     there = more.rename(more.with_name("there"))
     with home.open() as index:
-        with pytest.raises(SolarError, match="Say with --root which"):
+        with pytest.raises(SolarError, match="Name with --root the folder"):
             relocate(index, there)
         with pytest.raises(SolarError, match="There is no file or folder"):
             relocate(index, more, "more")

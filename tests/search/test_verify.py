@@ -76,8 +76,9 @@ def test_only_the_first_are_looked_at(index: Index) -> None:
 
 def test_the_rest_keep_their_order() -> None:
     counts = {"a": 3, "b": 30, "c": None, "d": 9, "e": 30, "f": 8, "g": 7}
-    hits = [Hit(path, 0.5, count) for path, count in counts.items()]
-    assert "".join(hit.path for hit in reordered(hits, 8)) == "bedfacg"
+    hits = [Hit(path, 0.5, count, threshold=8) for path, count in counts.items()]
+    assert "".join(hit.path for hit in reordered(hits)) == "bedfacg"
+    assert [hit.same_scene for hit in hits] == [False, True, None, True, True, True, False]
 
 
 def test_features_are_kept_and_used_again(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +188,7 @@ def test_without_opencv_that_is_told_before_any_work(
 def test_a_folder_that_is_gone_is_named(index: Index, folder: Path) -> None:
     moved = folder.rename(folder.with_name("elsewhere"))
     try:
-        with pytest.raises(SolarError, match=f"{folder} is not there any more: .*--photos"):
+        with pytest.raises(SolarError, match=f"{folder} no longer exists: .*--photos"):
             index.search("query.png", verify=True)
         [hit] = index.search("query.png", k=1, verify=VerifySettings(photos=moved))
         assert hit.path == "right/1.png"
@@ -268,7 +269,7 @@ def test_searches_verify_where_they_can(index: Index, folder: Path, tmp_path: Pa
     assert (names, "not only its vector" in why) == ([], True)
     assert [hit.path for hit in index.search(vector)] == ["query.png", *SCORES]
     nowhere = Index.create(tmp_path / "n.solar", np.eye(2), ["a", "b"])
-    assert "does not know where its photos are" in nowhere.usual()[1]
+    assert "does not know where they are" in nowhere.usual()[1]
     assert [hit.path for hit in nowhere.search("a")] == ["b"]
     assert [len(hits) for hits in index.search_many(["query.png"])] == [4]
     [plain] = index.search_many(["query.png"])

@@ -1,4 +1,3 @@
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +7,6 @@ from solar.errors import SolarError
 from solar.search import Index
 from solar.show import collection_map
 from solar.show.collection_map import CACHE, choose_method, map_collection, map_index
-
-needs_sklearn = pytest.mark.skipif(
-    choose_method(100)[0] == "pca", reason='pip install "solar-retrieval[show]"'
-)
 
 
 def groups(count: int, each: int, dim: int = 40) -> tuple[np.ndarray, np.ndarray]:
@@ -30,7 +25,6 @@ def agreement(points: np.ndarray, labels: np.ndarray) -> float:
     return float((labels[distance.argmin(axis=1)] == labels).mean())
 
 
-@needs_sklearn
 def test_photos_that_look_alike_lie_together() -> None:
     rows, labels = groups(8, 12)
     points = map_collection(rows)
@@ -42,7 +36,6 @@ def test_photos_that_look_alike_lie_together() -> None:
     assert agreement(points, labels) > 0.95
 
 
-@needs_sklearn
 def test_the_same_seed_gives_the_same_map() -> None:
     rows, _ = groups(5, 8)
     np.testing.assert_array_equal(map_collection(rows, seed=3), map_collection(rows, seed=3))
@@ -84,15 +77,13 @@ def test_equal_photos_have_a_map_too() -> None:
     assert ((points >= 0) & (points <= 1)).all()
 
 
-def test_without_scikit_learn_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    monkeypatch.setattr(collection_map.importlib.util, "find_spec", lambda name: None)
-    method, why = choose_method(1000)
+def test_few_photos_are_arranged_by_main_directions() -> None:
+    assert choose_method(12) == ("tsne", "")
+    method, why = choose_method(11)
     assert method == "pca"
-    assert 'pip install "solar-retrieval[show]"' in why
+    assert "11 photos are too few for t-SNE" in why
 
 
-@needs_sklearn
 def test_copies_lie_together() -> None:
     rows = np.repeat(np.eye(4), 10, axis=0)
     assert agreement(map_collection(rows), np.repeat(np.arange(4), 10)) == 1

@@ -8,11 +8,14 @@ from solar.search.matching import Matches
 from solar.show.matches import caption, draw_matches
 
 
-def matches(points_a: np.ndarray, points_b: np.ndarray, inliers: list[bool]) -> Matches:
+def matches(
+    points_a: np.ndarray, points_b: np.ndarray, inliers: list[bool], threshold: int = 1
+) -> Matches:
     pairs = np.stack([np.arange(len(inliers))] * 2, axis=1)
     a, b = (np.reshape(points, (-1, 2)).astype(np.float32) for points in (points_a, points_b))
     return Matches(
-        (len(a), len(b)), a, b, pairs, np.array(inliers, bool), np.eye(3), "homography", "sift"
+        *((len(a), len(b)), a, b, pairs, np.array(inliers, bool), np.eye(3), "homography", "sift"),
+        threshold=threshold,
     )
 
 
@@ -59,7 +62,17 @@ def test_of_many_lines_some_spread_ones_are_drawn() -> None:
 
 def test_the_caption_counts() -> None:
     found = matches(np.zeros((2, 2)), np.zeros((2, 2)), [True, False])
-    assert caption(found) == ("sift", "1 inliers of 2 matches, homography, 2 and 2 keypoints")
+    assert caption(found) == (
+        "sift",
+        "Likely the same scene: 1 inliers, threshold 1 (homography, 2 matches, 2 and 2 keypoints)",
+    )
+
+
+def test_unrelated_photos_get_no_lines() -> None:
+    black = np.zeros((200, 300, 3), np.uint8)
+    found = matches([[50, 60], [50, 150]], [[250, 60], [250, 150]], [True, True], threshold=3)
+    assert not drawn_on(draw_matches(black, black, [found], height=200)).any()
+    assert caption(found)[1].startswith("Not verified as the same scene: 2 inliers, threshold 3")
 
 
 def test_nothing_to_draw() -> None:

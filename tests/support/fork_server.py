@@ -6,7 +6,10 @@ end for its threads as any interpreter does. Three things differ from a start: t
 LOADED are in memory before solar asks for them; what they and Python read from the environment when
 they are loaded (OMP_NUM_THREADS, PYTHONIOENCODING) is what this process was given; and modules are
 not taken apart at the end, which would be most of what a fork costs.
-Started by `running.python` as `fork_server.py FILE_NUMBER_OF_SOCKET`; ends with whoever started it.
+A second process, for commands, has also done what each of them begins with: `import solar.cli`, and
+loaded what most go on with.
+Started by `running._server` as `fork_server.py SOCKET SOCKET_FOR_COMMANDS`, two file numbers; both
+end with whoever started them.
 """
 
 import atexit
@@ -26,7 +29,7 @@ from typing import Any
 
 # The optimisers of torch import torch._dynamo, which takes longer than torch itself.
 LOADED = ("torch", "torch._dynamo", "cv2", "faiss", "PIL.Image", "safetensors.torch")
-LOADED += ("typer", "rich.progress")
+LOADED += ("typer", "rich.progress", "pydantic", "sqlite3", "fastapi", "uvicorn")
 
 # A program to start instead of Python. It passes on what it was given, signals too, and ends as the
 # fork does; the fork ends with it. Only the fork keeps the streams.
@@ -155,8 +158,14 @@ def _leave(code: int) -> None:
 if __name__ == "__main__":
     sys.path[0] = ""  # as where code is given
     load(*LOADED)
+    programs, commands = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
+    for_commands = os.fork() == 0
+    if for_commands:
+        load("solar.cli", "solar.models", "solar.search.index", "solar.describe.extraction")
+    own, other = (commands, programs) if for_commands else (programs, commands)
+    other.close()
     try:
-        run(serve(socket.socket(fileno=int(sys.argv[1]))))
+        run(serve(own))
     except SystemExit as end:
         if isinstance(end.code, int | None):
             _leave(end.code or 0)

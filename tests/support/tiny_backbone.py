@@ -9,6 +9,7 @@ from solar.nn import BACKBONES, Backbone
 
 class Tiny(Backbone):
     channels = 64
+    stride = 8
     attention_strides = {4: 4, 5: 8}  # noqa: RUF012 (as anybody would write it)
 
     def __init__(self, attention: Mapping[int, int] | None = None) -> None:

@@ -1,5 +1,6 @@
 """What a person does in a browser, for the tests of the page."""
 
+import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -20,6 +21,17 @@ def ranks(page: Page) -> list[str]:
 def finished(page: Page) -> None:
     """Waits for the end of a search."""
     page.locator(".results:not([aria-busy]) .card").first.wait_for()
+
+
+def until(page: Page, script: str, value: Any = None) -> None:
+    """Waits until a script says yes.
+
+    Playwright's `wait_for_function` asks again by `eval` in the page, which our pages forbid.
+    """
+    end = time.monotonic() + 20
+    while not page.evaluate(script, value):
+        assert time.monotonic() < end, f"20 seconds without {script}"
+        page.wait_for_timeout(50)
 
 
 def parameters(page: Page) -> dict[str, str]:

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from support.running import command, environment
+from support.running import environment, tiny_command
 
 
 @contextlib.contextmanager
@@ -24,7 +24,7 @@ def running(
 ) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
     """A running `solar …` that serves, its host and its port."""
     process = subprocess.Popen(
-        command(*arguments, fresh=fresh),
+        tiny_command(*arguments, fresh=fresh),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

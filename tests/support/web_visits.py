@@ -37,10 +37,10 @@ def names(answer: Answer) -> list[str]:
     return [hit["name"] for hit in answer["hits"]]
 
 
-def finished_job(client: TestClient, identity: str) -> Answer:
+def finished_job(client: TestClient, identity: str, home: str = "") -> Answer:
     """A job once it is done."""
     deadline = time.monotonic() + 60
-    while (job := client.get(f"/api/v1/jobs/{identity}").json())["state"] == "running":
+    while (job := client.get(f"{home}/api/v1/jobs/{identity}").json())["state"] == "running":
         assert job["done"] <= job["total"]
         assert time.monotonic() < deadline
         time.sleep(0.01)

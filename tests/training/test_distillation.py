@@ -1,3 +1,4 @@
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -257,6 +258,7 @@ def test_a_loss_that_is_no_number_stops_the_run(
         (["photos", "student.dim=8"], r"student\.dim is for student\.whitening pca"),
         (["photos", "studnet.dim=8"], r"no setting 'studnet"),
         (["a.yaml", "b.yml"], "Two recipes are given"),
+        (["distill-r18", "distill-toy"], "Two recipes are given"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(arguments: list[str], complaint: str) -> None:
@@ -361,5 +363,9 @@ def test_other_kinds_of_landmarks_come_with_every_step(photos: Path, teacher: Pa
 def test_landmarks_that_no_photo_has_are_refused(
     photos: Path, teacher: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(SolarError, match=r"landmarks\.start is 'nowhere/'"):
-        distill(contrasting(photos, teacher, "landmarks.start=nowhere/"), run=tmp_path)
+    for option, told in (
+        ("landmarks.start=nowhere/", "landmarks.start is 'nowhere/'"),
+        ("landmarks.more={nowhere/: 4}", "A kind of landmarks.more is 'nowhere/'"),
+    ):
+        with pytest.raises(SolarError, match=re.escape(told)):
+            distill(contrasting(photos, teacher, option), run=tmp_path)

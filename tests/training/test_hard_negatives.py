@@ -227,7 +227,7 @@ def test_descriptors_that_are_not_numbers_are_told() -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"style": "soft"}, "No mining style is called 'soft': choose hardest or semi-hard"),
+        ({"style": "soft"}, "There is no mining style 'soft': choose hardest or semi-hard"),
         ({"style": "semi-hard"}, "needs the descriptors of the positives"),
         ({"min_distance": -0.1}, r"min_distance must be from 0 to less than 2, not -0\.1"),
         ({"negatives": 0}, "at least one negative"),

@@ -195,10 +195,25 @@ def test_a_pretrained_backbone_is_taken_from_its_folder(vit: Path) -> None:
     plain = solar.load(vit, device="cpu").backbone.encoder.state_dict()
     own = net.backbone.encoder.state_dict()
     assert all(torch.equal(own[name], value) for name, value in plain.items())
-    with pytest.raises(SolarError, match="No backbone is called 'nowhere/dinov2'"):
+    with pytest.raises(SolarError, match="There is no backbone 'nowhere/dinov2'"):
         build_network(NetworkStart(backbone="nowhere/dinov2"))
     with pytest.raises(SolarError, match="Attention goes after layers 4 of a dinov2, not 5"):
         build_network(NetworkStart(backbone=str(vit), attention="45"))
+
+
+def test_a_pretrained_backbone_may_be_a_name_on_the_hub(
+    vit: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("solar.models.hub.snapshot", lambda name, **_: asked.append(name) or vit)
+    net, origin = build_network(NetworkStart(backbone="hf:org/dinov2", attention="4"))
+    assert (net.config.backbone, origin["backbone"]) == ("dinov2", "hf:org/dinov2")
+    loaded = solar.load("hf:org/dinov2", device="cpu")
+    own = net.backbone.encoder.state_dict()
+    assert all(
+        torch.equal(own[name], v) for name, v in loaded.backbone.encoder.state_dict().items()
+    )
+    assert (loaded.source, asked) == ("hf:org/dinov2", ["hf:org/dinov2"] * 2)
 
 
 @pytest.mark.parametrize(

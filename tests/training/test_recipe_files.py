@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.models.retrieval_config import REDUCTIONS, attention_at
 from solar.training.network import parameter_groups
@@ -30,8 +31,23 @@ def read(name: str) -> RetrievalRecipe:
 
 def test_recipes_are_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "solar-r101-gl18").mkdir()  # a folder of that name is no recipe
     main = read("solar-r101-gl18")
-    assert read_recipe(RetrievalRecipe, "recipes/solar-r101-gl18.yaml") == main
+    for name in ("recipes/solar-r101-gl18.yaml", "solar-r101-gl18.yaml", "solar-r101-gl18"):
+        assert read_recipe(RetrievalRecipe, name) == main
+
+
+@pytest.mark.parametrize(
+    ("typed", "complaint"),
+    [
+        ("solar-r18-smal", r"no recipe solar-r18-smal; the nearest are solar-r18-small, "),
+        ("dinner", "no recipe dinner: give a YAML file, or a bundled recipe such as"),
+        (".", "is a folder: name a recipe"),
+    ],
+)
+def test_a_wrong_name_is_one_sentence_with_the_nearest(typed: str, complaint: str) -> None:
+    with pytest.raises(SolarError, match=complaint):
+        read_settings(typed)
 
 
 def test_a_recipe_of_ones_own_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,7 @@ import pytest
 import torch
 from PIL import Image
 from support import tiny_transformers
-from support.running import solar as command
-from support.running import tiny_command
+from support.running import refused, tiny_command
 from support.tiny_backbone import register
 from support.two_processes import in_two_processes
 
@@ -126,37 +125,41 @@ def test_sixty_steps_find_unseen_landmarks_better(drawn: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("backbone", "attention", "lr"), [("dinov3_vit", "4", 5e-4), ("convnextv2", "45", 3e-4)]
+    ("backbone", "attention", "shallow"), [("dinov3_vit", "4", True), ("convnextv2", "45", False)]
 )
-def test_fifty_steps_over_a_backbone_of_transformers(
-    backbone: str, attention: str, lr: float, drawn: Path, tmp_path: Path
+def test_a_backbone_of_transformers_learns(
+    backbone: str, attention: str, shallow: bool, tmp_path: Path
 ) -> None:
-    """mAP rises from drawn weights: by 0.7 to 3.6 points in three seeds each, from 11 to 13.
+    """Among the photos that it learns, mAP rises by 20 points at least from drawn weights.
 
-    That shows that gradients arrive, and no more: it begins little above chance, and depends on
-    the settings: with a higher learning rate for ConvNeXt, or with a ResNet, it was seen to fall.
+    31 to 66 points were seen with three seeds each; where the backbone did not learn and the rest
+    did, it was 2 less to 1 more.
     """
     from transformers import CONFIG_MAPPING, AutoBackbone
 
     torch.manual_seed(0)
-    config = CONFIG_MAPPING[backbone].from_dict(tiny_transformers.settings(backbone))
-    folder = tiny_transformers.write(AutoBackbone.from_config(config), tmp_path / backbone)
-    six = shutil.ignore_patterns("view-006.jpg", "view-007.jpg")
-    shutil.copytree(drawn, tmp_path, ignore=six, dirs_exist_ok=True)
+    settings = tiny_transformers.settings(backbone, shallow=shallow)
+    net = AutoBackbone.from_config(CONFIG_MAPPING[backbone].from_dict(settings))
+    photos = tmp_path / "photos"
+    toy.write(photos, landmarks=8, views=4, size=(64, 64))
     path = recipe_file(
         tmp_path,
-        tmp_path / "train",
-        network={"backbone": str(folder), "attention": attention, "whitening": False},
-        mining={"queries": 40, "pool": 100, "negatives": 2, "style": "random", "size": 64},
-        optimiser={"lr": lr, "pooling": 1, "backbone": {"all": 1}},
-        validation={"source": str(tmp_path / "val"), "every": 10},
+        photos,
+        network={
+            "backbone": str(tiny_transformers.write(net, tmp_path / backbone)),
+            "attention": attention,
+            "whitening": False,
+        },
+        mining={"queries": 24, "pool": 32, "negatives": 2, "style": "random", "size": 64},
+        optimiser={"lr": 1e-3, "pooling": 1, "backbone": {"all": 1}},
+        validation={"source": str(photos), "every": 8},
         batch=8,
-        epochs=10,
+        epochs=8,
     )
     summary = solar.train(path, run=tmp_path / "run")
     scores = [line["mAP"] for line in read_metrics(tmp_path / "run") if "mAP" in line]
-    assert summary["steps"] == 50
-    assert scores[-1] > scores[0]
+    assert summary["steps"] == 24
+    assert scores[-1] >= scores[0] + 20
     assert solar.load(summary["model"], device="cpu").config.backbone == backbone
 
 
@@ -395,7 +398,5 @@ def test_a_mistake_is_one_sentence(
     landmarks: Path, tmp_path: Path, override: str, complaint: str
 ) -> None:
     path = recipe_file(tmp_path, landmarks)
-    done = command("train", path, override, "--run", tmp_path / "run", expect=2)
-    assert complaint in done.stderr
-    assert "Traceback" not in done.stderr
+    assert complaint in refused("train", path, override, "--run", tmp_path / "run")
     assert not (tmp_path / "run").exists()

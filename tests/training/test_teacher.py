@@ -71,7 +71,7 @@ def test_a_program_for_another_size_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.pt2").write_bytes(b"nothing")
-    with pytest.raises(SolarError, match=r"broken\.pt2 is no program"):
+    with pytest.raises(SolarError, match=r"broken\.pt2 is not a program"):
         load_teacher(tmp_path / "broken.pt2")
 
 

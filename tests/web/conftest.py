@@ -11,6 +11,8 @@ pytest.importorskip("fastapi", reason='pip install "solar-retrieval[web]"')
 pytest.importorskip("httpx", reason='pip install "solar-retrieval[dev]"')
 
 from fastapi.testclient import TestClient
+from support.filtered_photos import write_filtered
+from support.tiny_backbone import register
 from support.web_visits import DISTRACTORS, LANDMARKS, VIEWS, Home, Open
 
 from solar.demo import toy
@@ -23,16 +25,23 @@ from solar.web import WebSettings, create_app
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A folder with `photos`, two models with drawn weights, and an index of each."""
+    register()
     home = tmp_path_factory.mktemp("web")
     photos = {"landmarks": LANDMARKS, "views": VIEWS, "distractors": DISTRACTORS}
     toy.write(home / "photos", size=(160, 120), **photos)
     for seed, name in enumerate(("model", "other")):
         torch.manual_seed(seed)
-        config = RetrievalConfig("resnet18", attention={4: 4, 5: 2}, size=96, scales=(1.0,))
+        config = RetrievalConfig("tiny", attention={4: 4, 5: 2}, size=96, scales=(1.0,))
         save(RetrievalNet(config), home / f"{name}.safetensors")
         model = home / f"{name}.safetensors"
         build(home / "photos", home / f"{name}.solar", model=model).close()
     return home
+
+
+@pytest.fixture(scope="session")
+def filtered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index that knows tags, times, places and two roots; no test changes it."""
+    return write_filtered(tmp_path_factory.mktemp("filtered"))
 
 
 @pytest.fixture

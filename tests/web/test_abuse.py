@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
-from support.web_visits import Home, Open, upload
+from support.web_visits import Home, Open, numbers, upload
 
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.search import Index
+from solar.web.originals import original
 
 SVG = b'<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"><script>1</script></svg>'
 
@@ -114,9 +115,56 @@ def test_names_in_an_index_lead_nowhere_outside_its_folder(
     names = ["../outside.jpg", str(outside)]
     roots = Roots.at(tmp_path / "photos")
     Index.create(tmp_path / "stranger.solar", [[1, 0, 0, 0], [0, 1, 0, 0]], names, roots=roots)
-    client = open_app(index=tmp_path / "stranger.solar")
+    client = open_app(index=tmp_path / "stranger.solar", originals=True)
     for number in range(2):
-        complaint(client.get(f"/api/v1/photos/{number}/photo"), 404)
+        for path in ("", "/photo", "/original"):
+            complaint(client.get(f"/api/v1/photos/{number}{path}"), 404)
+
+
+def test_files_themselves_are_only_given_out_where_that_was_asked_for(
+    open_app: Open, copy: Path, photo: bytes
+) -> None:
+    names = ("landmark-002/view-001.jpg", "landmark-002/view-000.jpg", "landmark-001/view-000.jpg")
+    said, tiff, letter = (copy / "photos" / name for name in names)
+    exif = Image.Exif()
+    exif[0x010E] = "what the file says"
+    Image.open(io.BytesIO(photo)).save(said, exif=exif)
+    Image.open(io.BytesIO(photo)).save(tiff, "TIFF")
+    letter.write_text("Dear browser")
+    for originals in (False, True):
+        given = {"photos": copy / "photos", "originals": originals, "token": "abcdefgh"}
+        client = open_app(index=copy / "model.solar", **given)
+        client.headers["Authorization"] = "Bearer abcdefgh"
+        known = numbers(client)
+        one = client.get(f"/api/v1/photos/{known[names[0]]}").json()
+        assert one["original_is_file"] is originals
+        answer = client.get(one["original"])
+        assert answer.headers["content-type"] == "image/jpeg"
+        assert (answer.content == said.read_bytes()) is originals
+        assert (b"what the file says" in answer.content) is originals
+        answer = client.get(f"/api/v1/photos/{known[names[1]]}/original")
+        kind = "application/octet-stream" if originals else "image/jpeg"
+        assert answer.headers["content-type"] == kind  # no browser shows a TIFF
+        assert (answer.headers.get("content-disposition") == "attachment") is originals
+        refused = client.get(f"/api/v1/photos/{known[names[2]]}/original")
+        assert "cannot be shown any more" in complaint(refused, 404)
+        mine = client.get(f"/api/v1/photos/{upload(client, said.read_bytes())}").json()
+        assert mine["original_is_file"] is False
+        assert b"what the file says" not in client.get(mine["original"]).content
+
+
+def test_a_photo_of_too_many_pixels_only_goes_out_as_a_file(open_app: Open) -> None:
+    for originals, status in ((False, 413), (True, 200)):
+        client = open_app(max_pixels=10_000, originals=originals)
+        assert client.get("/api/v1/photos/0/original").status_code == status
+        assert client.get("/api/v1/photos/0/photo").status_code == 200
+
+
+def test_what_no_jpeg_can_hold_is_told() -> None:
+    buffer = io.BytesIO()
+    Image.new("L", (66_000, 16)).save(buffer, "PNG")
+    with pytest.raises(SolarError, match="cannot be a JPEG"):
+        original(buffer.getvalue(), 10**9)
 
 
 def test_pictures_carry_no_metadata(client: TestClient, photo: bytes) -> None:
@@ -128,7 +176,7 @@ def test_pictures_carry_no_metadata(client: TestClient, photo: bytes) -> None:
     Image.open(io.BytesIO(photo)).save(buffer, "JPEG", exif=exif, comment=b"a secret")
     identity = upload(client, buffer.getvalue())
     assert client.get(f"/api/v1/photos/{identity}").json()["width"] == 120  # upright
-    for path in ("thumbnail?w=160", "photo"):
+    for path in ("thumbnail?w=160", "photo", "original"):
         content = client.get(f"/api/v1/photos/{identity}/{path}").content
         shown = Image.open(io.BytesIO(content))
         assert not shown.getexif()
@@ -183,7 +231,7 @@ def test_too_many_requests_are_told_when_to_go_on(open_app: Open) -> None:
     asked = {"photo": "0"}
     assert [client.post("/api/v1/search", json=asked).status_code for _ in range(2)] == [200, 200]
     refused = client.post("/api/v1/search", json=asked)
-    assert "too many requests" in complaint(refused, 429)
+    assert "Too many requests" in complaint(refused, 429)
     assert int(refused.headers["retry-after"]) >= 1
     assert client.get("/healthz").status_code == 200
 
@@ -204,11 +252,12 @@ def test_signed_pictures_need_no_token_and_open_nothing_else(open_app: Open) -> 
     client = open_app(token="open sesame")
     headers = {"Authorization": "Bearer open sesame"}
     one = client.get("/api/v1/photos/3", headers=headers).json()
-    for address in (one["thumbnail"], one["photo"]):
+    for address in (one["thumbnail"], one["photo"], one["original"]):
         assert client.get(address).status_code == 200
         complaint(client.get(address.replace("/3/", "/4/")), 401)
         complaint(client.get(address[:-1]), 401)
     complaint(client.get(one["photo"].replace("/3/photo", "/3")), 401)
+    complaint(client.get(one["photo"].replace("/3/photo", "/3/original")), 401)
 
 
 def test_uploads_are_forgotten_before_memory_runs_out(open_app: Open, photo: bytes) -> None:
@@ -299,7 +348,7 @@ def test_tokens_cannot_be_guessed_at_full_speed(open_app: Open) -> None:
     for number in range(10):
         complaint(visit(f"guess {number}"), 401)
     for token in ("guess 11", "open sesame"):  # who guesses does not learn that this is right
-        assert "too many wrong tokens" in complaint(visit(token), 429)
+        assert "Too many wrong tokens" in complaint(visit(token), 429)
     assert client.get("/healthz").status_code == 200
 
 

@@ -2,7 +2,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from solar.web.access import Keys, Rates
+from solar.web.access import Keys, Rates, cost_of
 from solar.web.problems import WebError
 
 
@@ -18,7 +18,7 @@ def test_a_bucket_fills_again() -> None:
     rates = Rates(2.0, 3.0, clock)
     for _ in range(3):
         rates.spend("1.2.3.4", 1.0)
-    with pytest.raises(WebError, match="too many"):
+    with pytest.raises(WebError, match="Too many"):
         rates.spend("1.2.3.4", 1.0)
     rates.spend("1.2.3.5", 1.0)  # somebody else
     clock.now += 0.5
@@ -52,6 +52,27 @@ def test_signatures_end() -> None:
     clock.now = until + 1
     with pytest.raises(WebError, match="token"):
         keys.check("/api/v1/photos/7/photo", f"k={signed}", {})
+
+
+def test_no_signature_holds_in_another_index() -> None:
+    signed = Keys("open sesame", realm="/indexes/a").sign("17")
+    Keys("open sesame", realm="/indexes/a").check("/api/v1/photos/17/photo", f"k={signed}", {})
+    with pytest.raises(WebError, match="token"):
+        Keys("open sesame", realm="/indexes/a1").check("/api/v1/photos/7/photo", f"k={signed}", {})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "cost"),
+    [
+        ("GET", "/", 0),
+        ("GET", "/api/v1/photos/7/thumbnail", 0.1),
+        ("GET", "/api/v1/photos/7/original", 1),
+        ("GET", "/api/v1/albums/export", 1),
+        ("POST", "/api/v1/search", 1),
+    ],
+)
+def test_work_counts_in_full(method: str, path: str, cost: float) -> None:
+    assert cost_of(method, path) == cost
 
 
 @pytest.mark.parametrize("key", ["", ".", "ffffffffff.", "zz.00", "ffffffffff.é", "-1.00"])

@@ -221,8 +221,8 @@ def test_what_is_swept_away_meanwhile_has_failed(
 ) -> None:
     keep = adding._keep
 
-    def sweep(uploads: Any, folder: Path) -> None:
-        keep(uploads, folder)
+    def sweep(uploads: Any, folder: Path, index: str) -> None:
+        keep(uploads, folder, index)
         for number in range(3):
             (folder / str(number)).unlink()
 
@@ -290,20 +290,23 @@ def test_a_server_goes_on_with_what_the_one_before_it_took(home: Home, copy: Pat
     assert uploaded(copy) == {"0.jpg", "1.jpg", "2.jpg"}
 
 
-def test_two_servers_do_not_take_up_the_same_photos(
+def test_nobody_takes_up_photos_of_another_server_or_index(
     writable: TestClient, open_app: Open, copy: Path
 ) -> None:
     folder = copy / "photos" / "uploads" / ".adding-one"
+    other_index = folder.with_name(".adding-two")
     with ExitStack() as files:
         file = files.enter_context(io.BytesIO(photo(1)))
-        adding._keep([("a.jpg", file)], folder)
+        adding._keep([("a.jpg", file)], folder, "toy")
+        adding._keep([("a.jpg", file)], other_index, "another")
     (copy / "photos" / "uploads" / ".adding-cut").mkdir()  # never sent to the end
     (copy / "photos" / "uploads" / ".adding-odd").mkdir()
     (copy / "photos" / "uploads" / ".adding-odd" / "names.json").write_text("7")
     with locked(folder / LOCK):
         other = open_app(index=copy / "model.solar", photos=copy / "photos", writable=True)
         assert other.get("/api/v1/jobs/one").status_code == 404
-        assert uploaded(copy) == {".adding-one", ".adding-odd"}
+        assert other.get("/api/v1/jobs/two").status_code == 404
+        assert uploaded(copy) == {".adding-one", ".adding-two", ".adding-odd"}
 
 
 def test_a_busy_server_takes_photos_all_the_same(

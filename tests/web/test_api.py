@@ -20,7 +20,7 @@ from solar.search.rerank import METHODS
 
 def test_info_tells_what_there_is(client: TestClient) -> None:
     info = client.get("/api/v1/info").json()
-    assert (info["name"], info["photos"], info["dim"]) == ("toy", PHOTOS, 512)
+    assert (info["name"], info["photos"], info["dim"]) == ("toy", PHOTOS, 64)
     assert info["models"] == [{"name": "model", "attention": [4, 5], "why": True, "text": False}]
     assert info["settings"]["writable"] is False
     assert info["features"]["labels"] is True
@@ -45,10 +45,16 @@ def test_photos_are_listed_by_page_label_and_name(client: TestClient) -> None:
     assert page["total"] == LANDMARKS
 
 
-def test_a_photo_knows_its_size_and_label(client: TestClient) -> None:
+def test_a_photo_knows_its_size_and_label(client: TestClient, home: Home) -> None:
     identity = numbers(client)["landmark-002/view-001.jpg"]
     one = client.get(f"/api/v1/photos/{identity}").json()
     assert (one["width"], one["height"], one["label"]) == (160, 120, "landmark-002")
+    file = home / "photos" / "landmark-002" / "view-001.jpg"
+    assert (one["bytes"], one["tags"]) == (file.stat().st_size, [])
+    assert (one["original"].split("?")[0], one["original_is_file"]) == (
+        f"/api/v1/photos/{identity}/original",
+        False,
+    )
     assert one["thumbnail"].startswith(f"/api/v1/photos/{identity}/thumbnail?")
     assert client.get("/api/v1/photos/0").json()["label"] is None  # a distractor
 
@@ -67,12 +73,12 @@ def test_a_photo_tells_where_and_when_it_was_taken(open_app: Open, copy: Path) -
     assert client.get("/api/v1/photos/0").json()["position"] is None
 
 
-@pytest.mark.parametrize(("path", "longer"), [("thumbnail?w=160", 160), ("photo", 160)])
-def test_pictures_are_jpegs(client: TestClient, path: str, longer: int) -> None:
+@pytest.mark.parametrize("path", ["thumbnail?w=160", "photo", "original"])
+def test_pictures_are_jpegs(client: TestClient, path: str) -> None:
     answer = client.get(f"/api/v1/photos/3/{path}")
     assert answer.headers["content-type"] == "image/jpeg"
     assert "max-age" in answer.headers["cache-control"]
-    assert max(Image.open(io.BytesIO(answer.content)).size) == longer
+    assert max(Image.open(io.BytesIO(answer.content)).size) == 160
 
 
 def test_thumbnails_are_made_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +262,15 @@ def test_matches_join_the_same_points(client: TestClient, photo: bytes) -> None:
     identity = upload(client, photo)
     same = numbers(client)["landmark-002/view-001.jpg"]
     found = client.post("/api/v1/matches", json={"a": identity, "b": same}).json()
-    assert len(found["inliers"]) > 20
+    assert len(found["inliers"]) > found["threshold"] > 4
+    assert found["same_scene"] is True
+    asked = {"photo": identity, "verify": True, "k": 200}
+    hits = client.post("/api/v1/search", json=asked).json()["hits"]
+    for hit in [hit for hit in hits if hit["inliers"] is not None][::10]:
+        pair = client.post("/api/v1/matches", json={"a": identity, "b": hit["id"]}).json()
+        assert len(pair["inliers"]) == hit["inliers"]
+        facts = ("same_scene", "threshold")
+        assert [pair[name] for name in facts] == [hit[name] for name in facts]
     ends = np.array(found["inliers"])
     np.testing.assert_allclose(ends[:, :2], ends[:, 2:], atol=1)
     assert found["a"]["width"] == 160
@@ -266,7 +280,7 @@ def test_matches_join_the_same_points(client: TestClient, photo: bytes) -> None:
     assert inside[:, 0].max() <= 80
 
 
-def test_the_map_comes_when_it_is_made(client: TestClient) -> None:
+def test_the_map_comes_when_it_is_made(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     deadline = time.monotonic() + 60
     while (answer := client.get("/api/v1/map")).status_code == 202:
         assert answer.json()["seconds"] >= 0
@@ -274,11 +288,15 @@ def test_the_map_comes_when_it_is_made(client: TestClient) -> None:
     found = answer.json()
     assert sorted(point["id"] for point in found["points"]) == sorted(map(str, range(PHOTOS)))
     assert all(0 <= point["x"] <= 1 and 0 <= point["y"] <= 1 for point in found["points"])
+    names = ("name", "label", "taken", "thumbnail")
     for point in found["points"]:
         known = client.get(f"/api/v1/photos/{point['id']}").json()
-        assert {name: point[name] for name in ("name", "label", "thumbnail")} == {
-            name: known[name] for name in ("name", "label", "thumbnail")
-        }
+        assert {name: point[name] for name in names} == {name: known[name] for name in names}
+    assert (found["total"], found["method"]) == (PHOTOS, "tsne")
+    monkeypatch.setattr("solar.web.service._POINTS", 10)
+    sample = client.get("/api/v1/map").json()
+    assert len(sample["points"]) <= 10
+    assert sample["total"] == PHOTOS
 
 
 def test_health_readiness_and_metrics(client: TestClient, photo: bytes) -> None:

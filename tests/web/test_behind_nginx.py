@@ -113,6 +113,10 @@ def test_the_page_works_below_a_path_with_tls(proxied: str, visit: Visit) -> Non
     pictures = page.locator(".card img").evaluate_all("all => all.map(one => one.src)")
     assert pictures
     assert all(picture.startswith(f"{proxied}api/v1/photos/") for picture in pictures)
+    page.locator(".card-main").first.click()
+    page.locator(".viewer-photo[src*='/photo?']").wait_for()
+    links = page.locator(".viewer-files a").evaluate_all("all => all.map(one => one.href)")
+    assert all(link.startswith(f"{proxied}api/v1/photos/") for link in links)
     page.shoot("behind-nginx")
 
 

@@ -4,7 +4,17 @@ import re
 from pathlib import Path
 
 import pytest
-from support.web_browser import PHOTOS, VIEWS, Visit, drag, finished, parameters, ranks, within
+from support.web_browser import (
+    PHOTOS,
+    VIEWS,
+    Visit,
+    drag,
+    finished,
+    parameters,
+    ranks,
+    until,
+    within,
+)
 
 pytest_plugins = ["support.web_browser_fixtures"]
 
@@ -79,7 +89,7 @@ def test_verification_and_expansion_tell_what_they_changed(site: str, visit: Vis
     page.shoot("verified")
     chips = page.locator(".stage-chip").all_text_contents()
     assert [re.match("[A-Z][a-z]+", chip)[0] for chip in chips] == [
-        *("Described", "Searched", "Expanded", "Verified")
+        *("Embedding", "Search", "Expansion", "Verification")
     ]
     assert all(re.search(r"\d m?s", chip) for chip in chips)
     assert "moved" in chips[-1]
@@ -134,7 +144,7 @@ def test_filters_narrow_the_results(site: str, visit: Visit) -> None:
     page.locator(".card:nth-child(2)").wait_for(state="detached")
     assert page.locator(".card-name").first.get_attribute("title") == "landmark-004/view-003.jpg"
     page.get_by_label("Score at least").fill("2")
-    page.get_by_text("No photo passes these filters").wait_for()
+    page.get_by_text("No results match these filters").wait_for()
 
 
 def test_a_click_shows_where_a_location_looks(site: str, visit: Visit) -> None:
@@ -185,7 +195,9 @@ def test_matches_are_lines_between_two_photos(site: str, visit: Visit) -> None:
     page.locator(".card").nth(1).get_by_role("link", name="Matches").click()
     lines = page.locator(".lines g")
     lines.first.wait_for(state="attached")
-    page.locator(".facts", has_text="inlier").wait_for()
+    verdict = page.locator(".scene-verdict")
+    verdict.get_by_text("Likely the same scene.").wait_for()
+    assert "fit one geometry, threshold " in page.locator(".facts").text_content()
     page.shoot("match")
     ends = lines.first.locator(".seen").evaluate("l => [l.x1, l.x2].map(x => x.baseVal.value)")
     photos = [image.bounding_box() for image in page.locator(".pair img").all()]
@@ -198,6 +210,13 @@ def test_matches_are_lines_between_two_photos(site: str, visit: Visit) -> None:
     finished(page)
     assert ranks(page) == before
     assert page.evaluate("scrollY") == pytest.approx(scrolled, abs=2)
+    assert page.locator(".scene[data-same=true]").first.text_content() == "◆ same scene"
+    assert page.locator(".scene[data-same=false]").count() > 0
+    page.goto(f"{site}#/match/0/{first_of(site, 0).rpartition('=')[2]}")  # has nothing of it
+    verdict.get_by_text("Not verified as the same scene.").wait_for()
+    assert page.locator(".pair img").count() == 2
+    assert lines.count() == 0
+    page.shoot("match-none")
 
 
 def test_compare_two_models_side_by_side(site: str, visit: Visit) -> None:
@@ -251,6 +270,14 @@ def test_explore_the_map_and_search_from_it(site: str, visit: Visit) -> None:
     page.wait_for_timeout(150)
     assert canvas.evaluate("canvas => canvas.toDataURL()") != before
     page.mouse.click(bounds["x"] + x, bounds["y"] + y)
+    page.wait_for_url(re.compile(rf"#/explore\?photo={photo}$"))
+    page.locator("dialog.viewer .viewer-title").wait_for()
+    page.keyboard.press("Escape")
+    page.wait_for_url(re.compile("#/explore$"))
+    page.locator("dialog.viewer").wait_for(state="detached")
+    page.mouse.move(bounds["x"] + x, bounds["y"] + y + 1)
+    card.locator("img").wait_for()
+    page.keyboard.press("q")
     page.wait_for_url(re.compile(rf"#/\?q={photo}$"))
     finished(page)
     page.go_back()
@@ -267,13 +294,13 @@ def test_everything_works_with_the_keyboard_alone(site: str, visit: Visit) -> No
     press("Escape")
     press("/")
     page.keyboard.type("landmark-005")
-    page.locator(f".card:nth-child({VIEWS + 1})").wait_for(state="detached")
-    press("Enter")
-    page.wait_for_function("document.activeElement.closest('.card')")
+    press("Enter")  # before anything was found: the first card takes the focus when it comes
+    first = 4 + 5 * VIEWS
+    until(page, f"document.activeElement.closest('.card')?.dataset.id === '{first}'")
     press("ArrowRight")
-    chosen = str(4 + 5 * VIEWS + 1)
-    page.wait_for_function(f"document.activeElement.closest('.card')?.dataset.id === '{chosen}'")
-    press("Enter")
+    chosen = str(first + 1)
+    until(page, f"document.activeElement.closest('.card')?.dataset.id === '{chosen}'")
+    press("q")
     page.wait_for_url(re.compile(rf"q={chosen}"))
     finished(page)
     press("b")
@@ -291,7 +318,7 @@ def test_everything_works_with_the_keyboard_alone(site: str, visit: Visit) -> No
     press("m")
     page.wait_for_url(re.compile(f"#/match/{chosen}/{second}"))
     press("Escape")
-    page.wait_for_url(re.compile(rf"#/\?q={chosen}"))
+    page.wait_for_url(re.compile(rf"#/\?.*q={chosen}"))
     finished(page)
     press("l")  # into the query, or into the card one came from once going back has focused it
     page.wait_for_url(re.compile(f"#/look/({chosen}|{second})"))
@@ -305,6 +332,8 @@ def test_everything_works_with_the_keyboard_alone(site: str, visit: Visit) -> No
     press("ArrowDown")
     page.locator(".map-card img").wait_for()
     press("Enter")
+    page.locator("dialog.viewer [data-key=q]").wait_for()
+    press("q")
     page.wait_for_url(re.compile(r"#/\?q="))
 
 

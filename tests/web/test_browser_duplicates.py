@@ -2,13 +2,14 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.drawn_report import PART, TILTED, drawn_group, drawn_groups
-from support.web_browser import Page, Visit, drag, within
+from support.web_browser import Page, Visit, drag, parameters, until, within
 from support.web_browser_fixtures import served
 
 from solar.images import Roots
@@ -37,10 +38,11 @@ def at(page: Page, number: int, pair: int = 0) -> None:
     group = GROUPS[number - 1]
     one = group.pairs[pair]
     wanted = [group.photos[own].name for own in sorted((one.a, one.b))]
-    page.wait_for_function(
+    until(
+        page,
         """([sign, wanted]) => document.querySelector(sign) && String(wanted) ===
           String([...document.querySelectorAll('.dup-name')].map(name => name.title))""",
-        arg=[SHOWN, wanted],
+        [SHOWN, wanted],
     )
 
 
@@ -84,6 +86,16 @@ def test_5000_groups_are_gone_through_with_the_keyboard_alone(reviewed: str, vis
     page.shoot("duplicates")
     assert page.get_by_text("of 5,000", exact=True).is_visible()
     assert states(page) == ["keep", "remove"]
+    page.locator(".dup-name a").first.focus()
+    press("Enter")  # the photo itself, and the other one of the group
+    page.locator(".viewer-facts").wait_for()
+    first = parameters(page)["photo"]
+    press("ArrowRight")
+    page.wait_for_url(re.compile(rf"photo=(?!{first}\b)"))
+    press("Escape")
+    page.locator(".viewer").wait_for(state="detached")
+    assert page.locator(".dup-name a").first.evaluate("one => one === document.activeElement")
+    at(page, 1)
 
     press("s")  # one photo over the other
     press("j")
@@ -217,8 +229,9 @@ def test_a_page_that_is_a_file_does_the_same(
     page = visit((tmp_path / "page.html").as_uri())
     press = page.keyboard.press
     at(page, 1)
-    page.wait_for_function(
-        "[...document.querySelectorAll('.dup-beside img')].every(one => one.naturalWidth === 240)"
+    until(
+        page,
+        "[...document.querySelectorAll('.dup-beside img')].every(one => one.naturalWidth === 240)",
     )
     page.shoot("duplicates-page")
     press("ArrowDown")
@@ -233,8 +246,6 @@ def test_a_page_that_is_a_file_does_the_same(
     gone = GROUPS[2].photos[1].name
     assert exported(page, "List of paths") == f"{collection / 'photos' / gone}\n"
     press("End")
-    page.wait_for_function(
-        f"document.querySelectorAll('.dup-name')[1].title === {json.dumps(hostile)}"
-    )
+    until(page, f"document.querySelectorAll('.dup-name')[1].title === {json.dumps(hostile)}")
     assert page.locator(".dup-picture.gone").count() == 1
     assert page.title() == f"Duplicates among {len(NAMES)} photos"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from support.web_browser import Visit, finished, parameters, ranks
+from support.web_browser import Visit, finished, parameters, ranks, until
 from support.web_browser_fixtures import served
 
 from solar.search.index_build import build
@@ -67,12 +67,12 @@ def test_ranking_again_can_be_switched_off(rated: str, visit: Visit) -> None:
     finished(page)
     switch = page.get_by_role("switch")
     assert switch.is_checked()
-    assert page.locator(".inliers").count() > 0
+    assert page.locator(".scene").count() > 0
     switch.uncheck()
     page.wait_for_url("**rerank=none**")
     page.locator(".stages:not(:has([data-stage=verify]))").wait_for()
     finished(page)
-    assert page.locator(".inliers").count() == 0
+    assert page.locator(".scene").count() == 0
     scores = [float(text) for text in page.locator(".score").all_text_contents()]
     assert scores == sorted(scores, reverse=True)
     switch.check()
@@ -82,7 +82,7 @@ def test_ranking_again_can_be_switched_off(rated: str, visit: Visit) -> None:
     page.get_by_label("Same place, %").fill("50")
     page.wait_for_url("**probable=50**")
     finished(page)
-    page.wait_for_function("!document.querySelector('.divider')")
+    until(page, "!document.querySelector('.divider')")
     assert all(
         int(text.removesuffix(" %")) >= 50
         for text in page.locator(".probability").all_text_contents()

@@ -115,7 +115,7 @@ def test_a_busy_server_is_asked_once_more(site: str, visit: Visit) -> None:
             route.fulfill(status=503, headers={"Retry-After": "1"}, json={"error": "Busy."})
 
     page.route("**/api/v1/search", busy_once)
-    page.locator(".card-main").first.click()
+    page.get_by_role("link", name="Search with").first.click()
     page.get_by_text("The server is busy; trying again in 1 s.").wait_for()
     finished(page)
     assert len(asked) == 2
@@ -149,7 +149,7 @@ def test_offline_is_said(site: str, visit: Visit) -> None:
     page.locator(".browse .card").first.wait_for()
     page.context.set_offline(True)
     page.get_by_text("You are offline. What is on the page stays.").wait_for()
-    page.locator(".card-main").first.click()
+    page.get_by_role("link", name="Search with").first.click()
     page.get_by_text("You are offline: this works again").first.wait_for()
     page.context.set_offline(False)
     page.locator("#banner").wait_for(state="hidden")
@@ -162,10 +162,10 @@ def test_a_token_lets_in_and_photos_can_be_added(
 ) -> None:
     page = visit(private_site, expected=("401",))
     page.get_by_label("Token").fill("not this one")
-    page.get_by_role("button", name="Come in").click()
-    page.get_by_text("That token is not the right one").wait_for()
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_text("Wrong token").wait_for()
     page.get_by_label("Token").fill(TOKEN)
-    page.get_by_role("button", name="Come in").click()
+    page.get_by_role("button", name="Continue").click()
     image = page.locator(".browse .card img").first
     image.wait_for()
     page.wait_for_load_state("networkidle")
@@ -184,7 +184,7 @@ def test_a_token_lets_in_and_photos_can_be_added(
     page.locator("#collection", has_text=f"{PHOTOS + 2}").wait_for()
     page.wait_for_load_state("networkidle")
     page.shoot("added")
-    page.locator(".card", has_text="<i>0.png").locator(".card-main").click()
+    page.locator(".card", has_text="<i>0.png").get_by_role("link", name="Search with").click()
     finished(page)
     assert page.locator(".query-name").text_content() == "<i>0.png"
 
@@ -194,7 +194,7 @@ def test_an_update_takes_in_what_has_changed_on_a_phone_by_keyboard(
 ) -> None:
     page = visit(private_site, expected=("401",), viewport={"width": 390, "height": 800})
     page.get_by_label("Token").fill(TOKEN)
-    page.get_by_role("button", name="Come in").click()
+    page.get_by_role("button", name="Continue").click()
     page.get_by_role("link", name="Add", exact=True).click()
     toy.landmark(78, 0, size=(240, 180)).save(private_photos / "new.png")
     start = page.get_by_role("button", name="Update")

@@ -92,7 +92,7 @@ def test_on_a_phone(reading: str, visit: Visit) -> None:
     page.shoot("words-phone")
     widths = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert widths == [PHONE["width"]] * 2
-    page.locator(f".card[data-id='{first}'] a").first.tap()
+    page.locator(f".card[data-id='{first}']").get_by_role("link", name="Search with").tap()
     page.wait_for_url(re.compile(f"q={first}"))
     assert "text" not in parameters(page)
 

@@ -15,7 +15,7 @@ from support.web_server import served
 from support.web_visits import PHOTOS, VIEWS, Home
 
 from solar import SolarError
-from solar.client import Client, ServerHit, ServerPage, ServerPhoto
+from solar.client import Client, ServerDetails, ServerHit, ServerPage, ServerPhoto
 
 QUERY = Path("landmark-002") / "view-001.jpg"
 
@@ -31,6 +31,7 @@ def test_types_are_those_of_the_servers_description(client: TestClient) -> None:
     schemas = client.get("/api/v1/openapi.json").json()["components"]["schemas"]
     for ours, theirs in (
         (ServerPhoto, "PhotoInfo"),
+        (ServerDetails, "PhotoDetails"),
         (ServerHit, "HitInfo"),
         (ServerPage, "PhotoPage"),
     ):
@@ -56,6 +57,9 @@ def test_a_client_searches_and_sees_what_was_found(address: str, home: Home) -> 
     assert hits[0]["name"] == QUERY.as_posix()
     assert [hit["rank"] for hit in hits] == [1, 2, 3, 4, 5]
     assert client.picture(hits[0]).startswith(b"\xff\xd8")
+    known = client.photo(hits[0]["id"])
+    assert known["bytes"] == (home / "photos" / QUERY).stat().st_size
+    assert client.original(hits[0]).startswith(b"\xff\xd8")
     everything = client.search(hits[0], k=PHOTOS + 300, rerank=[], include_self=True)
     assert len({hit["name"] for hit in everything}) == PHOTOS
     page = client.photos(limit=3, search="landmark-002")
@@ -75,6 +79,9 @@ def test_photos_are_added_from_afar(copy: Path, home: Home, tmp_path: Path) -> N
         assert client.photos(search="Haus")["total"] == 1
         *_, told = client.sync()
         assert told["error"] is None
+        assert {"name": "uploads/", "photos": 1} in client.facets("upl")["folders"]
+        assert client.remove(client.photos(search="Haus")["photos"]) == 1
+        assert client.photos(search="Haus")["total"] == 0
 
 
 def test_the_command_searches_on_a_server(
@@ -87,12 +94,18 @@ def test_the_command_searches_on_a_server(
     assert len(found) == 3
     two = solar("search", address, query, query, "--box", "-", "--box", "9,9,99,99")
     assert QUERY.as_posix() in two.stdout
-    refused = solar("search", address, query, "--where", "tag=night", expect=2)
-    assert "A search on a server does not take --where: leave it out." in refused.stderr
+    wide = solar("search", address, query, "--where", "path=landmark-001/", "--json")
+    assert [one["path"].partition("/")[0] for one in json.loads(wide.stdout)] == (
+        ["landmark-001"] * VIEWS
+    )
+    wrong = solar("search", address, query, "--after", "soon", expect=2)
+    assert "The condition 'taken>=soon' is not understood: write a time as 2019" in wrong.stderr
+    refused = solar("search", address, query, "--html", "page.html", expect=2)
+    assert "A search on a server does not take --html: leave it out." in refused.stderr
 
 
 def test_what_goes_wrong_is_one_sentence(address: str, home: Home) -> None:
-    with pytest.raises(SolarError, match="wants a token: set SOLAR_TOKEN"):
+    with pytest.raises(SolarError, match="needs a token: set SOLAR_TOKEN"):
         Client(address).info()
     with pytest.raises(SolarError, match="is not the address of a server"):
         Client("photos.solar")

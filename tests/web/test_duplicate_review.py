@@ -85,7 +85,7 @@ def test_a_damaged_report_is_refused_in_one_sentence(
         report.write_bytes(report.read_bytes().replace(b"view-000", b"view-\xff", 1))
     else:
         report.write_text(report.read_text().replace('"keep": true', '"keep": [1]', 1))
-    with pytest.raises(SolarError, match=r"report\.json is no report of solar duplicates"):
+    with pytest.raises(SolarError, match=r"report\.json is not a report of solar duplicates"):
         open_app(duplicates=report)
 
 

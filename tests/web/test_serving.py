@@ -190,7 +190,7 @@ def test_photos_that_are_not_at_hand_are_told_of(
 
     [told] = sentences(tmp_path / "none.solar")
     assert told == (
-        "The photos of none are not at hand (the index does not know their folder): pictures, "
+        "The photos of none cannot be read (the index does not know their folder): pictures, "
         "matching and verification need them; name their folder with --photos."
     )
     [told] = sentences(tmp_path / "lost.solar")

@@ -37,7 +37,7 @@ def test_the_card_says_what_was_measured(name: str) -> None:
 
     every = {one: weights.facts(one) for one in weights.NAMES}
     assert render(weights.card(name), name, every) == weights.card(name)
-    for heading in ("Use", "How well it does", "What it was trained on", "What it is bad at"):
+    for heading in ("Use", "Results", "Training data", "Known limitations"):
         assert f"\n## {heading}\n" in weights.card(name)
 
 

@@ -1,4 +1,4 @@
-"""The `solar` command: one file a command, which only parses and prints."""
+"""The `solar` command: one file per command, which only parses and prints."""
 
 import sys
 from importlib import import_module
@@ -18,10 +18,10 @@ from solar.errors import SolarError
 _PANELS = {
     "Start": ("demo", "doctor"),
     "Search your photos": ("index", "search", "serve"),
-    "Look closer": ("why", "match", "pairs", "duplicates", "attention", "locate"),
+    "Look closer": ("why", "match", "pairs", "duplicates", "groups", "attention", "locate"),
     "Measure": ("evaluate",),
     "Train": ("data", "train", "distill", "adapt"),
-    "Descriptors and models": ("describe", "extract", "store", "models", "convert", "export"),
+    "Embeddings and models": ("describe", "extract", "store", "models", "convert", "export"),
 }
 
 # A module's name is there once in the package.
@@ -42,7 +42,7 @@ class _Panels(Group):
 
 app = Commands(
     name="solar",
-    help="Find the same place or object again in millions of photos.",
+    help="Find photos of the same place or object among millions.",
     cls=_Panels,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -13,7 +13,7 @@ EXAMPLE = "Example: solar adapt photos.store --labels labels.csv -o mine.safeten
 
 def adapt(
     store: Annotated[
-        str, typer.Argument(metavar="STORE", help="What `solar extract` made, or an index.")
+        str, typer.Argument(metavar="STORE", help="A store made by `solar extract`, or an index.")
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The adapted model, as .safetensors.")
@@ -21,38 +21,42 @@ def adapt(
     labels: Annotated[
         Path | None,
         typer.Option(
-            help="What photos show: a CSV of name,label, or a JSON object of names and labels; "
-            "the names of their folders if not given."
+            help="Labels: a CSV of name,label, or a JSON object of names and labels; default: "
+            "folder names."
         ),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            help="The model that made the store, if the one it names is gone.",
+            help="The model that made the store, if it is no longer where the store says.",
             autocompletion=photo_models,
         ),
     ] = None,
     layer: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="A layer as ILIAS publishes them (.pth), in place of training one."
+            metavar="FILE",
+            help="Use a layer in the format of ILIAS (.pth) instead of training one.",
         ),
     ] = None,
     dim: Annotated[
         int | None,
-        typer.Option(min=1, help="Length of the new descriptors; 512 at most if not given."),
+        typer.Option(min=1, help="Length of the new embeddings; default: at most 512."),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the photos.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Number of passes over the photos.")
+    ] = None,
     margin: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Subtracted from the cosine of a label.")
+        float | None,
+        typer.Option(min=0, max=1, help="CosFace margin, subtracted from the cosine of the label."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same gives the same model.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     json: Json = False,
 ) -> None:
     """Fit a model to labelled photos with one linear layer.
 
-    Its gain is measured on places that the layer was not trained with, and a
-    model without a certain gain is not written.
+    The gain is measured on places that the layer was not trained on. Without
+    a significant gain, nothing is written.
     """
     from time import perf_counter
 

@@ -34,8 +34,8 @@ def attention(
     model: Annotated[
         str | None,
         typer.Option(
-            help=f"A name from `solar models`, a .safetensors or a published .pth; {DEFAULT} if "
-            f"not given, {DEFAULT_LOCAL} with --patch.",
+            help=f"A name from `solar models`, a .safetensors or a published .pth; default: "
+            f"{DEFAULT}, or {DEFAULT_LOCAL} with --patch.",
             autocompletion=any_models,
         ),
     ] = None,
@@ -43,18 +43,20 @@ def attention(
         list[str] | None, typer.Option(help="x,y in pixels of the photo; may be repeated.")
     ] = None,
     layer: Annotated[
-        int | None, typer.Option(help="After which layer; if not given the last, in figures all.")
+        int | None,
+        typer.Option(help="Layer of the attention block; default: the last, or all for --figure."),
     ] = None,
     figure: Annotated[
         bool,
         typer.Option(
-            "--figure", help="The paper's figure; it finds four locations where none is given."
+            "--figure",
+            help="Draw the paper's figure; without --at, four points are chosen automatically.",
         ),
     ] = False,
     patch: Annotated[
         bool,
         typer.Option(
-            "--patch", help="The images are patches or strips of them; --at is within 32 × 32."
+            "--patch", help="The images are patches or strips of patches; --at is within 32 × 32."
         ),
     ] = False,
     number: Annotated[
@@ -64,14 +66,17 @@ def attention(
         str | None, typer.Option(help="With --patch: x1,y1,x2,y2 of the patch in a photo.")
     ] = None,
     size: Annotated[
-        int, typer.Option(min=32, max=4096, help="The photo's shorter side is brought to this.")
+        int, typer.Option(min=32, max=4096, help="Resize the photo's shorter side to this.")
     ] = SIZE,
-    opacity: Annotated[float, typer.Option(min=0, max=1, help="Of the map over the photo.")] = 0.65,
+    opacity: Annotated[
+        float, typer.Option(min=0, max=1, help="Opacity of the map over the photo.")
+    ] = 0.65,
     colours: Annotated[str, typer.Option(help="ember, or jet as published.")] = "ember",
     descriptor: Annotated[
         bool,
         typer.Option(
-            "--descriptor", help="The attention of descriptors; that of pictures is flatter."
+            "--descriptor",
+            help="Draw the attention as the embedding uses it; by default it is smoothed.",
         ),
     ] = False,
     device: Device = None,
@@ -82,13 +87,13 @@ def attention(
     single = not (figure or patch)
     check_suffix(output, {**IMAGES, ".npy": "NPY"} if single else IMAGES)
     if colours not in COLOURS:
-        raise SolarError(f"No colours are called {colours!r}: choose from {', '.join(COLOURS)}.")
+        raise SolarError(f"There is no colour map {colours!r}: choose from {', '.join(COLOURS)}.")
     if not patch and (number or box is not None):
-        raise SolarError("--number and --box say which patch is meant: they go with --patch.")
+        raise SolarError("--number and --box select a patch: use them with --patch.")
     if single and not at:
-        raise SolarError("Say which location is meant with --at x,y, or ask for a --figure.")
+        raise SolarError("Give a location with --at x,y, or use --figure.")
     if single and len(images) > 1:
-        raise SolarError("Several photos go into one picture only with --figure or --patch.")
+        raise SolarError("Only --figure and --patch take several photos.")
     locations = [_parse(text) for text in at or ()]
     run: dict[str, Any] = {"layer": layer, "picture_scale": not descriptor}
     style: dict[str, Any] = {"opacity": opacity, "colours": colours}

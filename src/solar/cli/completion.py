@@ -1,6 +1,6 @@
-"""What the shell offers for a half typed name of a model; where none fits, it offers files.
+"""Shell completion for names of models and recipes; where none fits, the shell offers files.
 
-Only the list of models is read: whoever presses the tab key does not wait for torch.
+Only the list of models is read: pressing the tab key does not wait for torch.
 """
 
 
@@ -39,6 +39,14 @@ def rerank_methods(incomplete: str) -> list[tuple[str, str]]:
         for name, method in METHODS.items()
         if name.startswith(last)
     ]
+
+
+def recipes(incomplete: str) -> list[tuple[str, str]]:
+    """Recipes that come with solar."""
+    from solar.training.recipe import bundled_recipes
+
+    names = bundled_recipes()
+    return [(name, "bundled recipe") for name in names if name.startswith(incomplete)]
 
 
 def _models(incomplete: str, *tasks: str) -> list[tuple[str, str]]:

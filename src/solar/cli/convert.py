@@ -30,14 +30,14 @@ def convert(
     ],
     half: Annotated[
         bool,
-        typer.Option("--half", help="Write float16, half the size; not to a .pth."),
+        typer.Option("--half", help="Write float16, half the size; not for a .pth."),
     ] = False,
     format: Annotated[
         Literal["hf"] | None,
         typer.Option(help="hf: write a folder for the model hub, with a card."),
     ] = None,
 ) -> None:
-    """Rewrite a network's file in another format."""
+    """Convert a weights file to another format."""
     from solar import models
 
     with warnings_as_sentences():

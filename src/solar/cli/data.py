@@ -21,8 +21,10 @@ app = Commands(help="Download public datasets; build training sets from your pho
 # Photos that cannot be read and are named one by one.
 _SHOWN = 10
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help='As "solar data list" names it.')]
-_Root = Annotated[Path, typer.Option(help="The folder of all datasets; this one is NAME in it.")]
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="A name from `solar data list`.")]
+_Root = Annotated[
+    Path, typer.Option(help="Folder of all datasets; this one is in its subfolder NAME.")
+]
 _Only = Annotated[
     list[str] | None,
     typer.Option(
@@ -68,20 +70,21 @@ def get(
     name: _Name,
     root: _Root = Path("data"),
     release: Annotated[
-        str, typer.Option(help="Oxford and Paris: blurred (faces; published now) or original.")
+        str,
+        typer.Option(help="Oxford and Paris: blurred (faces; the current release) or original."),
     ] = "",
     only: _Only = None,
     keep_archives: Annotated[
-        bool, typer.Option("--keep-archives", help="Leave the archives in NAME/archives.")
+        bool, typer.Option("--keep-archives", help="Keep the archives in NAME/archives.")
     ] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Also unpack what was unpacked before.")
+        bool, typer.Option("--again", help="Also unpack archives that were unpacked before.")
     ] = False,
     ignore_space: Annotated[
         bool, typer.Option("--ignore-space", help="Start even if the disk looks too small.")
     ] = False,
 ) -> None:
-    """Download and unpack a dataset; run it again to go on after an interruption.
+    """Download and unpack a dataset; run it again to resume.
 
     SOLAR_MIRRORS names mirrors to try first; with SOLAR_OFFLINE=1 nothing is downloaded.
     """
@@ -105,7 +108,7 @@ def get(
 
 @app.command("check", epilog="Example: solar data check roxford5k --root data/ --json")
 def check(name: _Name, root: _Root = Path("data"), only: _Only = None, json: Json = False) -> None:
-    """Report which dataset files are present or missing; exit code 1 if incomplete."""
+    """Report present and missing files; exit code 1 if incomplete."""
     from solar.datasets import check as checking
 
     report = checking.check(
@@ -130,7 +133,7 @@ def build(
         typer.Argument(
             metavar="SOURCE",
             help="A folder sorted as landmark/photo.jpg, tar shards of the same, a CSV of "
-            "path,landmark, or a .json written before (to choose again with --least and "
+            "path,landmark, or a .json written before (to change --least or "
             "--val-fraction).",
         ),
     ],
@@ -139,7 +142,7 @@ def build(
         typer.Option(
             "--output",
             "-o",
-            help="The .json to write; or .pkl, of a folder with Google Landmarks 2018, for the "
+            help="The .json to write; or, for a folder of Google Landmarks 2018, a .pkl for the "
             "published code.",
         ),
     ],
@@ -149,23 +152,23 @@ def build(
     verify: Annotated[
         bool,
         typer.Option(
-            "--verify", help="Clean the labels: photos are positives only if their points agree."
+            "--verify", help="Clean the labels: only geometrically verified pairs are positives."
         ),
     ] = False,
     least: Annotated[
-        int | None, typer.Option(min=1, help="Points that must agree; 12 if not given.")
+        int | None, typer.Option(min=1, help="Minimum number of inliers; default: 12.")
     ] = None,
     local: KeypointModel = "rootsift",
     val_fraction: Annotated[
-        float, typer.Option(help="Hold out this part of the landmarks to validate on.")
+        float, typer.Option(help="Fraction of the landmarks to hold out for validation.")
     ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Decides what is held out.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the split.")] = 0,
     processes: Annotated[
-        int, typer.Option(min=1, help="With --verify: processes that compare photos.")
+        int, typer.Option(min=1, help="With --verify: number of worker processes.")
     ] = 1,
     json: Json = False,
 ) -> None:
-    """Build a training set: group matching photos and list unreadable files."""
+    """Build a training set: group photos, list unreadable files."""
     if output.suffix.lower() == ".pkl":
         _build_gl18(source, output, seed, json)
         return

@@ -1,4 +1,4 @@
-"""`solar demo`: the main job on generated photos and on one's own, offline."""
+"""`solar demo`: search generated photos, and your own, offline."""
 
 import sys
 from pathlib import Path
@@ -15,9 +15,12 @@ from solar.errors import printable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rich.text import Text
+
     from solar.demo.sample import Sample, SampleAnswer
     from solar.describe.counting import Progress
     from solar.models import RetrievalNet
+    from solar.search import Hit
 
 EXAMPLE = "Example: solar demo ~/Pictures --serve"
 
@@ -28,21 +31,21 @@ def demo(
     photos: Annotated[
         Path | None,
         typer.Argument(
-            metavar="FOLDER", help="Photos of yours, searched after the generated ones."
+            metavar="FOLDER", help="Your own photos, searched after the generated ones."
         ),
     ] = None,
     landmarks: Annotated[int, typer.Option(min=2, max=20, help="Buildings to generate.")] = 6,
-    views: Annotated[int, typer.Option(min=2, max=20, help="Photos of each.")] = 4,
+    views: Annotated[int, typer.Option(min=2, max=20, help="Photos per building.")] = 4,
     folder: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Where everything goes; the cache if not given."),
+        typer.Option("--output", "-o", help="Folder for photos and indexes; default: the cache."),
     ] = None,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Then open the web app on what was indexed last.")
+        bool, typer.Option("--serve", help="Open the web app on the last index.")
     ] = False,
     device: Device = None,
 ) -> None:
-    """Search generated photos, and yours: a first look."""
+    """Search generated photos, then your own: a first look."""
     from solar.demo import sample
     from solar.images import find_photos
     from solar.models import RetrievalNet, load
@@ -59,11 +62,12 @@ def demo(
         lambda shown: sample.toy_sample(place, model, **known, progress=shown), landmarks * views
     )
     _say(f"{last.photos} generated photos of {landmarks} buildings, {views} of each, {taken}.")
-    _say(f"Which of them show the same building as {last.query}? The most similar:\n")
+    _say("Generated, so that the demo needs no download and the correct answers are known.")
+    _say(f"Query: {last.query}, another view of the first building. Best results:\n")
     answer = _show(last, model, min(views, _MOST - 1) + 1)
     told = sample.score(last)
     _say(
-        f"\nAsked with each of the {last.photos} in turn, the first answer is right for "
+        f"\nWith each of the {last.photos} photos as the query, the first result is correct for "
         f"{told['recall@1']:.1f} % (mAP {told['mAP']:.1f} %)."
     )
     if mine is not None:
@@ -74,7 +78,9 @@ def demo(
         )
         some = "" if last.photos == last.found else f" of the {last.found:,}"
         _say(f"{last.photos}{some} photos in {mine}, {taken}.")
-        _say(f"Which of them show the same as {last.query.removeprefix('name:')}? Most similar:\n")
+        _say(
+            f"Query: {last.query.removeprefix('name:')}, which has a similar photo. Best results:\n"
+        )
         answer = _show(last, model, _MOST)
     _say(f"\nWith pictures: {answer.page}")
     if mine is None:
@@ -99,7 +105,7 @@ def _watched(make: "Callable[[Progress], Sample]", photos: int) -> "tuple[Sample
 
 
 def _show(sample: "Sample", model: "RetrievalNet", count: int) -> "SampleAnswer":
-    """Print a table of what is found, and whether it is right where that is known."""
+    """Print a table of the results: correct or not, or how many points match the query."""
     from rich.table import Table
     from rich.text import Text
 
@@ -113,9 +119,18 @@ def _show(sample: "Sample", model: "RetrievalNet", count: int) -> "SampleAnswer"
     marks = {True: Text("✓ same building", "green"), False: Text("✗ another building", "red")}
     for number, hit in enumerate(answer.hits, 1):
         row = (str(number), f"{hit.score:.3f}", Text(printable(hit.path)))
-        table.add_row(*row, *([marks[sample.is_right(hit.path)]] if sample.label else []))
+        table.add_row(*row, marks[sample.is_right(hit.path)] if sample.label else _verified(hit))
     output().print(table)
     return answer
+
+
+def _verified(hit: "Hit") -> "Text":
+    """Whether enough points of a photo match the query's, where nobody knows what it shows."""
+    from rich.text import Text
+
+    if not hit.same_scene:
+        return Text()
+    return Text(f"✓ same scene: {hit.inliers} points match", "green")
 
 
 def _say(text: str) -> None:

@@ -29,7 +29,7 @@ EXAMPLE = "Example: solar describe a.jpg b.jpg -o ab.npy"
 
 def describe(
     images: Annotated[
-        list[Path], typer.Argument(help="Photos, one descriptor each, in this order.")
+        list[Path], typer.Argument(help="Photos; the rows of the output have the same order.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="A .npy file: float32 (n, dim).")],
     model: Model = DEFAULT,
@@ -41,14 +41,14 @@ def describe(
     device: Device = None,
     backend: Backend = "torch",
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out photos that cannot be read.")
+        bool, typer.Option("--skip-bad", help="Skip photos that cannot be read.")
     ] = False,
     report: Report = None,
 ) -> None:
-    """Write a vector for each photo to a .npy file.
+    """Write the embedding of each photo to a .npy file.
 
-    If a photo cannot be read, nothing is written, unless --skip-bad or
-    --report leaves it out.
+    If a photo cannot be read, nothing is written; with --skip-bad or
+    --report, it is skipped instead.
     """
     import numpy as np
 

@@ -21,20 +21,24 @@ def distill(
         list[str],
         typer.Argument(
             metavar="[RECIPE.yaml] PHOTOS... [KEY=VALUE]...",
-            help="A recipe; folders, .txt lists or .tar shards of photos; settings on top.",
+            help="A recipe (a YAML file or the name of a bundled recipe); folders, .txt lists or "
+            ".tar shards of photos; key=value overrides.",
         ),
     ],
     teacher: Annotated[
         list[str] | None,
         typer.Option(
             help="A name from `solar models`, a .safetensors or .pth; or a TorchScript or "
-            "torch.export (.pt2) file, which is run like any program; can be repeated.",
+            "torch.export (.pt2) file, which is executed as code; repeatable.",
             autocompletion=photo_models,
         ),
     ] = None,
-    student: Annotated[str | None, typer.Option(help="Its backbone, such as resnet18.")] = None,
+    student: Annotated[
+        str | None, typer.Option(help="The student's backbone, such as resnet18.")
+    ] = None,
     attention: Annotated[
-        str | None, typer.Option(help="Layers of the student with attention, such as 45.")
+        str | None,
+        typer.Option(help="Layers of the student with second-order attention, such as 45."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The student, as .safetensors.")
@@ -43,12 +47,13 @@ def distill(
         Path, typer.Option(help="Folder for checkpoints, figures and the student.")
     ] = Path("runs/distill"),
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the folder's newest checkpoint, if any.")
+        bool,
+        typer.Option("--resume", help="Continue from the newest checkpoint in the folder, if any."),
     ] = False,
     device: Device = None,
     json: Json = False,
 ) -> None:
-    """Teach a small network what a large one sees, without labels."""
+    """Distil a large network into a small one, without labels."""
     from solar.training import distillation as work
     from solar.training.distill_recipe import command_recipe
 
@@ -72,4 +77,4 @@ def distill(
         f"→ {summary['model']}"
     )
     if not summary["finished"]:
-        say("The time is up: the same command with --resume goes on.")
+        say("Stopped at the time limit: continue with the same command and --resume.")

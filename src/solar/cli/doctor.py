@@ -14,14 +14,14 @@ EXAMPLE = "Example: solar doctor > report.txt"
 
 def doctor(
     quick: Annotated[
-        bool, typer.Option("--quick", help="Only look what is installed, without trying it out.")
+        bool, typer.Option("--quick", help="Only check what is installed; run nothing.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Tell what works here, what is missing and how to add it.
+    """Check what works here, what is missing and how to add it.
 
-    Paste it where you ask for help: it holds no name of a user or a machine. The
-    exit code is 2 where solar cannot work.
+    The report names no user or machine, so you can paste it when you ask for help.
+    The exit code is 2 if solar cannot work.
     """
     from solar.doctor import examine
 

@@ -1,69 +1,64 @@
 """`solar duplicates`: the same photo, the same moment, the same place."""
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from solar.cli import printing
-from solar.cli.completion import photo_models
-from solar.cli.options import BACKENDS, Device, Json, MovedPhotos, Size
+from solar.cli.options import (
+    CollectionSource,
+    DescribingBackend,
+    DescribingModel,
+    Device,
+    Json,
+    MovedPhotos,
+    Size,
+    Table,
+)
 from solar.errors import SolarError
-from solar.files import refuse_folder
+from solar.files import refuse_places
 
 EXAMPLE = "Example: solar duplicates photos.solar -o duplicates.json"
 Listed = Literal["keep", "rest"]
 
 
 def duplicates(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE", help="An index, a store, or a folder, list or tar shard of photos."
-        ),
-    ],
+    source: CollectionSource,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The report: JSON, with a group per line.")
+        Path, typer.Option("--output", "-o", help="The report: JSON with one group per line.")
     ] = Path("duplicates.json"),
-    csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write a table, a row per photo.")
-    ] = None,
+    csv: Table = None,
     html: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also write a page to go through the groups."),
+        typer.Option(metavar="FILE", help="Also write an HTML page to review the groups."),
     ] = None,
     kinds: Annotated[
-        str, typer.Option(help="Which groups to report, separated by commas.")
+        str, typer.Option(help="Kinds of groups to report, separated by commas.")
     ] = "exact,copy,crop,burst,place",
     new: Annotated[
         bool,
-        typer.Option("--new", help="Only what was added to the index since the last report."),
+        typer.Option("--new", help="Only report photos added to the index since the last report."),
     ] = False,
     listed: Annotated[
         Listed | None,
         typer.Option(
-            "--print", help="Print the paths of copies to keep, or of the rest, for other tools."
+            "--print", help="Print the paths of the copies to keep or to drop, for other tools."
         ),
     ] = None,
     null: Annotated[
         bool, typer.Option("--null", "-0", help="With --print, end paths with NUL, for xargs -0.")
     ] = False,
     k: Annotated[
-        int, typer.Option("-k", min=1, help="Compare each photo with so many of the most similar.")
+        int, typer.Option("-k", min=1, help="Nearest neighbours to compare each photo with.")
     ] = 20,
     min_score: Annotated[
-        float, typer.Option(help="Cosine similarity from which two photos may show one place.")
+        float, typer.Option(help="Minimum cosine similarity of two photos of one place.")
     ] = 0.7,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="What describes photos; solar-r18 if not given.", autocompletion=photo_models
-        ),
-    ] = None,
+    model: DescribingModel = None,
     size: Size = None,
-    backend: Annotated[str | None, typer.Option(help=BACKENDS)] = None,
+    backend: DescribingBackend = None,
     device: Device = None,
     photos: MovedPhotos = None,
     json: Json = False,
@@ -71,7 +66,7 @@ def duplicates(
     """Group copies, crops, bursts and photos of one place.
 
     Each group says which photo to keep and why. Nothing is deleted or moved.
-    Run it again to go on after a stop.
+    Run it again to resume.
     """
     from solar.search.described_collection import described
     from solar.search.duplicate_report import COPIES, ReportFacts, read_groups, write_csv
@@ -81,7 +76,7 @@ def duplicates(
 
     wanted = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
     settings = DuplicateSettings(wanted, k, min_score, new)
-    _refuse_places({"the report": output, "the table": csv, "the page": html})
+    refuse_places({"the report": output, "the table": csv, "the page": html})
     if json and listed:
         raise SolarError("--json and --print both go to standard output: choose one.")
     describing: dict[str, Any] = {"model": model, "size": size, "device": device}
@@ -122,15 +117,3 @@ def duplicates(
         for group in read_groups(output):
             for name in getattr(group, listed) if group.kind in COPIES else ():
                 typer.echo((found.roots.absolute(name) or name) + end, nl=False)
-
-
-def _refuse_places(places: Mapping[str, Path | None]) -> None:
-    """A SolarError if a folder is where a file is to be written, or two would be one."""
-    taken: dict[Path, str] = {}
-    for what, path in places.items():
-        if path is None:
-            continue
-        refuse_folder(path, what)
-        other = taken.setdefault(path.resolve(), what)
-        if other != what:
-            raise SolarError(f"{path} is named for {other} and for {what}: name two files.")

@@ -28,14 +28,14 @@ def evaluate(
             help=f"{', '.join(GROUND_TRUTHS)}; a ground truth (.json, .pkl); a "
             "folder, tar, store or CSV of labelled photos (landmark/photo.jpg); the folder of a "
             "--protocol; or hpatches or phototour for patches. With --table and --sweep-p, both "
-            "revisited sets if not given."
+            "revisited sets by default."
         ),
     ] = None,
     model: Annotated[
         list[str] | None,
         typer.Option(
             help="A name from `solar models`, a .safetensors or a published .pth; NAME=MODEL "
-            f"calls it so. {DEFAULT} if not given. Several only with --table and for patches.",
+            f"sets its name. Default: {DEFAULT}. Repeatable with --table and for patches.",
             autocompletion=any_models,
         ),
     ] = None,
@@ -47,61 +47,64 @@ def evaluate(
         tuple[str, str] | None,
         _files(
             metavar="DB QUERIES",
-            help="Descriptors (.npy, .pt, .mat or a store) in place of a model and photos.",
+            help="Embeddings (.npy, .pt, .mat or a store) instead of a model and photos.",
         ),
     ] = None,
     asmk: Annotated[
         str | None,
         _files(
             metavar="FEATURES",
-            help="Rank by ASMK* with local features in place of a model: rootsift, sift, a HOW, "
-            "DELF or patch model.",
+            help="Rank by ASMK* with local features instead of a model: rootsift, sift, or a "
+            "HOW, DELF or patch model.",
             autocompletion=averaged_models,
         ),
     ] = None,
     codebook: Annotated[
         Path | None,
-        _files(help="For --asmk: visual words of this index or file; of the set if not given."),
+        _files(
+            help="For --asmk: visual words of this index or file; default: learned from the set."
+        ),
     ] = None,
     regions: Annotated[
         str | None,
         _files(
             metavar="FILE|grid",
-            help="For --asmk: boxes in the photos that are searched in, as for index build.",
+            help="For --asmk: boxes in the database photos, as for index build.",
         ),
     ] = None,
     distractors: Annotated[
-        str | None, _files(help="Descriptors or photos that are never right.")
+        str | None, _files(help="Embeddings or photos that match no query.")
     ] = None,
     cache: Annotated[
-        Path | None, _files(help="A folder that keeps the descriptors for the next run.")
+        Path | None, _files(help="Folder that caches the embeddings for the next run.")
     ] = None,
     size: Annotated[
-        int | None, _how(min=1, help="Longest side in pixels; the model's own if not given.")
+        int | None, _how(min=1, help="Longest side in pixels; default: the model's own.")
     ] = None,
     scales: Annotated[
-        str | None, _how(help="Comma-separated scales to average; the model's own if not given.")
+        str | None, _how(help="Comma-separated scales to average; default: the model's own.")
     ] = None,
     average: Annotated[
         str,
-        _how(help="Average precision: trapezoid, as published, or finite (matlab for hpatches)."),
+        _how(help="Average precision: trapezoid (as published) or finite (hpatches: matlab)."),
     ] = "trapezoid",
     precision: Annotated[
-        str | None, _how(help="float64 or float32 products; float64 up to 65,536 rows by default.")
+        str | None, _how(help="float64 or float32 scores; default: float64 up to 65,536 rows.")
     ] = None,
     device: Annotated[
-        str | None, _how(callback=known_device, help="cuda to compute scores there as well.")
+        str | None,
+        _how(callback=known_device, help="cpu or cuda; with cuda, scores are computed there too."),
     ] = None,
     backend: Annotated[str, _how(help=BACKENDS)] = "torch",
-    half: Annotated[bool, _how("--half", help="Round descriptors to float16.")] = False,
+    half: Annotated[bool, _how("--half", help="Round embeddings to float16.")] = False,
     interval: Annotated[
-        bool, _more("--interval", help="Add 95 % intervals of mAP, or of recall@1.")
+        bool, _more("--interval", help="Add 95 % confidence intervals of mAP or recall@1.")
     ] = False,
     against: Annotated[
         str | None,
         _more(
             metavar="MODEL|FILE.csv",
-            help="Compare with another model, or with what its --per-query has written.",
+            help="Compare with another model, or with its --per-query file.",
         ),
     ] = None,
     rankings: Annotated[
@@ -109,11 +112,11 @@ def evaluate(
         _more(
             min=1,
             metavar="N",
-            help="What is listed for the N queries that --model and --against differ most on.",
+            help="Show the results of the N queries on which --model and --against differ most.",
         ),
     ] = None,
-    query: Annotated[list[str] | None, _more(help="A query for --rankings, by its photo.")] = None,
-    top: Annotated[int, _more(min=1, help="Photos per list of --rankings.")] = 7,
+    query: Annotated[list[str] | None, _more(help="A query photo to show with --rankings.")] = None,
+    top: Annotated[int, _more(min=1, help="Results per query of --rankings.")] = 7,
     protocol: Annotated[
         str | None,
         _protocols(
@@ -124,56 +127,60 @@ def evaluate(
     database: Annotated[
         Path | None,
         _protocols(
-            help="Photos or a store to search in, below the folder; database (vpr), index or "
-            "train (gldv2) by default."
+            help="Photos or a store to search in, below the folder; default: database (vpr), "
+            "index or train (gldv2)."
         ),
     ] = None,
     queries: Annotated[
-        Path | None, _protocols(help="The same for the queries: queries (vpr) or test (gldv2).")
+        Path | None,
+        _protocols(help="The queries, likewise; default: queries (vpr) or test (gldv2)."),
     ] = None,
     positions: Annotated[
         Path | None,
         _protocols(
             metavar="FILE.csv",
-            help="vpr: name,east,north in metres, where names lack @UTM_E@UTM_N@.",
+            help="vpr: a CSV of name,east,north in metres, if names lack @UTM_E@UTM_N@.",
         ),
     ] = None,
     radius: Annotated[
-        float, _protocols(min=0, help="vpr: metres within which a photo is right.")
+        float, _protocols(min=0, help="vpr: a photo is correct within this many metres.")
     ] = 25.0,
     frames: Annotated[
         int | None,
         _protocols(
             min=0,
             metavar="N",
-            help="vpr: right are photos of the same name, up to N frames apart (Nordland).",
+            help="vpr: photos of the same name up to N frames apart are correct (Nordland).",
         ),
     ] = None,
     answerable: Annotated[
-        bool, _protocols("--answerable", help="vpr: leave out queries that nothing is right for.")
+        bool, _protocols("--answerable", help="vpr: leave out queries without a correct photo.")
     ] = False,
     k: Annotated[
         int | None,
         _protocols(
-            "-k", min=1, help="Depth of AP@k: 1000 for ilias, 100 for gldv2-retrieval by default."
+            "-k", min=1, help="Depth of AP@k; default: 1000 for ilias, 100 for gldv2-retrieval."
         ),
     ] = None,
     predictions: Annotated[
         Path | None,
         _protocols(
-            metavar="FILE.csv", help="gldv2: answers in the challenges' form, instead of a model."
+            metavar="FILE.csv",
+            help="gldv2: predictions in the challenge's format, instead of a model.",
         ),
     ] = None,
     sweep_p: Annotated[
         bool,
-        _more("--sweep-p", help="mAP against the exponent p of GeM, in one pass over the photos."),
+        _more(
+            "--sweep-p", help="Plot mAP against the GeM exponent p, in one pass over the photos."
+        ),
     ] = False,
     p: Annotated[str | None, _more("--p", help="Exponents for --sweep-p: 1,3,10.")] = None,
     table: Annotated[
         str | None,
         _more(
             metavar="1|2|speed",
-            help="The paper's table 1 or 2, or its speed and memory, with what is measured here.",
+            help="Print the paper's table 1 or 2, or speed and memory, with your own results.",
         ),
     ] = None,
     results: Annotated[
@@ -198,11 +205,11 @@ def evaluate(
         list[str] | None,
         _patches(
             metavar="NAME=FOLDER",
-            help="hpatches: descriptors of others, SEQUENCE/ref.csv and so on.",
+            help="hpatches: precomputed descriptors, SEQUENCE/ref.csv and so on.",
         ),
     ] = None,
     task: Annotated[
-        str, _patches(help="hpatches: some of these tasks.")
+        str, _patches(help="hpatches: tasks to run, comma-separated.")
     ] = "matching,verification,retrieval",
     split: Annotated[
         str, _patches(help="hpatches: all, or the test part of a, b, c, illum, view or full.")
@@ -210,21 +217,27 @@ def evaluate(
     lists: Annotated[
         Path | None,
         _patches(
-            help="hpatches: the folder of splits.json and the published lists; generated lists "
-            "without it."
+            help="hpatches: the folder of splits.json and the published lists; default: "
+            "generated lists."
         ),
     ] = None,
     subset: Annotated[
-        str, _patches(help="phototour: some of these subsets.")
+        str, _patches(help="phototour: subsets to use, comma-separated.")
     ] = "liberty,notredame,yosemite",
-    convention: Annotated[str, _patches(help="phototour: FPR95 as hardnet or hynet.")] = "hardnet",
-    keypoints: Annotated[int, _patches(min=1, help="Most points per photo of --make.")] = 500,
-    seed: Annotated[int, _patches(min=0, help="Of --make and generated lists.")] = 0,
-    verbose: Annotated[bool, _patches("--verbose", help="hpatches: every sequence too.")] = False,
+    convention: Annotated[
+        str, _patches(help="phototour: FPR95 as in hardnet or hynet.")
+    ] = "hardnet",
+    keypoints: Annotated[
+        int, _patches(min=1, help="Maximum keypoints per photo, for --make.")
+    ] = 500,
+    seed: Annotated[int, _patches(min=0, help="Random seed of --make and generated lists.")] = 0,
+    verbose: Annotated[
+        bool, _patches("--verbose", help="hpatches: also print every sequence.")
+    ] = False,
     per_query: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE.csv", help="Write every query's measures; - adds them to --json."
+            metavar="FILE.csv", help="Write every query's metrics; - adds them to --json."
         ),
     ] = None,
     output: Annotated[
@@ -236,9 +249,9 @@ def evaluate(
         ),
     ] = None,
     style: Annotated[str, typer.Option("--format", help="text, json, markdown or latex.")] = "text",
-    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
 ) -> None:
-    """Measure how well photos are found again, in percent."""
+    """Compute retrieval metrics (mAP, recall@k), in percent."""
     from solar.cli import figures, patch_evaluation
     from solar.cli.describe import parse_scales
     from solar.evaluation.evaluation_settings import EvaluationSettings
@@ -275,7 +288,7 @@ def evaluate(
         )
     for option, given in (("--codebook", codebook), ("--regions", regions)):
         if given is not None and asmk is None:
-            raise SolarError(f"{option} goes with --asmk.")
+            raise SolarError(f"{option} needs --asmk.")
     own: dict[str, object] = {
         "database": database,
         "queries": queries,

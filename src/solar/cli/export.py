@@ -10,7 +10,7 @@ from solar.cli.help import Commands
 from solar.cli.printing import say
 from solar.errors import SolarError
 
-app = Commands(help="Write a network for other programs, as ONNX or torch.export.")
+app = Commands(help="Export a network to ONNX or torch.export.")
 
 EXAMPLE = "Example: solar export onnx solar-r101 solar-r101.onnx"
 
@@ -28,10 +28,10 @@ def onnx(
     model: _Model,
     out: Annotated[Path, typer.Argument(metavar="OUT.onnx", help="The file to write.")],
     multiscale: Annotated[
-        bool, typer.Option("--multiscale", help="Put the model's scales and their average in too.")
+        bool, typer.Option("--multiscale", help="Include the model's scales and their average.")
     ] = False,
 ) -> None:
-    """Write ONNX: normalised photos of any size and number in, unit descriptors out."""
+    """Write ONNX: normalised photos of any size in, unit vectors out."""
     from solar.models import load
     from solar.models.graph_export import export_onnx
 
@@ -46,7 +46,7 @@ def torch(
     model: _Model,
     out: Annotated[Path, typer.Argument(metavar="OUT.pt2", help="The file to write.")],
 ) -> None:
-    """Write a torch.export program, for `torch.export.load` without solar."""
+    """Write a torch.export program that loads without solar."""
     from solar.models import load
     from solar.models.graph_export import export_torch
 

@@ -38,21 +38,21 @@ def extract(
     source: Annotated[
         list[Path],
         typer.Argument(
-            help="Folders, .txt lists of paths, .tar shards, or photos; with --parquet or --h5 "
+            help="Photos, or folders, .txt lists or .tar shards of photos; with --parquet or --h5 "
             "also a store or an index."
         ),
     ],
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="The store's folder; beside the file to export if not given."
+            "--output", "-o", help="Folder of the store; default: beside the exported file."
         ),
     ] = None,
     parquet: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Also write path, vector, size and hash of every photo to this Parquet file.",
+            help="Also write path, embedding, size and hash of every photo to this Parquet file.",
         ),
     ] = None,
     h5: Annotated[
@@ -68,27 +68,27 @@ def extract(
         bool | None,
         typer.Option(
             "--fast/--exact",
-            help="Decode JPEGs on the GPU, or large ones at a fraction of their size.",
+            help="Decode JPEGs on the GPU; on a CPU decode large ones at reduced size.",
         ),
     ] = None,
     ignore_orientation: IgnoreOrientation = False,
     half: Half = False,
     shard_size: Annotated[
-        int | None, typer.Option(min=1, help=f"Photos per shard; {SHARD_SIZE} if not given.")
+        int | None, typer.Option(min=1, help=f"Photos per shard; default: {SHARD_SIZE}.")
     ] = None,
     device: Device = None,
     backend: Backend = "torch",
     max_pixels: MaxPixels = None,
     follow: Follow = True,
     decoders: Annotated[
-        int | None, typer.Option(min=0, help="Threads that decode; default: by the machine.")
+        int | None, typer.Option(min=0, help="Number of decoding threads; default: automatic.")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Photos per forward pass, at most.")] = BATCH,
+    batch: Annotated[int, typer.Option(min=1, help="Maximum batch size.")] = BATCH,
     scheduler: Annotated[
-        str | None, typer.Option(help="Describe on a Dask cluster: tcp://host:8786.")
+        str | None, typer.Option(help="Compute on a Dask cluster: tcp://host:8786.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Describe on this many local Dask workers.")
+        int | None, typer.Option(min=1, help="Compute on this many local Dask workers.")
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 if a photo was skipped.")
@@ -96,10 +96,10 @@ def extract(
     report: Report = None,
     json: Json = False,
 ) -> None:
-    """Describe a whole collection; run it again to go on after a stop.
+    """Compute embeddings of a collection; run it again to resume.
 
-    Run it again also when photos were added, changed or removed: only what
-    is new is described. A store or an index is exported as it is.
+    Also run it again after adding, changing or removing photos: only new
+    content is processed. A store or an index is exported as it is.
     """
     from time import perf_counter
 
@@ -186,7 +186,7 @@ def _export(
     for option in sorted(context.params.keys() - _EXPORTING):
         if (given := context.get_parameter_source(option)) and given.name == "COMMANDLINE":
             name = option.replace("_", "-")
-            raise SolarError(f"{source[0]} is described already: leave out --{name}.")
+            raise SolarError(f"{source[0]} already holds embeddings: leave out --{name}.")
     with opened as described:
         rows = [_write(described, kind, file) for kind, file in files.items()]
     if json:

@@ -54,7 +54,7 @@ class Request:
     def no_picture(self) -> None:
         """Raise a SolarError if a job that draws nothing is told where to save."""
         if self.picture is not None:
-            raise SolarError("--output saves a picture: it goes with --rankings or --sweep-p.")
+            raise SolarError("--output saves a picture: it needs --rankings or --sweep-p.")
 
 
 def check_style(style: str, per_query: str | None) -> str:
@@ -64,7 +64,7 @@ def check_style(style: str, per_query: str | None) -> str:
     if style not in FORMATS:
         raise SolarError(f"There is no format {style!r}: choose {', '.join(FORMATS)}.")
     if per_query == "-" and style != "json":
-        raise SolarError("--per-query - goes with --json: name a .csv file otherwise.")
+        raise SolarError("--per-query - needs --json: otherwise name a .csv file.")
     return style
 
 

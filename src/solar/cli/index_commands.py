@@ -25,24 +25,24 @@ from solar.weights import DEFAULT
 if TYPE_CHECKING:
     from solar.search.index_build import BuiltIndex
 
-app = Commands(help="Make an index of photos, change it, look at it.")
+app = Commands(help="Build, update and inspect an index of photos.")
 
 Sources = Annotated[
     list[Path],
     typer.Argument(
-        help="Folders, lists or tar shards of photos, or photos; or a store of descriptors."
+        help="Photos, or folders, .txt lists or .tar shards of photos; or a store of embeddings."
     ),
 ]
 IndexBackend = Annotated[str | None, typer.Option(help=BACKENDS)]
 Compress = Annotated[
     str | None,
     typer.Option(
-        help="none and fp16 are searched exactly; pq (small), ivf (faster) and web find candidates "
-        "that are ranked exactly."
+        help="none and fp16: exact search. pq (product quantization, small), ivf (faster) "
+        "and web: approximate search, whose candidates are ranked exactly."
     ),
 ]
 KeptStore = Annotated[
-    Path | None, typer.Option("--store", help="Keep the descriptors in this store.")
+    Path | None, typer.Option("--store", help="Also keep the embeddings in this store.")
 ]
 Metadata = Annotated[
     Path | None,
@@ -52,26 +52,26 @@ Metadata = Annotated[
 ]
 Method = Annotated[
     Literal["global", "asmk"],
-    typer.Option(help="One vector a photo, or its local features (see docs/asmk.md)."),
+    typer.Option(help="One embedding per photo, or local features (see docs/asmk.md)."),
 ]
 Features = Annotated[
     str | None,
     typer.Option(
         "--features",
         "--local",  # as it was called once
-        help="For asmk: a name or file of a HOW, DELF or patch model, sift or rootsift (default).",
+        help="For asmk: rootsift (default), sift, or a HOW, DELF or patch model (name or file).",
         autocompletion=averaged_models,
     ),
 ]
 VisualWords = Annotated[
-    int | None, typer.Option(min=1, help="For asmk: how many visual words to learn.")
+    int | None, typer.Option(min=1, help="For asmk: number of visual words to learn.")
 ]
 CodebookOf = Annotated[
     Path | None,
-    typer.Option("--codebook", help="For asmk: an index or a file whose visual words to take."),
+    typer.Option("--codebook", help="For asmk: reuse the visual words of this index or file."),
 ]
 TrainOn = Annotated[
-    Path | None, typer.Option(help="For asmk: photos to learn visual words from, if not these.")
+    Path | None, typer.Option(help="For asmk: learn the visual words from these photos instead.")
 ]
 
 RegionsOf = Annotated[
@@ -87,16 +87,18 @@ RegionsOf = Annotated[
 @app.command(epilog="Example: solar index build photos/ -o photos.solar")
 def build(
     sources: Sources,
-    output: Annotated[str, typer.Option("--output", "-o", metavar="INDEX", help="The new index.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="INDEX", help="The index to write.")
+    ],
     model: Annotated[
         str | None,
         typer.Option(
-            help=f"What describes the photos; {DEFAULT} if not given.", autocompletion=photo_models
+            help=f"Model for the embeddings; default: {DEFAULT}.", autocompletion=photo_models
         ),
     ] = None,
     size: Size = None,
     compress: Compress = None,
-    half: Annotated[bool, typer.Option("--half", help="The same as --compress fp16.")] = False,
+    half: Annotated[bool, typer.Option("--half", help="Same as --compress fp16.")] = False,
     device: Device = None,
     backend: IndexBackend = None,
     max_pixels: MaxPixels = None,
@@ -108,21 +110,21 @@ def build(
         bool,
         typer.Option(
             "--keypoints",
-            help="Also keep the keypoints of all photos, which searches find otherwise when they "
-            "first meet a photo: up to 136 kB each.",
+            help="Compute the keypoints of all photos now, up to 136 kB each; otherwise "
+            "searches compute them when a photo is first matched.",
         ),
     ] = False,
     method: Method = "global",
-    asmk: Annotated[bool, typer.Option("--asmk", help="The same as --method asmk.")] = False,
+    asmk: Annotated[bool, typer.Option("--asmk", help="Same as --method asmk.")] = False,
     features: Features = None,
     words: VisualWords = None,
     codebook: CodebookOf = None,
     train_on: TrainOn = None,
     regions: RegionsOf = None,
 ) -> None:
-    """Make an index of photos; run it again if it was interrupted.
+    """Build an index of photos; run it again to resume.
 
-    Whatever the folders hold is indexed, or skipped with its reason.
+    Files that cannot be indexed are skipped and listed with the reason.
     """
     from solar.cli.printing import photo_progress
     from solar.search import asmk_build
@@ -173,7 +175,7 @@ def add(
     index: IndexAddress,
     sources: Sources,
     new: Annotated[
-        bool, typer.Option("--new", help="Only photos whose path is not in the index yet.")
+        bool, typer.Option("--new", help="Only add photos whose path is not in the index yet.")
     ] = False,
     skip_copies: Annotated[
         bool,
@@ -189,9 +191,9 @@ def add(
         Path | None, typer.Option(help="For asmk: a CSV or JSON of boxes in these photos.")
     ] = None,
 ) -> None:
-    """Add photos, or replace those that have changed.
+    """Add photos, or replace changed ones.
 
-    A folder outside of those that the index was made from becomes one more of them.
+    A new folder becomes part of the index: `solar index sync` then covers it.
     """
     from solar.cli.printing import photo_progress, warnings_as_sentences
     from solar.search.add import add
@@ -213,9 +215,9 @@ app.command(epilog="Example: solar index relocate photos.solar /mnt/disk/photos"
 @app.command(epilog="Example: solar index remove photos.solar rome/12.jpg")
 def remove(
     index: IndexAddress,
-    photos: Annotated[list[str], typer.Argument(help="Their paths in the index.")],
+    photos: Annotated[list[str], typer.Argument(help="Paths in the index.")],
 ) -> None:
-    """Remove photos: all of those named, or none."""
+    """Remove the named photos from an index: all of them or none."""
     from solar.cli.printing import errors
     from solar.search import Index
 
@@ -226,7 +228,7 @@ def remove(
 
 @app.command(epilog="Example: solar index info photos.solar --json")
 def info(index: IndexAddress, json: Json = False) -> None:
-    """Say what an index holds and how it was made."""
+    """Show what an index contains and how it was made."""
     from rich.table import Table
     from rich.text import Text
 
@@ -262,7 +264,7 @@ def _shown(value: object) -> str:
 @app.command("verify", hidden=True)  # as it was called once
 @app.command(epilog="Example: solar index check photos.solar")
 def check(index: IndexAddress) -> None:
-    """Read everything, recompute every checksum, and exit with 1 if anything is wrong."""
+    """Recompute every checksum; exit code 1 if anything is wrong."""
     from solar.cli.printing import errors
     from solar.search import Index
 
@@ -277,7 +279,7 @@ def check(index: IndexAddress) -> None:
 
 @app.command(epilog="Example: solar index compact photos.solar")
 def compact(index: IndexAddress) -> None:
-    """Give back the room of removed photos, and rebuild what speeds searches up."""
+    """Reclaim space from removed photos and rebuild the search index."""
     from solar.search import Index
 
     with Index.open(index) as opened:
@@ -287,12 +289,12 @@ def compact(index: IndexAddress) -> None:
 @app.command(epilog="Example: solar index copy photos.solar milvus://localhost:19530/photos")
 def copy(
     index: IndexAddress,
-    destination: Annotated[str, typer.Argument(help="A new index.")],
+    destination: Annotated[str, typer.Argument(help="The new index.")],
     compress: Annotated[
-        str | None, typer.Option(help="As for build; like the index if not given.")
+        str | None, typer.Option(help="As for index build; default: that of the source index.")
     ] = None,
 ) -> None:
-    """Copy an index to another engine, or compress it otherwise."""
+    """Copy an index to another engine or with another compression."""
     from solar.cli.printing import errors
     from solar.search import Index, need_vectors
 
@@ -310,16 +312,18 @@ def draw_map(
         Path | None, typer.Option("--output", "-o", help="A .png, .jpg or .webp of thumbnails.")
     ] = None,
     photos: Annotated[
-        Path | None, typer.Option(help="Where the photos are, if not where they were indexed.")
+        Path | None, typer.Option(help="Folder of the photos, if they have moved.")
     ] = None,
     root: ShownRoots = None,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed gives another map.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the layout.")] = 0,
     side: Annotated[
         int, typer.Option(min=200, max=20000, help="Width of the picture in pixels.")
     ] = 2000,
-    json: Annotated[bool, typer.Option("--json", help="Print where every photo lies.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the position of every photo as JSON.")
+    ] = False,
 ) -> None:
-    """Draw all photos on one map, those that look alike close together."""
+    """Draw a 2-D map of all photos, similar ones close together."""
     from solar.cli.pictures import check_suffix, save_image
     from solar.cli.printing import errors, print_json
     from solar.describe.known_roots import shown_roots
@@ -330,7 +334,7 @@ def draw_map(
     from solar.show.map_picture import draw_map
 
     if output is None and not json:
-        raise SolarError("Say where the map goes with -o map.png, or ask for --json.")
+        raise SolarError("Name the picture to write with -o map.png, or use --json.")
     check_suffix(output)
     console = errors()
     with need_vectors(Index.open(index)) as opened:
@@ -345,7 +349,7 @@ def draw_map(
         picture, shown = draw_map(found, roots.find, side=side)
         save_image(picture, output)
         if shown < len(found.paths):
-            console.print(f"{shown} of {len(found.paths)} photos have room on it.")
+            console.print(f"{shown} of {len(found.paths)} photos fit on it.")
     if json:
         places = zip(found.paths, found.points.tolist(), strict=True)
         print_json([{"path": path, "x": x, "y": y} for path, (x, y) in places])

@@ -15,13 +15,18 @@ if TYPE_CHECKING:
 
 def sync(
     index: IndexAddress,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Keep looking, until Ctrl-C.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print what would change.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep watching until Ctrl-C.")] = False,
     every: Annotated[
-        float, typer.Option(min=0.1, help="With --watch: seconds between two looks.")
+        float, typer.Option(min=0.1, help="With --watch: seconds between checks.")
     ] = 10.0,
     force: Annotated[
-        bool, typer.Option("--force", help="Also forget a folder that is empty or gone.")
+        bool,
+        typer.Option(
+            "--force", help="Also remove the photos of a folder that is empty or missing."
+        ),
     ] = False,
     exif: Annotated[
         bool,
@@ -36,14 +41,14 @@ def sync(
     report: Report = None,
     json: Json = False,
 ) -> None:
-    """Bring an index up to date with its folders: new, changed, moved and deleted photos."""
+    """Update an index: new, changed, moved and deleted photos."""
     from solar.cli.printing import photo_progress, print_json, say
     from solar.cli.skip_report import print_skipped, write_report
     from solar.search.sync import Changes
     from solar.search.sync import sync as bring_up_to_date
 
     if watch and dry_run:
-        raise SolarError("--dry-run looks once: leave out --watch.")
+        raise SolarError("--dry-run checks once: leave out --watch.")
     describing: dict[str, Any] = {"device": device, "max_pixels": max_pixels}
 
     def look(exif: bool = False) -> Changes:
@@ -77,7 +82,7 @@ def _watch(look: "Callable[[], Changes]", tell: "Callable[[Changes], None]", eve
     from solar.cli.printing import say
     from solar.errors import SolarError
 
-    say(f"Looking every {every:g} s; Ctrl-C stops it.")
+    say(f"Looking every {every:g} s; press Ctrl-C to stop.")
     complaint = ""
     try:
         while True:
@@ -121,10 +126,10 @@ def relocate(
     place: Annotated[Path, typer.Argument(help="Where the photos are now.")],
     root: Annotated[
         str | None,
-        typer.Option(help="Which folder has moved, by its old path, if the index has several."),
+        typer.Option(help="Old path of the folder that moved, if the index has several folders."),
     ] = None,
 ) -> None:
-    """Tell an index that a folder of its photos has moved; nothing is described again."""
+    """Tell an index that a folder has moved; nothing is recomputed."""
     from solar.cli.printing import say
     from solar.search import Index
     from solar.search.sync import relocate as move

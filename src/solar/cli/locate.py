@@ -18,16 +18,16 @@ def locate(
     index: IndexAddress,
     box: Box = None,
     verify_top: Annotated[
-        int, typer.Option(min=1, help="How many of the most similar photos are verified.")
+        int, typer.Option(min=1, help="Number of most similar photos to verify.")
     ] = 50,
     model: IndexModel = None,
     device: SearchDevice = None,
     photos: MovedPhotos = None,
     json: Json = False,
 ) -> None:
-    """Guess where a photo was taken, from photos of the same place.
+    """Estimate where a photo was taken, from photos of the same place.
 
-    Without enough evidence no guess is made.
+    Without enough evidence, it prints no estimate.
     """
     from solar.cli.printing import print_json, warnings_as_sentences
     from solar.images import parse_box

@@ -1,4 +1,4 @@
-"""`solar models`: what can be loaded by name."""
+"""`solar models`: models that can be loaded by name."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +13,8 @@ from solar.cli.printing import output, print_json
 from solar.errors import SolarError, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from solar.models.zoo import NamedModel
 
 EXAMPLE = "Example: solar models solar-r18"
@@ -24,7 +26,8 @@ def models(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Tell more of this one: the card of a model in the box.", autocompletion=any_models
+            help="Show one model in detail; for a bundled model, its card.",
+            autocompletion=any_models,
         ),
     ] = None,
     task: Annotated[
@@ -33,12 +36,12 @@ def models(
     every: Annotated[
         bool,
         typer.Option(
-            "--all", help="Also backbones and whitenings of older networks, and all facts."
+            "--all", help="Include backbones and whitenings of older networks, and more columns."
         ),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="All of them, for a program.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the models in the box, and those that can be downloaded."""
+    """List bundled and downloadable models with their scores."""
     from solar.models import zoo
 
     if name is not None:
@@ -47,7 +50,7 @@ def models(
         entries = [entry for entry in zoo.models() if task in (None, entry.task)]
     if not entries:
         tasks = ", ".join(sorted({entry.task for entry in zoo.models()}))
-        raise SolarError(f"No model is for {task!r}: the tasks are {tasks}.")
+        raise SolarError(f"There is no model for the task {task!r}: choose from {tasks}.")
     if json:
         print_json([{**asdict(entry), "here": zoo.is_here(entry)} for entry in entries])
     elif name is not None:
@@ -62,47 +65,82 @@ def models(
 
 
 def _print_table(entries: "list[NamedModel]", *, every: bool, left_out: int) -> None:
-    """Those that are here come first; a table of eighty columns unless all facts are wanted."""
+    """Bundled models with their measured scores, then published ones with their authors'.
+
+    Within eighty columns, unless all facts are wanted.
+    """
     from solar.models import zoo
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    rows = [_row(entry, every) for entry in sorted(entries, key=lambda e: not zoo.is_here(e))]
-    for heading in rows[0]:
-        table.add_column(heading, justify="right" if heading in ("dim", "parameters") else "left")
-    for row in rows:
-        table.add_row(*row.values())
-    default = weights.DEFAULT
-    lines = [f"{default} is taken where no model is named; its card: solar models {default}"]
-    if left_out:
-        lines.insert(0, f"{left_out} more, parts of older networks: solar models --all")
-    lines.append(
-        f"The others are downloaded when they are first named, into {zoo.cache_directory()}"
+    bundled = [entry for entry in entries if entry.bundled]
+    published = sorted(
+        (entry for entry in entries if not entry.bundled), key=lambda entry: not zoo.is_here(entry)
     )
+    console = output()
+    default = weights.DEFAULT
+    lines = [f"{default} is the default model; its card: solar models {default}"]
+    if bundled:
+        console.print(_table([_bundled_row(entry, every) for entry in bundled]))
+        lines.append("Bundled: mAP in percent, measured on the data named in the model's card.")
+    if published:
+        console.print(*[""] if bundled else [], _table([_row(entry, every) for entry in published]))
+        lines.append(
+            "Published: ROxf, RPar: mAP in percent, medium/hard, as the authors report it."
+        )
+        lines.append(f"They are downloaded on first use, into {zoo.cache_directory()}")
     if any(entry.by_hand for entry in entries):
         lines.append("by hand: download it with a browser; solar models NAME says where to put it.")
     if any(entry.recipe for entry in entries):
-        lines.append("to train: nobody publishes it; solar models NAME names the recipe.")
-    lines.append("ROxf, RPar: mAP in percent, medium/hard, as the authors report it.")
+        lines.append("to train: it is not published; solar models NAME names the recipe.")
+    if left_out:
+        lines.append(f"{left_out} more, parts of older networks: solar models --all")
     lines += dict.fromkeys(f"* {entry.caveat}" for entry in entries if entry.caveat)
-    console = output()
-    console.print(table)
     console.print("\n" + "\n".join(lines), markup=False, soft_wrap=True)
+
+
+def _table(rows: list[dict[str, str]]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in rows[0]:
+        numbers = heading in ("dim", "parameters", "MB")
+        table.add_column(heading, justify="right" if numbers else "left")
+    for row in rows:
+        table.add_row(*row.values())
+    return table
+
+
+def _bundled_row(entry: "NamedModel", every: bool) -> dict[str, str]:
+    size = weights.facts(entry.name)["file"]["bytes"]
+    return {
+        "bundled": entry.name,
+        **_facts(entry, every),
+        "MB": f"{size / 1e6:.1f}",
+        "mAP": ", ".join(f"{name} {score:.1f}" for name, score in _measured(entry)),
+    }
+
+
+def _measured(entry: "NamedModel") -> "Iterator[tuple[str, float]]":
+    """The two scores of a card that say most about a model."""
+    found = entry.reported
+    if "affine" in found:
+        yield from ((name, found["affine"][name]) for name in ("matching", "retrieval"))
+    else:
+        yield from ((name, found[name]["mAP"]) for name in ("landmarks", "buildings"))
 
 
 def _row(entry: "NamedModel", every: bool) -> dict[str, str]:
     from solar.models import zoo
 
-    here = "in the box" if entry.bundled else "downloaded"
-    facts = {"parameters": f"{entry.parameters / 1e6:.1f} M", "trained on": entry.trained_on}
     return {
-        "name": entry.name,
-        "task": entry.task,
-        "dim": str(entry.dim),
-        **(facts if every else {}),
+        "published": entry.name,
+        **_facts(entry, every),
         "ROxf M/H": _scores(entry, "roxford5k"),
         "RPar M/H": _scores(entry, "rparis6k"),
-        "here": here if zoo.is_here(entry) else _missing(entry),
+        "source": "downloaded" if zoo.is_here(entry) else _missing(entry),
     }
+
+
+def _facts(entry: "NamedModel", every: bool) -> dict[str, str]:
+    more = {"parameters": f"{entry.parameters / 1e6:.1f} M", "trained on": entry.trained_on}
+    return {"task": entry.task, "dim": str(entry.dim), **(more if every else {})}
 
 
 def _missing(entry: "NamedModel") -> str:
@@ -111,7 +149,7 @@ def _missing(entry: "NamedModel") -> str:
 
 
 def _print_one(entry: "NamedModel") -> None:
-    """The card of a model in the box; of another what its publisher says."""
+    """The card of a bundled model; of another what its publisher says."""
     from rich.markdown import Markdown
 
     from solar.models import zoo

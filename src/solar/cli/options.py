@@ -34,21 +34,21 @@ KeypointModel = Annotated[
     str,
     typer.Option(
         metavar="MODEL",
-        help="What describes keypoints: rootsift, sift, orb, akaze or a patch model.",
+        help="Keypoint descriptor: rootsift, sift, orb, akaze or a patch model.",
         autocompletion=keypoint_models,
     ),
 ]
 Size = Annotated[
-    int | None, typer.Option(min=1, help="Longest side in pixels; the model's own if not given.")
+    int | None, typer.Option(min=1, help="Longest side in pixels; default: the model's own.")
 ]
 Scales = Annotated[
-    str | None, typer.Option(help="Comma-separated scales to average; the model's if not given.")
+    str | None, typer.Option(help="Comma-separated scales to average; default: the model's own.")
 ]
 Box = Annotated[
-    str | None, typer.Option(help="x1,y1,x2,y2 of what to look for, in pixels of the photo.")
+    str | None, typer.Option(help="x1,y1,x2,y2: the part of the photo to use, in pixels.")
 ]
 IgnoreOrientation = Annotated[
-    bool, typer.Option(help="Leave photos as stored, as the published code does.")
+    bool, typer.Option(help="Ignore the EXIF orientation, as the published code does.")
 ]
 Device = Annotated[
     str | None,
@@ -58,36 +58,51 @@ SearchDevice = Annotated[
     str | None,
     typer.Option(
         callback=known_device,
-        help="cpu or cuda; auto-detected by default. With cuda, vectors are compared there.",
+        help="cpu or cuda; auto-detected by default. With cuda, the search runs there too.",
     ),
 ]
-BACKENDS = "On a CPU: torch, onnxruntime or openvino, these two also with -int8."
+BACKENDS = "CPU backend: torch, onnxruntime, openvino, onnxruntime-int8 or openvino-int8."
 Backend = Annotated[str, typer.Option(help=BACKENDS)]
+KeypointBackend = Annotated[str, typer.Option(help=f"What runs a patch model. {BACKENDS}")]
+DescribingModel = Annotated[
+    str | None,
+    typer.Option(help="Model for the embeddings; default: solar-r18.", autocompletion=photo_models),
+]
+DescribingBackend = Annotated[str | None, typer.Option(help=BACKENDS)]
+CollectionSource = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE", help="An index, a store, or a folder, list or tar shard of photos."
+    ),
+]
+Table = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Also write a CSV table with one row per photo.")
+]
 Half = Annotated[bool, typer.Option("--half", help="Store float16, half the size.")]
 MaxPixels = Annotated[
     int | None,
-    typer.Option(min=1, help="Skip photos with more pixels; 178,956,970 if not given."),
+    typer.Option(min=1, help="Skip photos with more pixels; default: 178,956,970."),
 ]
 Follow = Annotated[
     bool,
-    typer.Option("--follow/--no-follow", help="Enter folders that are links, each once."),
+    typer.Option("--follow/--no-follow", help="Follow symbolic links to folders, each once."),
 ]
 Report = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Write what was skipped, and why, as JSON."),
+    typer.Option(metavar="FILE", help="Write skipped files and the reasons as JSON."),
 ]
 IndexAddress = Annotated[
     str, typer.Argument(metavar="INDEX", help="A folder, or milvus://host:port/collection.")
 ]
 MovedPhotos = Annotated[
-    Path | None, typer.Option(help="Where the indexed photos are, if they have moved.")
+    Path | None, typer.Option(help="Folder of the indexed photos, if they have moved.")
 ]
 ShownRoots = Annotated[
     list[Path] | None,
     typer.Option(
         "--root",
         metavar="FOLDER",
-        help="A folder that the index names and may show, for one made elsewhere; remembered.",
+        help="For an index made elsewhere: confirm, once, that photos of this folder may be shown.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solar.cli import printing
-from solar.cli.completion import keypoint_models, photo_models
-from solar.cli.options import Json, SearchDevice
+from solar.cli.completion import keypoint_models
+from solar.cli.options import DescribingModel, Json, KeypointBackend, SearchDevice
 from solar.errors import SolarError
 from solar.files import beside
 
@@ -31,35 +31,40 @@ def pairs(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The list of pairs; beside the database if not given."),
+        typer.Option("--output", "-o", help="The list of pairs; default: beside the database."),
     ] = None,
     k: Annotated[
-        int, typer.Option("-k", min=0, help="Pair each photo with so many of the most similar.")
+        int, typer.Option("-k", min=0, help="Nearest neighbours to pair each photo with.")
     ] = 20,
     min_score: Annotated[
-        float | None, typer.Option(help="Only with those of at least this cosine similarity.")
+        float | None, typer.Option(help="Minimum cosine similarity of neighbours found by -k.")
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Keep pairs only whose keypoints fit one geometry.")
+        bool, typer.Option("--verify", help="Keep only pairs that pass geometric verification.")
     ] = False,
     query: Annotated[
         Path | None,
-        typer.Option(metavar="LIST", help="Pair the photos of this list alone with others."),
+        typer.Option(metavar="LIST", help="Only pair the photos of this list with others."),
     ] = None,
     window: Annotated[
         int,
-        typer.Option(min=0, help="Also pair each photo with so many before and after it, by name."),
+        typer.Option(
+            min=0, help="Also pair each photo with this many before and after it, by name."
+        ),
     ] = 0,
     within: Annotated[
         float | None,
         typer.Option(
-            metavar="METRES", help="Of photos with a GPS position, only those this near each other."
+            metavar="METRES",
+            help="Skip pairs whose GPS positions are farther apart than this.",
         ),
     ] = None,
     given: Annotated[
         Path | None,
         typer.Option(
-            "--pairs", metavar="LIST", help="Take the pairs of this list; no photo is described."
+            "--pairs",
+            metavar="LIST",
+            help="Use the pairs of this list; no embeddings are computed.",
         ),
     ] = None,
     database: Annotated[
@@ -76,33 +81,31 @@ def pairs(
         str,
         typer.Option(
             metavar="MODEL",
-            help="What describes keypoints for the database: rootsift, sift, orb, akaze or a patch "
+            help="Keypoint descriptor for the database: rootsift, sift, orb, akaze or a patch "
             "model.",
             autocompletion=keypoint_models,
         ),
     ] = "rootsift",
+    backend: KeypointBackend = "torch",
     keypoints: Annotated[
-        int, typer.Option(min=1, help="At most so many per photo, for the database.")
+        int, typer.Option(min=1, help="Maximum keypoints per photo, for the database.")
     ] = _KEYPOINTS,
     size: Annotated[
-        int, typer.Option(min=1, help="Shrink longer sides to this before keypoints are found.")
+        int,
+        typer.Option(min=1, help="Downscale photos to this longest side before finding keypoints."),
     ] = _SIZE,
     photos: Annotated[
-        Path | None, typer.Option(help="Where the photos are, if they have moved; for an .h5 file.")
+        Path | None,
+        typer.Option(help="Folder of the photos, if they have moved or for an .h5 file."),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="What describes photos; solar-r18 if not given.", autocompletion=photo_models
-        ),
-    ] = None,
+    model: DescribingModel = None,
     device: SearchDevice = None,
     json: Json = False,
 ) -> None:
     """Choose pairs of photos to match, for COLMAP, hloc and others.
 
-    Each pair is written once, a line `image1.jpg image2.jpg`, with paths
-    relative to the image folder. Run it again to go on after a stop.
+    Each pair is written once, as a line `image1.jpg image2.jpg` with paths
+    relative to the image folder. Run it again to resume.
     """
     from solar.search.index_build import working_folder
     from solar.search.pair_files import read_pairs, write_pairs
@@ -147,7 +150,9 @@ def pairs(
         }
         _tell(f"{count:,} pairs of {len(collection):,} photos → {output}", json)
         if database is not None:
-            wanted = VerifySettings(model=features, keypoints=keypoints, size=size, photos=photos)
+            wanted = VerifySettings(
+                model=features, backend=backend, keypoints=keypoints, size=size, photos=photos
+            )
             verifier = collection.verifier(wanted)
             with printing.steps() as watch:
                 counts = write_database(

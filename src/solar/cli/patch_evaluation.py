@@ -75,7 +75,7 @@ class Source:
                 raise SolarError("--root reads patches and --make cuts them: give one of the two.")
             return make_hpatches(self.make, self.output, seed=self.seed, keypoints=self.keypoints)
         if self.output is not None:
-            raise SolarError("-o keeps the patches of --make: it goes with --make alone.")
+            raise SolarError("-o keeps the patches of --make: use it only with --make.")
         if self.root is None:
             raise SolarError("Say where the patches are with --root, or cut them with --make.")
         return read_hpatches(self.root, self.test_sequences())

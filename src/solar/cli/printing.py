@@ -207,7 +207,7 @@ def photo_progress(total: int | None = None, *, resumable: bool = True) -> Itera
             if not resumable:
                 raise
             bars.stop()
-            say(f"Stopped after {shown}; run the same command again to go on.")
+            say(f"Stopped after {shown}; run the same command again to continue.")
             raise typer.Exit(130) from None
 
 

@@ -8,7 +8,15 @@ import typer
 
 from solar.cli.completion import keypoint_models, rerank_methods
 from solar.cli.help import METHODS
-from solar.cli.options import IndexAddress, IndexModel, Json, MovedPhotos, SearchDevice, ShownRoots
+from solar.cli.options import (
+    IndexAddress,
+    IndexModel,
+    Json,
+    KeypointBackend,
+    MovedPhotos,
+    SearchDevice,
+    ShownRoots,
+)
 
 if TYPE_CHECKING:
     from solar.search import Hit, Part, Photo
@@ -16,9 +24,9 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: solar search photos.solar query.jpg --box 41,30,280,201 --html page.html"
 
 # What programs read of a hit, as JSON or as CSV.
-_FACTS = ("path", "absolute", "score", "probability", "inliers")
+_FACTS = ("path", "absolute", "score", "probability", "inliers", "same_scene", "threshold")
 
-_JUDGED = "An indexed path or a file; give the option again for more."
+_JUDGED = "An indexed path or a file; repeatable."
 
 
 def search(
@@ -27,90 +35,101 @@ def search(
         list[str] | None,
         typer.Argument(
             metavar="QUERY",
-            help="Photos, whose descriptors are averaged: files, - for bytes on standard input, or "
-            "paths of indexed photos (name:rome/12.jpg where a file is called the same).",
+            help="Query photos, whose embeddings are averaged: files, - for standard input, or "
+            "paths of indexed photos (name:rome/12.jpg if there is also a file of that "
+            "name).",
         ),
     ] = None,
     text: Annotated[
         str | None,
         typer.Option(
-            help='What the photos show, in words: "a red door". Instead of a photo or together '
-            "with it, where the model of the index has a text side (CLIP, SigLIP).",
+            help='Search by text: "a red door". Instead of a photo or together with one, if the '
+            "index's model understands text (CLIP, SigLIP).",
         ),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many photos to find.")] = 10,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of results.")] = 10,
     box: Annotated[
         list[str] | None,
         typer.Option(
             metavar="X1,Y1,X2,Y2",
-            help="What to look for, in pixels of the photo. Of several photos each has its --box, "
-            "in their order; - for all of a photo.",
+            help="Part of the query to search with, in pixels. With several photos, one --box "
+            "each, in order; - for the whole photo.",
         ),
     ] = None,
     like: Annotated[
         list[str] | None,
-        typer.Option(metavar="PHOTO", help=f"Find more like this result. {_JUDGED}"),
+        typer.Option(metavar="PHOTO", help=f"Find more like this photo. {_JUDGED}"),
     ] = None,
     unlike: Annotated[
         list[str] | None,
-        typer.Option(metavar="PHOTO", help=f"Find less like this result. {_JUDGED}"),
+        typer.Option(metavar="PHOTO", help=f"Find less like this photo. {_JUDGED}"),
     ] = None,
     rerank: Annotated[
         str | None,
         typer.Option(
-            help=f"Rank the results again in another way than by verify, as they are where that is "
-            f"possible; several names with commas go in order. {METHODS}",
+            help=f"Re-rank by these methods, separated by commas, in this order; default: verify "
+            f"if possible. {METHODS}",
             autocompletion=rerank_methods,
         ),
     ] = None,
     no_rerank: Annotated[
         bool, typer.Option("--no-rerank", help="Rank by similarity alone.")
     ] = False,
-    expand: Annotated[str | None, typer.Option(help="--rerank alpha or average.")] = None,
-    diffuse: Annotated[bool, typer.Option(help="--rerank diffusion.")] = False,
-    verify: Annotated[bool, typer.Option(help="--rerank verify, after all others.")] = False,
-    verify_top: Annotated[
-        int, typer.Option(min=1, help="How many of the best photos are verified.")
-    ] = 50,
+    expand: Annotated[str | None, typer.Option(help="Same as --rerank alpha or average.")] = None,
+    diffuse: Annotated[bool, typer.Option(help="Same as --rerank diffusion.")] = False,
+    verify: Annotated[
+        bool, typer.Option(help="Same as --rerank verify, after all other methods.")
+    ] = False,
+    verify_top: Annotated[int, typer.Option(min=1, help="Number of best photos to verify.")] = 50,
     local: Annotated[
         str | None,
         typer.Option(
             "--local",
             "--features",
-            help="What describes keypoints: rootsift (default), sift, orb, akaze or a patch model.",
+            help="Keypoint descriptor: rootsift (default), sift, orb, akaze or a patch model.",
             autocompletion=keypoint_models,
         ),
     ] = None,
+    backend: KeypointBackend = "torch",
     where: Annotated[
         list[str] | None,
-        typer.Option(help="Only photos with tag=night, path=rome/ (its start), width>=1024, …"),
+        typer.Option(help="Only photos with tag=night, path=rome/ (a prefix), width>=1024, …"),
     ] = None,
     near: Annotated[
         str | None,
         typer.Option(
-            metavar="NORTH,EAST,DISTANCE", help="Taken there: 48.858,2.294,500m (degrees; m or km)."
+            metavar="NORTH,EAST,DISTANCE",
+            help="Only photos taken near a position: 48.858,2.294,500m (degrees; m or km).",
         ),
     ] = None,
-    after: Annotated[str | None, typer.Option(help="Taken then or later: 2019-07-14.")] = None,
-    before: Annotated[str | None, typer.Option(help="Taken earlier: 2020.")] = None,
+    after: Annotated[
+        str | None, typer.Option(help="Only photos taken on or after a date: 2019-07-14.")
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option(help="Only photos taken before a date: 2020.")
+    ] = None,
     min_probability: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Only photos that show the same place this probably: 0.5."),
+        typer.Option(
+            min=0,
+            max=1,
+            help="Only photos with at least this probability of showing the same place: 0.5.",
+        ),
     ] = None,
     model: IndexModel = None,
     include_self: Annotated[
-        bool, typer.Option("--include-self", help="Also find the query itself if it is indexed.")
+        bool, typer.Option("--include-self", help="Include the query itself if it is indexed.")
     ] = False,
     device: SearchDevice = None,
     json: Json = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a heading.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header row.")] = False,
     html: Annotated[
-        Path | None, typer.Option(help="Write a page that shows the query and what was found.")
+        Path | None, typer.Option(help="Write an HTML page with the query and the results.")
     ] = None,
     photos: MovedPhotos = None,
     root: ShownRoots = None,
 ) -> None:
-    """Find photos of the same place or object, or of what a text says."""
+    """Find photos of the same place or object, or by text."""
     given = locals()
     from solar.cli.printing import say, warnings_as_sentences
     from solar.cli.server_search import found_by_server, is_server
@@ -129,11 +148,12 @@ def search(
     every = with_words(asked or None, text)
     methods = chosen(rerank, expand=expand, diffuse=diffuse, verify=verify)
     if no_rerank and methods:
-        raise SolarError(f"--no-rerank does not go with {methods[0]}: give one of them.")
+        raise SolarError(f"--no-rerank cannot be combined with {methods[0]}: give one of them.")
     if is_server(index):
         order = methods if methods or no_rerank else None
-        probable = None if min_probability is None else {"min_probability": min_probability}
-        options = {"text": text, "rerank": order, "filter": probable, "include_self": include_self}
+        only = {"min_probability": min_probability, "where": conditions or None}
+        only = {name: value for name, value in only.items() if value is not None}
+        options = {"text": text, "rerank": order, "filter": only, "include_self": include_self}
         hits, known = found_by_server(index, asked, k, given, **options)
         _tell(hits, text, known, json=json, csv=csv)
         return
@@ -144,7 +164,9 @@ def search(
         if not methods and not no_rerank:
             methods, why = opened.usual(every, photos=photos)
             note = _note(methods, why)
-        verifying = VerifySettings(top=verify_top, model=local, fresh=fresh, photos=photos)
+        verifying = VerifySettings(
+            top=verify_top, model=local, backend=backend, fresh=fresh, photos=photos
+        )
         how: dict[str, Any] = {"text": text, "rerank": methods, "where": conditions}
         how |= {"include_self": include_self, "min_probability": min_probability}
         how["verify"] = "verify" in methods and verifying
@@ -184,8 +206,8 @@ def _parts(queries: list[str | bytes], boxes: list[str]) -> "list[Part]":
 
     if boxes and len(boxes) != len(queries):
         raise SolarError(
-            f"{len(queries)} photos and {len(boxes)} boxes do not go together: give every photo "
-            "its --box, in the same order, and --box - for all of a photo."
+            f"{len(queries)} photos and {len(boxes)} boxes do not match: give one --box per "
+            "photo, in the same order, and --box - for a whole photo."
         )
     wanted = [None if text == "-" else parse_box(text) for text in boxes] or [None] * len(queries)
     return [Part(photo, box) for photo, box in zip(queries, wanted, strict=True)]
@@ -251,13 +273,14 @@ def _print_csv(rows: list[dict[str, Any]]) -> None:
 def _print(hits: "list[Hit]") -> None:
     from solar.cli.printing import output
     from solar.errors import printable
+    from solar.search.same_scene import compared
 
     console = output()
     rated = any(hit.probability is not None for hit in hits)
     verified = any(hit.inliers is not None for hit in hits)
     for hit in hits:
         probable = "" if hit.probability is None else f"{100 * hit.probability:.0f} %"
-        points = "" if hit.inliers is None else f"{hit.inliers} points"
-        columns = (f"{probable:>5}  " if rated else "") + (f"{points:>11}  " if verified else "")
+        scene = compared(hit.inliers, hit.threshold)
+        columns = (f"{probable:>5}  " if rated else "") + (f"{scene:<26}  " if verified else "")
         shown = f"{hit.score:.4f}  {columns}{printable(hit.path)}"
         console.print(shown, markup=False, soft_wrap=True)

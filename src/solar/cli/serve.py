@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import photo_models
-from solar.cli.options import IndexAddress, IndexModel, MovedPhotos, SearchDevice, ShownRoots
+from solar.cli.options import IndexModel, MovedPhotos, SearchDevice, ShownRoots
 from solar.cli.printing import output, say
 from solar.web.settings import WebSettings
 
@@ -14,26 +14,44 @@ EXAMPLE = "Example: solar serve photos.solar --port 8000"
 
 
 def serve(
-    index: IndexAddress,
+    index: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INDEX…",
+            help="A folder, or milvus://host:port/collection; several share one server.",
+        ),
+    ],
     model: IndexModel = None,
     compare_model: Annotated[
         list[str] | None,
         typer.Option(
             metavar="MODEL",
-            help="Another model to compare with, or an index of the same photos made with one. "
-            "A model describes all photos once, before the first start.",
+            help="Another model to compare with, or an index of the same photos built with it. "
+            "For a new model, the embeddings of all photos are computed first.",
             autocompletion=photo_models,
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")
+    ] = 8000,
     photos: MovedPhotos = None,
     root: ShownRoots = None,
     duplicates: Annotated[
         Path | None,
         typer.Option(
             metavar="REPORT",
-            help="A report of `solar duplicates` to go through on the page.",
+            help="Report of `solar duplicates` to review; default: photos.duplicates.json beside "
+            "photos.solar, if it exists.",
+            show_default=False,
+        ),
+    ] = None,
+    groups: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Albums of `solar groups`; default: photos.groups.json beside photos.solar, if "
+            "it exists.",
             show_default=False,
         ),
     ] = None,
@@ -41,11 +59,16 @@ def serve(
         bool | None,
         typer.Option(
             "--labels/--no-labels",
-            help="Whether folders say what photos show; by default where they look like it.",
+            help="Whether folder names are labels; auto-detected by default.",
         ),
     ] = None,
     writable: Annotated[
-        bool, typer.Option(help="Let visitors add photos and update the collection.")
+        bool,
+        typer.Option(help="Let visitors add photos, remove photos from the index, and update it."),
+    ] = False,
+    originals: Annotated[
+        bool,
+        typer.Option(help="Let visitors download the files themselves, with their EXIF."),
     ] = False,
     token: Annotated[
         str | None,
@@ -54,7 +77,7 @@ def serve(
         ),
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A name that visitors may reach this server by.")
+        list[str] | None, typer.Option(help="A host name that this server answers to; repeatable.")
     ] = None,
     root_path: Annotated[
         str,
@@ -66,22 +89,24 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="ADDRESS",
-            help="A reverse proxy, or a network of them, whose X-Forwarded-For is believed.",
+            help="Address or network of a reverse proxy whose X-Forwarded-For is trusted.",
         ),
     ] = None,
     rate: Annotated[
-        float, typer.Option(min=0, help="Requests per second and visitor; 0 for any number.")
+        float, typer.Option(min=0, help="Requests per second per visitor; 0 for no limit.")
     ] = WebSettings.rate,
-    queue: Annotated[int, typer.Option(min=1, help="Searches that may wait.")] = WebSettings.queue,
+    queue: Annotated[
+        int, typer.Option(min=1, help="Maximum number of waiting searches.")
+    ] = WebSettings.queue,
     device: SearchDevice = None,
     open_browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = False,
 ) -> None:
-    """Open an index in the browser.
+    """Serve one or more indexes as a web app.
 
     Search with a photo or a box in it, see attention maps and matching points,
-    compare rankings, browse a 2-D map of the collection, go through duplicates.
+    compare rankings, browse a 2-D map of the collection, review duplicates.
     """
     from solar.web.serving import serve as run
 
@@ -97,8 +122,10 @@ def serve(
         say=lambda sentence: say(sentence, to=output()),
         photos=photos,
         duplicates=duplicates,
+        groups=groups,
         labels=labels,
         writable=writable,
+        originals=originals,
         token=token or None,  # an empty variable is none
         hosts=tuple(allow_host or ()),
         root_path=root_path.rstrip("/"),

@@ -9,10 +9,7 @@ if TYPE_CHECKING:
     from solar.search import Hit, Part
 
 # What takes the index itself, not its server.
-_LOCAL = (
-    *("like", "unlike", "local", "where", "near", "after", "before"),
-    *("model", "device", "html", "photos", "root"),
-)
+_LOCAL = ("like", "unlike", "local", "model", "device", "html", "photos", "root")
 
 
 def is_server(address: str) -> bool:
@@ -34,6 +31,8 @@ def found_by_server(
 
     if unknown := [name for name in _LOCAL if given[name]]:
         raise SolarError(f"A search on a server does not take --{unknown[0]}: leave it out.")
+    if given["backend"] != VerifySettings.backend:
+        raise SolarError("A search on a server does not take --backend: leave it out.")
     if given["verify_top"] != VerifySettings.top:
         raise SolarError("A search on a server does not take --verify-top: leave it out.")
     client = Client(address, os.environ.get("SOLAR_TOKEN") or None)
@@ -51,10 +50,12 @@ def found_by_server(
         further=further,
         **_without_none(options),
     )
-    facts = ("score", "inliers", "probability")
+    facts = ("inliers", "probability", "threshold")
     known = {hit["name"]: SimpleNamespace(**hit) for hit in hits}
+    # A server of an earlier version does not tell all of them.
     return [
-        Hit(name, **{fact: getattr(one, fact) for fact in facts}) for name, one in known.items()
+        Hit(name, one.score, **{fact: getattr(one, fact, None) for fact in facts})
+        for name, one in known.items()
     ], known
 
 

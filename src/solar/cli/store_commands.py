@@ -8,14 +8,16 @@ import typer
 from solar.cli.help import Commands
 from solar.cli.options import Json
 
-app = Commands(help="Look at a store of descriptors.")
+app = Commands(help="Inspect a store of embeddings.")
 
-StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="What `solar extract` made.")]
+StorePath = Annotated[
+    Path, typer.Argument(metavar="STORE", help="A store made by `solar extract`.")
+]
 
 
 @app.command(epilog="Example: solar store info photos.store")
 def info(store: StorePath, json: Json = False) -> None:
-    """Say what a store holds and how it was made."""
+    """Show what a store contains and how it was made."""
     from solar.cli.printing import print_json, say
     from solar.describe.store import Store
 
@@ -41,7 +43,7 @@ def info(store: StorePath, json: Json = False) -> None:
 
 @app.command(epilog="Example: solar store check photos.store")
 def check(store: StorePath) -> None:
-    """Read everything, recompute every checksum, and exit with 1 if anything is wrong."""
+    """Recompute every checksum; exit code 1 if anything is wrong."""
     from solar.cli.printing import say
     from solar.describe.store import Store
 
@@ -51,4 +53,4 @@ def check(store: StorePath) -> None:
         say(problem, "red")
     if problems:
         raise typer.Exit(1)
-    say(f"{len(opened):,} descriptors, all sound.")
+    say(f"{len(opened):,} embeddings, no errors found.")

@@ -1,4 +1,4 @@
-"""`solar train`: a recipe and photos to a network."""
+"""`solar train`: train or fine-tune a network from a recipe."""
 
 import os
 from pathlib import Path
@@ -6,31 +6,37 @@ from typing import Annotated
 
 import typer
 
+from solar.cli.completion import recipes
 from solar.cli.options import Device, Json
 from solar.cli.printing import print_json, say
 
 EXAMPLE = (
-    "Example: solar train recipes/solar-r18-small.yaml data.source=set.json "
-    "network.start=solar-r18 --run runs/mine"
+    "Example: solar train solar-r18-small data.source=set.json network.start=solar-r18 "
+    "--run runs/mine"
 )
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A YAML file, such as those in recipes/.")],
+    recipe: Annotated[
+        Path,
+        typer.Argument(
+            help="A YAML file, or the name of a bundled recipe.", autocompletion=recipes
+        ),
+    ],
     settings: Annotated[
-        list[str] | None, typer.Argument(help="Changes to it: key=value, as in loss.margin=0.9.")
+        list[str] | None, typer.Argument(help="Overrides: key=value, such as loss.margin=0.9.")
     ] = None,
     run: Annotated[
         Path | None,
-        typer.Option(help="Folder for checkpoints and figures; default: runs/ and the recipe."),
+        typer.Option(help="Folder for checkpoints and figures; default: runs/RECIPE."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the folder's newest checkpoint.")
+        bool, typer.Option("--resume", help="Continue from the newest checkpoint in the folder.")
     ] = False,
     device: Device = None,
     json: Json = False,
 ) -> None:
-    """Train a network as a recipe says; --resume goes on after a stop.
+    """Train from a recipe; --resume continues an interrupted run.
 
     With several GPUs: torchrun --nproc-per-node 4 -m solar train …
     """
@@ -47,4 +53,4 @@ def train(
         found = "" if score is None else f", mAP {score:.1f}"
         say(f"{summary['steps']} steps → {summary['model']}{found}")
         if not summary["finished"]:
-            say("The time is up: the same command with --resume goes on.")
+            say("Stopped at the time limit: continue with the same command and --resume.")

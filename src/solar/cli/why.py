@@ -15,9 +15,9 @@ EXAMPLE = "Example: solar why a.jpg b.jpg -o why.png"
 
 def why(
     a: Annotated[Path, typer.Argument(metavar="A", help="A photo, such as a query.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Another one, such as what it found.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Another photo, such as a search result.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Draw it into this picture.")
+        Path | None, typer.Option("--output", "-o", help="Write the picture to this file.")
     ] = None,
     model: Model = DEFAULT,
     box: Box = None,
@@ -26,7 +26,7 @@ def why(
     compare_attention: Annotated[
         bool,
         typer.Option(
-            "--compare-attention", help="Show below what it is without second-order attention."
+            "--compare-attention", help="Add a second row without second-order attention."
         ),
     ] = False,
     device: Device = None,

@@ -148,9 +148,9 @@ def _check_space(
     free = shutil.disk_usage(existing).free
     if needed - here > free:
         raise SolarError(
-            f"{dataset.name} needs about {_gb(needed - here)} but only "
-            f"{_gb(free)} are free in {existing}; free some room, {_ELSEWHERE}, or "
-            "ignore this estimate with --ignore-space."
+            f"{dataset.name} needs about {_gb(needed - here)} but only {_gb(free)} are free "
+            f"in {existing}; free some space, {_ELSEWHERE}, or ignore this estimate with "
+            "--ignore-space."
         )
 
 

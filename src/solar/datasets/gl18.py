@@ -97,7 +97,9 @@ def _read_boxes(path: Path) -> dict[str, tuple[float, float, float, float] | Non
         try:
             values = [float(value) for value in row[1].split()] if len(row) > 1 else []
         except ValueError as error:
-            raise SolarError(f"Line {number} of {path} has a box that is no numbers.") from error
+            raise SolarError(
+                f"Line {number} of {path} has a box that is not four numbers."
+            ) from error
         # Photos that nobody drew a box in are listed with an empty one.
         boxes[row[0]] = (values[0], values[1], values[2], values[3]) if len(values) == 4 else None
     return boxes

@@ -189,7 +189,7 @@ def _read_photos(path: Path) -> _PhotoTable:
         rows = read_rows(path)
         _, heading = next(rows, (0, []))
         if "id" not in heading:
-            raise SolarError(f"Line 1 of {path} names no column id: it is no list of photos.")
+            raise SolarError(f"Line 1 of {path} names no column id: it is not a list of photos.")
         photo = heading.index("id")
         landmark = heading.index("landmark_id") if "landmark_id" in heading else None
         allowed = re.compile(_ID).fullmatch
@@ -198,7 +198,7 @@ def _read_photos(path: Path) -> _PhotoTable:
                 raise SolarError(f"Line {number} of {path} is not a photo's id and what it shows.")
             shown = "-1" if landmark is None else row[landmark]
             if landmark is not None and not (shown.isdecimal() and len(shown) <= 18):
-                raise SolarError(f"Line {number} of {path} has a landmark_id that is no number.")
+                raise SolarError(f"Line {number} of {path} has a landmark_id that is not a number.")
             landmarks.append(int(shown))
             lines.append(number)
             yield row[photo].encode()

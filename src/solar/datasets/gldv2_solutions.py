@@ -63,7 +63,7 @@ def read_solution(path: str | Path, task: str) -> Solution:
             )
         right[photo], usage[photo] = tuple(answers.split()), use
         if task == RECOGNITION and not all(one.isdecimal() for one in right[photo]):
-            raise SolarError(f"Line {number} of {path} has a landmark that is no number.")
+            raise SolarError(f"Line {number} of {path} has a landmark that is not a number.")
     if not right:
         raise SolarError(f"{path} names no photo that counts.")
     return Solution(path, task, right, usage, frozenset(ignored))

@@ -3,7 +3,7 @@
 A sequence is a folder with `ref.png` and, for easy, hard and tough detector noise, `e1.png` to
 `e5.png`, `h1.png` … `t5.png`: grey strips 65 pixels wide with one patch below the other. Row n of
 every strip of a sequence shows the same point. Descriptors of others come in the same layout, a
-`.csv` a strip with a row a patch.
+`.csv` a strip with one row per patch.
 """
 
 import csv
@@ -182,7 +182,9 @@ def read_descriptors(
     if names is None:
         names = sorted(path.parent.name for path in root.glob("*/ref.csv"))
         if not names:
-            raise SolarError(f"{root} holds no descriptors: a folder a sequence with ref.csv, ….")
+            raise SolarError(
+                f"{root} holds no descriptors: one folder per sequence with ref.csv, …."
+            )
     found = {
         name: {kind: _read_rows(root / name / f"{kind}.csv") for kind in STRIPS} for name in names
     }

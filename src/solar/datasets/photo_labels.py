@@ -42,7 +42,7 @@ def folder_labels(names: Sequence[str], source: object) -> list[str]:
     if "" in labels:
         loose = names[labels.index("")]
         raise SolarError(
-            f"The photo {loose} of {source} is in no folder that would say what it shows: "
+            f"The photo {loose} of {source} has no folder whose name could be its label: "
             "sort the photos as landmark/photo.jpg, or give a CSV of name,label."
         )
     return labels

@@ -33,7 +33,7 @@ def read_plain_pickle(path: str | Path) -> Any:
     except pickle.UnpicklingError as error:
         raise SolarError(f"{path} is not plain data and was not loaded: {error}.") from error
     except Exception as error:  # damaged bytes make the unpickler fail in any way
-        raise SolarError(f"{path} is no pickle of plain data, or is damaged.") from error
+        raise SolarError(f"{path} is not a pickle of plain data, or is damaged.") from error
 
 
 def _check_memo(data: bytes) -> None:

@@ -65,7 +65,7 @@ def _buildings(
     ground_truths: Mapping[str, int],
     sha256: str,
 ) -> Dataset:
-    """Revisited Oxford or Paris. Photos are flattened into jpg/: Paris has a folder a landmark.
+    """Revisited Oxford or Paris. Photos are flattened into jpg/: Paris has one folder per landmark.
 
     `vgg` and `mirror` are folders on the two servers of the Visual Geometry Group. `archives` lack
     the ending that tells the release; each has `size` GB.

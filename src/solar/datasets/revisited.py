@@ -135,8 +135,8 @@ def _answers(
     for value, number in zip(values, found, strict=True):
         if type(number) is not int or not 0 <= number < len(numbers):
             raise SolarError(
-                f"The {kind} answer {value!r} of {where} is no photo of its {len(numbers)}: "
-                "the ground truth is for another database."
+                f"The {kind} answer {value!r} of {where} is not a photo of its "
+                f"{len(numbers)}: the ground truth is for another database."
             )
     return np.array(found, np.int64)
 

@@ -1,6 +1,6 @@
 """Photos of one flat scene, or from one place, with the homographies between them.
 
-The layout of the HPatches sequences and of the older affine covariant regions: a folder a sequence,
+The layout of HPatches sequences and of the older affine covariant regions: a folder per sequence,
 `1.jpg` to `6.jpg` (or .ppm, .png) and `H_1_2` to `H_1_6`, text files of nine numbers.
 """
 

@@ -140,7 +140,7 @@ def read_training_file(path: str | Path, *, root: str | Path | None = None) -> T
     with reading(path, "is not JSON, or is damaged", ValueError, RecursionError):
         content = json.loads(path.read_bytes())
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise SolarError(f"{path} is no training set: make one with `solar data build`.")
+        raise SolarError(f"{path} is not a training set: make one with `solar data build`.")
     if content.get("version") != VERSION:
         raise SolarError(
             f"{path} is a training set of version {content.get('version')}, and this solar reads "

@@ -54,8 +54,8 @@ def _read_part(path: str | Path, part: str) -> dict[str, list[Any]]:
     if not isinstance(found, dict) or not all(
         isinstance(found.get(key), list) for key in ("cids", "cluster", "qidxs", "pidxs")
     ):
-        raise SolarError(f"{path} is no database of photos: its {part} lacks cids, cluster, "
-                         "qidxs or pidxs.")  # fmt: skip
+        raise SolarError(f"{path} is not a database of photos: its {part} lacks cids, "
+        "cluster, qidxs or pidxs.")  # fmt: skip
     positives = [[one] if isinstance(one, int) else one for one in found["pidxs"]]
     photos = len(found["cids"])
     fits = len(found["cluster"]) == photos and len(found["qidxs"]) == len(positives)

@@ -201,8 +201,8 @@ def checked(found: TrainingSet, source: object) -> TrainingSet:
     """
     if len(found.labels) < 2:
         raise SolarError(
-            f"{source} shows {len(found.labels) or 'no'} landmark: training needs two at least, "
-            "because the others are what a photo is told from."
+            f"{source} shows {len(found.labels) or 'no'} landmark: training needs two at "
+            "least, because negatives come from other landmarks."
         )
     if not len(found.queries):
         raise SolarError(

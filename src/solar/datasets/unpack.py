@@ -88,8 +88,8 @@ def unpack(
     except Exception as error:  # a damaged archive can make its reader fail in any way at all
         if isinstance(error, OSError) and error.errno is not None:  # readers of archives set none
             raise SolarError(
-                f"Could not unpack {archive} into {into}: {error.strerror or error}; "
-                "free some room or choose another folder."
+                f"Could not unpack {archive} into {into}: {error.strerror or error}; free "
+                "some space or choose another folder."
             ) from error
         reason = str(error).rstrip(".") or type(error).__name__
         raise SolarError(
@@ -123,7 +123,8 @@ def _check_size(member: _Member, archive: str, left: int, into: Path) -> None:
     if member.size > (free := shutil.disk_usage(into).free):
         raise SolarError(
             f"{member.name!r} in {archive} needs {member.size / 1e6:,.1f} MB but only "
-            f"{free / 1e6:,.1f} MB are free in {into}; free some room or choose another folder."
+            f"{free / 1e6:,.1f} MB are free in {into}; free some space or choose another "
+            "folder."
         )
 
 

@@ -1,5 +1,7 @@
 """What computes a descriptor: torch, or an optional runtime that is faster on a CPU.
 
+`open_backend` is for photos; `solar.describe.patch_backend` for patches shares the rest.
+
 A runtime is only used where it has been seen to work: the first time a network meets a runtime
 on a machine, a child process runs a few images through it, and the result must be torch's. A
 crash there costs a sentence, not the program; the verdict is kept in the cache directory.
@@ -25,11 +27,11 @@ from torch import Tensor
 from solar import __version__
 from solar.describe import runtime as runtimes
 from solar.describe.precision import FusedNet
-from solar.describe.runtime import Array
+from solar.describe.runtime import Array, Run
 from solar.errors import SolarError
 from solar.files import LOCK, locked, make_folder, replacing
 from solar.images import Source, load
-from solar.models import RetrievalNet, fingerprint, zoo
+from solar.models import Model, RetrievalNet, fingerprint, zoo
 from solar.models.graph_export import export_onnx, quantise_onnx, require
 from solar.models.inference import inference
 
@@ -88,35 +90,70 @@ def open_backend(
             descriptors again.
         threads: Processor cores for a runtime; torch's number by default.
     """
+    check_backend(model, name)
+    if name == "torch":
+        return Backend(name, FusedNet(model, dtype=torch.float32).net.forward_scale)
+    batches = _batches(model, calibration) if name.endswith("-int8") else []
+    if model.adapt is not None:  # it follows the average over scales: no part of what runs here
+        model = model.with_adaptation(None)
+    name, run = start_backend(model, name, Trial(_noise(), batches, INT8_COSINE), threads)
+    if run is None:
+        return open_backend(model)
+    return Backend(name, lambda images: torch.from_numpy(run(_array(images))))
+
+
+def check_backend(model: Model, name: str) -> None:
+    """A SolarError if there is no such backend, or it cannot be tried out with this network."""
     if name not in BACKENDS:
         raise SolarError(f"No backend is called {name!r}: choose from {', '.join(BACKENDS)}.")
     if name == "torch":
-        return Backend(name, FusedNet(model, dtype=torch.float32).net.forward_scale)
+        return
     runtime = name.removesuffix("-int8")
     if model.device.type != "cpu":
         raise SolarError(f"The backend {name} runs on a CPU: load the model with device='cpu'.")
     # Whatever the runtime, ONNX Runtime finds the ranges for int8.
     packages = {runtime, "onnxruntime"} if name != runtime else {runtime}
     require(*sorted(packages), "onnxscript", purpose=f"The backend {name}")
-    batches = _batches(model, calibration) if name != runtime else []
-    if model.adapt is not None:  # it follows the average over scales: no part of what runs here
-        model = model.with_adaptation(None)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What shows whether a backend describes as torch does.
+
+    Attributes:
+        inputs: Anything that the network takes, for float32.
+        batches: For int8, which takes its ranges from every other one and is tried on the rest.
+        int8_cosine: What int8 must reach there.
+    """
+
+    inputs: Sequence[Array]
+    batches: Sequence[Array]
+    int8_cosine: float
+
+
+def start_backend(
+    model: Model, name: str, trial: Trial, threads: int | None = None
+) -> tuple[str, Run | None]:
+    """What runs a network on a backend that `check_backend` has passed, and its name.
+
+    Where it does not work that is another one, which a warning says; None for torch.
+    """
     threads = threads or torch.get_num_threads()
-    wanted, reason = name, ""
+    wanted, reason, run = name, "", None
+    shape = (1, *trial.inputs[0].shape[1:])
     while name != "torch":
-        file, verdict = _prepare(model, name, batches, threads)
+        file, verdict = _prepare(model, name, trial, threads)
         if verdict.works:
-            run = runtimes.start(runtime, file, threads, cap=verdict.cap)
+            runtime = name.removesuffix("-int8")
+            run = runtimes.start(runtime, file, threads, cap=verdict.cap, shape=shape)
             break
         reason = reason or verdict.reason
         name = _INSTEAD[name]
     if reason:
         warnings.warn(
-            f"The backend {wanted} does not work here, {name} is used: {reason}.", stacklevel=2
+            f"The backend {wanted} does not work here, {name} is used: {reason}.", stacklevel=3
         )
-    if name == "torch":
-        return open_backend(model)
-    return Backend(name, lambda images: torch.from_numpy(run(_array(images))))
+    return name, run
 
 
 @dataclass(frozen=True)
@@ -155,9 +192,7 @@ def _array(images: Tensor) -> Array:
 # Files.
 
 
-def _prepare(
-    model: RetrievalNet, name: str, batches: Sequence[Array], threads: int
-) -> "tuple[Path, _Verdict]":
+def _prepare(model: Model, name: str, trial: Trial, threads: int) -> "tuple[Path, _Verdict]":
     """The file for a backend, made if it is not here yet, and whether it works."""
     runtime = name.removesuffix("-int8")
     folder = zoo.cache_directory() / "backends"
@@ -169,16 +204,17 @@ def _prepare(
         if not file.exists():
             export_onnx(model, file)
         if name == runtime:
-            return file, _verdict(model, runtime, file, _noise(), FLOAT32_COSINE, threads)
+            return file, _verdict(model, runtime, file, trial.inputs, FLOAT32_COSINE, threads)
         # ONNX Runtime finds the ranges, in this process, so it must not die of that.
-        verdict = _verdict(model, "onnxruntime", file, _noise(), FLOAT32_COSINE, threads)
+        verdict = _verdict(model, "onnxruntime", file, trial.inputs, FLOAT32_COSINE, threads)
         if not verdict.works:
             return file, verdict
         for recipe in ("fast", "careful"):
-            int8 = folder / f"{stem}-{_digest(batches)}-{recipe}-int8.onnx"
+            int8 = folder / f"{stem}-{_digest(trial.batches)}-{recipe}-int8.onnx"
             if not int8.exists():
-                quantise_onnx(file, int8, batches[::2], attention=recipe == "fast")
-            verdict = _verdict(model, runtime, int8, batches[1::2], INT8_COSINE, threads)
+                quantise_onnx(file, int8, trial.batches[::2], attention=recipe == "fast")
+            least, others = trial.int8_cosine, trial.batches[1::2]
+            verdict = _verdict(model, runtime, int8, others, least, threads)
             if verdict.works:
                 break
         return int8, verdict
@@ -230,7 +266,7 @@ class _Verdict:
 
 
 def _verdict(
-    model: RetrievalNet,
+    model: Model,
     runtime: str,
     file: Path,
     inputs: Sequence[Array],
@@ -306,7 +342,7 @@ def _died(runtime: str, code: int, said: str) -> _DiedError:
     return _DiedError(f"{runtime} failed in a trial ({last[:200].rstrip('.')})", lasting=False)
 
 
-def _cosine(model: RetrievalNet, inputs: Sequence[Array], outputs: Sequence[Array]) -> float:
+def _cosine(model: Model, inputs: Sequence[Array], outputs: Sequence[Array]) -> float:
     """The smallest cosine between a runtime's descriptors and torch's."""
     with inference(model):
         ours = torch.cat([model(torch.from_numpy(batch)) for batch in inputs])

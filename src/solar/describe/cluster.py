@@ -99,7 +99,7 @@ class Proof:
                 f"A worker has solar {__version__}, and {self.version} asks it: install the same."
             )
         if fingerprint(net) != self.fingerprint:
-            raise SolarError("A worker got other weights than were sent: start it anew.")
+            raise SolarError("A worker received other weights than were sent: restart it.")
         near = float(_probe(describe) @ self.vector)
         if not near > _ALIKE:
             raise SolarError(

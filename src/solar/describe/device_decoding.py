@@ -7,16 +7,16 @@ neither number nor size of the photos: groups have a budget, and what is larger 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from solar.describe.reading_ahead import ahead
+from solar.describe.reading_ahead import ahead, prefetched
 from solar.errors import SolarError
 from solar.images import RAW_SUFFIXES, DecodedImage, Photos, Stamp
 from solar.images.reduction import Reduction
@@ -94,22 +94,26 @@ class DeviceDecoding:
     ) -> None:
         self.photos, self.plan, self.by_pillow = photos, plan, by_pillow
         self.engine, self.device, self.threads = engine, device, max(1, threads)
-        self._stream: torch.cuda.Stream | None = None
-        if device.type == "cuda":
-            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        # The engine decodes a group while the one before is shrunk, and the network waits for none.
+        self._decoding, self._shrinking = _own_stream(device), _own_stream(device)
 
     def stream(self, numbers: Iterable[int], most: int) -> Iterator[Decoded]:
         """Decoded photos in the order asked for; about `most` files are read ahead."""
+        groups = self._groups(numbers, most)
+        for group, pixels in prefetched(((group, self._pixels(group)) for group in groups), 1):
+            yield from self._finished(group, pixels)
+
+    def _groups(self, numbers: Iterable[int], most: int) -> Iterator[list[_Encoded | Decoded]]:
         group: list[_Encoded | Decoded] = []
         held = 0
         for one in ahead(self._read, numbers, self.threads, most):
             size = one.plan.nbytes if isinstance(one, _Encoded) else 0
             if len(group) == GROUP or held + size > GROUP_BYTES:
-                yield from self._finished(group)
+                yield group
                 group, held = [], 0
             group.append(one)
             held += size
-        yield from self._finished(group)
+        yield group
 
     def _read(self, number: int) -> _Encoded | Decoded:
         """Read a file for the device, or decode it by Pillow here in a thread."""
@@ -129,9 +133,32 @@ class DeviceDecoding:
             pass  # Pillow's way tries again, or says what is wrong
         return self.by_pillow(number, stamp)
 
-    def _finished(self, group: Sequence[_Encoded | Decoded]) -> Iterator[Decoded]:
+    def _pixels(self, group: Sequence[_Encoded | Decoded]) -> dict[int, Tensor]:
+        """What the device decodes of a group, by number: (3, h, w) bytes there."""
+        return self._decoded([one for one in group if isinstance(one, _Encoded)])
+
+    def _decoded(self, encoded: Sequence[_Encoded]) -> dict[int, Tensor]:
+        if not encoded:
+            return {}
+        try:
+            with _until_done(self._decoding):
+                pixels = self.engine([one.data for one in encoded])
+        except RuntimeError:  # an engine that refuses one photo gives none of the others
+            if len(encoded) == 1:
+                return {}
+            half = len(encoded) // 2
+            return self._decoded(encoded[:half]) | self._decoded(encoded[half:])
+        return {
+            one.number: photo
+            for one, photo in zip(encoded, pixels, strict=True)
+            if tuple(photo.shape) == (3, *one.plan.stored[::-1])
+        }
+
+    def _finished(
+        self, group: Sequence[_Encoded | Decoded], pixels: dict[int, Tensor]
+    ) -> Iterator[Decoded]:
         encoded = [one for one in group if isinstance(one, _Encoded)]
-        images = self._decoded(encoded)
+        images = self._shrunk([one for one in encoded if one.number in pixels], pixels)
         refused = [one for one in encoded if one.number not in images]
         others = ahead(self._fall_back, refused, self.threads, len(refused))
         for one in group:
@@ -145,43 +172,47 @@ class DeviceDecoding:
     def _fall_back(self, one: _Encoded) -> Decoded:
         return self.by_pillow(one.number, one.stamp)
 
-    def _decoded(self, encoded: Sequence[_Encoded]) -> dict[int, DeviceImage]:
-        """The photos that the device decodes, by number."""
-        if not encoded:
-            return {}
-        try:
-            return self._on_device(encoded)
-        except RuntimeError:  # an engine that refuses one photo gives none of the others
-            if len(encoded) == 1:
-                return {}
-            half = len(encoded) // 2
-            return self._decoded(encoded[:half]) | self._decoded(encoded[half:])
-
-    def _on_device(self, encoded: Sequence[_Encoded]) -> dict[int, DeviceImage]:
+    def _shrunk(
+        self, encoded: Sequence[_Encoded], pixels: dict[int, Tensor]
+    ) -> dict[int, DeviceImage]:
+        """Turned and reduced on the device; without those for which it has no memory left."""
         images: dict[int, DeviceImage] = {}
-        # On a stream of its own, so that the network does not wait. The engine writes without
-        # asking whether earlier work still reads the memory that it is given: hence the end.
-        with self._on_stream():
-            pixels = self.engine([one.data for one in encoded])
-            alike: dict[Reduction, list[int]] = {}
-            for place, one in enumerate(encoded):
-                if tuple(pixels[place].shape) == (3, *one.plan.stored[::-1]):
-                    alike.setdefault(one.plan, []).append(place)
-            for plan, places in alike.items():
-                step = max(1, _STACKED_BYTES // plan.nbytes)
-                for start in range(0, len(places), step):
-                    some = places[start : start + step]
-                    small = plan.apply(_batch([pixels[place] for place in some]))
-                    for place, photo in zip(some, small, strict=True):
-                        images[encoded[place].number] = DeviceImage(photo, *plan.upright)
-        if self._stream is not None:
-            self._stream.synchronize()
+        alike: dict[Reduction, list[int]] = {}
+        for one in encoded:
+            alike.setdefault(one.plan, []).append(one.number)
+        for plan, numbers in alike.items():
+            step = max(1, _STACKED_BYTES // plan.nbytes)
+            for start in range(0, len(numbers), step):
+                some = numbers[start : start + step]
+                try:
+                    # The engine writes without asking whether earlier work still reads the memory
+                    # that it is given: hence nothing is let go of before this has ended.
+                    with _until_done(self._shrinking):
+                        small = plan.apply(_batch([pixels[number] for number in some]))
+                except RuntimeError:
+                    continue
+                for number, photo in zip(some, small, strict=True):
+                    images[number] = DeviceImage(photo, *plan.upright)
         return images
 
-    def _on_stream(self) -> AbstractContextManager[object]:
-        if self._stream is None:
-            return nullcontext()
-        return cast(AbstractContextManager[object], torch.cuda.stream(self._stream))
+
+def _own_stream(device: torch.device) -> torch.cuda.Stream | None:
+    if device.type != "cuda":
+        return None
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _until_done(stream: torch.cuda.Stream | None) -> Iterator[None]:
+    """Work beside other work on a device; it has ended when this is left."""
+    if stream is None:
+        yield
+        return
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        stream.synchronize()
 
 
 def jpeg_engine(device: torch.device) -> JpegEngine | None:

@@ -42,14 +42,13 @@ def extract(
     progress: Progress | None = None,
     **options: Unpack[ExtractionOptions],
 ) -> Store:
-    """Describe every photo of a source; go on where an earlier run stopped.
+    """Compute the embeddings of all photos of a source; continue an interrupted run.
 
     Args:
         source: What `solar.images.find_sources` takes, or what it gave.
-        destination: The store's folder. One that is there is brought up to date: photos that are
-            new or have changed are described, those that are gone go, and all others, also where
-            they were moved or renamed, keep their vectors. It is refused if it was made with
-            another model or other settings.
+        destination: The store's folder. An existing store is updated: new and changed photos are
+            described, deleted ones removed, and all others keep their vectors, even if they were
+            moved or renamed. A store made with another model or other settings is rejected.
         model: A retrieval network, or what `solar.load` takes; default: solar-r18.
         boxes: For some photos by name, the part to describe, in pixels of the upright photo.
         throughput: How to work.

@@ -36,6 +36,7 @@ from solar.images.opencv import opencv
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from solar.describe.patch_backend import PatchBackend
     from solar.models import PatchNet, RetrievalNet
 
 Grey: TypeAlias = NDArray[np.uint8]
@@ -43,7 +44,7 @@ Floats: TypeAlias = NDArray[np.float32]
 Frames = Literal["wide", "demo"]
 Descriptors: TypeAlias = NDArray[Any]
 """float32 rows, mostly of unit norm, or rows of bytes with the bits of binary descriptors."""
-KeypointModel: TypeAlias = "PatchNet | Literal['sift', 'rootsift', 'orb', 'akaze']"
+KeypointModel: TypeAlias = "PatchNet | PatchBackend | Literal['sift', 'rootsift', 'orb', 'akaze']"
 """What describes keypoints that OpenCV has found."""
 LocalModel: TypeAlias = "KeypointModel | RetrievalNet"
 """What describes keypoints; a network for whole photos has to have local features, as HOW does."""
@@ -150,20 +151,29 @@ def local_features(
     )
 
 
-def local_model(model: LocalModel | str | Path | None) -> LocalModel:
+def local_model(model: LocalModel | str | Path | None, backend: str = "torch") -> LocalModel:
     """What describes keypoints, from what a user may write, such as the name of a patch network.
 
-    None is the default. A SolarError if there is no such model, or it describes whole photos.
+    None is the default. `backend` runs a patch network on a CPU, see `solar.describe.backends`. A
+    SolarError if there is no such model or backend, or the model describes whole photos.
     """
-    if model is None:
-        return DEFAULT
+    model = DEFAULT if model is None else model
     if model == "akaze":
         akaze()  # not every OpenCV has it
     if model in NAMED:
+        if backend != "torch":
+            raise SolarError(f"{model} is no network: --backend goes with a patch model.")
         return cast("LocalModel", model)
-    from solar.models import RetrievalNet, load
+    from solar.models import PatchNet, RetrievalNet, load
 
-    network: LocalModel = load(model) if isinstance(model, str | Path) else model
+    device = None if backend == "torch" else "cpu"
+    network: LocalModel = load(model, device=device) if isinstance(model, str | Path) else model
+    if backend != "torch":
+        from solar.describe.patch_backend import open_patch_backend
+
+        if not isinstance(network, PatchNet):
+            raise SolarError(f"{local_name(network)} is no patch model, as --backend needs one.")
+        return open_patch_backend(network, backend)
     if isinstance(network, RetrievalNet):
         from solar.describe.network_features import local_pooling
 
@@ -176,6 +186,18 @@ def local_name(model: LocalModel) -> str:
     if isinstance(model, str):
         return model
     return model.source or ("network" if hasattr(model, "backbone") else "patch network")
+
+
+def local_fingerprint(model: LocalModel) -> str:
+    """Two models that share it give the same descriptors."""
+    if isinstance(model, str):
+        return model
+    from solar.describe.patch_backend import PatchBackend
+    from solar.models import fingerprint
+
+    if isinstance(model, PatchBackend):  # int8 and float32 are not quite the same
+        return f"{fingerprint(model.net)} {model.name}"
+    return fingerprint(model)
 
 
 def patches_of(
@@ -251,12 +273,18 @@ def _found_and_described(
     return found, root_sift(rows) if model == "rootsift" else _unit(rows)
 
 
-def _described(grey: Grey, found: NDArray[np.float64], model: PatchNet, frames: Frames) -> Floats:
+def _described(
+    grey: Grey, found: NDArray[np.float64], model: PatchNet | PatchBackend, frames: Frames
+) -> Floats:
     from solar.describe.patch_network import descriptors_of
+    from solar.models import PatchNet
 
     if len(found) == 0:
         return np.empty((0, model.dim), np.float32)
-    return descriptors_of(model, len(found), _cutter(grey, found, frames, model.device))
+    patches = _cutter(grey, found, frames, model.device)
+    if isinstance(model, PatchNet):
+        return descriptors_of(model, len(found), patches)
+    return model.descriptors_of(len(found), patches)
 
 
 def root_sift(histograms: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Local features kept between searches: one small file a photo, in a folder that may be deleted.
+"""Local features kept between searches: one small file per photo, in a folder that may be deleted.
 
 ```
 local/3f9a…/          one folder for each model and its settings
@@ -7,8 +7,8 @@ local/3f9a…/          one folder for each model and its settings
 
 A file holds, after its header, for n keypoints: places (16 bits a coordinate, a 65,535th of the
 photo's longer side), diameters and angles (half floats), and descriptors of 8 bits a number between
-the photo's least and greatest: 136 bytes a keypoint with 128 numbers. Binary descriptors are kept
-as they are, with 0 as least and greatest: 40 bytes a keypoint of ORB, 69 of AKAZE. How a file
+the photo's least and greatest: 136 bytes per keypoint with 128 numbers. Binary descriptors are kept
+as they are, with 0 as least and greatest: 40 bytes per keypoint of ORB, 69 of AKAZE. How a file
 begins says whether descriptors are of unit norm, and whether points are locations of a map.
 """
 
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from solar.describe.local import Descriptors, LocalFeatures, LocalModel
+from solar.describe.local import Descriptors, LocalFeatures, LocalModel, local_fingerprint
 from solar.errors import SolarError
 from solar.files import make_folder, replacing
 
@@ -85,6 +85,13 @@ def unpack(content: bytes, identity: bytes = b"") -> LocalFeatures | None:
         unit=unit,
         dense=dense,
     )
+
+
+def rounded(features: LocalFeatures) -> LocalFeatures:
+    """Features as they are when they have been kept: matches do not depend on whether they were."""
+    kept = unpack(pack(features))
+    assert kept is not None
+    return kept
 
 
 def _numbers(steps: Descriptors, low: float, high: float, *, unit: bool) -> Descriptors:
@@ -167,12 +174,7 @@ def _range(values: np.ndarray[Any, np.dtype[np.float32]]) -> tuple[float, float]
 
 
 def _key(model: LocalModel, settings: dict[str, Any]) -> str:
-    if isinstance(model, str):
-        name: str = model
-    else:
-        from solar.models import fingerprint
-
-        name = fingerprint(model)
+    name = local_fingerprint(model)
     return hashlib.sha256(json.dumps([name, settings], sort_keys=True).encode()).hexdigest()
 
 

@@ -254,7 +254,7 @@ class ExtractionJob:
 
         vectors: dict[int, Float32Rows] = {}
         for keys, rows in _run(describe, batches()):
-            sound = [bool(np.isfinite(row).all()) for row in rows]
+            sound = np.logical_and.reduce(np.isfinite(rows), axis=1)
             vectors.update((n, row) for n, row, fine in zip(keys, rows, sound, strict=True) if fine)
             lost = [self.photos.names[n] for n, fine in zip(keys, sound, strict=True) if not fine]
             failures |= dict.fromkeys(lost, "The network makes numbers of it that are not finite.")

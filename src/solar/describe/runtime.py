@@ -23,15 +23,26 @@ Run = Callable[[Array], Array]
 CAP = ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_VNNI")
 
 
-def start(runtime: str, file: Path, threads: int, *, cap: bool = False) -> Run:
-    """Load an ONNX file; what comes back takes (b, 3, h, w) float32 and gives (b, dim).
+PHOTO = (1, 3, 64, 64)
+
+
+def start(
+    runtime: str,
+    file: Path,
+    threads: int,
+    *,
+    cap: bool = False,
+    shape: tuple[int, ...] = PHOTO,
+) -> Run:
+    """Load an ONNX file; what comes back takes float32 such as (b, 3, h, w) and gives (b, dim).
 
     It must be called by one thread at a time. May raise anything at all, and may end the process:
-    try it in a child first. `cap` keeps oneDNN from instructions beyond AVX-512 VNNI.
+    try it in a child first. `cap` keeps oneDNN from instructions beyond AVX-512 VNNI; `shape` is
+    one that the file takes.
     """
     with _capped(cap):
         run = _RUNTIMES[runtime](file, threads)
-        run(np.zeros((1, 3, 64, 64), np.float32))  # oneDNN reads the cap when it first computes
+        run(np.zeros(shape, np.float32))  # oneDNN reads the cap when it first computes
     return run
 
 
@@ -42,7 +53,8 @@ def _onnxruntime(file: Path, threads: int) -> Run:
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-    return lambda images: session.run(None, {"images": images})[0]
+    (taken,) = session.get_inputs()
+    return lambda images: session.run(None, {taken.name: images})[0]
 
 
 def _openvino(file: Path, threads: int) -> Run:
@@ -92,8 +104,9 @@ def processor() -> str:
 def main(arguments: list[str]) -> None:
     """Run the arrays of one file through a runtime and write another."""
     runtime, file, threads, cap, source, destination = arguments
-    run = start(runtime, Path(file), int(threads), cap=cap == "1")
     with np.load(source, allow_pickle=False) as batches:
+        shape = (1, *batches[batches.files[0]].shape[1:])
+        run = start(runtime, Path(file), int(threads), cap=cap == "1", shape=shape)
         descriptors: dict[str, Any] = {name: run(batches[name]) for name in batches.files}
     np.savez(destination, **descriptors)
 

@@ -5,7 +5,7 @@ photos.store/
   manifest.json           what the vectors are: model, settings, dim, dtype, which photos
   source.json             the list of photos, in order
   shard-00000-3f2a….npy   the vectors of the first `shard_size` photos, one row each
-  shard-00000.jsonl       one header line, then a line a photo: its size, or why it failed
+  shard-00000.jsonl       one header line, then one line per photo: its size, or why it failed
   …
   .lock                   empty; held while a run is going on
 ```

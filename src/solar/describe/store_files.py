@@ -123,7 +123,7 @@ def write_whole(target: Path, content: bytes) -> None:
 
 def source_bytes(names: Sequence[str]) -> bytes:
     """The list of photos as its file holds it."""
-    # A JSON list with a name a line: any file name survives, and diff and grep can read it.
+    # A JSON list with a name per line: any file name survives, and diff and grep can read it.
     return json.dumps(list(names), separators=(",\n", ":")).encode() + b"\n"
 
 

@@ -112,7 +112,7 @@ def _network() -> tuple[str, "RetrievalNet"]:
     from solar.models import RetrievalConfig, RetrievalNet, load
 
     for model in models():
-        if model.state == "in the box" and model.task == "retrieval":
+        if model.state == "bundled" and model.task == "retrieval":
             net = load(model.name)
             assert isinstance(net, RetrievalNet)
             return model.name, net

@@ -15,7 +15,7 @@ State = Literal["works", "installed", "missing", "broken"]
 EXTRAS: Mapping[str, str] = {
     "web": "the web app of `solar serve`",
     "train": "training from recipes, and its curves in TensorBoard",
-    "show": "figures of curves, and t-SNE in the map of a collection",
+    "show": "figures of curves",
     "export": "ONNX files, and describing with ONNX Runtime or OpenVINO",
     "gpu": "decoding photos on a CUDA device, with `--fast`",
     "dask": "describing on a cluster",
@@ -49,10 +49,11 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
         "rich": "rich",
         "platformdirs": "platformdirs",
         "filelock": "filelock",
+        "threadpoolctl": "threadpoolctl",
     },
     "web": {"fastapi": "fastapi", "uvicorn": "uvicorn", "python-multipart": "python_multipart"},
     "train": {"pyyaml": "yaml", "tensorboard": "tensorboard"},
-    "show": {"matplotlib": "matplotlib", "scikit-learn": "sklearn"},
+    "show": {"matplotlib": "matplotlib"},
     "export": {
         "onnx": "onnx",
         "onnxscript": "onnxscript",

@@ -134,14 +134,16 @@ class Report:
         if cache is None:
             return [("cache", "could not be looked at")]
         rows = []
-        for state in ("in the box", "lacking", "downloaded"):
+        for state in ("bundled", "lacking", "downloaded"):
             names = ", ".join(model.name for model in self.models if model.state == state)
             if names and state == "lacking":
                 names += ": should have come with solar, install it again from a complete wheel"
             if names:
                 rows.append((state, names))
         others = sum(model.state == "can be downloaded" for model in self.models)
-        rows.append(("to be had", f"{_count(others, 'model')} to download: `solar models`"))
+        by_hand = sum(model.state == "with a browser" for model in self.models)
+        more = f", {by_hand} with a browser" if by_hand else ""
+        rows.append(("available", f"{_count(others, 'model')} to download{more}: `solar models`"))
         holds = f"{_count(cache.files, 'file')}, {_size(cache.size)}, {_size(cache.free)} free"
         state = f"cannot be written ({cache.problem})" if cache.problem else "writable"
         return [*rows, ("cache", f"{cache.path}: {holds}, {state}")]

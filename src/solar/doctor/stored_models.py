@@ -9,12 +9,14 @@ from typing import Literal
 from solar.doctor.privacy import shareable
 from solar.models import zoo
 
-ModelState = Literal["in the box", "lacking", "downloaded", "can be downloaded", "to be trained"]
+ModelState = Literal[
+    "bundled", "lacking", "downloaded", "can be downloaded", "with a browser", "to be trained"
+]
 
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model with a name, and where its file is; "lacking" should be in the box, and is not."""
+    """A model with a name, and where its file is; "lacking" should be bundled, and is not."""
 
     name: str
     task: str
@@ -39,9 +41,11 @@ def models() -> list[StoredModel]:
 
 def _state(entry: zoo.NamedModel) -> ModelState:
     if zoo.is_here(entry):
-        return "in the box" if entry.bundled else "downloaded"
+        return "bundled" if entry.bundled else "downloaded"
     if entry.recipe:
         return "to be trained"
+    if entry.by_hand:
+        return "with a browser"
     return "lacking" if entry.bundled else "can be downloaded"
 
 

@@ -55,7 +55,7 @@ def evaluate(
     settings: EvaluationSettings | None = None,
     **options: Unpack[ProtocolOptions],
 ) -> Evaluation:
-    """Measure how well photos are found again.
+    """Compute retrieval metrics: mAP, precision, recall.
 
     Example:
         >>> found = solar.evaluate("roxford5k", model="solar-r101", root="data/")
@@ -64,10 +64,10 @@ def evaluate(
 
     Args:
         what: `roxford5k`, `rparis6k`, `oxford5k` or `paris6k`; a ground truth of one's own
-            (`.json`, or `.pkl` in the published form); or labelled photos, each asking for the
-            others like it: a folder or tar of `landmark/photo.jpg`, a store made of one, or a CSV
-            of `name,label`. With a `protocol`, the folder of its set.
-        model: Describes the photos: a network, or what `solar.load` takes; solar-r18 if not given.
+            (`.json`, or `.pkl` in the published form); or labelled photos, each a query for the
+            others with its label: a folder or tar of `landmark/photo.jpg`, a store made of one, or
+            a CSV of `name,label`. With a `protocol`, the folder of its set.
+        model: The model: a network, or what `solar.load` takes. Default: solar-r18.
         settings: How to do it.
         options: Fields of `EvaluationSettings`, such as `root` or `size`, in place of those of
             `settings`.

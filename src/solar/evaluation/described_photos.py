@@ -91,7 +91,7 @@ def open_rows(
     if path.name.partition(":")[0].lower().endswith(tuple(VECTOR_FILES)):
         return DescribedPhotos(read_vectors(what), name)
     if describe is None:
-        raise SolarError(f"{option} {path} is no store, .npy, .pt or .mat file of descriptors.")
+        raise SolarError(f"{option} {path} is not a store, .npy, .pt or .mat file of descriptors.")
     photos = find_photos(path)
     return DescribedPhotos(describe(photos, {}), name, photos)
 

@@ -146,7 +146,7 @@ def evaluate_hpatches(
     if unknown or not tasks:
         raise SolarError(f"There is no task {', '.join(unknown)!r}: choose {', '.join(TASKS)}.")
     if average not in AVERAGES:
-        raise SolarError(f"No average is called {average!r}: choose {' or '.join(AVERAGES)}.")
+        raise SolarError(f"There is no average {average!r}: choose {' or '.join(AVERAGES)}.")
     names = tuple(data.names if isinstance(data, HPatches) else data)
     if split != "all":
         names = find_split(split, lists).test

@@ -60,7 +60,7 @@ def average_precision(ranks: Ranks, average: str = "trapezoid") -> float:
     The average is `trapezoid`, as published, or `finite`; a SolarError if there is no such one.
     """
     if average not in AVERAGES:
-        raise SolarError(f"No average is called {average!r}: choose {' or '.join(AVERAGES)}.")
+        raise SolarError(f"There is no average {average!r}: choose {' or '.join(AVERAGES)}.")
     return float(AVERAGES[average](ranks))
 
 

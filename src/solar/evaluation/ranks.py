@@ -111,7 +111,7 @@ def _counted(
     names = ranking.get("names", NAMES)
     memory = memory or (MEMORY if device in (None, "cpu") else _GPU_MEMORY)
     if precision not in (None, *PRECISIONS):
-        raise SolarError(f"No precision is called {precision!r}: choose float32 or float64.")
+        raise SolarError(f"There is no precision {precision!r}: choose float32 or float64.")
     rows = RowBlocks(queries, database, distractors, names)
     dtype = np.dtype(precision or ("float64" if rows.total <= FEW_ROWS else "float32"))
     queries = np.ascontiguousarray(queries, dtype)

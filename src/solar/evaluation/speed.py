@@ -122,7 +122,7 @@ def _peak() -> int:
 
 def to_table(found: Sequence[Speed]) -> Table:
     """Render, below what the paper says."""
-    head = [["Method"], ["device"], ["s a photo"], ["peak GiB"], ["M parameters"], ["GiB for 1M"]]
+    head = [["Method"], ["device"], ["s per photo"], ["peak GiB"], ["M parameters"], ["GiB for 1M"]]
     published = [
         [one.name, one.where, one.seconds, "", "", number(one.descriptors)] for one in COSTS
     ]

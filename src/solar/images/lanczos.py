@@ -49,7 +49,8 @@ def reduce(photos: Tensor, factor_x: int, factor_y: int) -> Tensor:
     Shape: (b, c, h, w) bytes to (b, c, ⌈h / factor_y⌉, ⌈w / factor_x⌉) bytes.
     """
     *outer, height, width = photos.shape
-    areas = torch.outer(_extents(height, factor_y), _extents(width, factor_x)).to(photos.device)
+    down, across = _extents(height, factor_y), _extents(width, factor_x)
+    areas = torch.outer(down.to(photos.device), across.to(photos.device))
     scale = 2**24 // areas  # Pillow multiplies by a reciprocal that is rounded down
     planes = photos.reshape(-1, 1, height, width)
     means = [

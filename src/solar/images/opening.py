@@ -158,7 +158,7 @@ def _stream(source: Any) -> BinaryIO:
             ) from error
         raise ImageError(f"There is no photo {name}: check the path.") from error
     except PermissionError as error:
-        raise ImageError(f"{name} may not be read: check its permissions.") from error
+        raise ImageError(f"{name} is not readable: check its permissions.") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         if getattr(error, "errno", None) in PASSING:

@@ -62,11 +62,24 @@ class Root:
 
         None for a tar shard, and for a path that leads out of a folder; that of a list may.
         """
-        folder = self.folder
+        place = self.absolute(below)
+        return None if place is None else Path(place)
+
+    def absolute(self, below: str) -> str | None:
+        """The same as a text, which takes a fifth of the time: every hit has one."""
+        folder = self._certain or self.folder
         if folder is None:
             return None
-        place = Path(os.path.normpath(folder / below))
-        return place if place.is_relative_to(folder) or str(folder) != self.path else None
+        place = os.path.normpath(os.path.join(folder, below))  # noqa: PTH118 (for its speed)
+        if place.startswith(f"{folder}{os.sep}") or Path(place).is_relative_to(folder):
+            return place
+        return place if str(folder) != self.path else None
+
+    @cached_property
+    def _certain(self) -> str | None:
+        """The folder where its path alone tells that it is one, or should be."""
+        path = Path(self.path)
+        return None if path.suffix in (".tar", ".txt") else str(path)
 
 
 @dataclass(frozen=True)
@@ -86,7 +99,7 @@ class Roots:
         roots = tuple(Root(*facts) for facts in stored)
         for root in roots:
             if not (_is_path(root.path) and isinstance(root.name, str)):
-                raise SolarError(f"{root.path!r} can be no folder of photos: restore a copy.")
+                raise SolarError(f"{root.path!r} cannot be a folder of photos: restore a copy.")
         return cls(roots)
 
     def stored(self) -> list[list[Any]]:
@@ -127,10 +140,10 @@ class Roots:
     def absolute(self, name: str) -> str | None:
         """Where a photo is, or should be, on this machine; None for one in a tar shard."""
         roots, below = self.split(name)
-        places = [place for root in roots if (place := root.place(below)) is not None]
+        places = [place for root in roots if (place := root.absolute(below)) is not None]
         if len(places) > 1:
-            places = [place for place in places if place.exists()] or places
-        return str(places[0]) if places else None
+            places = [place for place in places if Path(place).exists()] or places
+        return places[0] if places else None
 
     def name_of(self, file: str | Path) -> str | None:
         """What a file below a root is called; None for a file below none."""

@@ -57,7 +57,7 @@ def scan(path: Path, *, follow: bool = True, besides: frozenset[str] = frozenset
     """What a place holds.
 
     Args:
-        path: A folder (see `scan_folder`), a `.txt` list (a path a line, relative to the list's
+        path: A folder (see `scan_folder`), a `.txt` list (one path per line, relative to the list's
             folder), a `.tar` shard, or a photo.
         follow: As for `scan_folder`.
         besides: As for `scan_folder`.
@@ -88,8 +88,8 @@ def scan_folder(
 
     Args:
         folder: Where to look.
-        follow: Enter folders that are links. Every folder is entered once, by its own path if it
-            has one below `folder`, so that links in a circle end.
+        follow: Follow links to folders. Every folder is entered once, by its own path if it has one
+            below `folder`, so that links in a circle end.
         besides: Absolute paths of folders below that are not entered.
 
     Raises:

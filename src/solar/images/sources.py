@@ -145,7 +145,7 @@ def find_photos(source: str | Path | Sequence[str | Path]) -> Photos:
 
     Args:
         source: A folder (searched in depth, hidden files left out, sorted by name); a `.txt` list
-            (a path a line, relative to the list's folder); a `.tar` shard (its members' names); one
+            (one path per line, relative to its folder); a `.tar` shard (its members' names); one
             photo; or several of these, one after the other.
 
     Raises:
@@ -186,7 +186,7 @@ def collect(
         sources: As for `find_photos`.
         known: The roots of the collection. Photos below one of them are called by it; what is below
             none becomes a new root.
-        follow: Enter folders that are links.
+        follow: Follow links to folders.
 
     Returns:
         Photos with all roots, old and new. A SolarError as for `find_photos`.
@@ -232,7 +232,7 @@ def scan_roots(roots: Roots, names: Iterable[str] = (), *, follow: bool = True) 
         roots: Where to look.
         names: Photos of the collection: of roots that do not belong to it whole, only those of its
             photos that are still there are found.
-        follow: Enter folders that are links.
+        follow: Follow links to folders.
     """
     others = frozenset(root.path for root in roots.roots)
     single: dict[Root, Scan] = {root: Scan() for root in roots.roots if not root.whole}

@@ -60,7 +60,7 @@ class Classifier(nn.Module):
     ) -> None:
         super().__init__()
         if kind not in MARGIN_LOSSES:
-            raise SolarError(f"No margin is called {kind!r}: choose {', '.join(MARGIN_LOSSES)}.")
+            raise SolarError(f"There is no margin {kind!r}: choose {', '.join(MARGIN_LOSSES)}.")
         self.kind, self.margin = kind, margin
         self.scale = sqrt(dim) if scale is None else scale
         self.weight = nn.Parameter(torch.empty(classes, dim))

@@ -27,7 +27,7 @@ def check_tuples(anchor: Tensor, positive: Tensor, negatives: Tensor) -> None:
 def check_reduction(reduction: str, known: Sequence[str] = ("paper", "per_query")) -> None:
     """A SolarError if there is no such reduction."""
     if reduction not in known:
-        raise SolarError(f"No reduction is called {reduction!r}: choose {' or '.join(known)}.")
+        raise SolarError(f"There is no reduction {reduction!r}: choose {' or '.join(known)}.")
 
 
 def full_precision(x: Tensor) -> Tensor:

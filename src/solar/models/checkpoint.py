@@ -51,23 +51,23 @@ def load(source: str | Path, *, device: str | torch.device | None = ...) -> Any:
 def load(
     source: str | Path = weights.DEFAULT, *, device: str | torch.device | None = None
 ) -> Model:
-    """Load a network, ready to describe.
+    """Load a pretrained network, ready to compute embeddings.
 
     Type checkers know which kind of network a name gives. What a file holds is known only when it
     is read, so its network is of any type to them: annotate it, or use `retrieval_model`.
 
     Args:
-        source: A name that `solar models` lists (in the box, or downloaded once), a `.safetensors`
+        source: A name that `solar models` lists (bundled, or downloaded once), a `.safetensors`
             of ours, a published `.pth`, a folder that `save_folder` has written or that has the
             `config.json` and `model.safetensors` of a backbone of `transformers`, or such a folder
             on the model hub, "hf://org/name". Nothing in a file is ever executed. Default:
-            solar-r18, which is in the box.
+            solar-r18, which is bundled.
         device: "cpu" or "cuda". Default: the first CUDA device where there is one, otherwise the
             CPU.
 
     Raises:
-        SolarError: No such name or file; the file is damaged, holds numbers that are none, or is
-            no network that solar can read; or this machine has no such device.
+        SolarError: No such name or file; the file is damaged, contains NaN or infinity, or is not a
+            network that solar can read; or this machine has no such device.
     """
     device = checked_device(device)
     path = _file(source)
@@ -77,7 +77,7 @@ def load(
         raise
     except Exception as error:  # settings that make no sense can fail in any way at all
         reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".")
-        raise SolarError(f"{path} cannot be made a network of ({reason}).") from error
+        raise SolarError(f"{path} cannot be turned into a network ({reason}).") from error
     given = expanded(source)
     model.source = str(given.resolve() if path.is_relative_to(given) else source)
     return model.to(device).eval()
@@ -97,7 +97,7 @@ def retrieval_model(
 
 
 def save(model: Model, path: str | Path, *, half: bool = False) -> Path:
-    """Write a network as safetensors with its settings inside, all or nothing.
+    """Write a network and its settings as safetensors, atomically.
 
     Args:
         model: The network.
@@ -127,7 +127,7 @@ def _halved(name: str, tensor: Tensor) -> Tensor:
         return tensor
     half = tensor.half()
     if not torch.isfinite(half).all():
-        raise SolarError(f"{name} holds numbers beyond what float16 can: save it in full.")
+        raise SolarError(f"{name} holds numbers too large for float16: save it in float32.")
     return half
 
 
@@ -248,7 +248,9 @@ def _read_ours(path: Path) -> Model:
         else:
             model = PatchNet(PatchConfig.from_dict(settings))
     except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise SolarError(f"{path} has settings that this solar cannot read ({error}).") from error
+        raise SolarError(
+            f"{path} has settings that this version of solar cannot read ({error})."
+        ) from error
     _fill(model, state, {name: name for name in model.state_dict()}, path)
     return model
 
@@ -273,7 +275,7 @@ def _from_state(path: Path, state: Mapping[str, Any], meta: Mapping[str, Any]) -
     if layout is None:
         if set(tensors) == {"weight", "bias"}:
             raise SolarError(
-                f"{path} holds a lone whitening layer: read it with solar.models.load_whitening."
+                f"{path} holds only a whitening layer: read it with solar.models.load_whitening."
             )
         raise SolarError(
             f"{path} holds {len(tensors)} tensors of no architecture that solar knows."

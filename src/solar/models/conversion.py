@@ -19,7 +19,7 @@ def convert(
     half: bool = False,
     format: Literal["hf"] | None = None,
 ) -> Path:
-    """Rewrite a network: to `.safetensors` in our format, to `.pth` in the published one.
+    """Convert a network: to `.safetensors` in our format, to `.pth` in the published one.
 
     Args:
         source: What `load` takes.
@@ -27,7 +27,7 @@ def convert(
         half: Half the size, as for `save`; not in the published format.
         format: "hf" writes a folder as the model hub has it, see `save_folder`.
 
-    Warns if the network has a text side, which no format of ours keeps.
+    Warns if the network has a text encoder, which our formats do not keep.
 
     Raises:
         SolarError: The network cannot be read, written, or written so.

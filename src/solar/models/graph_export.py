@@ -95,18 +95,21 @@ def quantise_onnx(
     *,
     attention: bool = True,
 ) -> Path:
-    """Rewrite an exported retrieval network so that its convolutions run in int8.
+    """Rewrite an exported network so that its convolutions run in int8.
 
     Weights get one scale a channel, activations one a tensor, from the ranges that the batches
     reach. Residual sums, the products and softmax of attention, GeM, whitening and norms stay in
-    float32, and so does the first convolution, which OpenVINO gets badly wrong in int8.
+    float32, and so does the first convolution, which OpenVINO gets badly wrong in int8. Of a patch
+    network only what goes into a convolution is rounded, not what comes out: a tenth faster in
+    OpenVINO, and half as far from float32.
     The file runs wherever ONNX's QuantizeLinear does; ONNX Runtime and OpenVINO both use int8
     instructions for it.
 
     Args:
         source: From `export_onnx`, at one scale.
         destination: Written whole or not at all.
-        batches: Normalised photos (b, 3, h, w) like those that will be described; four or more.
+        batches: What the network takes, like what will be described: normalised photos
+            (b, 3, h, w), four or more, or patches (b, 1, 32, 32).
         attention: Quantise the attention blocks' convolutions as well: a sixth faster on a
             ResNet-101, and a little further from float32.
     """
@@ -114,7 +117,8 @@ def quantise_onnx(
     import onnx
     from onnxruntime import quantization  # type: ignore[import-untyped]
 
-    nodes = onnx.load(source).graph.node
+    graph = onnx.load(source).graph
+    nodes, taken = graph.node, graph.input[0].name
     convolutions = [node for node in nodes if node.op_type == "Conv"]
     blocks = [node for node in convolutions if any(".soa" in name for name in node.input)]
     kept = [convolutions[0]] if attention else [convolutions[0], *blocks]
@@ -125,8 +129,9 @@ def quantise_onnx(
 
         def get_next(self) -> dict[str, Any] | None:
             batch = next(self.batches, None)
-            return None if batch is None else {"images": batch}
+            return None if batch is None else {taken: batch}
 
+    rounded = {"OpTypesToExcludeOutputQuantization": ["Conv"]} if taken == "patches" else {}
     with replacing(destination) as temporary, _quiet():
         quantization.quantize_static(
             str(source),
@@ -138,6 +143,7 @@ def quantise_onnx(
             per_channel=True,
             activation_type=quantization.QuantType.QUInt8,
             weight_type=quantization.QuantType.QInt8,
+            extra_options=rounded,
         )
     return Path(destination)
 

@@ -87,6 +87,28 @@ def snapshot(name: str, *, revision: str | None = None, tokenizer: bool = False)
     return folder
 
 
+def in_cache(name: str) -> bool:
+    """Whether a repository was fetched before; nobody is asked."""
+    repository, revision = split_name(name)
+    library = _library()
+    with _told_in_a_sentence(repository, revision):
+        return isinstance(
+            library.try_to_load_from_cache(repository, CONFIG, revision=revision), str
+        )
+
+
+def refuse_unfetched(name: str, named_by: object = "The index") -> None:
+    """A SolarError if a model is one of the hub that was never fetched.
+
+    Whoever sent an index must not choose what is fetched here.
+    """
+    if is_hub_name(name) and not in_cache(name):
+        raise SolarError(
+            f"{named_by} names {name}, a model of the hub that is not on this machine: if you "
+            f"trust it, download it once with `solar describe PHOTO --model {name}`."
+        )
+
+
 def network_file(folder: Path, name: str | None = None) -> Path:
     """The weights in a folder that holds one of our networks, as `save_folder` writes it.
 

@@ -14,10 +14,10 @@ SFM = "retrieval-SfM-120k"
 
 @dataclass(frozen=True)
 class NamedModel:
-    """One file with a name: in the box, or published by somebody.
+    """One file with a name: bundled, or published by somebody.
 
     Attributes:
-        urls: The preferred address first; none for a model in the box, or where only `by_hand`
+        urls: The preferred address first; none for a bundled model, or where only `by_hand`
             is known.
         sha256: Hex digest or its first digits; None when the publisher gives none.
         architecture: The backbone, by its usual name.
@@ -32,7 +32,7 @@ class NamedModel:
         source: Where those results were published, and how they were measured.
         licence: What the publisher says.
         aliases: Further names, beside the file name.
-        bundled: Whether it is in the box.
+        bundled: Whether it comes with solar.
         by_hand: Where to download it with a browser, if there is no other way.
         recipe: What trains it, where nobody publishes a file of it.
         caveat: What must be said beside the results, as a whole sentence.

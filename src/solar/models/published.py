@@ -140,7 +140,7 @@ def layout_to_write(config: RetrievalConfig | PatchConfig, state: Mapping[str, T
         )
     if config.pooling in LOCAL_POOLINGS:
         raise SolarError(
-            f"Networks that pool by {config.pooling} are written as .safetensors alone."
+            f"Networks that pool by {config.pooling} can only be written as .safetensors."
         )
     if config.pooling != "gem-fixed":
         return "solar" if config.attention else "gem"

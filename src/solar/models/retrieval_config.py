@@ -66,11 +66,11 @@ class RetrievalConfig:
     def __post_init__(self) -> None:
         if self.backbone_settings is None and self.backbone not in BACKBONES:
             raise SolarError(
-                f"No backbone is called {self.backbone!r}: choose from {_listed(BACKBONES)}."
+                f"There is no backbone {self.backbone!r}: choose from {_listed(BACKBONES)}."
             )
         if self.pooling not in POOLINGS:
             raise SolarError(
-                f"No pooling is called {self.pooling!r}: choose from {_listed(POOLINGS)}."
+                f"There is no pooling {self.pooling!r}: choose from {_listed(POOLINGS)}."
             )
         if self.pooling in TOKENS and self.backbone_settings is None:
             raise SolarError(f"{self.backbone} has no class token: pool by gem or mean.")

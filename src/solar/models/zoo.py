@@ -1,6 +1,6 @@
 """The models that have a name: what they are, where their files are, what they reach.
 
-Those in the box come with the package, in ``solar/weights``: ``NAME.safetensors``, its card
+Bundled ones come with the package, in ``solar/weights``: ``NAME.safetensors``, its card
 ``NAME.md``, and ``NAME.json`` with its facts and figures (``benchmarks/cards.py`` measures them).
 They work offline; ``solar-r18`` is the one that nobody has to name.
 
@@ -67,9 +67,9 @@ PatchName = Literal["solar-local-345", "solar-local-none", "solar-local-345-libe
 
 @cache
 def models() -> tuple[NamedModel, ...]:
-    """Every model with a name: those in the box, then the published ones, recommended ones first.
+    """Every model with a name: bundled ones, then published ones, recommended ones first.
 
-    An installation that lacks the facts of a model in the box does not list it.
+    An installation that lacks the facts of a bundled model does not list it.
     """
     here = [name for name in weights.NAMES if (weights.FOLDER / f"{name}.json").is_file()]
     return (*map(_bundled, here), *_MODELS, *LOCAL_MODELS)
@@ -79,7 +79,7 @@ def find(name: str) -> NamedModel:
     """The entry with this name, alias or published file name, in upper or lower case.
 
     A SolarError if there is none, with names that look similar, or if this installation lacks a
-    model that should be in the box.
+    model that should be bundled.
     """
     names = _names()
     if (entry := names.get(name.casefold())) is not None:
@@ -107,7 +107,7 @@ def path_of(entry: NamedModel) -> Path:
 
 
 def is_here(entry: NamedModel) -> bool:
-    """Whether the file is in the box, or has been downloaded (or put there by hand)."""
+    """Whether the file is bundled, or has been downloaded (or put there by hand)."""
     return path_of(entry).is_file()
 
 
@@ -115,7 +115,7 @@ def obtain(name: str, *, progress: bool = True) -> Path:
     """The path of a file that `find` knows, downloaded and checked unless it is already here.
 
     A file that is here is checked when a process first asks for it, and again when it was changed:
-    20 ms for a model in the box, 0.2 s for a large one. A SolarError if its hash is not the
+    20 ms for a bundled model, 0.2 s for a large one. A SolarError if its hash is not the
     published one, or, where there is none, that of its download. With `progress` a bar is drawn on
     standard error, if that is a terminal. A SolarError, too, if the file must be downloaded by hand
     and is not here yet.
@@ -129,7 +129,7 @@ def obtain(name: str, *, progress: bool = True) -> Path:
         return checked(path_of(entry), entry.sha256, bundled=True)
     if entry.recipe and not is_here(entry):
         raise SolarError(
-            f"Nobody publishes {entry.name} in a form that solar reads: train it with "
+            f"{entry.name} is not published in a format that solar reads: train it with "
             f"{entry.recipe} and put its best.safetensors at {path_of(entry)}."
         )
     if entry.by_hand and not is_here(entry) and not os.environ.get("SOLAR_MIRRORS"):
@@ -141,7 +141,7 @@ def obtain(name: str, *, progress: bool = True) -> Path:
 
 
 def _bundled(name: str) -> NamedModel:
-    """The entry of a model in the box, from its facts."""
+    """The entry of a bundled model, from its facts."""
     known = weights.facts(name)
     kept = ("task", "architecture", "dim", "parameters", "trained_on", "attention", "licence")
     return NamedModel(

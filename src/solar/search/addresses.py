@@ -6,6 +6,7 @@ engine is its module and a line here.
 
 import os
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
 
@@ -31,3 +32,13 @@ def engine_module(address: Address) -> ModuleType:
     """The module whose `create` and `open_index` understand an address."""
     scheme = str(address).partition("://")[0]
     return import_module("solar.search.folder_engine" if is_folder(address) else ENGINES[scheme])
+
+
+def report_place(address: Address, kind: str) -> Path:
+    """Where a report of `photos.solar` is looked for: `photos.groups.json` beside it.
+
+    Any other name stays whole: `trip.2023` and `trip.2024` do not share a report.
+    """
+    place = Path(address).absolute()
+    name = place.stem if place.suffix == ".solar" else place.name
+    return place.with_name(f"{name}.{kind}.json")

@@ -17,7 +17,14 @@ import numpy as np
 from solar.describe.counting import expect
 from solar.describe.keypoint_methods import BINARY
 from solar.describe.known_roots import confirm
-from solar.describe.local import LocalFeatures, LocalModel, local_features, local_model, local_name
+from solar.describe.local import (
+    LocalFeatures,
+    LocalModel,
+    local_features,
+    local_fingerprint,
+    local_model,
+    local_name,
+)
 from solar.describe.local_cache import LocalCache, pack, unpack
 from solar.errors import SolarError
 from solar.images import Photos, collect, find_photos
@@ -25,7 +32,7 @@ from solar.search import asmk_folder
 from solar.search.addresses import is_folder
 from solar.search.asmk import aggregate_all, aggregate_regions
 from solar.search.asmk_folder import CODEBOOK, Described
-from solar.search.asmk_index import AsmkIndex, local_fingerprint
+from solar.search.asmk_index import AsmkIndex
 from solar.search.codebook import LEAST_EACH, MOST_EACH, MOST_WORDS, Codebook, train_codebook
 from solar.search.engine import DescriptorSpec, Photo, Vectors
 from solar.search.index_build import (

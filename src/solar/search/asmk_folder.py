@@ -152,7 +152,7 @@ class AsmkFolder(FolderStorage[_AsmkState]):
         self._refuse_damaged({n: s for n, s in files.items() if (n, s) not in self._checked})
         self._checked |= files.items()
         parts = tuple(Postings.mapped(self.folder / part.name) for part in version.codes)
-        return _AsmkState(version, view.removed(), parts)
+        return _AsmkState(version, view.roots(), view.removed(), parts)
 
     @cached_property
     def _checked(self) -> set[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from solar.describe.local import LocalModel, local_features, local_model
+from solar.describe.local import LocalModel, local_features, local_fingerprint, local_model
 from solar.errors import SolarError
 from solar.search.asmk import Kernel, Signatures, aggregate
 from solar.search.asmk_folder import AsmkFolder
@@ -68,6 +68,10 @@ class AsmkIndex(PhotoIndex):
 
         A SolarError if it cannot be loaded, or is not the one that described the photos.
         """
+        from solar.models.hub import refuse_unfetched
+
+        if not self._chosen:
+            refuse_unfetched(self.spec.model)
         model = local_model(self._chosen or self.spec.model)
         if local_fingerprint(model) != self.spec.fingerprint:
             raise SolarError(
@@ -111,12 +115,3 @@ class AsmkIndex(PhotoIndex):
                 "instead."
             )
         return found
-
-
-def local_fingerprint(model: LocalModel) -> str:
-    """Two models that share it give the same descriptors."""
-    if isinstance(model, str):
-        return model
-    from solar.models import fingerprint
-
-    return fingerprint(model)

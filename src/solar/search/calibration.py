@@ -28,11 +28,18 @@ class Evidence:
         matches: All matches.
         coverage: The share of the area with keypoints that the inliers span, from 0 to 1, in the
             photo in which it is smaller.
+        threshold: From so many inliers on, the photo shows the same scene; None if nobody says.
     """
 
     inliers: int
     matches: int
     coverage: float
+    threshold: int | None = None
+
+    @property
+    def same_scene(self) -> bool:
+        """Whether there are enough inliers."""
+        return self.threshold is not None and self.inliers >= self.threshold
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ from solar.images.small_picture import small_picture
 from solar.search.duplicate_report import COPIES, KINDS
 from solar.search.engine import Engine, Vectors
 from solar.search.photo_relation import SETTINGS, PhotoComparer, Relation
-from solar.search.picture_windows import PART, part_scores, patterns
+from solar.search.picture_fit import are_parts, copy_ways
+from solar.search.picture_windows import PART, best_windows, patterns
 from solar.search.small_pictures import SmallPictures, small_pictures
-from solar.search.symmetries import ALIKE, SHAPE, WHOLE, best_way, invariant
+from solar.search.symmetries import ALIKE, SHAPE, invariant
 from solar.search.verify import index_verifier
 
 K = 20
@@ -85,17 +86,19 @@ class CopyFinder:
         candidates = [one for one in self._candidates(picture, vector) if one[0] not in own]
         if not candidates:
             return []
-        inside = part_scores(picture, patterns(np.stack([one[2] for one in candidates])))
-        for (name, other, pixels, score), part in zip(candidates, inside, strict=True):
-            [way], [fit] = best_way(pixels[None], picture[None])
-            whole = fit >= WHOLE
-            if not whole and part < PART and _part(pixels, picture) < PART:
+        pictures = np.stack([one[2] for one in candidates])
+        ways = copy_ways(pictures, np.broadcast_to(picture, pictures.shape)).tolist()
+        parts = _parts(picture, pictures).tolist()
+        for (name, other, _, score), way, part in zip(candidates, ways, parts, strict=True):
+            if way < 0 and not part:
                 continue
             try:
                 compared = (
                     self._comparer.photo(name) if other is None else self._comparer.given(other())
                 )
-                relation = self._comparer.relation(compared, asked, int(way) if whole else None)
+                relation = self._comparer.relation(
+                    compared, asked, way if way >= 0 else None, part=part
+                )
             except SolarError:
                 continue
             if relation is not None and relation.kind in COPIES:
@@ -157,8 +160,19 @@ def _best(scores: Vectors, k: int) -> list[int]:
     return best
 
 
-def _part(whole: npt.NDArray[np.uint8], part: npt.NDArray[np.uint8]) -> float:
-    return float(part_scores(whole, patterns(part[None]))[0])
+def _parts(picture: npt.NDArray[np.uint8], others: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Which small pictures (n, 32, 32) may show a part of this one, or this one a part of them."""
+    mine, theirs = patterns(picture[None]), patterns(others)
+    found = [best_windows(picture, theirs), *(best_windows(other, mine) for other in others)]
+    scores, which, mirror = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    repeated = np.repeat(picture[None], len(others), axis=0)
+    wholes, parts = np.concatenate([repeated, others]), np.concatenate([others, repeated])
+    likely = np.flatnonzero(scores >= PART)
+    alike = np.zeros(len(scores), bool)
+    alike[likely] = are_parts(*(of[likely] for of in (wholes, parts, which, mirror)))
+    inside, around = alike.reshape(2, -1)
+    either: npt.NDArray[np.bool_] = inside | around
+    return either
 
 
 def kept_finder(engine: Engine, kept: dict[str, Any]) -> CopyFinder:

@@ -67,7 +67,7 @@ def build_graph(
 ) -> Graph:
     """Search for the neighbours of every row and join the mutual ones.
 
-    Takes about 60 bytes a row and neighbour while it works (3 GB for a million rows at k = 50), and
+    Takes about 60 bytes per row and neighbour meanwhile (3 GB for a million rows at k = 50), and
     leaves at most 8.
 
     Args:
@@ -180,7 +180,7 @@ def solve_among(
     A SolarError if alpha is not in 0..1 (1 excluded).
     """
     if not 0 <= alpha < 1:
-        raise SolarError(f"Diffusion with alpha {alpha:g} has no end: take 0 to 0.99.")
+        raise SolarError(f"Diffusion with alpha {alpha:g} does not converge: use 0 to 0.99.")
     return _solved(_among(graph, rows), y, alpha, iterations, tolerance)
 
 

@@ -1,20 +1,10 @@
 """What `solar duplicates` found, as a file: groups of photos, and how each pair is related.
 
-A report is plain JSON with a group a line, so that a file of any size can be read group by group:
-
-```
-{"format": "solar-duplicates-1", "solar": "0.1.0", "photos": 20000, "kinds": […], "roots": […],
- "groups": [
-{"kind": "copy", "photos": […], "pairs": […]},
-{"kind": "crop", "photos": […], "pairs": […]}
-]}
-```
+A report is plain JSON with a group a line, see `solar.search.lined_report`.
 """
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -22,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from solar import __version__
-from solar.files import reading, replacing
 from solar.images import Roots
+from solar.search.lined_report import read_head, read_lines, understood, write_lined, write_table
 
 FORMAT = "solar-duplicates-1"
 
@@ -36,9 +26,7 @@ COPIES = KINDS[:3]
 Mapping3x3: TypeAlias = tuple[tuple[float, float, float], ...]
 """A homography between two upright photos, whose sides count as 1: (0, 0) is the upper left."""
 
-_WRONG = "is no report of solar duplicates, or is damaged: write it again"
-_SIGNS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
-_END = "]}"
+_WRONG = "is not a report of solar duplicates, or is damaged: write it again"
 
 
 @dataclass(frozen=True)
@@ -161,84 +149,43 @@ def write_report(path: str | Path, facts: ReportFacts, groups: Iterable[Duplicat
 
     A SolarError if the disk is full or read-only.
     """
-    count = 0
-    with (
-        replacing(path) as temporary,
-        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as out,
-    ):
-        out.write(_json(facts.to_dict())[:-1] + ', "groups": [')
-        for count, group in enumerate(groups, 1):
-            out.write(("," if count > 1 else "") + "\n" + _json(group.to_dict()))
-        out.write("\n" + _END + "\n")
-    return count
+    return write_lined(path, facts.to_dict(), (group.to_dict() for group in groups))
 
 
 def read_facts(path: str | Path) -> ReportFacts:
     """What a report says of itself; a SolarError if it cannot be read."""
-    with reading(path, _WRONG, *_SIGNS), _opened(path) as file:
-        head = _head(file.readline())
-        if head is None:
-            file.seek(0)
-            head = json.load(file)
-        return ReportFacts.from_dict(head)
+    with understood(path, _WRONG):
+        return ReportFacts.from_dict(read_head(path))
 
 
 def read_groups(path: str | Path) -> Iterator[DuplicateGroup]:
     """The groups of a report, one after the other, in bounded memory.
 
-    A report that another program has laid out otherwise is read whole. A SolarError if it cannot
-    be read.
+    A SolarError if it cannot be read.
     """
-    with reading(path, _WRONG, *_SIGNS), _opened(path) as file:
-        head = _head(file.readline())
-        if head is None:
-            file.seek(0)
-            whole = json.load(file)
-            ReportFacts.from_dict(whole)
-            yield from map(DuplicateGroup.from_dict, whole["groups"])
-            return
-        ReportFacts.from_dict(head)
-        for line in file:
-            text = line.strip().removesuffix(",")
-            if text == _END:
-                return
-            yield DuplicateGroup.from_dict(json.loads(text))
-        raise ValueError("it ends before its end")
+    with understood(path, _WRONG):
+        ReportFacts.from_dict(read_head(path))
+        yield from map(DuplicateGroup.from_dict, read_lines(path))
 
 
 def write_csv(path: str | Path, groups: Iterable[DuplicateGroup]) -> None:
-    """Write a table with a row a photo: group, kind, name, keep, how, why.
+    """Write a table with one row per photo: group, kind, name, keep, how, why.
 
     A SolarError if the disk is full or read-only.
     """
-    with (
-        replacing(path) as temporary,
-        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as out,
-    ):
-        table = csv.writer(out)
-        table.writerow(["group", "kind", "name", "keep", "how", "why"])
-        for number, group in enumerate(groups, 1):
-            for place, photo in enumerate(group.photos):
-                how = next((pair.how for pair in group.pairs if place in (pair.a, pair.b)), "")
-                keep = "yes" if photo.keep else "no"
-                table.writerow([number, group.kind, photo.name, keep, how, photo.why])
-
-
-def _opened(path: str | Path) -> Any:
-    return Path(path).open(encoding="utf-8", errors="surrogateescape")
-
-
-def _json(facts: Mapping[str, Any]) -> str:
-    return json.dumps(facts, ensure_ascii=False, allow_nan=False)
-
-
-def _head(line: str) -> dict[str, Any] | None:
-    """The facts on the first line of a report as we write it; None for another layout."""
-    text = line.strip()
-    if not text.endswith('"groups": ['):
-        return None
-    head = json.loads(text + _END)
-    return head if isinstance(head, dict) else None
+    rows = (
+        [
+            number,
+            group.kind,
+            photo.name,
+            "yes" if photo.keep else "no",
+            next((pair.how for pair in group.pairs if place in (pair.a, pair.b)), ""),
+            photo.why,
+        ]
+        for number, group in enumerate(groups, 1)
+        for place, photo in enumerate(group.photos)
+    )
+    write_table(path, ["group", "kind", "name", "keep", "how", "why"], rows)
 
 
 def _kind(kind: Any) -> str:

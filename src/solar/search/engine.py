@@ -4,6 +4,7 @@ An engine keeps unit vectors under the paths of their photos. `solar.search.inde
 its address and does everything else: reading photos, describing queries, expanding them.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,8 @@ class Hit:
         probability: How probable it is that it shows the same place; None where the model has no
             calibration (`solar.search.calibration`), or scores are no similarities.
         absolute: Where its file is on this machine; None where that is not known.
+        threshold: From so many inliers on, it shows the same scene as the query; None where nobody
+            looked.
     """
 
     path: str
@@ -49,6 +52,14 @@ class Hit:
     inliers: int | None = None
     absolute: str | None = field(default=None, compare=False)
     probability: float | None = None
+    threshold: int | None = None
+
+    @property
+    def same_scene(self) -> bool | None:
+        """Whether enough keypoints match; None where nobody looked."""
+        if self.inliers is None or self.threshold is None:
+            return None
+        return self.inliers >= self.threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +120,11 @@ class Skipped(NamedTuple):
     modified: int = 0
 
 
+# A GPU's bfloat16 and its JPEG decoder move vectors too little to matter, and boxes belong to
+# single photos.
+_OF_NO_ACCOUNT = frozenset({"device", "decoder", "boxes"})
+
+
 @dataclass(frozen=True)
 class DescriptorSpec:
     """How the vectors of an index were made: vectors made otherwise cannot be compared to them.
@@ -124,6 +140,13 @@ class DescriptorSpec:
     model: str = ""
     fingerprint: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def comparable(self) -> dict[str, Any]:
+        """The settings in which vectors must agree to be compared."""
+        kept = {name: value for name, value in self.settings.items() if name not in _OF_NO_ACCOUNT}
+        plain: dict[str, Any] = json.loads(json.dumps(kept))  # a file makes lists of tuples
+        return plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +238,10 @@ class Storage(Protocol):
     @property
     def roots(self) -> Roots:
         """Where the photos are."""
+
+    @property
+    def roots_seen(self) -> Roots:
+        """Where they were when they were last searched, without looking again."""
 
     def stamps(self) -> dict[str, Stamp | None]:
         """What the file of every photo was when it was described, by path."""

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from solar.search.engine import RowNumbers, Vectors
-from solar.search.products import LARGE, Conversion, Stored, best_of, conversion, with_own_rows
+from solar.search.products import LARGE, Multiply, Stored, best_of, multiplication, with_own_rows
 
 __all__ = ["Selection", "Stored", "rank", "rank_all", "scan"]
 
@@ -54,22 +54,22 @@ def scan(
     if len(queries) == 1 and vectors.size >= LARGE:
         return [_scan_for_one(queries[0], vectors, k, selection, start)]
     found: list[RowNumbers] = []
-    single = conversion(vectors)
     for at in range(0, len(queries), _QUERIES):
         some = queries[at : at + _QUERIES]
         width = -(-len(some) // _MULTIPLE) * _MULTIPLE if len(some) > _MULTIPLE else len(some)
         best = _Best(len(some), width, k + _MARGIN)
         columns = np.zeros((some.shape[1], width), np.float32)
         columns[:, : len(some)] = some.T
+        multiply = multiplication(vectors, columns)
         for first in range(start, len(vectors), _CHUNK):
             last = min(first + _CHUNK, len(vectors))
             rows = selection(first, last)
             if rows is None:
-                best.offer(np.arange(first, last), _product(vectors[first:last], columns, single))
+                best.offer(np.arange(first, last), _product(vectors[first:last], width, multiply))
             elif len(rows) > (last - first) // 2:
-                best.offer(rows, _product(vectors[first:last], columns, single)[rows - first])
+                best.offer(rows, _product(vectors[first:last], width, multiply)[rows - first])
             elif len(rows):
-                best.offer(rows, _product(vectors[rows], columns, single))
+                best.offer(rows, _product(vectors[rows], width, multiply))
         found += best.rows()
     return found
 
@@ -125,7 +125,8 @@ def rank_all(
 
 def _likely(rows: RowNumbers, products: Vectors, k: int) -> RowNumbers:
     """The rows, ascending, that can be among the k best by their products in single precision."""
-    likely = rows[np.negative(products).argpartition(k + _MARGIN)[: k + _MARGIN]]
+    spare = len(products) - (k + _MARGIN)
+    likely = rows[products.argpartition(spare)[spare:]]
     likely.sort()
     return likely
 
@@ -137,10 +138,10 @@ def _ranked(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[t
     return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
 
 
-def _product(vectors: Stored, columns: Vectors, single: Conversion) -> Vectors:
-    scores = np.empty((len(vectors), columns.shape[1]), np.float32)
+def _product(vectors: Stored, width: int, multiply: Multiply) -> Vectors:
+    scores = np.empty((len(vectors), width), np.float32)
     for at in range(0, len(vectors), _PIECE):
-        np.matmul(single(vectors[at : at + _PIECE]), columns, out=scores[at : at + _PIECE])
+        multiply(vectors[at : at + _PIECE], scores[at : at + _PIECE])
     return scores
 
 

@@ -80,7 +80,7 @@ class Weighting:
     def __post_init__(self) -> None:
         if self.method not in NEIGHBOURS:
             choices = ", ".join(NEIGHBOURS)
-            raise SolarError(f"No expansion is called {self.method!r}: choose from {choices}.")
+            raise SolarError(f"There is no query expansion {self.method!r}: choose from {choices}.")
         if self.count < 0 or not self.alpha >= 0:
             raise SolarError(
                 f"Expansion cannot use {self.count} neighbours and alpha {self.alpha:g}: neither "

@@ -3,7 +3,7 @@
 ```
 photos.solar/
   catalogue.sqlite    photos, their rows, and which of the files below count (see metadata.py)
-  vectors-1.f32       one row a photo; rows are only ever appended
+  vectors-1.f32       one row per photo; rows are only ever appended
   sketch-1-0.faiss    with --compress: small codes of the first so many rows
   local/              keypoints of photos that a search verified; may be deleted at any time
   .lock               held by the one writer
@@ -31,7 +31,7 @@ from solar.search.codes import RETIRED, CompressedCodes, read_part
 from solar.search.engine import DescriptorSpec, Hit, Photo, RowNumbers, Vectors, Where
 from solar.search.exact import Stored
 from solar.search.folder_storage import FolderState, FolderStorage, creating
-from solar.search.integrity import Block, CheckedVectors, gaps, rows_of, whole
+from solar.search.integrity import Block, CheckedVectors, gaps, rows_of, whole, whole_if_there
 from solar.search.metadata import Metadata
 from solar.search.metadata_view import CodesFile, DamageError, Version, View
 from solar.search.writer import COMPRESSIONS, Writer, first_version, mapped
@@ -66,7 +66,7 @@ def create(
         )
     if compress not in COMPRESSIONS:
         choices = ", ".join(COMPRESSIONS)
-        raise SolarError(f"No compression is called {compress!r}: choose from {choices}.")
+        raise SolarError(f"There is no compression {compress!r}: choose from {choices}.")
     folder = Path(address)
     with creating(folder) as view:
         view.begin(spec, compress, roots or Roots())
@@ -161,6 +161,7 @@ class FolderEngine(FolderStorage[_State]):
         with self._metadata.snapshot(self._state) as (view, state):
             for batch in view.batches(rows):
                 wanted = [row for row, _ in batch]
+                whole_if_there(state.file, state.vectors)  # time has passed since the last batch
                 self._check(state, wanted)
                 yield [photo for _, photo in batch], np.asarray(state.vectors[wanted], np.float32)
 
@@ -190,7 +191,7 @@ class FolderEngine(FolderStorage[_State]):
         blocks = view.blocks()
         if gaps(blocks, version.rows):
             raise DamageError("the record of what was written has gaps")
-        return _State(version, view.removed(), file, vectors, blocks)
+        return _State(version, view.roots(), view.removed(), file, vectors, blocks)
 
     def _state(self, view: View, version: Version) -> _State:
         state = super()._state(view, version)
@@ -218,7 +219,7 @@ class FolderEngine(FolderStorage[_State]):
             except SolarError as error:
                 problems.append(str(error))
         codes = {part.name: part.sha256 for part in state.version.codes}
-        return problems + self._damaged(codes, "run `solar index compact` to make it anew")
+        return problems + self._damaged(codes, "run `solar index compact` to rebuild it")
 
     def _codes_of(self, version: Version) -> CompressedCodes | None:
         """The codes, read when they are first searched."""

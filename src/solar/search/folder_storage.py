@@ -73,9 +73,15 @@ class FolderWriter(ABC):
 
 @dataclass(frozen=True)
 class FolderState:
-    """One committed version with its files open, and the rows of removed photos, ascending."""
+    """One committed version with its files open.
+
+    Attributes:
+        roots: Where its photos are.
+        removed: The rows of removed photos, ascending.
+    """
 
     version: Version
+    roots: Roots
     removed: RowNumbers
 
 
@@ -110,6 +116,12 @@ class FolderStorage(ABC, Generic[S]):
         """Where the photos are."""
         with self._metadata.reading() as view:
             return view.roots()
+
+    @property
+    def roots_seen(self) -> Roots:
+        """Where the photos were when they were last searched or looked at."""
+        state = self._latest
+        return self.roots if state is None else state.roots
 
     def stamps(self) -> dict[str, Stamp | None]:
         """What the file of every photo was when it was described, by path."""
@@ -198,7 +210,7 @@ class FolderStorage(ABC, Generic[S]):
 
     def _state(self, view: View, version: Version) -> S:
         state = self._latest
-        if state is None or state.version != version:
+        if state is None or (state.version is not version and state.version != version):
             if version.photos <= _CHECKED_AT_ONCE:
                 view.check_whole()
             state = self._latest = self._load(view, version)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -50,10 +49,6 @@ if TYPE_CHECKING:
     from solar.models import RetrievalNet
     from solar.search.copies import FoundCopy
 
-# A GPU's bfloat16 and its JPEG decoder move vectors too little to matter, and boxes belong to
-# single photos.
-_OF_NO_ACCOUNT = frozenset({"device", "decoder", "boxes"})
-
 
 class Index(PhotoIndex):
     """Photos that can be searched; make one with `Index.create` or `Index.open`.
@@ -65,7 +60,7 @@ class Index(PhotoIndex):
 
     Args:
         engine: Where the vectors are.
-        model: What describes photos given as queries; the one named in the index if not given.
+        model: Computes the embeddings of query photos. Default: the model named in the index.
     """
 
     engine: Engine
@@ -161,10 +156,13 @@ class Index(PhotoIndex):
             SolarError: It cannot be loaded, or is not the one that made the vectors.
         """
         from solar.models import fingerprint, retrieval_model
+        from solar.models.hub import refuse_unfetched
 
         model = self._given if self._given is not None else self.spec.model
         if not model:
             raise SolarError("The index does not name its model: pass the one that describes.")
+        if self._given is None:
+            refuse_unfetched(self.spec.model)
         network = retrieval_model(model, device=self._device)
         if self.spec.fingerprint and fingerprint(network) != self.spec.fingerprint:
             raise SolarError(
@@ -180,6 +178,13 @@ class Index(PhotoIndex):
         from solar.describe.query_encoder import QueryEncoder
 
         return QueryEncoder(self.model, self.spec.settings)
+
+    def close(self) -> None:
+        """Let go of files and connections, and of the network: a closed index may be kept long."""
+        super().close()
+        self._given = None
+        for loaded in ("model", "encoder"):
+            self.__dict__.pop(loaded, None)
 
     def search_vectors(
         self, queries: npt.ArrayLike, k: int = 10, *, where: Conditions = None
@@ -242,7 +247,7 @@ class Index(PhotoIndex):
         )
         liked, unliked = (self._own(photos) if photos else set() for photos in (right, wrong))
         if both := liked & unliked:
-            raise SolarError(f"{min(both)} is said to be right and wrong: choose one of the two.")
+            raise SolarError(f"{min(both)} is marked as both right and wrong: choose one.")
         nearer, farther = (
             np.array([self.describe(p) for p in photos]) for photos in (right, wrong)
         )
@@ -371,7 +376,7 @@ class Index(PhotoIndex):
                 f"The index was made with {ours.model}, the new vectors with another model "
                 f"({spec.model}): describe the photos with the same one."
             )
-        before, now = _comparable(ours), _comparable(spec)
+        before, now = ours.comparable, spec.comparable
         if "device" in (ours.settings.get("decoder"), spec.settings.get("decoder")):
             # What was decoded fast is continued by a device that decodes whole photos.
             before.pop("mode", None)
@@ -390,15 +395,8 @@ def need_vectors(index: PhotoIndex) -> Index:
     return index
 
 
-def _comparable(spec: DescriptorSpec) -> dict[str, Any]:
-    """The settings in which vectors must agree to be compared."""
-    kept = {name: value for name, value in spec.settings.items() if name not in _OF_NO_ACCOUNT}
-    plain: dict[str, Any] = json.loads(json.dumps(kept))  # a file makes lists of tuples
-    return plain
-
-
 def locate(query: Any, index: PhotoIndex | Address, **options: Any) -> Location:
-    """Guess where a photo was taken from an index, or the one at an address.
+    """Estimate where a photo was taken, from an index or its address.
 
     Options are those of `PhotoIndex.locate`. A SolarError if no photo of the index has a position.
     """

@@ -50,17 +50,17 @@ def build(
     compress: str | None = None,
     **describing: Any,
 ) -> Index:
-    """Make an index of photos: find them, describe them, fill the index.
+    """Build an index: find the photos, compute their embeddings, store them.
 
-    What a folder holds is indexed, or left out with a reason: see `Index.skipped`. A run that was
-    stopped goes on where it was when called again. `solar.sync` keeps the index true to its
-    folders afterwards.
+    Files that cannot be indexed are listed with the reason in `Index.skipped`. An interrupted build
+    continues when called again. Afterwards, `solar.sync` keeps the index up to date with its
+    folders.
 
     Args:
         source: A folder, list or tar shard of photos, or several; or a store of descriptors.
         address: The new index: a folder, or `milvus://host:port/collection`.
-        model: What describes the photos: a network, or what `solar.load` takes; solar-r18 if not
-            given. A store was described already.
+        model: The model: a network, or what `solar.load` takes. Default: solar-r18. Not for a
+            store, which holds embeddings already.
         metadata: A file of tags and times, see `read_metadata`.
         progress: Called while photos are described.
         compress: As for `solar.search.folder_engine.create`.
@@ -98,7 +98,7 @@ def build_index(
         store: Keep the descriptors there; otherwise they are deleted when the index is done.
         metadata: As for `build`.
         progress: As for `build`.
-        follow: Enter folders that are links.
+        follow: Follow links to folders.
         describing: How to describe, for `solar.extract`.
         **options: For the engine, such as `compress="pq"`.
     """
@@ -108,7 +108,9 @@ def build_index(
     extra = read_metadata(metadata) if metadata else {}
     if len(sources) == 1 and is_store(sources[0]):
         for name in settings:
-            raise SolarError(f"{shown} is described already: leave out --{name.replace('_', '-')}.")
+            raise SolarError(
+                f"{shown} already holds embeddings: leave out --{name.replace('_', '-')}."
+            )
         found = Store.open(sources[0])
         index = _filled(address, found, details(found, None, extra), shown, options)
         return BuiltIndex(index, len(found), found.failures)
@@ -228,8 +230,8 @@ def describe_photos(
             return extract(photos, place, **known)
     except OtherSettingsError as error:
         raise SolarError(
-            f"{str(error).partition(';')[0]}: pass the same settings as before to go on, or delete "
-            f"{place} to begin again."
+            f"{str(error).partition(';')[0]}: pass the same settings as before to continue, "
+            f"or delete {place} to start over."
         ) from error
 
 

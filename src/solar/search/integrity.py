@@ -43,9 +43,9 @@ class CheckedVectors:
         """Make sure of some rows, or of all of a small file; a SolarError if it is damaged."""
         if self._damage is not None:
             raise SolarError(self._damage)
-        _whole_if_there(file, vectors)
         if blocks is self._done:
             return
+        whole_if_there(file, vectors)
         todo = [block for block in blocks if (file, block) not in self._sound]
         if not todo:
             self._done = blocks
@@ -76,7 +76,7 @@ class CheckedVectors:
                 if self._closed.is_set():
                     return
                 try:
-                    _whole_if_there(file, vectors)
+                    whole_if_there(file, vectors)
                 except SolarError:  # every search says so, until the file is restored
                     return
                 if problem := self._problem(file, vectors, block):
@@ -103,10 +103,11 @@ def whole(file: Path, vectors: Stored) -> None:
     FileNotFoundError if it is gone, a SolarError if it is too short.
     """
     if len(vectors) and file.stat().st_size < vectors.nbytes:
-        raise SolarError(f"{file} is cut short: restore it or build again.")
+        raise SolarError(f"{file} is cut short: restore it or build it again.")
 
 
-def _whole_if_there(file: Path, vectors: Stored) -> None:
+def whole_if_there(file: Path, vectors: Stored) -> None:
+    """The same, of a file that a writer may have replaced."""
     with suppress(FileNotFoundError):  # a writer has replaced it: what is mapped stays
         whole(file, vectors)
 

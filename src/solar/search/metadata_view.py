@@ -111,9 +111,8 @@ class View:
 
     def version(self) -> Version:
         """The version that this view shows."""
-        with parsing():
-            found = self.execute("SELECT value FROM facts WHERE name = 'version'").fetchone()
-            return _version_of(*found)
+        found = self.execute("SELECT value FROM facts WHERE name = 'version'").fetchone()
+        return _version_of(found)
 
     def rows(self) -> RowNumbers:
         """The rows of photos, ascending."""
@@ -246,7 +245,7 @@ class View:
         """
         for photo in photos:
             if not is_text(photo.path):
-                raise SolarError(f"The name {photo.path!r} is not text: rename the photo.")
+                raise SolarError(f"The name {photo.path!r} is not valid UTF-8: rename the photo.")
         replaced = self.drop([photo.path for photo in photos])
         rows = list(enumerate(photos, first))
         self.executemany(
@@ -366,16 +365,19 @@ def _roots_of(stored: str) -> Roots:
 
 
 @lru_cache(maxsize=16)
-def _version_of(stored: str) -> Version:
+def _version_of(stored: tuple[str] | None) -> Version:
     """A version from what is stored of it, which every search reads."""
-    facts = json.loads(stored)
-    codes = tuple(CodesFile(**part) for part in facts.pop(_CODES))
-    version = Version(**facts, codes=codes)
-    names = [version.vectors, *(part.name for part in codes)]
-    # They may be a stranger's: none may lead out of the folder.
-    if not all(FILES.fullmatch(name) for name in names):
-        raise ValueError("a file that is none of its own")
-    return version
+    with parsing():
+        if stored is None:
+            raise ValueError("no version")
+        facts = json.loads(stored[0])
+        codes = tuple(CodesFile(**part) for part in facts.pop(_CODES))
+        version = Version(**facts, codes=codes)
+        names = [version.vectors, *(part.name for part in codes)]
+        # They may be a stranger's: none may lead out of the folder.
+        if not all(FILES.fullmatch(name) for name in names):
+            raise ValueError("a file that is none of its own")
+        return version
 
 
 def _sum_of(row: _Row) -> int:

@@ -166,7 +166,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
     consistency = options.consistency.capitalize()
     if consistency not in CONSISTENCIES:
         choices = ", ".join(CONSISTENCIES)
-        raise SolarError(f"No consistency is called {consistency!r}: choose from {choices}.")
+        raise SolarError(f"There is no consistency level {consistency!r}: choose from {choices}.")
     if options.partition not in ("none", "hash") and not options.partition.startswith(BY_TAG):
         raise SolarError(f"Photos are partitioned by none, hash or tag:…, not {options.partition}.")
     for name in ("partitions", "shards", "replicas", "timeout", "wait"):

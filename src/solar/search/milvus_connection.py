@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +29,9 @@ _Result = TypeVar("_Result")
 # Files of Milvus Lite are served by this very process until nobody uses them.
 _users: Counter[str] = Counter()
 _users_lock = threading.Lock()
+# What Milvus Lite cannot bear in two threads at once: both write its table of names.
+_ALONE = frozenset({"rename_collection", "drop_collection"})
+_alone = threading.Lock()
 
 
 class Connection:
@@ -44,9 +48,10 @@ class Connection:
         A SolarError if it failed for good, or took longer than `timeout` seconds.
         """
         limit = timeout or self.options.timeout
-        return self.repeat(
-            name, lambda client: getattr(client, name)(*arguments, timeout=limit, **named)
-        )
+        with _alone if self.place.file and name in _ALONE else nullcontext():
+            return self.repeat(
+                name, lambda client: getattr(client, name)(*arguments, timeout=limit, **named)
+            )
 
     def repeat(self, doing: str, action: Callable[[Any], _Result]) -> _Result:
         """Do something with the client, all of it again whenever the server does not answer."""

@@ -1,6 +1,6 @@
 """The engine for more photos than one machine holds: a collection of Milvus.
 
-One row a photo: its path is the primary key, beside its vector and what is known of it. The
+One row per photo: its path is the primary key, beside its vector and what is known of it. The
 collection's properties say how the vectors were made. Addresses and options are in
 `solar.search.milvus_address`.
 
@@ -190,6 +190,11 @@ class MilvusEngine:
     def roots(self) -> Roots:
         """Where the photos are."""
         return self._facts.roots
+
+    @property
+    def roots_seen(self) -> Roots:
+        """The same, which costs nothing here."""
+        return self.roots
 
     def stamps(self) -> dict[str, Stamp | None]:
         """What the file of every photo was when it was described, by path."""
@@ -381,8 +386,8 @@ class MilvusEngine:
 
     def _leftovers(self) -> list[str]:
         return [
-            f"The collection {name} is being made, or was left by a process that was killed: drop "
-            "it if nobody is making it."
+            f"The collection {name} is being made, or was left by a process that was killed: "
+            "drop it if no process is creating it."
             for name in self._connection.call("list_collections")
             if name.startswith(f"{self._name}{_UNFINISHED}")
         ]
@@ -400,7 +405,7 @@ class MilvusEngine:
         if count != seen:
             problems.append(
                 f"{self._place} counts {count} photos and shows {seen}: check it again when "
-                "nobody writes."
+                "no process writes."
             )
         return problems
 

@@ -1,4 +1,4 @@
-"""What a Milvus collection holds: how it was made, and in a row a photo, its vector, a checksum."""
+"""What a Milvus collection holds: how it was made; per photo a row with vector and checksum."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def check_photo(photo: Photo) -> None:
     """Refuse what Milvus would refuse, with a better sentence."""
     texts = (photo.path, photo.taken or "", *photo.tags)
     if not all(map(is_text, texts)):
-        raise SolarError(f"The name {photo.path!r} is not text: rename the photo.")
+        raise SolarError(f"The name {photo.path!r} is not valid UTF-8: rename the photo.")
     if len(photo.path.encode()) > _PATH_BYTES:
         raise SolarError(f"The path {photo.path[:40]}… is longer than {_PATH_BYTES} bytes.")
     if len(photo.tags) > _TAGS or any(len(tag.encode()) > _TAG_BYTES for tag in photo.tags):

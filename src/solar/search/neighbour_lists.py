@@ -6,27 +6,22 @@ appended to a file, and another run goes on after them.
 """
 
 import hashlib
-import os
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from solar.files import unwritable
 from solar.search.described_collection import DescribedCollection
 from solar.search.engine import RowNumbers
 from solar.search.neighbours import Neighbours, nearest_rows
+from solar.search.record_file import Records, Watch, grown_records
 
 BLOCK = 1024
 """Photos whose neighbours are written at a time: some seconds of work."""
 
-NeighbourLists: TypeAlias = npt.NDArray[np.void]
+NeighbourLists: TypeAlias = Records
 """A record per photo asked for: its neighbours in `rows` (k,), best first, and their `scores`."""
-
-Watch: TypeAlias = Callable[[int, int], None]
-"""Told how much is done, and of how much."""
 
 
 def neighbour_lists(
@@ -61,23 +56,12 @@ def neighbour_lists(
     key = hashlib.sha256(f"{photos.digest} {k} ".encode() + asked.astype("<i8").tobytes())
     file = folder / f"neighbours-{key.hexdigest()[:16]}.bin"
     nearest = nearest_rows(photos.vectors, device)
-    try:
-        with file.open("r+b" if file.exists() else "w+b") as out:
-            # The last block may be torn where the power failed.
-            blocks = out.seek(0, os.SEEK_END) // (record.itemsize * BLOCK)
-            begin = max(blocks - 1, 0) * BLOCK
-            out.truncate(begin * record.itemsize)
-            out.seek(begin * record.itemsize)
-            for first in range(begin, len(asked), BLOCK):
-                some = asked[first : first + BLOCK]
-                out.write(_others(photos, some, k, record, nearest).tobytes())
-                out.flush()
-                os.fsync(out.fileno())
-                if watch is not None:
-                    watch(min(first + BLOCK, len(asked)), len(asked))
-    except OSError as error:
-        raise unwritable(file, error) from error
-    return np.memmap(file, record, "r", shape=(len(asked),))
+
+    def more(begin: int) -> Iterator[NeighbourLists]:
+        for first in range(begin, len(asked), BLOCK):
+            yield _others(photos, asked[first : first + BLOCK], k, record, nearest)
+
+    return grown_records(file, record, len(asked), BLOCK, more, watch)
 
 
 def _others(

@@ -7,7 +7,7 @@ linear in y, and y is zero but for the seeds:
     f = Σ y(i) · f(i),   (I - alpha S) f(i) = e(i),   i over the seeds,
 
 with e(i) one for row i and zero elsewhere. So f(i) is computed once for every row, among the rows
-most similar to it (the paper's truncation), and kept: 8 bytes for each of these, 8 kB a photo with
+most similar to it (the paper's truncation), and kept: 8 bytes for each, 8 kB per photo with
 1,000. A query costs a plain search for its seeds and a sum of ten short rows, and may reach any row
 that its seeds do. What it costs is the building, one small system of equations a photo, and that a
 collection that has changed is built anew.
@@ -67,9 +67,7 @@ class OfflineDiffusion:
         except FileNotFoundError as error:
             raise SolarError(f"There is no file {path}: build the diffusion first.") from error
         except (OSError, ValueError) as error:
-            raise SolarError(
-                f"{path} is no diffusion computed beforehand: build it again."
-            ) from error
+            raise SolarError(f"{path} is not a precomputed diffusion: build it again.") from error
         return found
 
     @property

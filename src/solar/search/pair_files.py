@@ -65,7 +65,7 @@ def read_names(path: str | Path, photos: DescribedCollection) -> list[str]:
         begun = line if line in photos.rows else line.split()[0]
         rows.append(photos.row(line if Path(line).is_absolute() else begun, path))
     if not rows:
-        raise SolarError(f"{path} names no photo: write a name a line.")
+        raise SolarError(f"{path} names no photo: write one name per line.")
     return [photos.names[row] for row in rows]
 
 

@@ -9,10 +9,12 @@ from itertools import islice
 
 from solar.describe.local import LocalFeatures
 from solar.errors import SolarError
+from solar.search.calibration import Evidence
 from solar.search.pair_files import Pair
 from solar.search.verify import Verifier
 
-_PAIRS = 64  # whose features are in memory at a time: up to some hundred MB
+PAIRS = 64
+"""So many have their features in memory at a time: up to some hundred MB."""
 
 
 def verified(
@@ -25,20 +27,30 @@ def verified(
 
     Photos that are gone or cannot be read fit none, which a warning says.
     """
-    done, least = 0, verifier.settings.inliers
+    done = 0
+    for some in matched(pairs, verifier):
+        yield from (pair for pair, found in some if found is not None and found.same_scene)
+        done += len(some)
+        if watch is not None:
+            watch(done, total)
+
+
+def matched(
+    pairs: Iterable[Pair], verifier: Verifier
+) -> Iterator[list[tuple[Pair, Evidence | None]]]:
+    """How the photos of each pair match, `PAIRS` at a time; None where one cannot be read."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
         for some, features in with_features(pairs, verifier, threads):
-            inliers = threads.map(partial(_inliers, verifier, features), some)
-            yield from (pair for pair, n in zip(some, inliers, strict=True) if n >= least)
-            done += len(some)
-            if watch is not None:
-                watch(done, total)
+            found = threads.map(partial(_evidence, verifier, features), some)
+            yield list(zip(some, found, strict=True))
 
 
-def _inliers(verifier: Verifier, features: Mapping[str, LocalFeatures], pair: Pair) -> int:
+def _evidence(
+    verifier: Verifier, features: Mapping[str, LocalFeatures], pair: Pair
+) -> Evidence | None:
     if any(name not in features for name in pair):
-        return -1
-    return verifier.evidence(*(features[name] for name in pair)).inliers
+        return None
+    return verifier.evidence(*(features[name] for name in pair))
 
 
 def with_features(
@@ -60,7 +72,7 @@ def with_features(
             return None
 
     waiting, features = iter(pairs), dict[str, LocalFeatures]()
-    while some := list(islice(waiting, _PAIRS)):
+    while some := list(islice(waiting, PAIRS)):
         names = dict.fromkeys(name for pair in some for name in pair)
         new = [name for name in names if name not in features and name not in errors]
         features = {name: one for name, one in features.items() if name in names}

@@ -52,7 +52,9 @@ def parts_of(query: Any, box: Box | None = None) -> list[Part]:
         return parts
     photos = [part for part in parts if not isinstance(part.photo, Words)]
     if len(photos) != 1 or photos[0].box is not None:
-        raise SolarError("One box goes with one photo: give each of several a Part with its own.")
+        raise SolarError(
+            "One box belongs to one photo: give each of several photos a Part with its own box."
+        )
     return [Part(photos[0].photo, box), *(part for part in parts if part is not photos[0])]
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from solar import __version__
 from solar.errors import SolarError
 from solar.files import make_folder, regular, replacing, unwritable
+from solar.search.blas_threads import one_core_each
 from solar.search.described_collection import Described, DescribedCollection, walk_described
 from solar.search.duplicate_candidates import DuplicateCandidates, candidates
 from solar.search.duplicate_groups import PhotoFacts, RelatedPair, groups_of, photo_facts
@@ -42,6 +43,7 @@ PLACE_SCORE = 0.7
 _BLOCK = 128  # pairs that a stop costs at the most
 _SEEN = "duplicates-seen.bin"
 _KEY = 32
+_UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class DuplicateSettings:
         if not self.kinds:
             raise SolarError(f"Name a kind to look for: {', '.join(KINDS)}.")
         if self.k < 1:
-            raise SolarError("Duplicates need a neighbour: take k from 1 up.")
+            raise SolarError("Duplicates need neighbours: k must be 1 or more.")
 
 
 def duplicates(
@@ -75,7 +77,7 @@ def duplicates(
     watch: Told | None = None,
     **describing: Any,
 ) -> Iterator[DuplicateGroup]:
-    """Group the photos of a collection that are copies of each other, or show one place.
+    """Group photos that are copies of each other, or show the same place.
 
     Nothing is deleted or moved. Memory holds small pictures and a few blocks of descriptors.
 
@@ -86,12 +88,11 @@ def duplicates(
     Args:
         source: An index or its address, a store, or photos: a folder, a list or a tar shard.
         kinds: Which groups to give: `exact`, `copy`, `crop`, `burst`, `place`.
-        k: Compare each photo with so many of the most similar ones.
-        min_score: Two photos may show one place from this cosine similarity on.
+        k: Number of nearest neighbours to compare each photo with.
+        min_score: Minimum cosine similarity of two photos of one place.
         new: Only groups with photos that were added to the index since the last time.
         photos: Where the photos of an index or a store are, if they have moved.
-        work: A folder in which unfinished work is kept, so that another run can go on with it;
-            temporary if not given.
+        work: A folder for unfinished work, from which another run can resume. Default: temporary.
         watch: Told of the progress.
         **describing: How to describe photos, as for `solar.extract`: `model`, `device`, `size`, ….
 
@@ -139,7 +140,9 @@ def find_duplicates(
         watch=watch,
     )
     comparer = PhotoComparer(verifier, places=places)
-    related = list(_decided(photos, pairs, comparer, folder, watch))
+    related = sorted(
+        _decided(photos, pairs, comparer, folder, watch), key=lambda one: (one.a, one.b)
+    )
 
     def facts(row: int) -> PhotoFacts:
         name = photos.names[row]
@@ -163,26 +166,37 @@ def _decided(
     names = photos.names
     errors: dict[str, str] = {}
 
-    def decide(number: int) -> Relation | None:
+    def decide(number: int) -> dict[str, Any] | str | None:
         a, b = (names[row] for row in pairs.pairs[number].tolist())
         way = int(pairs.ways[number])
-        known: dict[str, Any] = {"way": way if way >= 0 else None, "deep": bool(pairs.deep[number])}
         try:
-            return comparer.relation(comparer.photo(a), comparer.photo(b), **known)
+            found = comparer.relation(
+                comparer.photo(a),
+                comparer.photo(b),
+                way if way >= 0 else None,
+                part=bool(pairs.parts[number]),
+                place=bool(pairs.places[number]),
+            )
         except SolarError as error:
             errors[f"{a} {b}"] = str(error)
-            return None
+            return _UNREADABLE
+        return None if found is None else asdict(found)
 
-    settings = f"{__version__} {photos.digest} {pairs.digest} {comparer.places}"
-    key = hashlib.sha256(settings.encode()).hexdigest()[:16]
+    where = photos.roots.stored()
+    settings = f"{__version__} {photos.digest} {where} {pairs.digest} {comparer.places}"
+    key = hashlib.sha256(settings.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     file = folder / f"relations-{key}.jsonl"
     try:
-        with file.open("a+b") as out, ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+        with (
+            file.open("a+b") as out,
+            one_core_each(),
+            ThreadPoolExecutor(os.cpu_count() or 1) as threads,
+        ):
             done = _resumed(out)
             for first in range(done, len(pairs), _BLOCK):
                 block = range(first, min(first + _BLOCK, len(pairs)))
                 lines = [
-                    json.dumps([number, None if found is None else asdict(found)])
+                    json.dumps([number, found])
                     for number, found in zip(block, threads.map(decide, block), strict=True)
                 ]
                 out.write(("\n".join(lines) + "\n").encode())
@@ -191,15 +205,17 @@ def _decided(
                     watch("Deciding", block[-1] + 1, len(pairs))
     except OSError as error:
         raise unwritable(file, error) from error
-    if errors:
-        more = f" And {len(errors) - 1} more." if len(errors) > 1 else ""
-        warnings.warn(f"Not compared: {min(errors.values())}{more}", stacklevel=3)
     with file.open("rb") as lines_of:
         for line in lines_of:
             number, found = json.loads(line)
-            if found is not None:
+            if found == _UNREADABLE and number < done:  # in an earlier run; it may be back
+                found = decide(number)
+            if isinstance(found, dict):
                 a, b = pairs.pairs[number].tolist()
                 yield RelatedPair(a, b, float(pairs.scores[number]), _relation(found))
+    if errors:
+        more = f" And {len(errors) - 1} more." if len(errors) > 1 else ""
+        warnings.warn(f"Not compared: {min(errors.values())}{more}", stacklevel=3)
 
 
 def _resumed(file: Any) -> int:
@@ -229,8 +245,8 @@ def _unseen(photos: DescribedCollection, keys: Sequence[bytes]) -> RowNumbers:
         content = regular(file).read_bytes()
     except FileNotFoundError:
         raise SolarError(
-            "Nobody has looked for duplicates in this index yet, or it is no index in a folder: "
-            "leave out --new."
+            "--new needs an index in a folder that was searched for duplicates before: leave "
+            "it out."
         ) from None
     except OSError as error:
         raise SolarError(f"{file} cannot be read: {error.strerror or error}.") from error

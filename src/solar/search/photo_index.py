@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
@@ -227,12 +227,12 @@ class PhotoIndex(ABC):
             parts = [] if query is None else self._parts(query, None)
             if has_words(parts):
                 return [], ""
+            found = [self._photo_of(part.photo) for part in parts]  # a vector has none
             settings = VerifySettings(fresh=FRESH, photos=photos)
             verifier = kept_verifier(self.engine, settings, self._kept)
-            for part in parts:
-                found = self._photo_of(part.photo)
-                if isinstance(found, Photo):
-                    verifier.features(found.path)
+            for photo in found:
+                if isinstance(photo, Photo):
+                    verifier.features(photo.path)
         except SolarError as error:
             return [], str(error)
         return ["verify"], ""
@@ -248,13 +248,13 @@ class PhotoIndex(ABC):
         if self.calibration is not None:
             after = ", ".join(names) or "results were judged"
             return SolarError(
-                f"After {after} there are no probabilities: search without a least probability, or "
-                "without that."
+                f"After {after} there are no probabilities: search without a minimum "
+                "probability, or without that."
             )
         known = " and ".join(calibrated_models()) or "no model"
         return SolarError(
-            f"{self.spec.model or 'The model of this index'} has no calibrated probabilities, "
-            f"{known} has: search without a least probability."
+            f"{self.spec.model or 'The model of this index'} has no calibrated "
+            f"probabilities, {known} has: search without a minimum probability."
         )
 
     def locate(self, query: Any, **options: Any) -> Location:
@@ -293,14 +293,11 @@ class PhotoIndex(ABC):
 
     def located_all(self, found: Sequence[Sequence[Hit]]) -> list[list[Hit]]:
         """The same for the photos of several searches."""
-        roots = self.roots
+        roots = self.engine.roots_seen
         if not roots:
             return [list(hits) for hits in found]
         absolute = roots.absolute
-        return [
-            [Hit(h.path, h.score, h.inliers, absolute(h.path), h.probability) for h in hits]
-            for hits in found
-        ]
+        return [[replace(hit, absolute=absolute(hit.path)) for hit in hits] for hits in found]
 
     def remove(self, paths: str | Sequence[str]) -> int:
         """Remove photos, all at once, and say how many.
@@ -354,15 +351,16 @@ class PhotoIndex(ABC):
         for name in names:
             if METHODS[name].needs not in self.offers:
                 raise SolarError(
-                    f"Some ways to re-rank, such as {name}, take vectors, and this index compares "
-                    "local features (ASMK): search without, or build an index with --model."
+                    f"Re-ranking methods such as {name} need embeddings, and this index "
+                    "holds local features (ASMK): search without, or build an index with "
+                    "--model."
                 )
 
     def _parts(self, query: Any, box: Box | None) -> list[Part]:
         """The photos, paths and vectors that a query consists of."""
         parts = parts_of(query, box)
         if any(part.box is not None and not self._is_photo(part.photo) for part in parts):
-            raise SolarError("A box goes with one photo given as a file, not with other queries.")
+            raise SolarError("A box needs a single query photo, given as a file.")
         return parts
 
     def _own(self, query: Any) -> set[str]:

@@ -45,9 +45,11 @@ class PairSettings:
 
     def __post_init__(self) -> None:
         if self.within is not None and not self.within > 0:
-            raise SolarError(f"Pairs are within some metres, not {self.within:g}.")
+            raise SolarError(f"The distance of pairs is a number of metres, not {self.within:g}.")
         if self.k < 0 or self.window < 0 or self.k + self.window < 1:
-            raise SolarError("Pairs need a neighbour: take k or window from 1 up, none below 0.")
+            raise SolarError(
+                "Pairs need neighbours: k or window must be 1 or more, and neither negative."
+            )
 
 
 def pairs(
@@ -74,14 +76,13 @@ def pairs(
     Args:
         source: An index or its address, a store, an `.h5` file of hloc's, or photos: a folder, a
             list or a tar shard.
-        k: Pair each photo with so many of the most similar ones; 0 with `window` alone.
-        min_score: Only with those whose cosine similarity is at least this.
-        verify: Keep pairs only that geometric verification accepts (`solar.search.verify`).
-        query: Pair these photos alone with others: names, or a file that lists them, a line each.
-        window: Also pair each photo with so many before and after it in its folder, by name.
-        within: Of photos with a GPS position, only those taken at most so many metres apart.
-        work: A folder in which unfinished work is kept, so that another run can go on with it;
-            temporary if not given.
+        k: Number of nearest neighbours to pair each photo with; 0 for `window` alone.
+        min_score: Minimum cosine similarity of neighbours found by `k`.
+        verify: Keep only pairs that pass geometric verification (`solar.search.verify`).
+        query: Pair only these photos with others: names, or a file with one name per line.
+        window: Also pair each photo with this many before and after it in its folder, by name.
+        within: If both photos have a GPS position, only pair them within this many metres.
+        work: A folder for unfinished work, from which another run can resume. Default: temporary.
         watch: Told of the progress.
         **describing: How to describe photos, as for `solar.extract`: `model`, `device`, `size`, ….
             Descriptors are compared on the device as well if it is `cuda`.
@@ -103,25 +104,32 @@ def choose(
     photos: DescribedCollection, settings: PairSettings, folder: Path, watch: Told | None = None
 ) -> Iterable[Pair]:
     """The same for a collection that is at hand, with unfinished work in a folder."""
-    asked = np.arange(len(photos))
-    if (query := settings.query) is not None:
-        names = read_names(query, photos) if isinstance(query, str | Path) else query
-        asked = np.array([photos.row(name, "The query") for name in dict.fromkeys(names)], np.int64)
     verifier = None
     if settings.verify:
         wanted = VerifySettings() if settings.verify is True else settings.verify
         verifier = photos.verifier(wanted)  # what would go wrong is told before any work
+    chosen = chosen_pairs(photos, settings, folder, watch)
+    if verifier is None:
+        return chosen
+    told = partial(watch, "Verifying") if watch is not None else None
+    return verified(chosen, verifier, len(chosen), told)
+
+
+def chosen_pairs(
+    photos: DescribedCollection, settings: PairSettings, folder: Path, watch: Told | None = None
+) -> ChosenPairs:
+    """The pairs before any verification."""
+    asked = np.arange(len(photos))
+    if (query := settings.query) is not None:
+        names = read_names(query, photos) if isinstance(query, str | Path) else query
+        asked = np.array([photos.row(name, "The query") for name in dict.fromkeys(names)], np.int64)
     limit = None
     if settings.within is not None:
         limit = Limit(in_space(photos.positions()), straight(settings.within))
     told = partial(watch, "Comparing") if watch is not None else None
     lists = neighbour_lists(photos, asked, settings.k, folder, told, settings.device)
     order = NameOrder.of(photos.names) if settings.window else None
-    chosen = ChosenPairs(photos, asked, lists, settings.min_score, order, settings.window, limit)
-    if verifier is None:
-        return chosen
-    told = partial(watch, "Verifying") if watch is not None else None
-    return verified(chosen, verifier, len(chosen), told)
+    return ChosenPairs(photos, asked, lists, settings.min_score, order, settings.window, limit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,14 +208,14 @@ class ChosenPairs:
         object.__setattr__(self, "numbers", numbers)
 
     def __len__(self) -> int:
-        return sum(len(rows) for rows in self._pieces())
+        return sum(len(rows) for rows in self.pieces())
 
     def __iter__(self) -> Iterator[Pair]:
         names = self.photos.names
-        for rows in self._pieces():
+        for rows in self.pieces():
             yield from ((names[a], names[b]) for a, b in rows.tolist())
 
-    def _pieces(self) -> Iterable[RowNumbers]:
+    def pieces(self) -> Iterable[RowNumbers]:
         """Pairs of rows (p, 2), in pieces."""
         width = max(self.lists["rows"].shape[1] + 2 * self.window, 1)
         step = min(max(_CELLS // width**2, 1), 4096)

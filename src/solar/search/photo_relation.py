@@ -3,7 +3,8 @@
 The cheap way first: where the small pictures of two photos agree in one of eight orientations, the
 photos are laid over each other as a whole. Otherwise keypoints say how one lies in the other, and
 the pixels are compared there. Photos whose keypoints agree and whose pixels do not are two photos:
-of one moment, or of one place.
+of one moment, or of one place. Where nothing but the descriptors speaks for a place, corners are
+matched before keypoints are looked for (`solar.search.keypoint_votes`).
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from solar.images import load, read_image
 from solar.images.exif import taken
 from solar.images.opening import Source, opened
 from solar.images.orientation import orientation_of, turned
-from solar.search.axis_mapping import Doubles, fit_axes
+from solar.search.axis_mapping import Doubles, fit_axes, tilted
 from solar.search.duplicate_report import COPIES, Mapping3x3
+from solar.search.keypoint_votes import VOTES, Corners, corners, votes
 from solar.search.matching import estimate, mutual_matches
 from solar.search.pixel_agreement import Agreement, Region, agreement, is_frame
 from solar.search.symmetries import WAYS, WORDS, laid_photo, way_matrix
@@ -99,6 +101,11 @@ class ComparedPhoto:
         return None if time is None else datetime.fromisoformat(time)
 
     @cached_property
+    def corners(self) -> Corners:
+        """Its corners."""
+        return corners(self.picture)
+
+    @cached_property
     def features(self) -> LocalFeatures:
         """Its keypoints."""
         found: LocalFeatures = self._features()
@@ -131,15 +138,26 @@ class PhotoComparer:
         return ComparedPhoto(source, lambda: self._verifier.query(source))
 
     def relation(
-        self, a: ComparedPhoto, b: ComparedPhoto, way: int | None, *, deep: bool = True
+        self,
+        a: ComparedPhoto,
+        b: ComparedPhoto,
+        way: int | None,
+        *,
+        part: bool = True,
+        place: bool = False,
     ) -> Relation | None:
         """How b is related to a, None if it is not.
 
-        `way` lays b on a where it is known; without `deep`, nothing else is tried.
+        Args:
+            a: A photo.
+            b: Another.
+            way: How to lay b on a where they may be one picture.
+            part: Whether one may be part of the other.
+            place: Whether they may show one place; then corners are matched first.
         """
         if way is not None and (whole := _laid_over(a, b, way)) is not None:
             return whole
-        if not deep:
+        if not part and not (place and votes(a.corners, b.corners) >= VOTES):
             return None
         found = _edited(a, b)
         if found is None and self.places:
@@ -209,7 +227,7 @@ def _edited(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:
             for side, features in enumerate((a.features, b.features))
         )
         found = fit_axes(x, y, _COPY_ERROR, mirrored=mirrored)
-        if found is None or len(found) < _COPY_POINTS:
+        if found is None or len(found) < _COPY_POINTS or tilted(found, x, y):
             continue
         mapping = _relative(found.matrix, a.features, b.features)
         if (relation := _cut_out(a, b, mapping, len(found))) is not None:

@@ -45,12 +45,32 @@ def windows(picture: npt.NDArray[np.uint8]) -> Floats:
     return _normal(np.concatenate(found))
 
 
-def part_scores(picture: npt.NDArray[np.uint8], rows: Floats) -> Floats:
-    """How well other pictures, (n, 64) by `patterns`, fit a window of this one: (n,), -1 to 1."""
+def best_windows(
+    picture: npt.NDArray[np.uint8], rows: Floats
+) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Where other pictures, (n, 64) by `patterns`, fit a window of this one best.
+
+    Returns:
+        How well (n,), -1 to 1; which window (n,), see `window_boxes`; and whether mirrored.
+    """
     cut = windows(picture)
-    plain, mirror = (cut @ some.T for some in (rows, mirrored(rows)))
-    best: Floats = np.maximum(plain.max(axis=0), mirror.max(axis=0))
-    return best
+    both = (np.concatenate([rows, mirrored(rows)]) @ cut.T).reshape(2, len(rows), -1)
+    which = both.argmax(axis=2)
+    scores: Floats = np.take_along_axis(both, which[:, :, None], axis=2)[:, :, 0]
+    mirror = scores[1] > scores[0]
+    return scores.max(axis=0), np.where(mirror, which[1], which[0]), mirror
+
+
+@cache
+def window_boxes() -> Floats:
+    """Left, top, width and height (m, 4) of all windows, as shares of the picture."""
+    boxes = [
+        (left, top, wide, high)
+        for wide, high, down, across in _sizes()
+        for top in np.linspace(0, 1 - high, down)
+        for left in np.linspace(0, 1 - wide, across)
+    ]
+    return np.array(boxes, np.float32)
 
 
 def _normal(cells: Floats) -> Floats:
@@ -63,15 +83,23 @@ def _normal(cells: Floats) -> Floats:
 @cache
 def _grids(side: int) -> list[tuple[Floats, Floats]]:
     """For every size of a window, what makes its rows and its columns of cells."""
-    grids = []
+    return [
+        (_places(high, down, side), _places(wide, across, side))
+        for wide, high, down, across in _sizes()
+    ]
+
+
+@cache
+def _sizes() -> list[tuple[float, float, int, int]]:
+    """Width and height of windows, and how many there are one below and one beside the other."""
+    sizes = []
     for size in _SIDES:
         for shape in _SHAPES if size > _DEEPEST else _SHAPES[:1]:
             wide, high = size * shape**0.5, size / shape**0.5
             if max(wide, high) <= 1:
-                counts = [int(np.ceil((1 - one) / (_STEP * size))) + 1 for one in (high, wide)]
-                down, across = zip((high, wide), counts, strict=True)
-                grids.append((_places(*down, side), _places(*across, side)))
-    return grids
+                steps = (np.ceil((1 - one) / (_STEP * size)) for one in (high, wide))
+                sizes.append((wide, high, *(int(one) + 1 for one in steps)))
+    return sizes
 
 
 def _places(size: float, count: int, side: int) -> Floats:

@@ -53,26 +53,26 @@ METHODS: dict[str, Reranker] = {
     ),
     "dba": Reranker(
         "Database-side augmentation",
-        "Average each of the best 400 with its 20 nearest among them, and compare these again.",
+        "Average each of the best 400 with its 20 nearest neighbours among them; rank again.",
         "vectors",
         "solar.search.expand",
         "dba",
     ),
     "diffusion": Reranker(
         "Diffusion",
-        "Let similarity spread among the best 1,000 along a graph of mutual neighbours.",
+        "Spread similarity among the best 1,000 along a graph of mutual neighbours.",
         "vectors",
         "solar.search.diffuse",
     ),
     "superglobal": Reranker(
         "SuperGlobal",
-        "Refine each of the best 400 with its neighbours, and compare with a second query, too.",
+        "Refine each of the best 400 with its neighbours; form a second query from the best.",
         "vectors",
         "solar.search.superglobal",
     ),
     "verify": Reranker(
         "Geometric verification",
-        "Match the best 50 with the query point by point, and put those first that fit.",
+        "Match keypoints of the best 50 with the query, and put matching photos first.",
         "photos",
         "solar.search.verify",
     ),
@@ -108,5 +108,7 @@ def chosen(
     given = [name.strip() for name in all_names if name is not None]
     for name in given:
         if name not in METHODS:
-            raise SolarError(f"No re-ranking is called {name!r}: choose from {', '.join(METHODS)}.")
+            raise SolarError(
+                f"There is no re-ranking method {name!r}: choose from {', '.join(METHODS)}."
+            )
     return list(dict.fromkeys(given))

@@ -52,7 +52,9 @@ def superglobal(
         be compared with plain scores: rows beyond ``top`` are to follow in their old order.
     """
     if min(top, neighbours, beta) < 0:
-        raise SolarError("Re-ranking takes no negative numbers: top, neighbours and beta are 0 up.")
+        raise SolarError(
+            "Re-ranking takes no negative numbers: top, neighbours and beta must be 0 or more."
+        )
     rows = rows[distinct_places(rows)][:top]
     if len(rows) == 0:
         return rows, np.empty(0, np.float32)

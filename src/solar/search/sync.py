@@ -98,8 +98,8 @@ def sync(
     Args:
         index: The index, or its address.
         dry_run: Only say what would change.
-        force: Also where a root holds no photo any more, which is mostly a disk that is missing.
-        follow: Enter folders that are links.
+        force: Also if a root has no photos any more, which usually means a missing disk.
+        follow: Follow links to folders.
         exif: Also read when, where and with what photos were taken that were indexed without it;
             what the index knows already stays.
         progress: Called while photos are described.
@@ -251,11 +251,8 @@ def apply(
     numbers = photos.numbers
     lacking = (name for name in (*changes.new, *changes.changed) if name not in changes.copied)
     wanted = photos.select(numbers[name] for name in lacking)
-    if wanted and not index.spec.model and isinstance(index, Index):
-        raise SolarError(
-            "The index does not name its model, so photos cannot be described like those in it: "
-            "describe them with that model, and add the store."
-        )
+    if wanted and isinstance(index, Index):
+        _refuse_unknown_model(index.spec.model)
     engine, tags = index.engine, index.engine.find(changes.changed)
     extra = {n: {"tags": old.tags} for n, old in tags.items() if old.tags} | dict(extra or {})
     shared = _shared(index, photos, changes, extra)
@@ -278,6 +275,18 @@ def apply(
         changed=tuple(name for name in changes.changed if name not in failures),
         skipped={**changes.skipped, **failures},
     )
+
+
+def _refuse_unknown_model(model: str) -> None:
+    """Complain of a model that cannot be loaded, before anything is changed."""
+    from solar.models.hub import refuse_unfetched
+
+    if not model:
+        raise SolarError(
+            "The index does not name its model, so photos cannot be described like those in it: "
+            "describe them with that model, and add the store."
+        )
+    refuse_unfetched(model)
 
 
 def _described(
@@ -335,9 +344,9 @@ def _refuse_empty(index: PhotoIndex, photos: Photos, known: Mapping[str, Stamp |
     for root in empty:
         if count := sum(n not in here and root in roots.split(n)[0] for n in known):
             raise SolarError(
-                f"{root.path} holds no photo any more, and the index has {count:,} of it: connect "
-                "its disk, name its new place with `solar index relocate`, or pass --force to "
-                "forget them."
+                f"{root.path} holds no photo any more, and the index has {count:,} of it: "
+                "connect its disk, give its new path with `solar index relocate`, or pass "
+                "--force to remove its photos from the index."
             )
 
 
@@ -370,7 +379,7 @@ def relocate(
     found = [one for one in roots.roots if root is None or one.name == root or one.path == wanted]
     if len(found) != 1:
         known = ", ".join(one.path for one in roots.roots) or "none"
-        raise SolarError(f"Say with --root which of the roots has moved: {known}.")
+        raise SolarError(f"Name with --root the folder that has moved: {known}.")
     if any(one.path == str(there) for one in roots.roots if one != found[0]):
         raise SolarError(f"{there} is another root of the index: its photos are other photos.")
     moved = replace(found[0], path=str(there))

@@ -2,7 +2,7 @@
 
 A global descriptor says that two photos look alike; keypoints that fit one geometry say that they
 show the same thing. The first `top` photos are matched with the query. Those with enough inliers
-are verified.
+are verified: they show the same scene (`solar.search.same_scene`).
 
 Where the model is calibrated (`solar.search.calibration`), the mean of the query and the verified
 photos is searched for (Chum et al., Total Recall, ICCV 2007), and the first of what that finds are
@@ -38,8 +38,9 @@ from solar.describe.local import (
     LocalModel,
     local_features,
     local_model,
+    local_name,
 )
-from solar.describe.local_cache import LocalCache, count_kept, forget_others
+from solar.describe.local_cache import LocalCache, count_kept, forget_others, rounded
 from solar.errors import SolarError
 from solar.images.opencv import opencv
 from solar.search.calibration import Evidence
@@ -69,22 +70,24 @@ class VerifySettings:
 
     Attributes:
         top: How many of the best photos are matched with the query.
-        inliers: From so many on a photo counts as verified.
+        inliers: From so many on a photo counts as verified; None for what was measured for the
+            features (`solar.search.same_scene`).
         model: What describes keypoints, as for `solar.match`.
-        keypoints: At most so many a photo.
-        size: Photos with a longer side are shrunk to it first.
+        keypoints: Maximum number per photo.
+        size: Longest side that photos are reduced to first.
         geometry: What matches must agree on.
         ratio: As for `solar.match`.
         threshold: Largest error of an inlier in pixels. Buildings are not flat, and a homography
             with some room holds more of one together.
         frames: How patches are cut, see `solar.describe.local`.
+        backend: What runs a patch network on a CPU, as for `solar.match`.
         fresh: Of photos without kept features, look at so many in a search, the best ones; None
             for all of them.
         photos: Where the indexed photos are, if not where the index remembers them.
     """
 
     top: int = 50
-    inliers: int = 8
+    inliers: int | None = None
     model: LocalModel | str | Path | None = None
     keypoints: int = 1000
     size: int = SIZE
@@ -92,6 +95,7 @@ class VerifySettings:
     ratio: float = RATIO
     threshold: float = 8.0
     frames: Frames = "wide"
+    backend: str = "torch"
     fresh: int | None = None
     photos: str | Path | None = None
 
@@ -103,9 +107,10 @@ class VerifySettings:
         return replace(self, model=model) == VerifySettings(**free)
 
     def __post_init__(self) -> None:
-        if min(self.top, self.inliers, self.keypoints, self.size) < 1:
+        least = 1 if self.inliers is None else self.inliers
+        if min(self.top, least, self.keypoints, self.size) < 1:
             raise SolarError(
-                "Verification takes whole numbers from 1 up: top, inliers, keypoints and size."
+                "Verification takes whole numbers of 1 or more: top, inliers, keypoints and size."
             )
 
 
@@ -118,14 +123,14 @@ class Verifier:
         opencv()  # where it is missing, that is told before any work
         self.settings = settings or VerifySettings()
         self._find = find
-        self._model = local_model(self.settings.model)
+        self._model = local_model(self.settings.model, self.settings.backend)
         names = ("keypoints", "size", "frames")
         self._finding: dict[str, Any] = {name: getattr(self.settings, name) for name in names}
         self.cache = None if cache is None else LocalCache(cache, self._model, **self._finding)
 
     def query(self, photo: Source, *, box: Box | None = None) -> LocalFeatures:
         """The features of a query, or of its box; a SolarError if the box misses the photo."""
-        return local_features(photo, self._model, box=box, **self._finding)
+        return rounded(local_features(photo, self._model, box=box, **self._finding))
 
     def photo(self, path: str) -> Source | None:
         """An indexed photo; None where it is not there."""
@@ -148,12 +153,20 @@ class Verifier:
                 self.cache.put(path, photo, features)
         return features
 
-    def evidence(self, query: LocalFeatures, photo: LocalFeatures) -> Evidence:
-        """How a photo matches a query."""
+    def matches(self, query: LocalFeatures, photo: LocalFeatures) -> Matches:
+        """What a photo has in common with a query."""
         names = ("geometry", "ratio", "threshold")
         wanted: dict[str, Any] = {name: getattr(self.settings, name) for name in names}
-        matches = match_features(query, photo, **wanted, iterations=_ITERATIONS)
-        return Evidence(int(matches.inliers.sum()), len(matches.pairs), coverage(matches))
+        wanted |= {"iterations": _ITERATIONS, "descriptor": local_name(self._model)}
+        found = match_features(query, photo, **wanted)
+        least = self.settings.inliers
+        return found if least is None else replace(found, threshold=least)
+
+    def evidence(self, query: LocalFeatures, photo: LocalFeatures) -> Evidence:
+        """How a photo matches a query."""
+        found = self.matches(query, photo)
+        count = int(found.inliers.sum())
+        return Evidence(count, len(found.pairs), coverage(found), found.threshold)
 
     def verify(self, queries: Sequence[LocalFeatures], hits: Sequence[Hit]) -> list[Hit]:
         """Put the verified ones of the first hits ahead; see the top of this module.
@@ -162,11 +175,7 @@ class Verifier:
         """
         first, others = hits[: self.settings.top], hits[self.settings.top :]
         found = self.matched(queries, [hit.path for hit in first])
-        known = [
-            replace(hit, inliers=found[hit.path].inliers) if hit.path in found else hit
-            for hit in first
-        ]
-        return [*reordered(known, self.settings.inliers), *others]
+        return [*reordered([_known(hit, found.get(hit.path)) for hit in first]), *others]
 
     def matched(
         self, queries: Sequence[LocalFeatures], paths: Sequence[str]
@@ -217,11 +226,17 @@ def _area(points: Floats) -> float:
     return float(cv2.contourArea(cv2.convexHull(points))) if len(points) > 2 else 0.0
 
 
-def reordered(hits: Sequence[Hit], least: int) -> list[Hit]:
-    """Hits with at least so many inliers first, most ahead; the rest in the order they have."""
-    verified = [hit for hit in hits if (hit.inliers or 0) >= least]
-    others = [hit for hit in hits if (hit.inliers or 0) < least]
+def reordered(hits: Sequence[Hit]) -> list[Hit]:
+    """Hits of the same scene first, most inliers ahead; the rest in the order they have."""
+    verified = [hit for hit in hits if hit.same_scene]
+    others = [hit for hit in hits if not hit.same_scene]
     return [*sorted(verified, key=lambda hit: -(hit.inliers or 0)), *others]
+
+
+def _known(hit: Hit, evidence: Evidence | None) -> Hit:
+    if evidence is None:
+        return hit
+    return replace(hit, inliers=evidence.inliers, threshold=evidence.threshold)
 
 
 def rerank(results: SearchResults) -> SearchResults:
@@ -255,7 +270,7 @@ def _most_probable(
     assert calibration is not None
     evidence = verifier.matched(queries, [hit.path for hit in hits[:top]])
     similar = {hit.path: hit.score for hit in hits}
-    right = [path for path, one in evidence.items() if one.inliers >= verifier.settings.inliers]
+    right = [path for path, one in evidence.items() if one.same_scene]
     if right and not results.head:  # nobody has ranked otherwise before
         engine = cast("Engine", results.engine)
         rows = {path: vector for path, (_, vector) in engine.lookup(right).items()}
@@ -269,10 +284,8 @@ def _most_probable(
         unknown = engine.lookup([hit.path for hit in hits if hit.path not in similar])
         similar |= {path: float(row @ results.vector) for path, (_, row) in unknown.items()}
     rated = [
-        Hit(
-            hit.path,
-            similar.get(hit.path, hit.score),
-            evidence[hit.path].inliers if hit.path in evidence else None,
+        replace(
+            _known(Hit(hit.path, similar.get(hit.path, hit.score)), evidence.get(hit.path)),
             probability=calibration.probability(hit.score, rank, evidence.get(hit.path)),
         )
         for rank, hit in enumerate(hits, 1)
@@ -313,13 +326,13 @@ def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
     roots = engine.roots.moved_to(settings.photos)
     if not roots:
         raise SolarError(
-            "The index does not know where its photos are, which verification has to look at: say "
+            "Verification reads the photos, and the index does not know where they are: say "
             "so with --photos, or photos= in VerifySettings."
         )
     # A root may be called anything, and Path.exists() fails for names that are too long.
     if not any(os.path.exists(root.path) for root in roots.roots):  # noqa: PTH110
         raise SolarError(
-            f"{roots} is not there any more: say where the photos are with --photos, or with "
+            f"{roots} no longer exists: say where the photos are with --photos, or with "
             "`solar index relocate`."
         )
     folder = own_folder(engine)

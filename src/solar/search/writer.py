@@ -44,7 +44,7 @@ def mapped(path: Path, rows: int, dim: int) -> Stored:
         try:
             content = mmap.mmap(file.fileno(), rows * dim * dtype.itemsize, access=mmap.ACCESS_READ)
         except ValueError as error:
-            raise SolarError(f"{path} is cut short: restore it or build again.") from error
+            raise SolarError(f"{path} is cut short: restore it or build it again.") from error
     vectors: Stored = np.frombuffer(content, dtype).reshape(rows, dim)
     return vectors
 

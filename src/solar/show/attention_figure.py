@@ -102,7 +102,7 @@ def draw_figure(
     cell: int = 320,
     across: int = 1,
 ) -> Image.Image:
-    """Draw photos with their locations marked, and beside each the maps, a line a layer.
+    """Draw photos with their locations marked, and beside each the maps, one line per layer.
 
     Args:
         blocks: For each photo its maps, one a layer, of the same locations.

@@ -45,8 +45,9 @@ def attention(
         image: A path, encoded bytes, a PIL image or an array.
         at: One location or several, (x, y) in pixels of the upright photo.
         layer: 3, 4 or 5 (to 6 in a patch network); the last that has attention if not given.
-        size: The shorter side is brought to this, as published.
-        picture_scale: The flatter attention of the paper's pictures; off, that of descriptors.
+        size: The shorter side is resized to this, as published.
+        picture_scale: Draw the smoother attention of the paper's figures; if False, that of the
+            embeddings.
         orient: Obey the EXIF orientation.
 
     Raises:
@@ -88,8 +89,9 @@ def draw_photos(
         images: Photos, one below the other.
         at: Locations in pixels of every photo; if not given, `AttentionSource.notable` finds four.
         layer: Only this one; all that have attention if not given.
-        size: The shorter side is brought to this, as published.
-        picture_scale: The flatter attention of the paper's pictures; off, that of descriptors.
+        size: The shorter side is resized to this, as published.
+        picture_scale: Draw the smoother attention of the paper's figures; if False, that of the
+            embeddings.
         **style: For `draw_figure`.
     """
     blocks = []

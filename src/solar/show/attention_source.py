@@ -94,7 +94,8 @@ class AttentionSource:
             size: The shorter side is brought to this, as published, so small photos are enlarged
                 for finer maps. A panorama is reduced until its longer side is at most four times
                 this.
-            picture_scale: The flatter attention of the paper's pictures; off, that of descriptors.
+            picture_scale: Draw the smoother attention of the paper's figures; if False, that of the
+                embeddings.
             orient: Obey the EXIF orientation.
             half: Keep float16, half the memory, which is enough for pictures.
         """

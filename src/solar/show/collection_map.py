@@ -8,7 +8,6 @@ t-SNE takes no longer than for the sample.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +20,7 @@ import numpy.typing as npt
 
 from solar.errors import SolarError
 from solar.files import replacing
+from solar.show.tsne import tsne
 
 if TYPE_CHECKING:
     from solar.search import Index
@@ -32,7 +32,7 @@ CACHE = "map.npz"
 """Where an index in a folder keeps its map."""
 
 LANDMARKS = 3000
-"""How many photos t-SNE arranges at most: about 15 s on one core."""
+"""How many photos t-SNE arranges at most: about 20 s on one core."""
 
 _FEWEST = 12  # fewer have no neighbourhoods to keep
 _COMPONENTS = 50
@@ -46,17 +46,13 @@ class CollectionMap:
 
     paths: tuple[str, ...]
     points: Vectors  # (n, 2) x to the right and y down, in 0..1
-    method: Method  # "pca" where t-SNE was not possible
+    method: Method  # "pca" where there are too few for t-SNE
 
 
 def choose_method(count: int) -> tuple[Method, str]:
     """How that many photos are arranged; and if not by t-SNE, a sentence that says why."""
     if count < _FEWEST:
         return "pca", f"{count} photos are too few for t-SNE: the map shows two main directions."
-    if importlib.util.find_spec("sklearn") is None:
-        return "pca", (
-            'The map shows two main directions only: for t-SNE pip install "solar-retrieval[show]".'
-        )
     return "tsne", ""
 
 
@@ -147,21 +143,14 @@ def _axes(centred: Vectors, components: int, chance: np.random.Generator) -> Vec
 
 
 def _plane(reduced: Vectors, seed: int) -> Vectors:
-    from sklearn.manifold import TSNE
-
     start = _two(reduced)
     spread = float(start.std(axis=0).max())
-    if not spread > 1e-6:  # photos that are all alike; scikit-learn crashes on them
+    if not spread > 1e-6:  # photos that are all alike
         return start
     chance = np.random.default_rng(seed)
     jitter = 1e-2 * chance.standard_normal(start.shape)  # for copies, which would never part
     start = (1e-4 * (start / spread + jitter)).astype(np.float32)
-    limits = importlib.import_module("threadpoolctl").threadpool_limits  # comes with scikit-learn
-    # One thread: the sums of several come in any order, and t-SNE makes much of the last digit.
-    with limits(1):
-        perplexity = min(30.0, (len(reduced) - 1) / 3)
-        arranged = TSNE(2, perplexity=perplexity, init=start, random_state=seed, n_jobs=1)
-        flat = np.asarray(arranged.fit_transform(reduced), np.float32)
+    flat = tsne(reduced, start, min(30.0, (len(reduced) - 1) / 3))
     centred = flat - flat.mean(axis=0)
     # Turned so that the map is wider than it is high.
     return np.asarray(centred @ _axes(centred, 2, np.random.default_rng(0)), np.float32)

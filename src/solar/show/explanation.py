@@ -155,7 +155,7 @@ def explain(
     compare_attention: bool = False,
     device: str | None = None,
 ) -> Explanation:
-    """Tell which regions make two photos similar.
+    """Find the regions that make two photos similar.
 
     Example:
         >>> why = explain("a.jpg", "b.jpg")  # doctest: +SKIP
@@ -169,7 +169,7 @@ def explain(
         model: A network that pools by GeM, SPoC or MAC, its name or file.
         size: Longest side that photos are reduced to. Default: the model's.
         scales: Default: the model's.
-        box: x1, y1, x2, y2 of what is meant in A.
+        box: x1, y1, x2, y2: the part of A to use.
         compare_attention: Also explain what the similarity would be without the attention blocks.
         device: Where to compute, for a model given by its name.
 
@@ -183,7 +183,7 @@ def explain(
     net = retrieval_model(model or DEFAULT, device=device)
     check_splits(net)
     if compare_attention and not net.config.attention:
-        raise SolarError("This network has no attention to compare with: leave that out.")
+        raise SolarError("This network has no attention to compare with: leave it out.")
     first, second = read_image(a), read_image(b)
     photos = _shown(first), _shown(second)
 

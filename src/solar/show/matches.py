@@ -12,6 +12,7 @@ from solar.errors import SolarError
 from solar.images import Source, load
 from solar.images.opencv import opencv
 from solar.search.matching import Matches
+from solar.search.same_scene import verdict
 from solar.show.lettering import INK, PAPER, SOFT, short, wide, write
 
 _FINE = 4  # bits after the point in the coordinates of lines
@@ -22,6 +23,7 @@ def draw_matches(
 ) -> Image.Image:
     """Draw the inliers of what `solar.match` found, by one model or several, one below the other.
 
+    Photos that are not verified as the same scene get no lines: what fits them does so by chance.
     Lines that start close to each other share their colour, so that one that goes elsewhere shows.
     Photos are enlarged or shrunk to `height` pixels; `most` is how many lines are drawn at most,
     spread over the photo.
@@ -44,8 +46,8 @@ def caption(matches: Matches) -> tuple[str, str]:
     inliers, first, second = int(matches.inliers.sum()), *matches.keypoints
     name = Path(matches.descriptor).name.removesuffix(".safetensors")
     return name, (
-        f"{inliers:,} inliers of {len(matches.pairs):,} matches, {matches.geometry}, "
-        f"{first:,} and {second:,} keypoints"
+        f"{verdict(inliers, matches.threshold)} ({matches.geometry}, {len(matches.pairs):,} "
+        f"matches, {first:,} and {second:,} keypoints)"
     )
 
 
@@ -67,6 +69,8 @@ def _row(
     write(row, (0, text // 4), name, text, INK)
     room = width - wide(name, text) - text
     write(row, (wide(name, text) + text, text // 4), short(result, room, text), text, SOFT)
+    if not matches.same_scene:
+        return row
     pairs = matches.pairs[matches.inliers]
     starts = _places(matches.points_a[pairs[:, 0]], left[1], (0, top))
     ends = _places(matches.points_b[pairs[:, 1]], right[1], (left[0].width + gap, top))

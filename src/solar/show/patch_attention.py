@@ -51,7 +51,7 @@ def draw_patches(
     cell: int = 130,
     **options: Any,
 ) -> Image.Image:
-    """Draw attention maps of locations of patches, a line a layer; two patches side by side.
+    """Draw attention maps of locations of patches, one line per layer; two patches side by side.
 
     Patches are 32 × 32 each, from `read_patch`: in the paper a patch and its correspondence.
     Further options are those of `draw_photos`.

@@ -1,4 +1,4 @@
-"""The regions of a photo: where they are, pictures of numbers a region, which ones answer which."""
+"""The regions of a photo: where they are, pictures of a number per region, which ones match."""
 
 from __future__ import annotations
 

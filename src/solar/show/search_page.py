@@ -15,6 +15,7 @@ from solar.images import Box, Roots, Source, read_image
 from solar.search.engine import Hit
 from solar.search.parts import Words, parts_of
 from solar.search.photo_index import BY_NAME, PhotoIndex
+from solar.search.same_scene import compared
 
 _SIDE = 480
 _QUALITY = 82
@@ -84,9 +85,10 @@ def _query(query: Any, find: Callable[[str], Source | None], box: Box | None) ->
 
 def _hit(number: int, hit: Hit, roots: Roots, right: bool | None = None) -> str:
     width = 100 * min(max(hit.score, 0.0), 1.0)
-    inliers = "" if hit.inliers is None else f' <span class="rank">{hit.inliers} inliers</span>'
+    scene = escape(compared(hit.inliers, hit.threshold))
+    facts = f' <span class="rank">{scene}</span>' if scene else ""
     if hit.probability is not None:
-        inliers += f' <span class="rank">{hit.probability:.0%} the same place</span>'
+        facts += f' <span class="rank">{hit.probability:.0%} the same place</span>'
     mark = "" if right is None else _MARKS[right]
     source = roots.find(hit.path)
     photo, name = _photo(source, hit.path), escape(printable(hit.path))
@@ -97,7 +99,7 @@ def _hit(number: int, hit: Hit, roots: Roots, right: bool | None = None) -> str:
         f"<li><figure>{photo}<figcaption>"
         f'<div class="score"><span class="rank">{number}</span>'
         f'<div class="bar"><span style="width:{width:.1f}%"></span></div>'
-        f"<b>{hit.score:.3f}</b>{mark}</div>{name}{inliers}</figcaption></figure></li>\n"
+        f"<b>{hit.score:.3f}</b>{mark}</div>{name}{facts}</figcaption></figure></li>\n"
     )
 
 

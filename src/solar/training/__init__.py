@@ -26,14 +26,15 @@ def train(
     resume: bool = False,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Train a network as a recipe says.
+    """Train or fine-tune a network from a recipe.
 
     Args:
-        recipe: A YAML file; its `task` is retrieval (the default), places, patches or distill.
+        recipe: A YAML file, or the name of a bundled recipe; its `task` is retrieval (the default),
+            places, patches or distill.
         overrides: `loss.margin=0.9` and the like, on top of the recipe.
         run: The folder for checkpoints, figures and the trained network. Default: `runs/` and the
             recipe's name.
-        resume: Go on from the folder's newest checkpoint, if it has one.
+        resume: Continue from the newest checkpoint in the folder, if there is one.
         progress: Draw a bar with the time left on standard error, if that is a terminal.
 
     Returns:

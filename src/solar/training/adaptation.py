@@ -19,6 +19,7 @@ from solar.evaluation.metrics import Numbers
 from solar.evaluation.significance import interval
 from solar.models import RetrievalNet, fingerprint, retrieval_model, save
 from solar.models.checkpoint import load_whitening
+from solar.models.hub import refuse_unfetched
 from solar.search.engine import DescriptorSpec, NoIndexError, RowNumbers
 from solar.search.index import Index, need_vectors
 from solar.search.ingest import spec_of
@@ -77,11 +78,11 @@ def adapt(
     watch: Watch | None = None,
     **options: Any,
 ) -> Adaptation:
-    """Train a linear layer on stored descriptors, and give the network that made them this layer.
+    """Train a linear layer on stored embeddings, and add it to the network that made them.
 
-    The gain is measured on places that the layer was not trained with: these are left out in
-    turns, a fifth of them at a time, and their photos ask for each other. If that does not show a
-    gain, nothing is written. The layer that is kept then learns from all places.
+    The gain is measured by cross-validation on places that the layer was not trained on, a fifth of
+    them at a time. Without a significant gain, nothing is written. The final layer is trained on
+    all places.
 
     Example:
         >>> found = solar.adapt("photos.store", "labels.csv", "mine.safetensors")
@@ -90,9 +91,9 @@ def adapt(
 
     Args:
         source: A store of `solar.extract`, or an index.
-        labels: What photos show: a CSV as `solar.evaluate` takes it, a JSON object of photo and
-            label, or a mapping; the name of a photo's folder if not given. Photos without a label,
-            and those alone with theirs, are left out.
+        labels: Labels of the photos: a CSV as for `solar.evaluate`, a JSON object of photo and
+            label, or a mapping. Default: folder names. Photos without a label, and singletons, are
+            left out.
         output: Where to write the network, a `.safetensors`.
         model: The network that made the descriptors, if the one that the store names is gone.
         layer: Measure and keep this layer in place of a trained one: a file as ILIAS publishes them
@@ -102,8 +103,8 @@ def adapt(
         options: Fields of `AdaptationSettings`, in place of those of `settings`.
 
     Raises:
-        SolarError: The layer does not help for certain: the confidence interval of its gain
-            includes zero. Or there are too few labels, or the network is not at hand.
+        SolarError: The gain is not significant: its confidence interval includes zero. Or there are
+            too few labels, or the network cannot be loaded.
     """
     settings = replace(settings or AdaptationSettings(), **options)
     if output is not None and Path(output).suffix != ".safetensors":
@@ -238,6 +239,8 @@ def _network(
     spec: DescriptorSpec, model: RetrievalNet | str | Path | None, where: object
 ) -> RetrievalNet:
     """The network that made the descriptors."""
+    if model is None:
+        refuse_unfetched(spec.model, where)
     try:
         net = retrieval_model(spec.model if model is None else model, device="cpu")
     except SolarError as error:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from solar.errors import SolarError
 
-_DRAWS = 29  # random numbers a photo, one for each `next(chance)` below
+_DRAWS = 29  # random numbers per photo, one for each `next(chance)` below
 _LUMA = (0.299, 0.587, 0.114)
 # Rows of YCbCr without its offsets, as JPEG has it.
 _YCC = (_LUMA, (-0.168736, -0.331264, 0.5), (0.5, -0.418688, -0.081312))

@@ -8,7 +8,7 @@ from typing import Literal
 
 from solar.errors import SolarError
 from solar.training.augment import Augmentation
-from solar.training.recipe import build, read_settings
+from solar.training.recipe import build, bundled_recipes, read_settings
 from solar.training.schedule import Schedule
 from solar.training.shared_recipe import Data, Optimiser, PhotoValidation, Recipe
 
@@ -200,7 +200,7 @@ class DistillRecipe(Recipe):
         super().__post_init__()
         self.check_positive("save_every", "data.size", "validation.every")
         if not self.teacher:
-            raise SolarError("teacher names none.")
+            raise SolarError("teacher names no model.")
         if not 0 <= self.whiten_teacher <= 1:
             raise SolarError(f"whiten_teacher must be from 0 to 1, not {self.whiten_teacher:g}.")
         if self.student.whitening == "teacher" and (self.whiten_teacher or len(self.teacher) > 1):
@@ -209,7 +209,9 @@ class DistillRecipe(Recipe):
                 "leave whiten_teacher at 0."
             )
         if self.student.whitening == "places" and not self.landmarks.kinds:
-            raise SolarError("student.whitening places needs landmarks.photos: who shows what?")
+            raise SolarError(
+                "student.whitening places needs landmarks.photos, which gives the labels."
+            )
         if self.tune.steps and not (self.whiten_teacher and self.landmarks.kinds):
             raise SolarError("tune.steps needs whiten_teacher above 0 and landmarks.photos.")
         for name, times in self.data.repeat.items():
@@ -237,10 +239,11 @@ def command_recipe(
     """The recipe of a command line; a SolarError if it lacks photos or a teacher.
 
     Args:
-        arguments: In any order: at most one recipe (.yaml), photos, and key=value settings.
+        arguments: In any order: at most one recipe (.yaml, or a bundled one's name), photos, and
+            key=value settings.
         options: Settings by dotted name, on top of those; None where one is not given.
     """
-    files = [one for one in arguments if one.endswith((".yaml", ".yml"))]
+    files = [one for one in arguments if _is_recipe(one)]
     if len(files) > 1:
         raise SolarError(f"Two recipes are given, {files[0]} and {files[1]}: give one.")
     rest = [one for one in arguments if one not in files]
@@ -256,3 +259,10 @@ def command_recipe(
     if "teacher" not in settings:
         raise SolarError("No teacher is given: name one with --teacher.")
     return build(DistillRecipe, settings, where)
+
+
+def _is_recipe(argument: str) -> bool:
+    """Whether it is a recipe: photos of the same name as a bundled one come first."""
+    if argument.endswith((".yaml", ".yml")):
+        return True
+    return argument in bundled_recipes() and not Path(argument).exists()

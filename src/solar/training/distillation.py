@@ -295,13 +295,17 @@ class OrderWithLandmarks:
                 by_folder.setdefault(name.rpartition("/")[0], []).append(number)
         if len(by_folder) < 2:
             raise SolarError(
-                f"landmarks.start is {start!r}, but photos whose names start so lie "
-                f"in {len(by_folder)} folders: contrast needs two landmarks or more."
+                f"{self._named(start)} is {start!r}, but photos whose names start with it are in "
+                f"{len(by_folder)} folders: contrast needs two landmarks or more."
             )
         groups = [torch.tensor(group) for group in by_folder.values()]
         for group in groups:
             self.labels[group] = int(group[0])
         return groups
+
+    def _named(self, start: str) -> str:
+        """Which setting asks for photos whose names start so."""
+        return "A kind of landmarks.more" if start in self.wanted.more else "landmarks.start"
 
     def __call__(self, step: int) -> Tensor:
         """Numbers of the photos, rising."""

@@ -191,7 +191,7 @@ def _check_options(
     style: str, positives: Tensor | None, min_distance: float, negatives: int, chunk: int
 ) -> None:
     if style not in STYLES:
-        raise SolarError(f"No mining style is called {style!r}: choose {' or '.join(STYLES)}.")
+        raise SolarError(f"There is no mining style {style!r}: choose {' or '.join(STYLES)}.")
     if style == "semi-hard" and positives is None:
         raise SolarError("Semi-hard mining needs the descriptors of the positives.")
     if not 0 <= min_distance < 2:

@@ -13,7 +13,7 @@ class Meter:
     def __init__(self) -> None:
         self._seen: list[Terms] = []
         self._since = monotonic()
-        self.speed = 0.0  # steps a second between the last two readings
+        self.speed = 0.0  # steps per second between the last two readings
 
     def add(self, terms: Terms) -> None:
         """Take in the figures of a step."""

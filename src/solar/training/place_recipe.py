@@ -81,6 +81,6 @@ class PlaceRecipe(PhotoRecipe):
             raise SolarError("loss.second_order compares photos of one place: set each=2 or more.")
         if self.network.start is None and self.network.whitening_from == "learn":
             raise SolarError(
-                "network.whitening_from=learn needs pairs, which a training over places has not: "
-                "set it to pca, or name a file."
+                "network.whitening_from=learn needs pairs, which training on places does not "
+                "have: set it to pca, or name a file."
             )

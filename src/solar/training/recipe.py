@@ -39,8 +39,8 @@ def read_settings(
     A SolarError if there is no such file, it is no YAML, or an override is no key=value.
 
     Args:
-        path: A YAML file, or `recipes/…` as they come with solar. Its `extends: other.yaml` names
-            a recipe beside it to start from.
+        path: A YAML file, or the name of a recipe that comes with solar, such as `solar-r18-small`.
+            Its `extends: other.yaml` names a recipe beside it to start from.
         overrides: `loss.margin=0.9` and the like; what follows the sign is read as YAML.
         options: Values by dotted names; None leaves what is there.
     """
@@ -48,7 +48,9 @@ def read_settings(
     for override in overrides:
         key, sign, value = override.partition("=")
         if not sign or not key.strip():
-            raise SolarError(f"{override!r} is no override: write key=value, as in loss.margin=1.")
+            raise SolarError(
+                f"{override!r} is not an override: write key=value, as in loss.margin=1."
+            )
         given = _parse(value, override) if value.strip() else ""  # YAML would call nothing null
         settings = _merged(settings, _renamed(_nested(key.strip(), given), override))
     for key, value in (options or {}).items():
@@ -92,13 +94,34 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 # Files.
 
 
-def _found(path: Path) -> Path:
-    """The file itself, or what came with solar where `recipes/` is not in this folder."""
-    if path.exists() or path.parent not in (Path("recipes"), Path()):
-        return path
+def bundled_recipes() -> dict[str, Path]:
+    """The recipes that come with solar, by name: in a wheel below the package, else beside src/."""
     package = Path(__file__).parents[1]
-    shipped = [folder / "recipes" / path.name for folder in (package, package.parents[1])]
-    return next((file for file in shipped if file.is_file()), path)
+    folders = [package / "recipes", package.parents[1] / "recipes"]
+    found = {file.stem: file for folder in folders for file in folder.glob("*.yaml")}
+    return dict(sorted(found.items()))
+
+
+def _found(path: Path) -> Path:
+    """The file itself, or the bundled recipe of that name, with or without `recipes/` and suffix.
+
+    A SolarError with the names nearest to it if there is neither.
+    """
+    if path.exists() and not path.is_dir():
+        return path
+    bundled = bundled_recipes()
+    name = path.name.removesuffix(".yaml").removesuffix(".yml")
+    if path.parent in (Path("recipes"), Path()) and name in bundled:
+        return bundled[name]
+    if path.is_dir():
+        raise SolarError(f"{path} is a folder: name a recipe, a YAML file.")
+    near = difflib.get_close_matches(name, bundled, n=3, cutoff=0.6)
+    if not near:
+        raise SolarError(
+            f"There is no recipe {path}: give a YAML file, or a bundled recipe such as "
+            "solar-r18-small."
+        )
+    raise SolarError(f"There is no recipe {path}; the nearest are {', '.join(near)}.")
 
 
 def _read_chain(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:

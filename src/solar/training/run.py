@@ -76,8 +76,8 @@ class Run:
             self._metrics_bytes = content["metrics_bytes"]
         elif not resume and writes and self._holds_a_run():
             raise SolarError(
-                f"{folder} already holds a run: add --resume to go on with it, "
-                "or name another folder."
+                f"{folder} already holds a run: add --resume to continue it, or name another "
+                "folder."
             )
 
     def log(self, step: int, **values: float | int | str | bool | None) -> None:
@@ -178,8 +178,8 @@ class Run:
         changed = differences(to_dict(saved), to_dict(self.recipe))
         if wrong := [key for key in changed if key not in may_change]:
             raise SolarError(
-                f"The run in {self.folder} was started with another {wrong[0]}: "
-                "go on with the same recipe and overrides, or start a new run."
+                f"The run in {self.folder} was started with another {wrong[0]}: continue "
+                "with the same recipe and overrides, or start a new run."
             )
 
     def _add_environment(self) -> None:
@@ -224,10 +224,10 @@ def _read_checkpoint(path: Path) -> dict[str, Any]:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file can make the reader fail in any way at all
         raise SolarError(
-            f"{path} is damaged or no checkpoint of a run: delete it to go on from the one before."
+            f"{path} is damaged or not a checkpoint: delete it to continue from the previous one."
         ) from error
     if not isinstance(content, dict) or content.get("format") != 1:
-        raise SolarError(f"{path} is no checkpoint that this solar can read.")
+        raise SolarError(f"{path} is not a checkpoint that this version of solar can read.")
     return content
 
 

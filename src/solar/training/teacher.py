@@ -156,7 +156,7 @@ def _read_program(path: Path, device: torch.device) -> nn.Module:
                 program = torch.jit.load(path, map_location=device).eval()  # type: ignore[no-untyped-call]
     except Exception as error:  # a damaged file can make the reader fail in any way at all
         reason = str(error).strip().split("\n")[0]
-        raise SolarError(f"{path} is no program that torch can read ({reason}).") from error
+        raise SolarError(f"{path} is not a program that torch can read ({reason}).") from error
     assert isinstance(program, nn.Module)
     return program
 

@@ -17,7 +17,7 @@ from solar.web.settings import WebSettings
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_PICTURE = re.compile(r"/api/v1/photos/([^/]+)/(?:thumbnail|photo)")
+_PICTURE = re.compile(r"/api/v1/photos/([^/]+)/(thumbnail|photo|original)")
 _VALID = 3600
 _OPEN = {"/api/v1/openapi.json"}
 
@@ -61,11 +61,12 @@ class Keys:
         token: str | None,
         clock: Callable[[], float] = time.time,
         guesses: "Rates | None" = None,
+        realm: str = "",
     ) -> None:
         self._token = None if token is None else token.encode()
         # Programs send UTF-8, browsers Latin-1 where that has the letters.
         self._spellings = set(_spellings(token or ""))
-        self._clock, self._guesses = clock, guesses
+        self._clock, self._guesses, self._realm = clock, guesses, realm
 
     def check(self, path: str, query: str, headers: Mapping[str, str], visitor: str = "") -> None:
         """Raise a WebError unless a request of a visitor, by address, may be answered.
@@ -79,11 +80,12 @@ class Keys:
         if kind.lower() == "bearer" and self._right(given.encode("latin-1"), visitor):
             return
         picture = _PICTURE.fullmatch(path)
-        if picture and self._signed(picture[1], (parse_qs(query).get("k") or [""])[0]):
+        key = (parse_qs(query).get("k") or [""])[0]
+        if picture and self._signed(signed_name(*picture.groups()), key):
             return
         raise WebError(
             401,
-            "This server wants a token: send it as `Authorization: Bearer …`.",
+            "This server needs a token: send it as `Authorization: Bearer …`.",
             {"WWW-Authenticate": "Bearer"},
         )
 
@@ -96,7 +98,7 @@ class Keys:
         return any(matches)
 
     def sign(self, photo: str) -> str:
-        """What lets a browser fetch the pictures of one photo for an hour or two."""
+        """What lets a browser fetch the pictures of a `signed_name` for an hour or two."""
         if self._token is None:
             return ""
         # The same for an hour, so that browsers can keep what they have fetched.
@@ -112,7 +114,13 @@ class Keys:
 
     def _signature(self, photo: str, until: int) -> str:
         assert self._token is not None
-        return hmac.new(self._token, f"{photo} {until}".encode(), hashlib.sha256).hexdigest()[:32]
+        signed = f"{self._realm} {photo} {until}".encode()
+        return hmac.new(self._token, signed, hashlib.sha256).hexdigest()[:32]
+
+
+def signed_name(photo: str, picture: str) -> str:
+    """What is signed for a picture: who has the small ones has not got the file itself."""
+    return f"{photo} original" if picture == "original" else photo
 
 
 def _spellings(token: str) -> Iterator[bytes]:
@@ -157,7 +165,7 @@ class Rates:
             wait = max(1, round((cost - left) / self._rate + 0.5))
             raise WebError(
                 429,
-                f"These are too many {self._what}: go on in {wait} s.",
+                f"Too many {self._what}: try again in {wait} s.",
                 {"Retry-After": str(wait)},
             )
 
@@ -173,7 +181,8 @@ def cost_of(method: str, path: str) -> float:
     """What a request counts: work in full, pictures little, the page itself nothing."""
     if not path.startswith("/api/"):
         return 0.0
-    return 1.0 if method == "POST" else 0.1
+    work = method == "POST" or path.endswith(("/original", "/albums/export"))
+    return 1.0 if work else 0.1
 
 
 def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

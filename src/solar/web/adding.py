@@ -42,7 +42,7 @@ _PIECE = 16  # photos indexed at a time: what a visitor sees as progress
 _ATTEMPTS = 5
 _STEM_BYTES = 100  # of a file's name, without its ending
 _WAITING = ".adding-"  # and the job's id: what is sent, in files called 0, 1, …
-_NAMES = "names.json"  # written last: without it the folder was never whole
+_NAMES = "names.json"  # and of the index; written last: without it the folder was never whole
 _PAUSE = 0.5  # seconds until a busy server is asked again
 
 _JPEG = (".jpg", ".jpeg", ".jpe", ".jfif")
@@ -103,7 +103,7 @@ class Adder:
             )
         waiting = self._uploads / f"{_WAITING}{new_identity()}"
         try:
-            await self._threads.run(_keep, uploads, waiting)
+            await self._threads.run(_keep, uploads, waiting, self._settings.name)
             return self._begin(waiting)
         except BaseException as error:
             shutil.rmtree(waiting, ignore_errors=True)
@@ -117,7 +117,7 @@ class Adder:
         if self._root is None:
             return
         for waiting in sorted(self._uploads.glob(f"{_WAITING}*")):
-            with suppress(SolarError):  # another server is at it
+            with suppress(SolarError):  # another server is at it, or they are for another index
                 self._begin(waiting)
 
     async def close(self) -> None:
@@ -133,14 +133,19 @@ class Adder:
         return self._root.folder / UPLOADS
 
     def _begin(self, waiting: Path) -> str:
-        """Describe the photos of a folder behind it; a SolarError if somebody else does."""
+        """Describe the photos of a folder behind it; a SolarError if somebody else is to do so."""
         with ExitStack() as held:
             held.enter_context(locked(waiting / LOCK, "Another server is adding these photos."))
             if not (waiting / _NAMES).is_file():  # it was never whole, and nobody was told so
                 shutil.rmtree(waiting, ignore_errors=True)
-                raise SolarError("These photos were not sent to the end.")
-            with reading(waiting / _NAMES, "is damaged", ValueError, TypeError):
-                names = [str(name) for name in json.loads((waiting / _NAMES).read_text("utf-8"))]
+                raise SolarError("The upload of these photos was not completed.")
+            with reading(waiting / _NAMES, "is damaged", ValueError, TypeError, KeyError):
+                sent = json.loads((waiting / _NAMES).read_text("utf-8"))
+                if isinstance(sent, list):  # as written before there were several indexes
+                    sent = {"index": self._settings.name, "names": sent}
+                index, names = sent["index"], [str(name) for name in sent["names"]]
+            if index != self._settings.name:
+                raise SolarError("These photos were sent to another index.")
             job = Job(state="running", done=0, total=len(names), added=[], failed=[])
             task = asyncio.create_task(self._run(job, names, waiting, held.pop_all()))
         self._running.add(task)
@@ -216,7 +221,7 @@ class Adder:
         width, height = await _unhurried(work, check_photo, data, most)
         encoder = await self._model.encoder()
         pixels = await _unhurried(work, encoder.decode, data)
-        key = (self._model.name, pixels.shape)
+        key = (encoder, pixels.shape)
         vector = await _unhurried(self._network.together, key, pixels, encoder.describe)
         path, stamp = await _unhurried(work, self._store, name, data, written)
         return Photo(path, width, height, stamp=stamp, **exif_facts(data)._asdict()), vector
@@ -319,15 +324,16 @@ def _remove(files: Sequence[Path]) -> None:
             file.unlink()
 
 
-def _keep(uploads: Sequence[tuple[str, BinaryIO]], folder: Path) -> None:
-    """Put what was sent into a new folder, and its names last."""
+def _keep(uploads: Sequence[tuple[str, BinaryIO]], folder: Path, index: str) -> None:
+    """Put what was sent to an index into a new folder, and its names last."""
     folder.mkdir(parents=True)
     for number, (_, file) in enumerate(uploads):
         file.seek(0)
         with (folder / str(number)).open("wb") as copy:
             shutil.copyfileobj(file, copy, 2**20)
     with replacing(folder / _NAMES, complaint=None) as temporary:
-        temporary.write_text(json.dumps([name for name, _ in uploads]), "utf-8")
+        sent = {"index": index, "names": [name for name, _ in uploads]}
+        temporary.write_text(json.dumps(sent), "utf-8")
 
 
 def _read(file: Path, most: int) -> bytes:

@@ -19,6 +19,8 @@ from solar.errors import SolarError
 from solar.images import Box
 from solar.search.rerank import chosen
 from solar.web import schemas
+from solar.web.albums import TYPES, Album, AlbumPage, ExportForm
+from solar.web.browsing import BrowseRequest
 from solar.web.duplicate_review import GroupPage, Kind, ReportOverview
 from solar.web.explaining import (
     RegionAnswer,
@@ -28,8 +30,12 @@ from solar.web.explaining import (
     answered,
     explained,
 )
+from solar.web.facets import MOST, FacetsAnswer
+from solar.web.field_types import PhotoId
+from solar.web.filtering import SORTED
 from solar.web.photos import VisiblePhoto
 from solar.web.problems import WebError
+from solar.web.removing import RemoveAnswer, RemoveRequest
 from solar.web.searching import StageResult, Wanted, depth_for
 from solar.web.service import Service
 from solar.web.settings import LARGEST, THUMBNAIL
@@ -40,7 +46,7 @@ if TYPE_CHECKING:
     from solar.show.explanation import Explanation
 
 NDJSON = "application/x-ndjson"
-_PictureId = Annotated[schemas.PhotoId, Path()]
+_PictureId = Annotated[PhotoId, Path()]
 _JPEG: dict[int | str, dict[str, Any]] = {
     200: {"description": "The picture.", "content": {"image/jpeg": {}}}
 }
@@ -66,19 +72,27 @@ def create_router(service: Service) -> APIRouter:
         return await service.info()
 
     @router.get("/photos")
-    async def photos(
-        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
-        limit: Annotated[int, Query(ge=1, le=200)] = 50,
-        label: Annotated[str | None, Query(max_length=500)] = None,
-        search: Annotated[str | None, Query(max_length=200)] = None,
-    ) -> schemas.PhotoPage:
+    async def photos(asked: Annotated[BrowseRequest, Query()]) -> schemas.PhotoPage:
         """List the collection, a page at a time."""
-        return await service.threads.run(service.browse, offset, limit, label, search)
+        return await service.threads.run(service.browse, asked)
+
+    @router.get("/facets")
+    async def facets(
+        search: Annotated[str | None, Query(max_length=200)] = None,
+        limit: Annotated[int, Query(ge=1, le=MOST)] = MOST,
+    ) -> FacetsAnswer:
+        """Tell which folders, tags, roots and times there are to filter by."""
+        return await service.slow.run(service.facets.answer, search, limit)  # it counts at first
+
+    @router.post("/photos/remove")
+    async def remove(asked: RemoveRequest) -> RemoveAnswer:
+        """Take photos out of the index, where this server allows it; their files stay."""
+        return await service.remover.remove(asked.photos)
 
     @router.get("/photos/{id}")
-    async def photo(id: _PictureId) -> schemas.PhotoInfo:
+    async def photo(id: _PictureId) -> schemas.PhotoDetails:
         """Tell what is known of a photo."""
-        return service.photo_info(await service.threads.run(service.visible, id))
+        return await service.threads.run(service.photo_details, id)
 
     @router.get("/photos/{id}/thumbnail", response_class=Response, responses=_JPEG)
     async def thumbnail(id: _PictureId, w: Width = Width.SMALL) -> Response:
@@ -89,6 +103,11 @@ def create_router(service: Service) -> APIRouter:
     async def large(id: _PictureId) -> Response:
         """Show a photo with up to 1600 pixels a side."""
         return _jpeg(await service.picture(id, LARGEST))
+
+    @router.get("/photos/{id}/original", response_class=Response, responses=_JPEG)
+    async def full_size(id: _PictureId) -> Response:
+        """Show a photo with all its pixels: the file itself where this server gives files out."""
+        return await service.original(id)
 
     @router.post("/queries", status_code=201, openapi_extra=_upload("photo", many=False))
     async def queries(request: Request) -> schemas.PhotoInfo:
@@ -129,7 +148,7 @@ def create_router(service: Service) -> APIRouter:
 
     @router.post("/why")
     async def why(asked: WhyRequest) -> WhyAnswer:
-        """Tell which regions make two photos similar."""
+        """Find the regions that make two photos similar."""
         started = perf_counter()
         photos, found, cached = await _explain(service, asked)
         told = [service.photo_info(photo) for photo in photos]
@@ -138,7 +157,7 @@ def create_router(service: Service) -> APIRouter:
 
     @router.post("/why/answers")
     async def answers(asked: RegionRequest) -> RegionAnswer:
-        """Tell what a region of one photo answers to in the other; after `why` in milliseconds."""
+        """Find what a region of one photo matches in the other; after `why` in milliseconds."""
         started = perf_counter()
         _, found, cached = await _explain(service, asked)
         return await service.threads.run(answered, asked, found, cached, started)
@@ -173,6 +192,32 @@ def create_router(service: Service) -> APIRouter:
     ) -> GroupPage:
         """List groups of duplicates, a page at a time."""
         return await service.threads.run(service.reviewer.page, offset, limit, kind)
+
+    @router.get("/albums")
+    async def albums(
+        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+        limit: Annotated[int, Query(ge=1, le=200)] = 25,
+        shown: Annotated[int, Query(ge=1, le=20)] = 4,
+    ) -> AlbumPage:
+        """List albums of photos of the same place, a page at a time, each with its first photos."""
+        return await service.threads.run(service.albums.page, offset, limit, shown)
+
+    @router.get("/albums/export", response_class=Response)
+    async def export(
+        form: ExportForm = "json", album: Annotated[str | None, Query(max_length=40)] = None
+    ) -> Response:
+        """Give an album, or all, as JSON, as a table or as a list of paths."""
+        text = await service.slow.run(service.albums.export, form, album)
+        return Response(text.encode("utf-8", "surrogateescape"), media_type=TYPES[form])
+
+    @router.get("/albums/{id}")
+    async def one_album(
+        id: Annotated[str, Path(max_length=40)],
+        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    ) -> Album:
+        """Open an album."""
+        return await service.threads.run(service.albums.album, id, offset, limit)
 
     @router.post("/photos", status_code=202, openapi_extra=_upload("photos", many=True))
     async def add(request: Request) -> schemas.JobStarted:
@@ -240,6 +285,8 @@ def _matched(
         keypoints=list(found.keypoints),
         matches=len(found.pairs),
         inliers=ends.astype(np.float64).round(1).tolist(),
+        same_scene=found.same_scene,
+        threshold=found.threshold,
         a=a,
         b=b,
         seconds=round(seconds, 5),
@@ -262,10 +309,9 @@ def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto 
         service.model(asked.model),
         _box(asked.box),
         ([] if asked.text else service.usual) if usual else methods,
-        only.label,
-        only.name_contains or None,
+        service.only(only.name_contains, only.label, only.where, only.root),
         only.min_score,
-        depth_for(asked.offset + asked.k + 1),
+        SORTED if asked.sort else depth_for(asked.offset + asked.k + 1),
         asked.include_self,
         only.min_probability,
         usual,

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ from solar.errors import SolarError
 from solar.search import Index
 from solar.web.api import create_router
 from solar.web.docs_page import docs_page
-from solar.web.middleware import Guard
+from solar.web.index_paths import IndexPaths, settings_of_several
+from solar.web.middleware import Admission, Guard
 from solar.web.problems import WebError
+from solar.web.resources import Resources
 from solar.web.schemas import Health
 from solar.web.service import Service
 from solar.web.settings import WebSettings
@@ -58,19 +60,68 @@ def create_app(
     Raises:
         SolarError: An index has no vectors, or photos are to be added and there is no folder.
     """
-    settings = settings or WebSettings()
-    service = Service(index, models, settings)
+    return create_site([(index, settings or WebSettings())], models)
+
+
+def create_site(
+    indexes: Sequence[tuple[Index, WebSettings]], models: Mapping[str, Index] | None = None
+) -> FastAPI:
+    """Make the web app of several indexes, each below `/indexes/NAME/`, the first also at `/`.
+
+    Args:
+        indexes: Each with its settings, which differ in names, reports and folders of photos.
+        models: See `create_app`; for the first.
+
+    Returns:
+        The app of the first index, which hands on what is for others.
+
+    Raises:
+        SolarError: See `create_app`; or two indexes have the same name.
+    """
+    settings = settings_of_several([one for _, one in indexes])
+    resources = Resources(settings[0])
+    services = [
+        Service(index, None if number else models, own, resources)
+        for number, ((index, _), own) in enumerate(zip(indexes, settings, strict=True))
+    ]
+
+    async def opened() -> None:
+        for service in services:
+            await service.open()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(work) for work in (service.open(), keep_tidy())]
-        service.adder.resume()
+        tasks = [asyncio.create_task(work) for work in (opened(), keep_tidy())]
+        for service in services:
+            service.adder.resume()
         yield
         for task in tasks:
             task.cancel()
-        await asyncio.gather(service.adder.close(), service.updater.close())
-        await asyncio.to_thread(service.close)
+        jobs = [job for service in services for job in (service.adder, service.updater)]
+        await asyncio.gather(*(job.close() for job in jobs))
+        await asyncio.to_thread(resources.close)
+        for service in services:
+            service.close()
 
+    def ready() -> bool:
+        return all(service.ready for service in services)
+
+    first, *others = (_index_app(one, resources.admission, lifespan, ready) for one in services)
+    apps = {service.settings.name: app for service, app in zip(services[1:], others, strict=True)}
+    if apps:
+        first.add_middleware(
+            IndexPaths, apps=apps, first=settings[0].name, root_path=settings[0].root_path
+        )
+    first.add_middleware(SubPath, prefix=settings[0].root_path)
+    return first
+
+
+def _index_app(
+    service: Service, admission: Admission, lifespan: Any, ready: Callable[[], bool]
+) -> FastAPI:
+    """The app of one index; whether it is reached below a path is no matter to it."""
+    settings = service.settings
+    path = settings.root_path + settings.home
     app = FastAPI(
         title="solar",
         version=__version__,
@@ -80,18 +131,23 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        servers=[{"url": settings.root_path}] if settings.root_path else None,
+        servers=[{"url": path}] if path else None,
     )
     app.state.service = service
     app.include_router(create_router(service))
-    _add_pages(app, service)
+    _add_pages(app, service, ready)
     _add_errors(app, service)
-    app.add_middleware(Guard, settings=settings, keys=service.keys, metrics=service.metrics)
-    app.add_middleware(SubPath, prefix=settings.root_path)
+    app.add_middleware(
+        Guard,
+        settings=settings,
+        keys=service.keys,
+        metrics=service.metrics,
+        admission=admission,
+    )
     return app
 
 
-def _add_pages(app: FastAPI, service: Service) -> None:
+def _add_pages(app: FastAPI, service: Service, ready: Callable[[], bool]) -> None:
     """What is no part of the API: the page, and how the server is."""
     files = _static_files(service.settings.static)
 
@@ -107,6 +163,11 @@ def _add_pages(app: FastAPI, service: Service) -> None:
     async def docs() -> Response:
         return Response(docs_page(app.openapi()), media_type="text/html")
 
+    @app.api_route("/indexes/{name:path}", methods=[*_READ, "POST"], include_in_schema=False)
+    async def no_index(name: str) -> Response:
+        # Not which there are: this is told to visitors without a token, too.
+        raise WebError(404, f"This server has no index {name.partition('/')[0]!r}.")
+
     @app.get("/healthz")
     async def healthz() -> Health:
         """Say that the server runs."""
@@ -115,8 +176,8 @@ def _add_pages(app: FastAPI, service: Service) -> None:
     @app.get("/readyz", responses={503: {"model": Health}})
     async def readyz() -> JSONResponse:
         """Say whether the networks are loaded."""
-        ready = service.ready
-        return JSONResponse({"status": "ok" if ready else "starting"}, 200 if ready else 503)
+        good = ready()
+        return JSONResponse({"status": "ok" if good else "starting"}, 200 if good else 503)
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:

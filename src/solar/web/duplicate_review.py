@@ -4,11 +4,9 @@ What visitors decide stays in their browsers. A photo of the report that the col
 have is named and has no picture.
 """
 
-import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +15,7 @@ from pydantic import BaseModel, Field
 from solar.errors import SolarError
 from solar.search.duplicate_report import read_facts, read_groups
 from solar.show.duplicates_page import group_id
-from solar.web.problems import WebError
+from solar.web.report_file import ReportFile
 
 Kind = Literal["exact", "copy", "crop", "burst", "place"]
 
@@ -102,7 +100,7 @@ class _OpenReport:
                 self._packed.append(zlib.compress(checked.model_dump_json().encode()))
             except ValueError as error:  # also of a name that is no text
                 raise SolarError(
-                    f"{path} is no report of solar duplicates, or is damaged: write it again."
+                    f"{path} is not a report of solar duplicates, or is damaged: write it again."
                 ) from error
             self.groups.append([checked.kind, checked.id])
 
@@ -121,18 +119,19 @@ class Reviewer:
     """
 
     def __init__(self, path: str | Path | None, name: str, addresses: Addresses) -> None:
-        self._path = None if path is None else Path(path)
         self._name, self._addresses = name, addresses
-        self._lock = threading.Lock()
-        self._stamp = self._now()
-        self._report = _OpenReport(self._path) if self._path else None
+        self._file = ReportFile(
+            path,
+            _OpenReport,
+            "This server has no report of duplicates: start it with --duplicates REPORT.",
+        )
 
     def __bool__(self) -> bool:
-        return self._report is not None
+        return bool(self._file)
 
     def overview(self) -> ReportOverview:
         """What the report holds; a WebError where there is none."""
-        report = self._current()
+        report = self._file.current()
         counts = Counter(kind for kind, _ in report.groups)
         return ReportOverview.model_validate(
             {
@@ -145,7 +144,7 @@ class Reviewer:
 
     def page(self, offset: int, limit: int, kind: str | None) -> GroupPage:
         """Some groups, of one kind or of all; a WebError where there is no report."""
-        report = self._current()
+        report = self._file.current()
         numbers: Sequence[int] = range(len(report.groups))
         if kind is not None:
             numbers = [number for number in numbers if report.groups[number][0] == kind]
@@ -157,23 +156,3 @@ class Reviewer:
             if known is not None:
                 photo.id, photo.thumbnail, photo.photo = known.id, known.thumbnail, known.photo
         return GroupPage(total=len(numbers), groups=groups)
-
-    def _current(self) -> _OpenReport:
-        if self._report is None or self._path is None:
-            raise WebError(
-                404, "This server has no report of duplicates: start it with --duplicates REPORT."
-            )
-        with self._lock:
-            now = self._now()
-            if now != self._stamp:
-                self._stamp = now
-                with suppress(SolarError):  # half copied, perhaps: the old one stays until then
-                    self._report = _OpenReport(self._path)
-            return self._report
-
-    def _now(self) -> tuple[int, ...]:
-        try:
-            found = self._path.stat() if self._path else None
-        except OSError:
-            found = None
-        return () if found is None else (found.st_mtime_ns, found.st_size, found.st_ino)

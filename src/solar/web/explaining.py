@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from solar.errors import SolarError
 from solar.images import Box
 from solar.web import schemas
+from solar.web.field_types import BoxCorners, Pair, PhotoId, Pixel
 from solar.web.inspection import MadeOnce
 from solar.web.photos import VisiblePhoto
 from solar.web.served_model import ServedModel
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 class WhyRequest(schemas.Asked):
     """Two photos whose similarity is to be explained."""
 
-    a: schemas.PhotoId
-    b: schemas.PhotoId
-    box: schemas.Box | None = Field(None, description="What is meant in A, in upright pixels.")
+    a: PhotoId
+    b: PhotoId
+    box: BoxCorners | None = Field(None, description="What is meant in A, in upright pixels.")
     model: str | None = Field(None, max_length=500)
     attention: bool = Field(True, description="Off: pass by the attention blocks.")
 
@@ -46,8 +47,8 @@ class ExplainedPhoto(schemas.PhotoInfo):
 class ExplainedPair(BaseModel):
     """A region of each photo, by its middle, and what the two add to the similarity."""
 
-    a: schemas.Pair[float]
-    b: schemas.Pair[float]
+    a: Pair[float]
+    b: Pair[float]
     value: float
 
 
@@ -71,14 +72,14 @@ class RegionRequest(WhyRequest):
     """A region of one of the photos, by any pixel in it."""
 
     side: Literal["a", "b"]
-    x: schemas.Pixel = Field(description="In pixels of the upright original.")
-    y: schemas.Pixel
+    x: Pixel = Field(description="In pixels of the upright original.")
+    y: Pixel
 
 
 class RegionAnswer(BaseModel):
     """What the regions of the other photo add to the similarity together with this one."""
 
-    region: schemas.Pair[int] = Field(description="Its row and column.")
+    region: Pair[int] = Field(description="Its row and column.")
     value: float = Field(description="What the region adds: the sum of the map.")
     heat: list[float] = Field(description="Of the other photo, row by row.")
     seconds: float

@@ -50,7 +50,7 @@ class Follower:
                 self._reading.release()
 
     def added(self) -> None:
-        """Take note that the app has added photos, which the collection knows already."""
+        """Take note of a change by the app itself, which the collection knows already."""
         with suppress(SolarError):
             now = self._versions()
             if now == [self._seen[0] + 1, *self._seen[1:]]:  # and nobody else did anything

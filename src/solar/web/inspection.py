@@ -96,19 +96,18 @@ class Matching(MadeOnce["tuple[Matches, float]"]):
     async def match(
         self, a: VisiblePhoto, b: VisiblePhoto, box: Box | None
     ) -> tuple[tuple[Matches, float], bool]:
-        """Matches, and whether they were there already.
+        """Matches, as a search that verifies finds them, and whether they were there already.
 
         A SolarError if a photo cannot be read, the box misses it, or OpenCV is not installed.
         """
 
         def compare() -> tuple[Matches, float]:
-            from solar.describe.local import local_features
-            from solar.search.matching import match_features
+            from solar.search.verify import Verifier
 
             started = perf_counter()
-            first = local_features(a.source, box=box)
-            matches = match_features(first, local_features(b.source))
-            return matches, perf_counter() - started
+            verifier = Verifier(lambda _: None, None)
+            first, second = verifier.query(a.source, box=box), verifier.query(b.source)
+            return verifier.matches(first, second), perf_counter() - started
 
         key = (a.id, a.version, b.id, b.version, box)
         return await self.get(key, lambda: self._threads.run(compare))

@@ -48,18 +48,32 @@ _HANDLES = {errno.EMFILE, errno.ENFILE}
 log = logging.getLogger("solar.web")
 
 
-class Guard:
-    """See the top of this module."""
+class Admission:
+    """How often visitors may come and how much they may send, to all indexes of a server."""
 
-    def __init__(self, app: App, settings: WebSettings, keys: Keys, metrics: Metrics) -> None:
-        self._app, self._settings, self._keys, self._metrics = app, settings, keys, metrics
-        self._rates = Rates(settings.rate, settings.burst)
-        self._longest = {
+    def __init__(self, settings: WebSettings) -> None:
+        self.rates = Rates(settings.rate, settings.burst)
+        self.longest = {
             "/api/v1/queries": settings.max_upload_bytes + FRAME,
             "/api/v1/photos": _ADD_TIMES * settings.max_upload_bytes + FRAME,
         }
         # Each its own: who sends hundreds of photos to add does not keep others from searching.
-        self._in_flight = {path: InFlight(settings.in_flight_bytes) for path in self._longest}
+        self.in_flight = {path: InFlight(settings.in_flight_bytes) for path in self.longest}
+
+
+class Guard:
+    """See the top of this module; `admission` is made from the settings if not given."""
+
+    def __init__(
+        self,
+        app: App,
+        settings: WebSettings,
+        keys: Keys,
+        metrics: Metrics,
+        admission: Admission | None = None,
+    ) -> None:
+        self._app, self._settings, self._keys, self._metrics = app, settings, keys, metrics
+        self._admission = admission or Admission(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or have it answered."""
@@ -71,12 +85,12 @@ class Guard:
         headers = {
             key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
         }
-        longest = self._longest.get(scope["path"], JSON_BYTES)
+        longest = self._admission.longest.get(scope["path"], JSON_BYTES)
         answer, body = _Answer(send), Body(receive, headers, longest, self._settings.patience)
         try:
             self._check(scope, headers)
             body.check_announced()
-            uploads = self._in_flight.get(scope["path"]) if body.unread else None
+            uploads = self._admission.in_flight.get(scope["path"]) if body.unread else None
             with uploads.reserved(body.size) if uploads else nullcontext():
                 await self._while_there(scope, body, answer)
             if body.problem and not answer.status:
@@ -91,7 +105,8 @@ class Guard:
         finally:
             route = getattr(scope.get("route"), "path", "other")
             seconds = time.perf_counter() - started
-            self._metrics.request(scope["method"], route, answer.status or 499, seconds)
+            status, index = answer.status or 499, self._settings.label
+            self._metrics.request(scope["method"], route, status, seconds, index)
 
     async def _while_there(self, scope: Scope, body: Body, answer: "_Answer") -> None:
         """Have the app answer; what waits is dropped when the visitor goes."""
@@ -113,7 +128,7 @@ class Guard:
         if path.startswith("/api/"):
             check_origin(headers)
         visitor = (scope.get("client") or ("", 0))[0]
-        self._rates.spend(visitor, cost_of(method, path))
+        self._admission.rates.spend(visitor, cost_of(method, path))
         self._keys.check(path, scope["query_string"].decode("latin-1"), headers, visitor)
 
 
@@ -160,7 +175,7 @@ def _hidden(error: Exception) -> WebError:
     """What a visitor is told of a failure that is none of the visitor's."""
     number = error.errno if isinstance(error, OSError) else None
     if number in _FULL:
-        return WebError(507, "The server's disk is full: try again when there is room.")
+        return WebError(507, "The server's disk is full: try again when there is space.")
     if number in _HANDLES:
         return WebError(
             503, "The server has too many files open: try again in 5 s.", {"Retry-After": "5"}

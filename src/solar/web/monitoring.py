@@ -46,14 +46,20 @@ class Metrics:
         self._seconds = Histogram("solar_request_seconds", "Time to answer a request.", SECONDS)
         self._batches = Histogram("solar_batch_size", "Queries that shared a forward pass.", SIZES)
         self._runs = Histogram("solar_network_seconds", "Time of a forward pass.", SECONDS)
-        self._gauges: list[tuple[str, str, Callable[[], float]]] = []
+        self._gauges: dict[str, tuple[str, list[tuple[str, Callable[[], float]]]]] = {}
 
-    def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count an answered request; `route` is the pattern of its path, not the path."""
+    def request(
+        self, method: str, route: str, status: int, seconds: float, index: str = ""
+    ) -> None:
+        """Count an answered request; `route` is the pattern of its path, not the path.
+
+        `index` names the one that was asked, where there are several.
+        """
+        of = f"{_of(index)}," if index else ""
         with self._lock:
             known = method if method in ("GET", "POST", "HEAD") else "other"
-            self._requests[f'method="{known}",route="{route}",status="{status}"'] += 1
-            self._seconds.add(seconds, f'route="{route}"')
+            self._requests[f'{of}method="{known}",route="{route}",status="{status}"'] += 1
+            self._seconds.add(seconds, f'{of}route="{route}"')
 
     def forward(self, queries: int, seconds: float) -> None:
         """Count a run of the network."""
@@ -61,9 +67,10 @@ class Metrics:
             self._batches.add(queries)
             self._runs.add(seconds)
 
-    def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
-        """Show a number from now on, looked up when somebody asks."""
-        self._gauges.append((name, text, value))
+    def gauge(self, name: str, text: str, value: Callable[[], float], index: str = "") -> None:
+        """Show a number from now on, looked up when somebody asks; `index` as for `request`."""
+        labels = f"{{{_of(index)}}}" if index else ""
+        self._gauges.setdefault(name, (text, []))[1].append((labels, value))
 
     def text(self) -> str:
         """Everything, a number a line."""
@@ -72,9 +79,17 @@ class Metrics:
             lines += [f"solar_requests_total{{{k}}} {n}" for k, n in self._requests.items()]
             for histogram in (self._seconds, self._batches, self._runs):
                 lines += histogram.lines()
-        for name, text, value in self._gauges:
-            lines += [*_heading(name, text, "gauge"), f"{name} {value():g}"]
+        for name, (text, values) in self._gauges.items():
+            lines += _heading(name, text, "gauge")
+            lines += [f"{name}{labels} {value():g}" for labels, value in values]
         return "\n".join(lines) + "\n"
+
+
+def _of(index: str) -> str:
+    """A label with the name of an index, which may hold any letters."""
+    for letter, written in (("\\", r"\\"), ('"', r"\""), ("\n", r"\n")):
+        index = index.replace(letter, written)
+    return f'index="{index}"'
 
 
 def _heading(name: str, text: str, kind: str) -> Iterator[str]:

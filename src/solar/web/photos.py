@@ -9,7 +9,7 @@ import io
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -96,6 +96,7 @@ class Collection:
                 roots = Roots(tuple(one for one in roots.roots if one.path in seen | named))
             # Made anew, as a root that is a list or a shard remembers what it held.
             self.roots = Roots.read(roots.stored())
+            self._root_names = {root.name for root in self.index.roots.roots if root.name}
             depths = {_below(path).count("/") for path in numbers}
             self._flat = depths == {1} and not any(MARK in path for path in numbers)
             looks = depths == {1} and _share_folders(numbers)
@@ -128,9 +129,46 @@ class Collection:
             raise WebError(404, f"There is no photo {number}.")
         return photo
 
+    def path(self, number: int) -> str | None:
+        """The path of a photo, None once it is removed; a WebError if no photo had this number."""
+        if not 0 <= number < len(self._photos):
+            raise WebError(404, f"There is no photo {number}.")
+        photo = self._photos[number]
+        return None if photo is None else photo.path
+
     def version(self, number: int) -> str:
         """A few letters that change with the content of a photo, see `version_of`."""
         return self._versions[number]
+
+    def root(self, path: str) -> str:
+        """The name of the root that a photo is below; empty for one without a name."""
+        before, mark, _ = path.partition(MARK)
+        return before if mark and before in self._root_names else ""
+
+    def numbered(self) -> Iterator[tuple[int, Photo]]:
+        """All photos, by number."""
+        for number, photo in enumerate(self._photos):
+            if photo is not None:
+                yield number, photo
+
+    def known(self) -> Iterator[Photo]:
+        """All photos."""
+        return (photo for _, photo in self.numbered())
+
+    @property
+    def gapless(self) -> bool:
+        """Whether every number up to the last has its photo."""
+        return len(self._numbers) == len(self._photos)
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Take note that photos were removed from the index; their numbers stay free."""
+        with self._lock:
+            numbers, photos = dict(self._numbers), list(self._photos)
+            for path in paths:
+                if (number := numbers.pop(path, None)) is not None:
+                    photos[number] = None
+            self._photos, self._numbers = photos, numbers
+            self.revision += 1
 
     def with_content(self, sha256: str) -> str | None:
         """The path of a photo with this content that is there; None if the app knows of none."""
@@ -160,23 +198,6 @@ class Collection:
             width, height = image_size(source)
         label = self.label(photo.path)
         return VisiblePhoto(str(number), photo.path, width, height, source, label, version=version)
-
-    def select(
-        self, offset: int, limit: int, label: str | None = None, search: str | None = None
-    ) -> tuple[int, list[int]]:
-        """How many photos have a label and a text in their name, and the numbers of some."""
-        photos = self._photos
-        if label is None and not search and len(self) == len(photos):
-            return len(photos), list(range(len(photos))[offset : offset + limit])
-        wanted = (search or "").casefold()
-        found = [
-            number
-            for number, photo in enumerate(photos)
-            if photo is not None
-            and wanted in photo.path.casefold()
-            and (label is None or self.label(photo.path) == label)
-        ]
-        return len(found), found[offset : offset + limit]
 
     def _take(self, photos: Sequence[Photo]) -> None:
         with self._lock:
@@ -245,6 +266,10 @@ class Uploads:
         if photo is None:
             raise WebError(404, "This photo is not known any more: send it again.")
         return photo
+
+    def clear(self) -> None:
+        """Forget them all."""
+        self._kept.clear()
 
 
 def picture(source: Path | bytes, size: int, quality: int = 85) -> bytes:

@@ -1,39 +1,16 @@
 """What travels between the page and the server, as JSON."""
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from solar.search.rerank import METHODS
 from solar.search.sync import Changes
+from solar.web.field_types import BoxCorners, Pair, PhotoId, Pixel
+from solar.web.filter_types import Conditions, HitOrder, RootName
 from solar.web.settings import LARGEST, THUMBNAIL
 
 Expansion = Literal["alpha", "average"]
-PhotoId = Annotated[
-    str,
-    Field(
-        pattern=r"^(\d{1,12}|q-[A-Za-z0-9_-]{4,40})$",
-        description="The number of an indexed photo, or the id of an uploaded one.",
-        examples=["17", "q-Zk3vYw8tQbLm4nXr"],
-    ),
-]
-
-
-def _encloses(box: list[float]) -> list[float]:
-    if box[0] >= box[2] or box[1] >= box[3]:
-        raise ValueError("the box encloses nothing: x1 < x2 and y1 < y2")
-    return box
-
-
-# Not a tuple, whose schema not every reader of OpenAPI understands.
-Number = TypeVar("Number", int, float)
-Pair = Annotated[list[Number], Field(min_length=2, max_length=2)]
-Pixel = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
-Box = Annotated[
-    list[Pixel],
-    Field(min_length=4, max_length=4, description="x1, y1, x2, y2 in upright pixels."),
-    AfterValidator(_encloses),  # of four numbers
-]
 
 
 class Asked(BaseModel):
@@ -85,14 +62,14 @@ class MethodInfo(BaseModel):
     name: str
     label: str
     summary: str = Field(description="What it does, in a sentence.")
-    needs: Literal["vectors", "photos"] = Field(description="What it looks at.")
+    needs: Literal["vectors", "photos"] = Field(description="What it needs.")
 
 
 class Features(BaseModel):
     """What can be asked for."""
 
     rerank: list[MethodInfo]
-    usual: list[str] = Field(description="Names of those that are used where nobody says.")
+    usual: list[str] = Field(description="Names of the defaults.")
     probability: bool = Field(description="Whether hits come with probabilities.")
     expand: list[Expansion] = Field(description="An older spelling of some of `rerank`.")
     verify: bool
@@ -101,12 +78,21 @@ class Features(BaseModel):
     map: bool
     sync: bool = Field(description="Whether the collection may be brought up to date.")
     duplicates: bool = Field(description="Whether there is a report of duplicates.")
+    albums: bool = Field(description="Whether there are groups of photos of the same place.")
+
+
+class IndexLink(BaseModel):
+    """One of several indexes of a server."""
+
+    name: str
+    address: str = Field(description="The path of its page, below which its API is.")
 
 
 class Info(BaseModel):
     """About the collection and the server."""
 
     name: str
+    indexes: list[IndexLink] = Field(description="All of this server, where there are several.")
     photos: int = Field(description="How many are indexed.")
     dim: int = Field(description="Length of a descriptor.")
     models: list[ModelInfo] = Field(description="The first is used where none is named.")
@@ -130,8 +116,19 @@ class PhotoInfo(BaseModel):
         description="Where it was taken, in degrees north and east, where it is known.",
     )
     camera: str | None = Field(None, description="What it was taken with, where it is known.")
+    tags: list[str] = []
     thumbnail: str = Field(description=f"A ready-made address, {THUMBNAIL} pixels.")
     photo: str = Field(description=f"A ready-made address, up to {LARGEST} pixels.")
+
+
+class PhotoDetails(PhotoInfo):
+    """All that is known of one photo."""
+
+    bytes: int = Field(description="Of its file; 0 where it has just gone.")
+    original: str = Field(description="A ready-made address, at its full size.")
+    original_is_file: bool = Field(
+        description="Whether that is the file itself; otherwise it is upright and encoded anew."
+    )
 
 
 class PhotoPage(BaseModel):
@@ -148,13 +145,15 @@ class Filter(Asked):
     label: str | None = Field(None, max_length=500)
     min_score: float | None = Field(None, allow_inf_nan=False)
     min_probability: float | None = Field(None, ge=0, le=1, description="Of the same place.")
+    where: Conditions = []
+    root: RootName = None
 
 
 class QueryPart(Asked):
     """A further photo of a query, or a part of one."""
 
     photo: PhotoId
-    box: Box | None = None
+    box: BoxCorners | None = None
 
 
 class SearchRequest(Asked):
@@ -167,7 +166,7 @@ class SearchRequest(Asked):
         description="What the photos show, in words, alone or together with a photo; for models "
         "with a text side. Nothing is ranked again unless `rerank` says so.",
     )
-    box: Box | None = None
+    box: BoxCorners | None = None
     further: list[QueryPart] = Field(
         [], max_length=9, description="More photos of the same thing, searched for together."
     )
@@ -194,6 +193,9 @@ class SearchRequest(Asked):
     model: str | None = Field(None, max_length=500, description="One of `info`'s; the first.")
     filter: Filter | None = None
     include_self: bool = Field(False, description="Also find an indexed photo for itself.")
+    sort: HitOrder | None = Field(
+        None, description="Another order than by rank, of the best 1,000; ranks stay as they are."
+    )
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> "SearchRequest":
@@ -213,6 +215,10 @@ class HitInfo(PhotoInfo):
         None, description="Whether it shows what the query shows, where both are known."
     )
     inliers: int | None = Field(None, description="Matches that fit one geometry, if verified.")
+    same_scene: bool | None = Field(
+        None, description="Whether `inliers` reach the `threshold`; None where nobody looked."
+    )
+    threshold: int | None = Field(None, description="Fewer inliers may be there by chance.")
     probability: float | None = Field(
         None, description="That it shows the same place, where the model is calibrated."
     )
@@ -264,7 +270,7 @@ class MatchRequest(Asked):
 
     a: PhotoId
     b: PhotoId
-    box: Box | None = Field(None, description="Only keypoints of A inside it.")
+    box: BoxCorners | None = Field(None, description="Only keypoints of A inside it.")
 
 
 class MatchedPhoto(BaseModel):
@@ -284,6 +290,8 @@ class MatchAnswer(BaseModel):
     inliers: list[list[float]] = Field(
         description="x and y in A, x and y in B, of the pairs that fit one geometry."
     )
+    same_scene: bool = Field(description="Whether the inliers reach the `threshold`.")
+    threshold: int = Field(description="Fewer inliers may be there by chance.")
     a: MatchedPhoto
     b: MatchedPhoto
     seconds: float
@@ -296,16 +304,18 @@ class MapPoint(BaseModel):
     id: str
     name: str
     label: str | None = None
+    taken: str | None = Field(None, description="When, by the camera's clock, where it is known.")
     thumbnail: str
     x: float = Field(ge=0, le=1, description="From left to right.")
     y: float = Field(ge=0, le=1, description="From top to bottom.")
 
 
 class MapAnswer(BaseModel):
-    """All photos, alike ones close together."""
+    """All photos, or an even sample of very many, alike ones close together."""
 
     points: list[MapPoint]
-    method: str
+    total: int = Field(description="How many photos were arranged; `points` may be fewer.")
+    method: str = Field(description="`tsne`, or `pca` for a few photos.")
 
 
 class Unfinished(BaseModel):
@@ -382,7 +392,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         415: "Not a photo.",
         421: "The server is not called that.",
         422: "A value makes no sense.",
-        429: "Too many requests; `Retry-After` says when to go on.",
+        429: "Too many requests; `Retry-After` says when to try again.",
         503: "Too much is waiting; `Retry-After` says when to come back.",
     }.items()
 }

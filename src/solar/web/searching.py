@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from solar.errors import SolarError
 from solar.images import Box
-from solar.search import Condition, Hit, Part
+from solar.search import Hit, Part
 from solar.search.engine import Vectors
 from solar.search.feedback import arranged, updated
 from solar.search.parts import mean_vector, shown
@@ -20,6 +20,7 @@ from solar.search.rerank import METHODS
 from solar.search.search_results import SearchResults
 from solar.search.verify import FRESH, VerifySettings
 from solar.web.cache import Cache
+from solar.web.filtering import PhotoFilter
 from solar.web.photos import Collection, VisiblePhoto
 from solar.web.served_model import ServedModel
 from solar.web.thread_pools import NetworkThread, Threads
@@ -31,14 +32,13 @@ _HIT_BYTES = 200
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a visitor searches for, and what alone may be found: a label, part of a name."""
+    """What a visitor searches for, and what alone may be found."""
 
     photo: VisiblePhoto | None  # None where there is a text alone
     model: ServedModel
     box: Box | None = None
     rerank: Sequence[str] = ()  # names of methods, in order
-    label: str | None = None
-    name: str | None = None
+    only: PhotoFilter = field(default_factory=PhotoFilter)
     least: float | None = None
     depth: int = 100
     include_self: bool = False  # an indexed photo is also found for itself
@@ -196,7 +196,7 @@ class Searcher:
         net = (await model.encoder()).net
         started = perf_counter()
         vector = await self._network.together(
-            (model.name, "words"), text, lambda texts: list(net.describe_text(texts))
+            (net, "words"), text, lambda texts: list(net.describe_text(texts))
         )
         described = vector, perf_counter() - started
         self._vectors.put((text, model.name), described)
@@ -218,7 +218,8 @@ class Searcher:
             encoder = await model.encoder()
             started = perf_counter()  # a search is not to blame for a network still loading
             pixels = await self._threads.run(encoder.decode, photo.source, box)
-            alike = (model.name, pixels.shape)
+            # Not by the name of the model: other indexes may call another one so.
+            alike = (encoder, pixels.shape)
             vector = await self._network.together(alike, pixels, encoder.describe)
         described = vector, perf_counter() - started
         self._vectors.put(key, described)
@@ -229,7 +230,7 @@ class Searcher:
     ) -> _Ranked:
         """The ranking after these methods, which all but the last have made `before`."""
         key = (
-            *(wanted.key, wanted.model.name, wanted.label, wanted.name),
+            *(wanted.key, wanted.model.name, wanted.only),
             *(wanted.least, wanted.depth, wanted.include_self, tuple(names)),
             self._collection.revision,
         )
@@ -262,13 +263,13 @@ class Searcher:
     def _results(self, wanted: Wanted, vector: Vectors) -> SearchResults:
         """A plain search, which finds only photos that pass the visitor's filters."""
         index, collection = wanted.model.index, self._collection
-        label, passes = wanted.label, self._filter(wanted)
-        # The index itself only knows how paths start.
-        starts = label is not None and collection.flat
-        where = (Condition("path", "=", f"{label}/"),) if starts else ()
+        where = wanted.only.conditions(collection)
         queries = [] if wanted.include_self else [photo for photo, _ in wanted.parts]
         judged = (*wanted.like, *wanted.unlike)  # which are ranked already
         left_out = {photo.name for photo in (*queries, *judged) if photo.indexed}
+
+        def passes(path: str) -> bool:
+            return wanted.only.passes(collection, path)
 
         def find(asked: Vectors, count: int) -> list[Hit]:
             """Search deeper and deeper until enough hits pass, or all were looked at."""
@@ -291,22 +292,13 @@ class Searcher:
             calibration=None if wanted.like or wanted.unlike or wanted.text else index.calibration,
         )
 
-    def _filter(self, wanted: Wanted) -> Callable[[str], bool]:
-        """Whether a photo, by its path, passes the visitor's filters."""
-        name, label, collection = (wanted.name or "").casefold(), wanted.label, self._collection
-
-        def passes(path: str) -> bool:
-            return name in path.casefold() and (label is None or collection.label(path) == label)
-
-        return passes
-
     async def _judged(
         self, wanted: Wanted, photos: Iterable[VisiblePhoto], vector: Vectors
     ) -> list[Hit]:
         """Indexed photos that the visitor has judged, as far as they pass the filters."""
-        passes, least, hits = self._filter(wanted), wanted.least, []
+        collection, least, hits = self._collection, wanted.least, []
         for photo in photos:
-            if photo.indexed and passes(photo.name):
+            if photo.indexed and wanted.only.holds(collection, collection.photo(int(photo.id))):
                 own, _ = await self._vector(wanted.model, photo, None)
                 hits.append(Hit(photo.name, float(own @ vector)))
         return [hit for hit in hits if least is None or hit.score >= least]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from solar.errors import SolarError
@@ -26,10 +27,15 @@ class ServedModel:
         """Whether loading has ended, well or not."""
         return self._tried.is_set()
 
-    async def load(self, network: NetworkThread) -> None:
-        """Load the network in its thread; if that fails, queries that need it say why."""
+    async def load(
+        self, network: NetworkThread, loading: Callable[[Index], object] | None = None
+    ) -> None:
+        """Load the network in its thread; if that fails, queries that need it say why.
+
+        `loading` loads the encoder of an index, where networks are shared.
+        """
         try:
-            await network.alone(lambda: self.index.encoder)
+            await network.alone(lambda: loading(self.index) if loading else self.index.encoder)
         except SolarError as error:
             self._problem = error
         self._tried.set()

@@ -4,74 +4,77 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from fastapi.responses import Response
+
 from solar.errors import SolarError
 from solar.search import Hit, Index, Photo, need_vectors
 from solar.search.rerank import METHODS, Reranker
 from solar.web import schemas
-from solar.web.access import Keys, Rates
+from solar.web.access import Keys, signed_name
 from solar.web.adding import Adder
+from solar.web.albums import Albums
+from solar.web.browsing import Browser, BrowseRequest
 from solar.web.cache import Cache
 from solar.web.duplicate_review import PhotoAddresses, Reviewer
 from solar.web.explaining import Explainer
+from solar.web.facets import Facets
+from solar.web.filtering import PhotoFilter, photo_filter, sorted_hits
 from solar.web.following import Follower
+from solar.web.index_paths import index_links
 from solar.web.inspection import Attention, Explorer, Matching
 from solar.web.jobs import Jobs, without_places
-from solar.web.monitoring import Metrics
+from solar.web.originals import file_size, original
 from solar.web.photos import (
     Collection,
-    Uploads,
     VisiblePhoto,
     check_photo,
     picture,
     told_of_upload,
 )
 from solar.web.problems import WebError
+from solar.web.removing import Remover
+from solar.web.resources import Resources
 from solar.web.searching import Searcher, StageResult
 from solar.web.served_model import ServedModel
 from solar.web.settings import LARGEST, THUMBNAIL, WebSettings
-from solar.web.thread_pools import NetworkThread, Threads
 from solar.web.updating import Updater
 
 if TYPE_CHECKING:
     from solar.show.collection_map import CollectionMap
 
-_PICTURES_WAITING = 512
 _POINTS = 20_000
-_GUESSES = 1 / 6, 10  # wrong tokens a second and at once
 
 
 class Service:
     """What the routes of the app ask; arguments as for `solar.web.create_app`."""
 
     def __init__(
-        self, index: Index, models: Mapping[str, Index] | None, settings: WebSettings
+        self,
+        index: Index,
+        models: Mapping[str, Index] | None,
+        settings: WebSettings,
+        resources: Resources,
     ) -> None:
         for one in (index, *(models or {}).values()):
             need_vectors(one)
         self.settings = settings
-        # Without a limit of requests, all visitors may come through one proxy.
-        guesses = Rates(*_GUESSES, what="wrong tokens") if settings.rate > 0 else None
-        self.keys = Keys(settings.token, guesses=guesses)
-        self.metrics = Metrics()
+        self.keys = Keys(settings.token, guesses=resources.guesses, realm=settings.home)
+        self.metrics, self.uploads = resources.metrics, resources.uploads
+        self.network, self.threads = resources.network, resources.threads
+        self.slow, self.picturing = resources.slow, resources.picturing
+        self._encoders = resources.encoders
         self.collection = Collection(index, settings.photos, settings.labels)
         main = model_name(index)
         others = {name: other for name, other in (models or {}).items() if name != main}
         self.models = {
             name: ServedModel(name, one) for name, one in {main: index, **others}.items()
         }
-        self.uploads = Uploads(settings.query_bytes)
-        self.network = NetworkThread(
-            settings.queue, settings.batch, settings.gather, self.metrics.forward
-        )
-        self.threads = Threads(settings.threads, 2 * settings.queue)
-        # Slow things have threads of their own: nobody's quick search waits behind them.
-        self.slow = Threads(settings.threads, settings.queue)
-        self.picturing = Threads(settings.threads, _PICTURES_WAITING)
         self.searcher = Searcher(
             *(self.collection, self.network, self.threads, self.slow), _methods()
         )
@@ -81,12 +84,16 @@ class Service:
         self.explainer = Explainer(self.network, settings.why_bytes)
         self.matching = Matching(self.slow)
         self.explorer = Explorer(index)
+        self.browser = Browser(self.collection)
+        self.facets = Facets(self.collection)
         self.reviewer = Reviewer(settings.duplicates, settings.name, self._named_addresses)
+        self.albums = Albums(settings.groups, self._named_addresses)
         self.jobs = Jobs()
         self.adder = Adder(
             *(self.collection, self.model(None), settings, self.network, self.slow, self.jobs),
-            changed=self._added,
+            changed=self._changed,
         )
+        self.remover = Remover(self.collection, settings, self.slow, changed=self._changed)
         self.updater = Updater(self.collection, settings, self.jobs, self.searcher.forget_places)
         self.follower = Follower(
             self.collection,
@@ -100,7 +107,7 @@ class Service:
     async def open(self) -> None:
         """Load the networks."""
         for model in self.models.values():
-            await model.load(self.network)
+            await model.load(self.network, self._encoders.load)
 
     @property
     def ready(self) -> bool:
@@ -108,12 +115,10 @@ class Service:
         return all(model.ready for model in self.models.values())
 
     def close(self) -> None:
-        """Stop all threads and forget what visitors sent."""
-        self.network.close()
-        for threads in (self.threads, self.slow, self.picturing):
-            threads.close()
+        """Forget what was made for visitors."""
+        self._pictures.clear()
 
-    def _added(self) -> None:
+    def _changed(self) -> None:
         self.searcher.forget()
         self.follower.added()
 
@@ -148,6 +153,7 @@ class Service:
         matching = _has_cv2()
         return schemas.Info(
             name=settings.name,
+            indexes=index_links(settings),
             photos=await self.threads.run(len, index),
             dim=index.spec.dim,
             models=[
@@ -181,19 +187,49 @@ class Service:
                 map=True,
                 sync=self.updater.allowed,
                 duplicates=bool(self.reviewer),
+                albums=bool(self.albums),
             ),
         )
 
     def addresses(self, identity: str, version: str) -> dict[str, str]:
         """Where the pictures of a photo are."""
-        extra = {"v": version}
-        if key := self.keys.sign(identity):
-            extra["k"] = key
-        base = f"{self.settings.root_path}/api/v1/photos/{identity}"
         return {
-            "thumbnail": f"{base}/thumbnail?{urlencode({'w': THUMBNAIL, **extra})}",
-            "photo": f"{base}/photo?{urlencode(extra)}",
+            "thumbnail": self._address(identity, version, "thumbnail", w=THUMBNAIL),
+            "photo": self._address(identity, version, "photo"),
         }
+
+    def _address(self, identity: str, version: str, kind: str, **given: int) -> str:
+        extra: dict[str, str | int] = {**given, "v": version}
+        if key := self.keys.sign(signed_name(identity, kind)):
+            extra["k"] = key
+        settings = self.settings
+        base = f"{settings.root_path}{settings.home}/api/v1/photos/{identity}"
+        return f"{base}/{kind}?{urlencode(extra)}"
+
+    def photo_details(self, identity: str) -> schemas.PhotoDetails:
+        """All that is known of a photo; of an uploaded one not what its file says of itself.
+
+        Whoever gets the address of a search gets the id of its photo, too.
+        """
+        photo = self.visible(identity)
+        return schemas.PhotoDetails(
+            **self.photo_info(photo).model_dump(),
+            bytes=file_size(photo.source),
+            original=self._address(photo.id, photo.version, "original"),
+            original_is_file=self._gives_file(photo),
+        )
+
+    async def original(self, identity: str) -> Response:
+        """The answer with a photo at its full size; a WebError where there is none to show."""
+        photo = await self.threads.run(self.visible, identity)
+        most = None if self._gives_file(photo) else self.settings.max_pixels
+        try:
+            return await self.slow.run(original, photo.source, most)
+        except SolarError as error:
+            raise WebError(404, f"The photo {photo.name} cannot be shown any more.") from error
+
+    def _gives_file(self, photo: VisiblePhoto) -> bool:
+        return self.settings.originals and photo.indexed
 
     def _named_addresses(self, names: Sequence[str]) -> list[PhotoAddresses | None]:
         """Where the pictures of indexed photos are; None for names that the index does not have."""
@@ -227,13 +263,22 @@ class Service:
             **self.addresses(str(number), self.collection.version(number)),
         }
 
-    def browse(
-        self, offset: int, limit: int, label: str | None, search: str | None
-    ) -> schemas.PhotoPage:
+    def browse(self, asked: BrowseRequest) -> schemas.PhotoPage:
         """A piece of the collection; photos that are gone are listed all the same."""
-        total, numbers = self.collection.select(offset, limit, label, search)
+        if asked.name:
+            found = [one for one in self.collection.numbers(asked.name) if one is not None]
+            total, numbers = len(found), found
+        else:
+            only = self.only(asked.search, asked.label, asked.where, asked.root)
+            total, numbers = self.browser.select(only, asked.sort, asked.offset, asked.limit)
         photos = [schemas.PhotoInfo(**self._indexed(number)) for number in numbers]
         return schemas.PhotoPage(total=total, photos=photos)
+
+    def only(
+        self, name: str | None, label: str | None, where: Sequence[str], root: str | None
+    ) -> PhotoFilter:
+        """What a visitor's filters let through."""
+        return photo_filter(self.collection, name=name, label=label, where=where, root=root)
 
     async def take(self, name: str, data: bytes) -> VisiblePhoto:
         """Keep an uploaded photo to search with; a WebError if it is damaged or too large."""
@@ -263,13 +308,12 @@ class Service:
         self, asked: schemas.SearchRequest, photo: VisiblePhoto | None, ranking: StageResult
     ) -> schemas.SearchAnswer:
         """The part of a ranking that a visitor asked for."""
-        shown = ranking.hits[asked.offset : asked.offset + asked.k]
-        numbers = self.collection.numbers([hit.path for hit in shown])
-        hits = [
-            self._hit(hit, number, rank, photo, ranking)
-            for rank, (hit, number) in enumerate(zip(shown, numbers, strict=True), asked.offset + 1)
-            if number is not None
-        ]
+        known = self._numbers(ranking.hits)
+        # Another model's index may have photos that are gone here: pages count without them.
+        there = [(rank, hit) for rank, hit in enumerate(ranking.hits, 1) if hit.path in known]
+        ranked = sorted_hits(there, asked.sort, lambda p: self.collection.photo(known[p]))
+        shown = ranked[asked.offset : asked.offset + asked.k]
+        hits = [self._hit(hit, known[hit.path], rank, photo, ranking) for rank, hit in shown]
         return schemas.SearchAnswer(
             stage=ranking.stage,
             complete=not ranking.awaited,
@@ -277,22 +321,28 @@ class Service:
             query=None if photo is None else self.photo_info(photo),
             text=asked.text,
             hits=hits,
-            more=len(ranking.hits) > asked.offset + asked.k,
+            more=len(ranked) > asked.offset + asked.k,
             seconds={stage: round(took, 5) for stage, took in ranking.seconds.items()},
         )
+
+    def _numbers(self, hits: Sequence[Hit]) -> dict[str, int]:
+        """The numbers of hits, by path, as far as the collection has them."""
+        paths = [hit.path for hit in hits]
+        found = zip(paths, self.collection.numbers(paths), strict=True)
+        return {path: number for path, number in found if number is not None}
 
     def map_page(self, found: CollectionMap) -> str:
         """The map as JSON; of a huge collection every so many-th photo, as no page shows more."""
         step = max(1, -(-len(found.paths) // _POINTS))
         numbers = self.collection.numbers(found.paths[::step])
-        shown = ("id", "name", "label", "thumbnail")
+        shown = ("id", "name", "label", "taken", "thumbnail")
         points = [
             {name: value for name, value in self._indexed(number).items() if name in shown}
             | {"x": round(float(x), 5), "y": round(float(y), 5)}
             for number, (x, y) in zip(numbers, found.points[::step], strict=True)
             if number is not None
         ]
-        return json.dumps({"points": points, "method": found.method})
+        return json.dumps({"points": points, "total": len(found.paths), "method": found.method})
 
     def _hit(
         self, hit: Hit, number: int, rank: int, photo: VisiblePhoto | None, ranking: StageResult
@@ -306,18 +356,16 @@ class Service:
             rank=rank,
             same_label=facts["label"] == label if both else None,
             inliers=hit.inliers,
+            same_scene=hit.same_scene,
+            threshold=hit.threshold,
             probability=None if hit.probability is None else round(hit.probability, 4),
             moved=None if before is None or ranking.stage == "search" else before - rank,
         )
 
     def _gauges(self) -> None:
-        show = self.metrics.gauge
+        show = partial(self.metrics.gauge, index=self.settings.label)
         show("solar_index_photos", "Photos indexed.", lambda: len(self.collection))
-        show("solar_queue_length", "Tasks waiting for the network.", lambda: self.network.waiting)
-        show("solar_work_length", "Tasks decoding or searching.", lambda: self.threads.waiting)
-        show("solar_slow_length", "Tasks matching or adding.", lambda: self.slow.waiting)
         show("solar_picture_bytes", "Memory of pictures kept.", lambda: self._pictures.bytes)
-        show("solar_upload_bytes", "Memory of uploaded queries.", lambda: self.uploads.nbytes)
         show("solar_attention_bytes", "Memory of attention kept.", lambda: self.attention.nbytes)
         show("solar_why_bytes", "Memory of explanations kept.", lambda: self.explainer.nbytes)
         show("solar_match_bytes", "Memory of matches kept.", lambda: self.matching.nbytes)
@@ -325,7 +373,7 @@ class Service:
 
 
 def _where_and_when(photo: Photo) -> dict[str, Any]:
-    return {name: getattr(photo, name) for name in ("taken", "position", "camera")}
+    return {name: getattr(photo, name) for name in ("taken", "position", "camera", "tags")}
 
 
 def _has_cv2() -> bool:

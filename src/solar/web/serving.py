@@ -5,7 +5,8 @@ import signal
 import socket
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +16,7 @@ from solar.describe.known_roots import confirm, confirmed_roots, shown_roots
 from solar.errors import SolarError
 from solar.images import Roots, scan_roots
 from solar.search import Index, need_vectors
-from solar.search.addresses import engine_module, is_folder
+from solar.search.addresses import engine_module, is_folder, report_place
 from solar.search.engine import NoIndexError
 from solar.web.access import address_of, networks
 from solar.web.settings import WebSettings
@@ -28,13 +29,15 @@ Say = Callable[[str], None]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Not below what the app itself calls so: a proxy may or may not take the path off.
-_SUB_PATH = re.compile(r"(?!/(?:api|static|docs)(?:/|$))(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
+_SUB_PATH = re.compile(
+    r"(?!/(?:api|static|docs|indexes)(?:/|$))(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*"
+)
 # Requests under way, also those whose visitor has gone; beyond this somebody is up to no good.
 _REQUESTS = 1000
 
 
 def serve(
-    address: str,
+    addresses: str | Sequence[str],
     *,
     model: str | None = None,
     device: str | None = None,
@@ -46,13 +49,13 @@ def serve(
     say: Say = lambda sentence: None,
     **settings: Any,
 ) -> None:
-    """Open an index and answer visitors until SIGINT or SIGTERM.
+    """Open an index, or several, and answer visitors until SIGINT or SIGTERM.
 
     A SolarError if there is no index, the port is taken, these settings would let strangers add
     photos, or the index names folders that this user has not.
 
     Args:
-        address: The index.
+        addresses: The index; of several, the first is at the root of the server.
         model: What describes queries, where the index names none at hand.
         device: Where it does so; the first CUDA device if there is one, unless told.
         compare: Further models, or indexes of the same photos made with them.
@@ -64,10 +67,10 @@ def serve(
         **settings: For `WebSettings`.
     """
     if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "python_multipart")):
-        raise SolarError('The web app needs more: pip install "solar-retrieval[web]".')
+        raise SolarError('The web app needs more packages: pip install "solar-retrieval[web]".')
     import uvicorn
 
-    from solar.web.app import create_app
+    from solar.web.app import create_site
     from solar.web.connections import (
         BACKLOG,
         ConnectionLimits,
@@ -75,8 +78,12 @@ def serve(
         most_connections,
         quiet_logs,
     )
+    from solar.web.index_paths import home_of
 
-    wanted = WebSettings(name=collection_name(address), device=device, **settings)
+    several = [addresses] if isinstance(addresses, str) else list(addresses)
+    if len(several) > 1:
+        refuse_single(model=model, compare_model=list(compare), **settings)
+    wanted = WebSettings(name=collection_name(several[0]), device=device, **settings)
     if not _SUB_PATH.fullmatch(wanted.root_path):
         raise SolarError(
             f"--root-path {wanted.root_path} is not a path, or one of the app's own: write it like "
@@ -84,18 +91,31 @@ def serve(
         )
     proxies = networks(wanted.proxies)
     check_exposure(host, wanted)
-    with need_vectors(Index.open(address, model=model, device=device)) as index:
-        photos = shown_roots(index.place, index.roots, photos=wanted.photos, given=roots)
-        models = dict(comparison(index, wanted, other, say) for other in compare)
-        app = create_app(index, models=models, settings=wanted)
+    with ExitStack() as opened:
+        served: list[tuple[Index, WebSettings]] = []
+        for address in several:
+            own = replace(
+                wanted, name=collection_name(address), **found_reports(address, wanted, say)
+            )
+            index = need_vectors(Index.open(address, model=model, device=device))
+            served.append((opened.enter_context(index), own))
+        photos = [
+            shown_roots(index.place, index.roots, photos=wanted.photos, given=roots)
+            for index, _ in served
+        ]
+        models = dict(comparison(served[0][0], wanted, other, say) for other in compare)
+        app = create_site(served, models)
         with _listening(host, port) as listening:
             shown = _shown(listening, host) + wanted.root_path.removeprefix("/")
-            say(f"{photos or wanted.name}: {len(index):,} photos at {shown}")
-            if missing := photos_missing(photos, wanted.name):
-                say(missing)
+            for number, ((index, own), known) in enumerate(zip(served, photos, strict=True)):
+                page = shown.rstrip("/") + home_of(own.name) + "/" if number else shown
+                say(f"{known or own.name}: {len(index):,} photos at {page}")
+            for (_, own), known in zip(served, photos, strict=True):
+                if missing := photos_missing(known, own.name):
+                    say(missing)
             if open_browser and not _open_page(shown):
                 say("No browser could be opened.")
-            say("Ctrl-C ends it.")
+            say("Press Ctrl-C to stop.")
             # Without a limit of requests, visitors may all come through one proxy.
             each = ConnectionLimits.each if wanted.rate > 0 else 0
             config = uvicorn.Config(
@@ -116,6 +136,40 @@ def serve(
                 server.run([listening])
 
 
+def refuse_single(**given: Any) -> None:
+    """Refuse what goes with one index, where there are several."""
+    for name in ("model", "compare_model", "photos", "duplicates", "groups"):
+        if given.get(name):
+            option = name.replace("_", "-")
+            raise SolarError(f"--{option} goes with one index: leave it out, or serve that alone.")
+
+
+def found_reports(address: str, settings: WebSettings, say: Say) -> dict[str, Any]:
+    """What lies beside an index and was not named: `photos.groups.json` for `photos.solar`.
+
+    One that cannot be read is left out, which `say` is told: nobody asked for it.
+    """
+    from solar.search.duplicate_report import read_groups
+    from solar.search.group_report import read_photo_groups
+
+    if not is_folder(address):
+        return {}
+    found = {}
+    readers: dict[str, Callable[[Path], Iterator[object]]]
+    readers = {"duplicates": read_groups, "groups": read_photo_groups}
+    for name, read in readers.items():
+        place = report_place(address, name)
+        if getattr(settings, name) is not None or not place.is_file():
+            continue
+        try:
+            for _ in read(place):
+                pass
+            found[name] = place
+        except SolarError as error:
+            say(f"Left out: {error}")
+    return found
+
+
 def photos_missing(roots: Roots, name: str) -> str | None:
     """A sentence where photos of a collection cannot be looked at; None if all roots are there."""
     gone = [root.path for root in roots.roots if not Path(root.path).exists()]
@@ -123,8 +177,8 @@ def photos_missing(roots: Roots, name: str) -> str | None:
         return None
     why = f"there is no {', '.join(gone)}" if roots else "the index does not know their folder"
     return (
-        f"The photos of {name} are not at hand ({why}): pictures, matching and verification need "
-        "them; name their folder with --photos."
+        f"The photos of {name} cannot be read ({why}): pictures, matching and verification "
+        "need them; name their folder with --photos."
     )
 
 
@@ -140,7 +194,7 @@ def _open_page(address: str) -> bool:
 def collection_name(address: str) -> str:
     """What to call the collection at an address, without the password that may be in that."""
     if is_folder(address):
-        return Path(address).stem
+        return Path(address).absolute().stem
     name: str = engine_module(address).index_name(address)
     return name
 
@@ -159,16 +213,18 @@ def _until_signalled(server: "Server") -> Iterator[None]:
 def check_exposure(host: str, settings: WebSettings) -> None:
     """Refuse to let everybody on a network write to the collection."""
     if settings.token is not None and len(settings.token) < 8:
-        raise SolarError("The token is too short to keep anybody out: take at least 8 letters.")
+        raise SolarError("The token is too short: use at least 8 characters.")
     address = address_of(host)
     local = host == "localhost" if address is None else address.is_loopback
     if settings.writable and settings.token is None and settings.proxies:
         raise SolarError(
-            "With --writable behind a proxy anybody could add photos: set a --token as well."
+            "With --writable behind a proxy anybody could add photos, or remove some: set a "
+            "--token as well."
         )
     if settings.writable and settings.token is None and not local:
         raise SolarError(
-            f"With --writable on {host} anybody could add photos: set a --token as well."
+            f"With --writable on {host} anybody could add photos, or remove some: set a --token as "
+            "well."
         )
 
 
@@ -203,8 +259,8 @@ def _described(index: Index, settings: WebSettings, model: str, say: Say) -> Ind
         photos = photos.select(n for n, name in enumerate(photos.names) if name in known)
     if not isinstance(engine, FolderEngine) or not photos:
         raise SolarError(
-            f"The photos are not at hand to describe them with {model}: build an index with "
-            "`solar index build --model`, and name that one."
+            f"The photos cannot be read, to compute embeddings with {model}: build an index "
+            "with `solar index build --model`, and name that one."
         )
     say(f"Describing {len(photos):,} photos with {model} → {place}")
     with working_folder(place) as store:

@@ -17,15 +17,21 @@ class WebSettings:
     Attributes:
         name: The collection's name, shown on the page.
         photos: Where the photos are; the place that the index remembers if not given.
-        writable: Let visitors add photos, and have the collection brought up to date.
+        writable: Let visitors add photos, remove some from the index, and have the collection
+            brought up to date.
+        originals: Let visitors have the files themselves, with what EXIF says; otherwise photos
+            are encoded anew at every size.
         device: Where photos are described when it is; found out if not given.
         token: What visitors must know; None lets everybody in who can reach the address.
         duplicates: A report of `solar duplicates` to go through on the page.
+        groups: A file of `solar groups` whose albums the page shows.
         labels: Take a photo's label from its folder; None looks whether the names are like that.
         hosts: Host names the app answers to, besides `localhost` and any address in numbers. A page
             of somebody else's that makes its own name point here is refused by this.
         root_path: The path that the app is reached under, `/photos` for
             `https://example.org/photos/`; empty for a site of its own.
+        home: The path below that of one index among several; empty for the first.
+        indexes: The names of all indexes of the server, where there are several.
         proxies: Addresses or networks of reverse proxies that are believed when they say who the
             visitor is.
         max_upload_bytes: Largest photo taken from a visitor.
@@ -53,12 +59,16 @@ class WebSettings:
     name: str = "photos"
     photos: str | Path | None = None
     writable: bool = False
+    originals: bool = False
     device: str | None = None
     token: str | None = None
     duplicates: str | Path | None = None
+    groups: str | Path | None = None
     labels: bool | None = None
     hosts: tuple[str, ...] = ()
     root_path: str = ""
+    home: str = ""
+    indexes: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
     max_upload_bytes: int = 32 * MIB
     max_uploads: int = 100
@@ -77,3 +87,8 @@ class WebSettings:
     in_flight_bytes: int = 256 * MIB
     patience: float = 20.0
     static: Path = field(default=Path(__file__).parent / "static")
+
+    @property
+    def label(self) -> str:
+        """What tells this index from others in metrics; empty where there are none."""
+        return self.name if self.indexes else ""

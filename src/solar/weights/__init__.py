@@ -1,4 +1,4 @@
-"""The models in the box: for each its weights, its card, and its facts and figures.
+"""The bundled models: for each its weights, its card, and its facts and figures.
 
 `NAME.safetensors` is what `solar.load("NAME")` reads, offline; `NAME.md` tells people what it is,
 and `NAME.json` tells programs. `benchmarks/cards.py` measures what the latter two say.
@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent
 
 
 def facts(name: str) -> dict[str, Any]:
-    """What is known of a model in the box: what it is, its file's hash, how it was measured.
+    """What is known of a bundled model: what it is, its file's hash, how it was measured.
 
     Raises:
         SolarError: This installation lacks it.
@@ -45,7 +45,7 @@ def probabilities() -> dict[str, dict[str, Any]]:
 
 
 def card(name: str) -> str:
-    """The card of a model in the box, as Markdown.
+    """The card of a bundled model, as Markdown.
 
     Raises:
         SolarError: This installation lacks it.

@@ -17,6 +17,9 @@ class ApiError extends Error {
 
 export const get = (path, options) => json(path, options);
 
+/** An answer that is no JSON, as text. */
+export const text = async (path, options) => (await ask(path, options)).text();
+
 export const post = (path, body, options) => json(path, { ...options, body });
 
 /** Calls `line(object)` for each line of an NDJSON answer as it arrives. */

@@ -1,7 +1,10 @@
 // Panning and zooming over a map. Pure functions on {x, y, scale, across, down}.
 
 const FARTHEST = 0.6;
-const CLOSEST = 400;
+// So far apart, in pixels of the window, neighbours lie when nobody can go closer.
+const APART = 220;
+// Of the window: this far inside it at least one photo stays.
+const INSIDE = 0.15;
 // Half a photo of the map, which the outermost ones need around them.
 const MARGIN = 64;
 
@@ -24,6 +27,14 @@ export function fitted(points, width, height) {
   return { x: across.from, y: down.from, scale: 1, across: across.size, down: down.size };
 }
 
+/** The same part of the map in a window of another size, for which `fit` shows all of it. */
+export function resized(camera, before, fit, now) {
+  const middle = (place, room, size) => (room / 2 - place) / (size * camera.scale);
+  const x = middle(camera.x, before.width, camera.across) * fit.across * camera.scale;
+  const y = middle(camera.y, before.height, camera.down) * fit.down * camera.scale;
+  return { ...fit, scale: camera.scale, x: now.width / 2 - x, y: now.height / 2 - y };
+}
+
 export const toScreen = (camera, { x, y }) => [
   camera.x + x * camera.across * camera.scale,
   camera.y + y * camera.down * camera.scale,
@@ -31,9 +42,29 @@ export const toScreen = (camera, { x, y }) => [
 
 export const panned = (camera, dx, dy) => ({ ...camera, x: camera.x + dx, y: camera.y + dy });
 
+/** How far to go closer: until photos that lie `spacing` apart on the map fill the window. */
+export const closest = (camera, spacing) =>
+  Math.max(4, APART / (spacing * Math.min(camera.across, camera.down)));
+
+/** Moved so far that at least one point is well inside the window: a map is never out of sight. */
+export function kept(camera, points, width, height) {
+  const [dx, dy] = [INSIDE * width, INSIDE * height];
+  const beyond = (place, low, high) => (place < low ? low - place : place > high ? high - place : 0);
+  let best = [0, 0];
+  let least = Infinity;
+  for (const point of points) {
+    const [x, y] = toScreen(camera, point);
+    const way = [beyond(x, dx, width - dx), beyond(y, dy, height - dy)];
+    const far = way[0] ** 2 + way[1] ** 2;
+    if (far < least) [best, least] = [way, far];
+    if (!far) return camera;
+  }
+  return panned(camera, ...best);
+}
+
 /** Zoomed by a factor around a place of the window, which stays where it is. */
-export function zoomed(camera, factor, [atX, atY]) {
-  const scale = Math.min(Math.max(camera.scale * factor, FARTHEST), CLOSEST);
+export function zoomed(camera, factor, [atX, atY], most = 400) {
+  const scale = Math.min(Math.max(camera.scale * factor, FARTHEST), most);
   const by = scale / camera.scale;
   return { ...camera, scale, x: atX - (atX - camera.x) * by, y: atY - (atY - camera.y) * by };
 }

@@ -1,6 +1,8 @@
 // A photo in a grid: what it is, how well it fits, and where to go from it.
 
 import { el, icon } from "./dom.js";
+import { opening } from "./viewer/address.js";
+import { evidence } from "./words.js";
 
 const TRUTH = new Map([
   [true, ["right", "✓", "the same landmark"]],
@@ -13,7 +15,8 @@ const percent = (probability) => `${Math.round(100 * probability)} %`;
 
 /**
  * @param {object} hit A hit of a search, or a photo of the collection.
- * @param {{search: string, look?: string, match?: string, why?: string}} links Where its parts lead.
+ * @param {{open?: string, search?: string, look?: string, match?: string, why?: string}} links Where
+ *   its parts lead; the picture opens the photo, unless `open` says otherwise.
  * @param {{beside?: string, foot?: HTMLElement}} more A note on the picture, a row at the end.
  */
 export function card(hit, links, { beside = null, foot = null } = {}) {
@@ -24,13 +27,18 @@ export function card(hit, links, { beside = null, foot = null } = {}) {
     ranked && `score ${hit.score.toFixed(3)}`,
     hit.probability != null && `${percent(hit.probability)} probably the same place`,
     hit.moved && `${Math.abs(hit.moved)} ${hit.moved > 0 ? "up" : "down"}`,
-    hit.inliers != null && `${hit.inliers} inliers`,
+    hit.same_scene != null && (hit.same_scene ? "same scene" : "not verified"),
     truthText,
     hit.name,
   ].filter(Boolean);
   const picture = el(
     "a.card-main",
-    { href: links.search, title: hit.name, "aria-label": spoken.join(", "), tabindex: "-1" },
+    {
+      ...(links.open ? { href: links.open } : opening(hit.id)),
+      title: hit.name,
+      "aria-label": spoken.join(", "),
+      tabindex: "-1",
+    },
     thumbnail(hit),
     ranked && el("span.rank", {}, String(hit.rank)),
     mark && el("span.truth", {}, mark),
@@ -43,14 +51,14 @@ export function card(hit, links, { beside = null, foot = null } = {}) {
     "div.card-line",
     {},
     ranked && el("span.score", {}, hit.score.toFixed(3)),
-    hit.inliers != null &&
-      el("span.inliers", { title: "Matches that fit one geometry" }, `◆ ${hit.inliers}`),
+    hit.same_scene != null && sceneBadge(hit),
     el(
       "span.card-links",
       {},
       links.match && small(links.match, "match", `Matches with ${hit.name}`),
       links.why && small(links.why, "why", `Why ${hit.name} is similar`),
       links.look && small(links.look, "look", `Look into ${hit.name}`),
+      links.search && small(links.search, "search", `Search with ${hit.name}`),
     ),
   );
   return el(
@@ -64,15 +72,10 @@ export function card(hit, links, { beside = null, foot = null } = {}) {
   );
 }
 
-/** A name whose folder gives way first where there is little room. */
+/** A name whose beginning gives way where there is little room, as its end tells more. */
 function cardName(name) {
-  const [file, folder] = name.split("/").reverse();
-  return el(
-    "div.card-name",
-    { title: name },
-    folder && el("span", {}, folder),
-    el("b", {}, folder ? `/${file}` : file),
-  );
+  const text = name.split("/").slice(-2).join("/");
+  return el("div.card-name", { title: name }, el("bdi", { dir: "ltr" }, text));
 }
 
 /** When and where a photo was taken; nothing where nobody knows. */
@@ -92,6 +95,12 @@ export function thumbnail(photo) {
   });
   image.addEventListener("error", () => image.closest(".card")?.classList.add("gone"));
   return image;
+}
+
+/** What verification says of a result, with the counts as its title. */
+export function sceneBadge({ same_scene: same, inliers, threshold }) {
+  const title = evidence(inliers, threshold);
+  return el("span.scene", { title, "data-same": String(same) }, same ? "◆ same scene" : "not verified");
 }
 
 /** "▲ 3" for three ranks up, "▼ 2" for two down, nothing where nothing moved. */

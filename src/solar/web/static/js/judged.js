@@ -90,6 +90,16 @@ export function judged(list, search) {
       marks = pending.get(keyOf(at)) ?? { like: ids(at.like), unlike: ids(at.unlike) };
       paint();
     },
+    /** Takes the marks off photos that are gone, by id. */
+    forget(gone) {
+      for (const made of new Set([marks, ...pending.values()])) {
+        for (const id of gone) {
+          made.like.delete(id);
+          made.unlike.delete(id);
+        }
+      }
+      paint();
+    },
     /** The tick and the cross of a result, and what else there is to do with it. */
     row(hit, ...more) {
       const buttons = Object.entries(KINDS).map(([kind, [symbol, word, effect]]) => {

@@ -2,24 +2,51 @@
 
 import { button, el } from "./dom.js";
 
-const HELP = [
-  ["/", "Find a photo by its name"],
-  ["← ↑ ↓ →", "Move in the grid, on the map, on a photo"],
-  ["Enter", "Search with the photo"],
-  ["t", "Write what the photos show, if the model reads words"],
-  ["b", "A box on the photo: arrows move it, Shift and arrows resize it, Delete removes it"],
-  ["l", "Look where the photo attends"],
-  ["w", "Why the query and the photo are similar"],
-  ["m", "Matches of the query and the photo"],
-  ["+ -", "Tick or cross the result"],
-  ["a", "Add the result to the query"],
-  ["s", "Search again with what is ticked and crossed"],
-  ["c", "Compare two settings"],
-  ["e", "Explore the map"],
-  ["d", "Go through duplicates, if there is a report; its keys are listed there"],
-  ["Esc", "Back"],
-  ["?", "This help"],
-];
+const HELP = {
+  Everywhere: [
+    ["?", "This help"],
+    ["Esc", "Close, or go back"],
+    ["/", "Find photos by name"],
+    ["t", "Search by text, if the model supports it"],
+    ["c", "Compare two search settings"],
+    ["e", "Explore the map"],
+    ["g", "Albums, if there are any"],
+    ["d", "Review duplicates, if there is a report; that view lists its own keys"],
+    ["l", "Attention maps of the query, or of the focused photo"],
+  ],
+  "Photos and results": [
+    ["← ↑ ↓ →", "Move between cards"],
+    ["Enter", "Open the photo"],
+    ["q", "Search with the photo"],
+    ["w", "Why it is similar to the query"],
+    ["m", "Show its keypoint matches with the query"],
+    ["+ -", "Mark it with a tick or a cross"],
+    ["s", "Search again with the ticked and crossed photos"],
+    ["a", "Add it to the query"],
+    ["f", "Go to the filters"],
+    ["x", "Select or deselect it"],
+    ["X", "Select all from the last selected photo to this one"],
+    ["*", "Select all photos shown; Esc clears the selection"],
+    ["S", "Save the search, copy its link, or open a saved search"],
+    ["b", "Draw a box on the query: arrows move it, Shift and arrows resize it, Delete removes it"],
+  ],
+  "An open photo": [
+    ["← →", "Previous or next photo"],
+    ["+ -", "Zoom in or out"],
+    ["0 1", "Whole photo, or original pixels"],
+    ["Shift ← →", "Pan; also with ↑ and ↓"],
+    ["q w m l", "Search with it, why, match, attention maps"],
+    ["o d", "Open or download the original"],
+    ["i", "Show or hide the photo details"],
+  ],
+  "Look, Why, Explore": [
+    ["← ↑ ↓ →", "Look: move the star. Why: move the region. Explore: go to the next photo"],
+    ["4 5", "Look: choose the layer"],
+    ["+ - 0", "Explore: zoom in, zoom out, show the whole map"],
+    ["Space v b", "Explore: select the photo, all in view, or all in a box"],
+    ["Enter q", "Explore: open the photo, or search with it"],
+  ],
+};
 
 const isTyping = (target) =>
   target.closest?.(
@@ -49,24 +76,30 @@ export function watchKeys(action) {
 
 /** Opens the help. */
 export function help() {
-  const rows = HELP.map(([key, text]) =>
+  const row = ([key, text]) =>
     el(
       "div",
       {},
       el("dt", {}, ...key.split(" ").map((one) => el("kbd", {}, one))),
       el("dd", {}, text),
-    ),
+    );
+  const groups = Object.entries(HELP).map(([name, rows]) =>
+    el("section", {}, el("h3", {}, name), el("dl", {}, ...rows.map(row))),
   );
   const dialog = el(
     "dialog.help",
     { "aria-labelledby": "help-title", tabindex: "-1" },
     el("h2", { id: "help-title" }, "Keyboard"),
-    el("dl", {}, ...rows),
-    el("p.soft", {}, "Photos can be dropped anywhere on the page, or pasted."),
+    el("div.help-groups", {}, ...groups),
+    el(
+      "p.soft",
+      {},
+      "Drop photos anywhere on the page, or paste them. In an open photo, use the wheel, pinch or double-click to zoom, drag to pan, and swipe for the next photo.",
+    ),
     el(
       "div.row.end",
       {},
-      el("a", { href: "docs" }, "The API for programs"),
+      el("a", { href: "docs" }, "API documentation"),
       button("Close", { kind: "primary", on: () => dialog.close() }),
     ),
   );
@@ -76,4 +109,5 @@ export function help() {
   dialog.showModal();
   // Neither button is what one came for, and on a phone they are far below.
   dialog.focus();
+  dialog.scrollTop = 0;
 }

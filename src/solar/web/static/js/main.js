@@ -2,12 +2,16 @@
 
 import { get } from "./api.js";
 import { el, icon } from "./dom.js";
+import { indexSwitch } from "./indexes.js";
 import { help, watchKeys } from "./keys.js";
 import { notify, problem, watchConnection } from "./notice.js";
 import * as route from "./route.js";
 import { themeButton } from "./theme.js";
 import { upload, watchIncoming } from "./upload.js";
+import { apart, searchWith } from "./viewer/address.js";
+import { photoViewer } from "./viewer/viewer.js";
 import { add } from "./views/add.js";
+import { albums } from "./views/albums.js";
 import { compare } from "./views/compare.js";
 import { duplicates } from "./views/duplicates.js";
 import { explore } from "./views/explore.js";
@@ -17,12 +21,14 @@ import { search } from "./views/search.js";
 import { why } from "./views/why.js";
 import { count } from "./words.js";
 
-const VIEWS = { search, look, compare, match, why, explore, duplicates, add };
+const VIEWS = { search, look, compare, match, why, explore, albums, duplicates, add };
 const main = document.getElementById("main");
 // What views share: what the server told, and the photo that was last searched with.
 const shared = { info: null, query: null, box: null };
 let view = null;
 let shownName = null;
+let shownBase = null;
+let viewer = null;
 
 async function begin() {
   watchConnection();
@@ -41,31 +47,48 @@ async function learn() {
   }
   document.getElementById("collection").textContent =
     `${shared.info.name} · ${count(shared.info.photos)}`;
+  viewer = photoViewer(main, shared);
+  indexSwitch(document.querySelector(".brand"), shared.info);
   watchIncoming(receive);
   watchKeys(keyAction);
   route.start(show);
 }
 
-/** Shows where the visitor has come: the view changes, or only what it shows. */
+/** Shows where the visitor has come: the view, and a photo over it. */
 function show(place) {
-  const make = VIEWS[place.view];
-  if (!make) {
+  if (!VIEWS[place.view]) {
     route.go("#/", { replace: true });
     return;
   }
+  const wanted = apart(place);
+  if (wanted.base === shownBase) {
+    if (wanted.photo && !place.again) route.lieOver();
+  } else {
+    shownBase = wanted.base;
+    showView(wanted.below, wanted.base);
+    if (shownBase !== wanted.base) return; // the view has gone on to another place
+  }
+  viewer.show(wanted, view.order?.());
+  if (!wanted.photo) entitle();
+}
+
+const entitle = () =>
+  (document.title = `${view.title ?? "Search"} · ${shared.info.name} · solar`);
+
+/** The view changes, or only what it shows. */
+function showView(place, base) {
   const fresh = place.view !== shownName;
   if (fresh) {
     view?.leave?.();
     main.replaceChildren();
     main.dataset.view = place.view;
-    view = make(main, shared);
+    view = VIEWS[place.view](main, shared);
     shownName = place.view;
     main.focus({ preventScroll: true });
   }
   const moved = view.show(place, fresh) ?? fresh;
-  document.title = `${view.title ?? "Search"} · ${shared.info.name} · solar`;
   tabs(place.view);
-  if (place.again) settleAt(route.scrollOf(place.hash));
+  if (place.again) settleAt(route.scrollOf(place.hash) || route.scrollOf(base));
   else if (moved) scrollTo(0, 0);
 }
 
@@ -86,6 +109,7 @@ function tabs(current) {
     ["look", "Look", "look", route.address("look", query ? [query] : [])],
     ["compare", "Compare", "compare", route.address("compare", [], { q: query })],
     info.features.map && ["explore", "Explore", "explore", "#/explore"],
+    info.features.albums && ["albums", "Albums", "albums", "#/albums"],
     info.features.duplicates && ["duplicates", "Duplicates", "duplicates", "#/duplicates"],
     info.settings.writable && ["add", "Add", "add", "#/add"],
   ].filter(Boolean);
@@ -128,10 +152,18 @@ function keyAction(key) {
     Escape: route.back,
     c: () => route.go(route.address("compare", [], { q: shared.query })),
     e: () => route.go("#/explore"),
+    g: () => shared.info.features.albums && route.go("#/albums"),
     d: () => shared.info.features.duplicates && route.go("#/duplicates"),
+    q: searchWithCard,
     l: () => shared.query && route.go(route.address("look", [shared.query])),
   };
   return view.keys?.[key] ?? everywhere[key];
+}
+
+/** Searches with the photo of the card that has the focus. */
+function searchWithCard() {
+  const id = document.activeElement?.closest(".card:not(.album-card)")?.dataset.id;
+  if (id) route.go(searchWith(id, route.parse(shownBase)));
 }
 
 function skip(event) {

@@ -1,4 +1,4 @@
-// Draws the map: dots from afar, photos from near.
+// Draws the map: dots, and photos over them, as many as there is room for.
 
 import { toScreen } from "./camera.js";
 
@@ -15,35 +15,71 @@ export function visible(camera, points, width, height) {
 
 /** How wide photos are drawn when so many are seen. */
 export function pictureSize(seen, width, height) {
-  if (seen > MOST_PICTURES) return 0;
-  return Math.min(112, Math.max(40, 0.55 * Math.sqrt((width * height) / Math.max(seen, 1))));
+  const shown = Math.min(Math.max(seen, 1), MOST_PICTURES);
+  return Math.min(112, Math.max(40, 0.55 * Math.sqrt((width * height) / shown)));
+}
+
+/** Those of the points seen that are drawn as photos: all, or of a crowd one in each place. */
+export function pictured(camera, seen, size) {
+  if (seen.length <= MOST_PICTURES) return seen;
+  const side = 1.15 * size;
+  const cells = new Map();
+  for (const point of seen) {
+    const [x, y] = toScreen(camera, point);
+    // From the map's corner on, so that a map that is only moved keeps its photos.
+    const [across, down] = [(x - camera.x) / side, (y - camera.y) / side];
+    const key = `${Math.floor(across)},${Math.floor(down)}`;
+    const off = (across - Math.floor(across) - 0.5) ** 2 + (down - Math.floor(down) - 0.5) ** 2;
+    if (off < (cells.get(key)?.off ?? Infinity)) cells.set(key, { point, off });
+  }
+  return [...cells.values()].map(({ point }) => point);
 }
 
 /**
  * @param {HTMLCanvasElement} canvas
- * @param {object} scene camera, points (those seen), size of photos or 0, picture(id), chosen, colours.
+ * @param {object} scene camera, points (those seen), shown (a set of those that are photos), size of
+ *   photos, picture(id), chosen, selected (a set), colours, colourOf(point), band (x1, y1, x2, y2).
  */
-export function drawMap(canvas, { camera, points, size, picture, chosen, colours }) {
+export function drawMap(canvas, scene) {
+  const { camera, points, shown, size, picture, chosen, selected, colours, colourOf, band } = scene;
   const ratio = devicePixelRatio || 1;
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, canvas.width, canvas.height);
   const radius = Math.min(6, Math.max(1.5, 60 / Math.sqrt(points.length)));
+  const imageOf = (point) => (shown.has(point) ? picture(point.id) : null);
+  const photos = [];
   for (const point of points) {
     const [x, y] = toScreen(camera, point);
-    const image = size ? picture(point.id) : null;
-    if (image) drawPicture(context, image, x, y, size, colours.line);
-    else dot(context, x, y, radius, colours.dot);
+    if (imageOf(point)) photos.push([point, x, y]);
+    else dot(context, x, y, selected.has(point) ? radius + 2 : radius, colourOf(point));
   }
-  if (chosen)
-    mark(
-      context,
-      toScreen(camera, chosen),
-      size ? picture(chosen.id) : null,
-      size,
-      radius,
-      colours,
-    );
+  for (const [point, x, y] of photos) drawPicture(context, imageOf(point), x, y, size, colourOf(point));
+  for (const point of points)
+    if (selected.has(point)) ring(context, toScreen(camera, point), imageOf(point), size, radius, colours);
+  if (chosen) mark(context, toScreen(camera, chosen), imageOf(chosen), size, radius, colours);
+  if (band) drawBand(context, band, colours.accent);
+}
+
+/** The edge of a selected photo. */
+function ring(context, [x, y], image, size, radius, colours) {
+  context.strokeStyle = colours.ink;
+  context.lineWidth = 2;
+  context.beginPath();
+  if (image) context.roundRect(...frame(image, x, y, size + 4), 7);
+  else context.arc(x, y, radius + 3, 0, 7);
+  context.stroke();
+}
+
+function drawBand(context, [x1, y1, x2, y2], colour) {
+  context.save();
+  context.strokeStyle = context.fillStyle = colour;
+  context.lineWidth = 1.5;
+  context.setLineDash([6, 4]);
+  context.strokeRect(x1, y1, x2 - x1, y2 - y1);
+  context.globalAlpha = 0.12;
+  context.fillRect(x1, y1, x2 - x1, y2 - y1);
+  context.restore();
 }
 
 function dot(context, x, y, radius, colour) {
@@ -68,7 +104,7 @@ function drawPicture(context, image, x, y, size, line) {
   context.drawImage(image, ...place);
   context.restore();
   context.strokeStyle = line;
-  context.lineWidth = 1;
+  context.lineWidth = 2;
   context.beginPath();
   context.roundRect(...place, 5);
   context.stroke();
@@ -79,7 +115,7 @@ function mark(context, [x, y], image, size, radius, colours) {
   context.lineWidth = MARK;
   context.beginPath();
   if (image) {
-    drawPicture(context, image, x, y, 1.12 * size, colours.line);
+    drawPicture(context, image, x, y, 1.12 * size, colours.accent);
     context.strokeStyle = colours.accent;
     context.lineWidth = MARK;
     context.beginPath();

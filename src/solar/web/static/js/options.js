@@ -1,6 +1,7 @@
 // The controls of a search: model, ways to re-rank, filters.
 
 import { el } from "./dom.js";
+import { filterOf } from "./filters/address.js";
 
 let serial = 0;
 
@@ -147,6 +148,7 @@ export function searchRequest(params, usual = []) {
     label: params.label || undefined,
     min_score: params.min ? Number(params.min) : undefined,
     min_probability: params.probable ? Number(params.probable) / 100 : undefined,
+    ...filterOf(params),
   };
   return {
     photo: params.q || undefined,
@@ -154,5 +156,6 @@ export function searchRequest(params, usual = []) {
     model: params.model || undefined,
     rerank: methodsOf(params, usual),
     filter: Object.values(filter).some((one) => one !== undefined) ? filter : undefined,
+    sort: params.sort || undefined,
   };
 }

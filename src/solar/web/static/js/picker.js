@@ -5,10 +5,11 @@ import { el, icon } from "./dom.js";
 import { filePicker } from "./upload.js";
 
 /**
- * @param {{title: string, text: string, links: function, take: function(File[]), more?: Node}} given
+ * @param {{title: string, text: string, links: function, take: function(File[]), more?: Node,
+ *   shelving?: object}} given
  */
-export function picker({ title, text, links, take, more = null }) {
-  const photos = browser(links);
+export function picker({ title, text, links, take, more = null, shelving = null }) {
+  const photos = browser(links, shelving);
   const zone = el(
     "section.dropzone",
     { "aria-label": title },

@@ -42,6 +42,12 @@ export function back() {
   else go("#/");
 }
 
+/** Notes that the present step lies over the one before it, which is still seen below. */
+export const lieOver = () => history.replaceState({ ...history.state, over: true }, "");
+
+/** Whether the present step was noted so. */
+export const liesOver = () => Boolean(history.state?.over);
+
 /** The scroll position of an address seen before. */
 export const scrollOf = (hash) => scrolled.get(hash) ?? 0;
 

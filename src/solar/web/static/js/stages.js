@@ -3,7 +3,12 @@
 import { el } from "./dom.js";
 import { counted, duration } from "./words.js";
 
-const DONE = { describe: "Described", search: "Searched", expand: "Expanded", verify: "Verified" };
+const DONE = {
+  describe: "Embedding",
+  search: "Search",
+  expand: "Expansion",
+  verify: "Verification",
+};
 const COMING = { search: "Searching", expand: "Expanding", verify: "Verifying" };
 const TOP = 10;
 
@@ -24,7 +29,7 @@ function change(stage, answers) {
   const at = answers.findIndex((answer) => answer.stage === stage);
   if (at < 1) return null;
   const { moved, risen } = difference(answers[at - 1].hits, answers[at].hits);
-  if (!moved && !risen) return "nothing moved";
+  if (!moved && !risen) return "no change";
   return `${moved} moved${risen ? `, ${risen} new in the top ${TOP}` : ""}`;
 }
 
@@ -47,7 +52,7 @@ export function stageLine(answers, awaited = []) {
   const coming = awaited.map((stage) =>
     el("li.stage-chip.coming", {}, el("b", {}, named(COMING, stage)), el("span.dots", {}, "…")),
   );
-  return el("ul.stages", { "aria-label": "What each stage took" }, ...chips, ...coming);
+  return el("ul.stages", { "aria-label": "Time per stage" }, ...chips, ...coming);
 }
 
 /** A sentence on a finished search, for those who listen. */

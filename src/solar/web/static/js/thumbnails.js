@@ -2,6 +2,7 @@
 
 const AT_ONCE = 6;
 const KEPT = 600;
+const WIDE = 160; // the smallest that the server makes
 
 /** @param {function()} arrived Called when another picture can be drawn. */
 export function thumbnails(arrived) {
@@ -14,7 +15,7 @@ export function thumbnails(arrived) {
     const image = new Image();
     pictures.set(id, { image, ready: false });
     try {
-      image.src = thumbnail;
+      image.src = thumbnail.replace(/\bw=\d+/, `w=${WIDE}`);
       await image.decode();
       pictures.get(id).ready = true;
       arrived();

@@ -20,8 +20,8 @@ function open(wrong) {
       "aria-describedby": "token-why",
     });
     const why = wrong
-      ? "That token is not the right one. Whoever started the server knows it."
-      : "This server wants a token. Whoever started it knows it.";
+      ? "Wrong token. Ask whoever started the server for it."
+      : "Enter the access token of this server.";
     const form = el(
       "form",
       {
@@ -33,10 +33,10 @@ function open(wrong) {
           },
         },
       },
-      el("h2", {}, "Who is there?"),
+      el("h2", {}, "Sign in"),
       el("p", { id: "token-why" }, why),
       el("label.field", {}, el("span", {}, "Token"), field),
-      el("div.row.end", {}, button("Come in", { kind: "primary", type: "submit" })),
+      el("div.row.end", {}, button("Continue", { kind: "primary", type: "submit" })),
     );
     const dialog = el("dialog.small", { on: { cancel: (event) => event.preventDefault() } }, form);
     dialog.addEventListener("close", () => {

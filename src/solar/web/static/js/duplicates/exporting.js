@@ -1,6 +1,7 @@
 // Decisions as files: JSON, CSV, or a plain list of the photos that were not kept.
 
 import { button, el } from "../dom.js";
+import { csv, save } from "../files.js";
 import { notify } from "../notice.js";
 import { chooser } from "../options.js";
 import { count, counted } from "../words.js";
@@ -107,8 +108,6 @@ function asJson(found, collection) {
 }
 
 function asCsv(found) {
-  const cell = (value) =>
-    /[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value;
   const answer = (value) => (value ? "yes" : "no");
   const rows = found.flatMap(({ number, group, decision, decided, becomes }) => {
     const apart = new Set(decision.apart.flatMap((at) => [group.pairs[at].a, group.pairs[at].b]));
@@ -122,7 +121,7 @@ function asCsv(found) {
     ]);
   });
   const heading = ["group", "kind", "name", "decision", "decided", "in_pair_not_duplicate"];
-  return [heading, ...rows].map((row) => `${row.map(cell).join(",")}\r\n`).join("");
+  return csv([heading, ...rows]);
 }
 
 function asList(found) {
@@ -135,10 +134,4 @@ function asList(found) {
     notify(`Left out ${left} with a line break: take JSON for these.`, "bad");
   }
   return fine.map((path) => `${path}\n`).join("");
-}
-
-function save(name, type, text) {
-  const address = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
-  el("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }

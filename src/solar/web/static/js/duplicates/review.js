@@ -34,8 +34,9 @@ const OWN = [
  * @param {object} source `overview` ({ name, groups: [[kind, id], …] }); `page(offset, limit)`
  *   gives groups as a promise, `group(number)` one of them.
  * @param {function(object)} went Told where the visitor is: { kind, group }, counted from 1.
+ * @param {function(object): ?string} address Where a photo can be seen large; null for nowhere.
  */
-export function review(root, source, went = () => {}) {
+export function review(root, source, went = () => {}, address = () => null) {
   const { groups } = source.overview;
   const store = decisionStore(source.overview.name, (sentence) => notify(sentence, "bad"));
   const place = { kind: "", group: 0 };
@@ -45,7 +46,7 @@ export function review(root, source, went = () => {}) {
   let aligned = false;
 
   const stage = pairStage();
-  const sides = ["a", "b"].map((side) => caption(() => toggleKeep(shown.pairs[pair][side])));
+  const sides = ["a", "b"].map((side) => caption(() => toggleKeep(shown.pairs[pair][side]), address));
   const why = el("p.dup-why");
   const strip = el("ol.dup-strip", { "aria-label": "Photos of the group" });
   const progress = el("span.facts", { role: "status" });
@@ -341,6 +342,10 @@ export function review(root, source, went = () => {}) {
     start,
     place,
     leave: stage.leave,
+    /** Ids of the photos that are shown. */
+    get photos() {
+      return shown?.photos.map(({ id }) => id).filter(Boolean);
+    },
     get keys() {
       const own = OWN.find(([kind]) => document.activeElement?.matches(kind))?.[1] ?? [];
       return Object.fromEntries(Object.entries(actions).filter(([key]) => !own.includes(key)));
@@ -362,7 +367,7 @@ const hint = (keys, text) =>
   );
 
 /** What is known of a photo, and whether it is kept. */
-function caption(toggled) {
+function caption(toggled, address) {
   const keep = button("Keep", { kind: "dup-keep", symbol: "tick", on: toggled });
   const state = el("small.dup-state");
   const name = el("div.dup-name");
@@ -378,7 +383,7 @@ function caption(toggled) {
       name.replaceChildren(
         el("b", {}, `${number + 1}`),
         el("span.soft", {}, folder),
-        el("b", {}, file),
+        named(file, address(photo)),
       );
       name.title = photo.name;
       facts.textContent = [
@@ -398,6 +403,8 @@ function caption(toggled) {
     },
   };
 }
+
+const named = (file, href) => (href ? el("a", { href }, file) : el("b", {}, file));
 
 /** A small photo of the group; a click shows a pair that it is in. */
 function stripPhoto(photo, number, chosen) {

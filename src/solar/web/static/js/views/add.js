@@ -2,12 +2,12 @@
 
 import { get, post } from "../api.js";
 import { card } from "../card.js";
+import { relearn } from "../collection.js";
 import { el, icon } from "../dom.js";
 import { createGrid } from "../grid.js";
 import { nothing, notify, say } from "../notice.js";
-import { forgetPhotos, photo } from "../photos.js";
+import { photo } from "../photos.js";
 import * as route from "../route.js";
-import { forgetSearches } from "../searches.js";
 import { updater } from "../update.js";
 import { filePicker } from "../upload.js";
 import { bytes, count, counted } from "../words.js";
@@ -127,13 +127,8 @@ export function add(root, shared) {
     await learn();
   }
 
-  /** Forgets what was known of the collection, and asks how large it is now. */
-  async function learn() {
-    forgetSearches();
-    forgetPhotos();
-    const fresh = await get("/info");
-    info.photos = fresh.photos;
-    document.getElementById("collection").textContent = `${fresh.name} · ${count(fresh.photos)}`;
+  function learn() {
+    return relearn(info);
   }
 
   function leave() {

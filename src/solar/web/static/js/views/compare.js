@@ -63,7 +63,7 @@ function choose(root, shared) {
   const { element, photos } = picker({
     title: "Compare two settings",
     text: "Choose a photo, and see what two models or settings find for it, side by side.",
-    links: (id) => ({ search: to({ q: id }) }),
+    links: (id) => ({ open: to({ q: id }) }),
     take: shared.receive,
   });
   root.append(element);

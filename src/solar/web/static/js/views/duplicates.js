@@ -5,6 +5,7 @@ import { paged } from "../duplicates/pages.js";
 import { review } from "../duplicates/review.js";
 import { problem } from "../notice.js";
 import * as route from "../route.js";
+import { keepingPhoto, photoAddress } from "../viewer/address.js";
 
 const page = async (offset, limit) =>
   (await get(`/duplicates/groups?offset=${offset}&limit=${limit}`)).groups;
@@ -20,7 +21,7 @@ export function duplicates(root) {
       const overview = await get("/duplicates");
       if (left) return;
       root.replaceChildren();
-      shown = review(root, paged(overview, page), went);
+      shown = review(root, paged(overview, page), went, (photo) => photo.id && photoAddress(photo.id));
       shown.start(wanted);
     } catch (error) {
       root.replaceChildren(problem(error, open));
@@ -28,7 +29,7 @@ export function duplicates(root) {
   }
 
   function went(place) {
-    route.go(route.address("duplicates", [], place), { replace: true });
+    route.go(keepingPhoto(route.address("duplicates", [], place)), { replace: true });
   }
 
   open();
@@ -41,6 +42,7 @@ export function duplicates(root) {
       if (shown && !here) shown.start(params);
       return false;
     },
+    order: () => shown?.photos ?? [],
     leave() {
       left = true;
       shown?.leave();

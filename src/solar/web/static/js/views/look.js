@@ -41,9 +41,9 @@ export function look(root, shared) {
 
 function choose(root, shared) {
   const { element, photos } = picker({
-    title: "Look inside",
-    text: "Choose a photo, click anywhere on it, and see which other parts that place attends to.",
-    links: (id) => ({ search: route.address("look", [id]) }),
+    title: "Attention maps",
+    text: "Choose a photo and click a point to see its attention map.",
+    links: (id) => ({ open: route.address("look", [id]) }),
     take: shared.receive,
   });
   root.append(element);
@@ -55,7 +55,7 @@ function looking(root, shared, id, first) {
   if (!models.length) {
     root.append(
       nothing(
-        "The model of this collection has no attention to look at.",
+        "The model of this collection has no attention maps.",
         linkButton("Back", "#/", "back"),
       ),
     );
@@ -85,13 +85,13 @@ function looking(root, shared, id, first) {
     {
       tabindex: "0",
       role: "application",
-      "aria-label": "The photo. Click a place, or move the star with the arrows.",
+      "aria-label": "The photo. Click a point, or move the star with the arrow keys.",
     },
     image,
     canvas,
     star,
   );
-  const facts = el("p.facts", { role: "status" }, "Looking…");
+  const facts = el("p.facts", { role: "status" }, "Computing the attention map…");
   const trouble = el("div");
   const controls = el("div.look-controls");
   const title = el("h1.view-title", {}, "Look");
@@ -153,10 +153,10 @@ function looking(root, shared, id, first) {
       el(
         "div.field",
         {},
-        el("span", {}, "Attends"),
-        el("div.legend-row", {}, el("small", {}, "little"), legend, el("small", {}, "much")),
+        el("span", {}, "Attention"),
+        el("div.legend-row", {}, el("small", {}, "low"), legend, el("small", {}, "high")),
       ),
-      linkButton("Search with it", route.address("search", [], { q: id }), "search"),
+      linkButton("Search with this photo", route.address("search", [], { q: id }), "search"),
     );
     fade(opacity.value);
   }
@@ -192,7 +192,7 @@ function looking(root, shared, id, first) {
       map = await post("/attention", wanted, { signal: asking.signal });
       drawHeat(canvas, map, shown);
       trouble.replaceChildren();
-      facts.textContent = `Layer ${map.layer}, ${map.columns} × ${map.rows} places, ${duration(map.seconds)}${map.cached ? "" : " for the first look"}. Click or drag anywhere.`;
+      facts.textContent = `Layer ${map.layer}, ${map.columns} × ${map.rows} cells, ${duration(map.seconds)}${map.cached ? "" : " for the first map"}. Click or drag anywhere.`;
     } catch (error) {
       if (isAbort(error)) return;
       trouble.replaceChildren(problem(error, () => at(params)));

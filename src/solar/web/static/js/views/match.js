@@ -1,4 +1,5 @@
-// Match: two photos side by side, with a line for each pair of points that fits one geometry.
+// Match: two photos side by side, whether they show the same scene, and if so a line for each pair
+// of points that fits one geometry.
 
 import { isAbort, post } from "../api.js";
 import { read } from "../boxes.js";
@@ -8,7 +9,7 @@ import { layLines, line } from "../lines.js";
 import { problem, say } from "../notice.js";
 import { toggle } from "../options.js";
 import * as route from "../route.js";
-import { counted, count, duration } from "../words.js";
+import { counted, count, duration, evidence, verdict } from "../words.js";
 
 /** Makes the view in `root`. */
 export function match(root) {
@@ -28,7 +29,7 @@ export function match(root) {
 function matching(root, a, b, params) {
   const control = new AbortController();
   const box = read(params.box) ?? undefined;
-  const facts = el("p.facts", { role: "status" }, "Comparing the photos point by point…");
+  const facts = el("p.facts", { role: "status" }, "Matching keypoints of both photos…");
   const pair = el("div.pair", { "aria-busy": "true" });
   const tools = el("div.row");
   root.append(
@@ -50,18 +51,21 @@ function matching(root, a, b, params) {
   post("/matches", { a, b, box }, { signal: control.signal }).then(
     (found) => {
       pair.removeAttribute("aria-busy");
-      drawing = draw(pair, found);
-      const some = found.inliers.length;
-      facts.textContent = some
-        ? `${counted(some, "inlier")} of ${counted(found.matches, "match", "matches")}, from ${found.keypoints.map(count).join(" and ")} keypoints, in ${duration(found.seconds)}.`
-        : `Of ${counted(found.matches, "match", "matches")} none fit one geometry: these may well be different places.`;
+      const some = found.same_scene;
+      drawing = draw(pair, found, some ? found.inliers : []);
+      const counts = evidence(found.inliers.length, found.threshold);
+      const chance = some ? "" : " Photos of different places can reach this number by chance.";
+      facts.replaceChildren(
+        el("b.scene-verdict", { "data-same": String(some) }, `${verdict(some)}.`),
+        ` ${counts}.${chance} ${counted(found.matches, "match", "matches")} from ${found.keypoints.map(count).join(" and ")} keypoints, in ${duration(found.seconds)}.`,
+      );
       say(facts.textContent);
       tools.append(
         ...(some
           ? [toggle("Lines", null, true, (on) => pair.classList.toggle("points-only", !on))]
           : []),
         linkButton("Search with the result", route.address("search", [], { q: b }), "search"),
-        linkButton("Look into the result", route.address("look", [b]), "look"),
+        linkButton("Attention maps of the result", route.address("look", [b]), "look"),
       );
     },
     (error) => {
@@ -78,7 +82,7 @@ function matching(root, a, b, params) {
 }
 
 /** Shows the photos and the lines; gives what keeps the lines in place when sizes change. */
-function draw(pair, found) {
+function draw(pair, found, inliers) {
   const images = [found.a, found.b].map((side, at) =>
     style(
       el("img", { src: side.photo, alt: at ? "The result" : "The query", draggable: "false" }),
@@ -87,12 +91,12 @@ function draw(pair, found) {
       },
     ),
   );
-  const lines = found.inliers.map((_, at) =>
-    line(ember(0.45 + (0.5 * at) / Math.max(1, found.inliers.length - 1))),
+  const lines = inliers.map((_, at) =>
+    line(ember(0.45 + (0.5 * at) / Math.max(1, inliers.length - 1))),
   );
   const sheet = el(
     "svg.lines",
-    { role: "img", "aria-label": `${found.inliers.length} lines between the photos` },
+    { role: "img", "aria-label": `${counted(inliers.length, "line")} between the photos` },
     ...lines,
   );
   pair.replaceChildren(el("figure", {}, images[0]), el("figure", {}, images[1]), sheet);
@@ -106,7 +110,7 @@ function draw(pair, found) {
   pair.addEventListener("pointerleave", () => pair.classList.remove("one"));
   const place = () => {
     const parts = ({ width, height }, x, y) => [x / width, y / height];
-    const ends = found.inliers.map(([xa, ya, xb, yb], at) => [
+    const ends = inliers.map(([xa, ya, xb, yb], at) => [
       lines[at],
       parts(found.a, xa, ya),
       parts(found.b, xb, yb),

@@ -6,6 +6,10 @@ import * as boxes from "../boxes.js";
 import { card } from "../card.js";
 import { button, el, linkButton } from "../dom.js";
 import { endless } from "../endless.js";
+import { filterFields } from "../filters/fields.js";
+import { pinned, resolved, without } from "../filters/links.js";
+import { shelf } from "../filters/shelf.js";
+import { HITS } from "../filters/sorting.js";
 import { createGrid } from "../grid.js";
 import * as marks from "../judged.js";
 import { nothing, notify, problem, say } from "../notice.js";
@@ -18,6 +22,7 @@ import { searchFor } from "../searches.js";
 import { stageLine, summary } from "../stages.js";
 import { offered, reader, reads, textForm } from "../text_query.js";
 import { filePicker, upload } from "../upload.js";
+import { opening, searchWith } from "../viewer/address.js";
 import { shortName } from "../words.js";
 import { whyAddress } from "./why.js";
 
@@ -33,7 +38,13 @@ export function search(root, shared) {
   return {
     title: "Search",
     /** Gives whether the page shows another photo than before. */
-    show({ params }) {
+    show({ params, hash }) {
+      if (pinned(params)) {
+        content?.leave();
+        content = null;
+        settle(root, params, hash);
+        return true;
+      }
       shared.query = params.q ?? null;
       shared.box = boxes.read(params.box);
       const query = params.q || (params.text ? "" : null);
@@ -53,26 +64,53 @@ export function search(root, shared) {
   };
 }
 
+/** Goes on to where the photos of a link, which it has by name, are found now. */
+async function settle(root, params, hash) {
+  root.replaceChildren();
+  try {
+    const now = to(await resolved(params));
+    if (location.hash === hash) route.go(now, { replace: true });
+  } catch (error) {
+    if (location.hash !== hash) return;
+    root.replaceChildren(problem(error), linkButton("Start again", "#/", "back"));
+  }
+}
+
 /** Before there is a query. */
 function start(root, shared) {
+  let params = {};
   const { models } = shared.info;
   const model = reader(shared.info);
   const { element, photos } = picker({
-    title: "Find it again",
+    title: "Find photos of the same place",
     text: model
-      ? "Give a photo of a place or a thing, or say in words what you look for."
-      : "Give a photo of a place or a thing, and see where else it appears.",
+      ? "Choose a photo of a place or an object, or describe it in words."
+      : "Choose a photo of a place or an object to find others that show it.",
     links: (id) => ({ search: to({ q: id }), look: route.address("look", [id]) }),
     take: shared.receive,
+    shelving: {
+      info: shared.info,
+      change: (patch) => route.go(to({ ...params, ...patch }), { replace: true }),
+    },
     more:
       model &&
       textForm("", (text) => route.go(to({ text, model: model === models[0] ? "" : model.name }))),
   });
   root.append(element);
+  const { tools } = photos;
+  const onCurrent = (act) => {
+    const id = photos.current;
+    return id && (() => act(id));
+  };
   return {
     query: null,
+    show(next) {
+      params = next;
+      photos.show(params);
+    },
     leave: photos.stop,
     keys: {
+      __proto__: tools.keys(onCurrent),
       "/": photos.find,
       t: () => element.querySelector("[name=text]")?.focus(),
       ArrowDown: photos.focus,
@@ -109,9 +147,29 @@ function results(root, shared, first) {
   const usual = () => (params.text ? [] : shared.info.features.usual);
   const grid = createGrid(
     "Results",
-    (hit) => card(hit, links(hit), { foot: judging.row(hit, addButton(hit)) }),
-    divider,
+    (hit) =>
+      tools.on(
+        card(hit, links(hit), { foot: judging.row(hit, addButton(hit), searchLink(hit)) }),
+        hit,
+      ),
+    // In another order, what is the same place and what is not go through each other.
+    (before, hit) =>
+      params.sort && params.sort !== "probability" ? null : divider(before, hit),
   );
+  const tools = shelf({
+    info,
+    orders: HITS,
+    change: (patch) => change(patch, { replace: true }),
+    filter,
+    removed(gone) {
+      judging.forget(gone);
+      const patch = without(params, gone);
+      if (gone.has(query)) route.go("#/");
+      else if (Object.keys(patch).length) change(patch, { replace: true });
+      else find();
+    },
+  });
+  const known = filterFields((patch) => change(patch, { replace: true }));
   const judging = marks.judged(grid.element, change);
   const line = el("div.stage-line");
   const state = el("div");
@@ -119,6 +177,7 @@ function results(root, shared, first) {
     const mine = current;
     const hits = await mine.next(running.signal);
     if (mine === current) grid.append(hits);
+    tools.paint();
     return mine.more;
   });
   const panel = el("aside.panel", { "aria-label": "The query and its options" });
@@ -126,10 +185,12 @@ function results(root, shared, first) {
     "section.results",
     { "aria-label": "Results" },
     line,
+    tools.tools,
     judging.element,
     grid.element,
     state,
     more.element,
+    tools.below(grid.element),
   );
   root.append(el("div.search", {}, panel, list));
   // The search itself says what is wrong with a photo that cannot be had.
@@ -138,7 +199,6 @@ function results(root, shared, first) {
   function links(hit) {
     const { box } = params;
     return {
-      search: to({ ...params, q: hit.id, text: "", box: "", and: "", like: "", unlike: "" }),
       look: route.address("look", [hit.id]),
       match:
         query &&
@@ -178,6 +238,15 @@ function results(root, shared, first) {
       tabindex: "-1",
       on: () => addPart(hit.id),
     });
+
+  const searchLink = (hit) => {
+    const href = searchWith(hit.id, { view: "search", params });
+    const link = linkButton("", href, "search");
+    link.classList.add("judge-button");
+    link.title = link.ariaLabel = `Search with ${hit.name}`;
+    link.tabIndex = -1;
+    return link;
+  };
 
   const partList = el("div.part-list");
   let partsShown = null;
@@ -226,7 +295,7 @@ function results(root, shared, first) {
       el(
         "div.query-foot",
         {},
-        el("span.query-name", { title: name }, shortName(name)),
+        el("a.query-name", { ...opening(query), title: name }, shortName(name)),
         found.label && el("span.tag", {}, found.label),
       ),
       el(
@@ -269,7 +338,7 @@ function results(root, shared, first) {
     );
   }
 
-  function filterFields() {
+  function scoreFields() {
     filters.name = field("Name contains", { type: "search", value: params.name ?? "" }, (name) =>
       change({ name }, { replace: true }),
     );
@@ -320,7 +389,7 @@ function results(root, shared, first) {
 
   /** Options and filters: folded on a phone, where the results are what one came for. */
   function optionsAndFilters() {
-    const content = el("div.more", {}, optionList, filterFields());
+    const content = el("div.more", {}, optionList, scoreFields(), known.element);
     const folded = el(
       "details",
       { open: WIDE.matches },
@@ -329,6 +398,17 @@ function results(root, shared, first) {
     );
     WIDE.addEventListener("change", () => (folded.open = WIDE.matches), { signal: left.signal });
     return folded;
+  }
+
+  /** Unfolds the options and filters; gives whether they are there, which they are with the query. */
+  function unfold() {
+    const folded = panel.querySelector("details");
+    if (folded) folded.open = true;
+    return Boolean(folded);
+  }
+
+  function filter() {
+    if (unfold()) known.focus();
   }
 
   const labels = () => [...new Set(current.hits.map((hit) => hit.label).filter(Boolean))];
@@ -346,10 +426,10 @@ function results(root, shared, first) {
     const mine = running;
     more.stop();
     const asked = searchRequest(params, usual());
-    const known = info.features.rerank.map((method) => method.name);
+    const methods = info.features.rerank.map((method) => method.name);
     current = searchFor({
       ...asked,
-      rerank: asked.rerank.filter((name) => known.includes(name)),
+      rerank: asked.rerank.filter((name) => methods.includes(name)),
       box: shared.box ?? undefined,
       ...parts.request(params),
       ...marks.request(params),
@@ -390,9 +470,10 @@ function results(root, shared, first) {
 
   function render(glide) {
     grid.set(current.hits, { glide });
+    tools.paint();
     showLine();
     if (current.complete && !current.hits.length) {
-      state.replaceChildren(nothing("No photo passes these filters: ask for less."));
+      state.replaceChildren(nothing("No results match these filters."));
     }
     panel
       .querySelector("#labels")
@@ -407,6 +488,8 @@ function results(root, shared, first) {
       showWords();
       showParts();
       judging.show(params);
+      tools.show(params);
+      known.show(params);
       // What the editor itself has told is there already, and may have moved on since.
       if (editor && told !== boxes.written(shared.box)) {
         told = boxes.written(shared.box);
@@ -425,9 +508,9 @@ function results(root, shared, first) {
       more.stop();
     },
     keys: {
+      __proto__: tools.keys(onCurrent),
       "/": () => {
-        panel.querySelector("details").open = true;
-        filters.name.querySelector("input").focus();
+        if (unfold()) filters.name.querySelector("input").focus();
       },
       t: () => words.hidden || words.querySelector("input").focus(),
       b: () => editor?.begin(),

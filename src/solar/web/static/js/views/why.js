@@ -1,7 +1,8 @@
-// Why: two photos and the regions that make them similar; a region shows what it answers to.
+// Why: two photos and the regions that make them similar; a region shows what it matches.
 
 import { isAbort, post } from "../api.js";
 import { read } from "../boxes.js";
+import { sceneBadge } from "../card.js";
 import { AGAINST, FOR } from "../colours.js";
 import { button, el, linkButton, set, style } from "../dom.js";
 import { brightest, density, drawEvidence } from "../heat.js";
@@ -14,8 +15,8 @@ import { shortName } from "../words.js";
 
 const SIDES = ["a", "b"];
 const ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-const POINT = "Point at a region to see what it answers to in the other photo; click to keep it.";
-const TAP = "Tap a region to see what it answers to in the other photo.";
+const POINT = "Point at a region to see what it matches in the other photo; click to pin it.";
+const TAP = "Tap a region to see what it matches in the other photo.";
 // A pointer that moves asks less often than servers allow, and not again for what it has seen.
 const PACE = 60;
 const MOST_KEPT = 500;
@@ -79,7 +80,8 @@ function explaining(root, shared, [a, b], first) {
   const keyOf = ({ side, row, column }) => [attention(), side, row, column].join();
 
   const score = el("strong.why-score", {}, "…");
-  const text = el("p.facts.why-text", { role: "status" }, "Comparing the regions of both…");
+  const text = el("p.facts.why-text", { role: "status" }, "Comparing the regions of both photos…");
+  const scene = shared.info.features.match ? el("span.why-scene") : null;
   const stages = { a: stage("a", "The query"), b: stage("b", "The result") };
   const sheet = el("svg.lines", { "aria-hidden": "true" });
   const pair = el(
@@ -100,6 +102,7 @@ function explaining(root, shared, [a, b], first) {
         button("Back", { symbol: "back", on: route.back }),
         el("h1.view-title", {}, "Why"),
         el("span.why-similarity", {}, el("span.soft", {}, "similarity"), score),
+        scene,
       ),
       text,
       pair,
@@ -128,12 +131,23 @@ function explaining(root, shared, [a, b], first) {
       if (!explanations.has(wanted)) explanations.set(wanted, post("/why", asked(), { signal }));
       const told = await explanations.get(wanted);
       if (wanted === attention()) take(told);
+      if (scene && !scene.firstChild) verify();
     } catch (error) {
       explanations.delete(wanted);
       if (isAbort(error)) return;
       text.textContent = "";
       pair.removeAttribute("aria-busy");
       trouble.replaceChildren(problem(error, explain));
+    }
+  }
+
+  /** Says beside the similarity whether points verify it; the page does without where they fail. */
+  async function verify() {
+    try {
+      const told = await post("/matches", { a, b, box }, { signal });
+      scene.replaceChildren(sceneBadge({ ...told, inliers: told.inliers.length }));
+    } catch {
+      scene.replaceChildren();
     }
   }
 
@@ -208,7 +222,7 @@ function explaining(root, shared, [a, b], first) {
     }
     const { row, column, side } = chosen;
     const value = found[side].heat[row * (found[side].columns.length - 1) + column];
-    const adds = value < 0 ? "speaks against the match: it takes away" : "adds";
+    const adds = value < 0 ? "makes the photos less similar; it subtracts" : "adds";
     const much = Math.abs(value);
     const share = found.score > 0.01 ? `, ${percent(much / found.score)} of the similarity` : "";
     const photo = side === "a" ? "query" : "result";
@@ -238,7 +252,7 @@ function explaining(root, shared, [a, b], first) {
     point(null);
   }
 
-  /** Asks what the region answers to; while that is under way only the newest region counts. */
+  /** Asks what the region matches; while that is under way only the newest region counts. */
   async function ask() {
     if (asking) return;
     asking = true;
@@ -274,7 +288,7 @@ function explaining(root, shared, [a, b], first) {
       {
         tabindex: "0",
         role: "application",
-        "aria-label": `${text}. Arrows move over its regions, Escape lets go.`,
+        "aria-label": `${text}. Arrow keys move between its regions, Escape deselects.`,
       },
       image,
       canvas,
@@ -368,7 +382,7 @@ function explaining(root, shared, [a, b], first) {
           }),
         ),
       el("label.field", {}, el("span", {}, "Opacity"), opacity),
-      el("div.why-legend", {}, swatch(FOR, "speaks for it"), swatch(AGAINST, "against it")),
+      el("div.why-legend", {}, swatch(FOR, "more similar"), swatch(AGAINST, "less similar")),
       linkButton("Search with the result", route.address("search", [], { q: b }), "search"),
       shared.info.features.match &&
         linkButton("Matches", route.address("match", [a, b], { box: params.box }), "match"),

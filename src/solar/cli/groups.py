@@ -1,0 +1,112 @@
+"""`solar groups`: albums of photos that show the same place."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from solar.cli import printing
+from solar.cli.options import (
+    CollectionSource,
+    DescribingBackend,
+    DescribingModel,
+    Json,
+    MovedPhotos,
+    SearchDevice,
+    Size,
+    Table,
+)
+from solar.files import refuse_places
+
+EXAMPLE = "Example: solar groups photos.solar --csv albums.csv"
+
+
+def groups(
+    source: CollectionSource,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The groups: JSON with one group per line; default: groups.json, or for an index "
+            "photos.groups.json beside photos.solar, where `solar serve` finds it.",
+        ),
+    ] = None,
+    csv: Table = None,
+    k: Annotated[
+        int, typer.Option("-k", min=1, help="Nearest neighbours to compare each photo with.")
+    ] = 20,
+    min_score: Annotated[
+        float | None, typer.Option(help="Minimum cosine similarity of neighbours found by -k.")
+    ] = None,
+    inliers: Annotated[
+        int,
+        typer.Option(min=1, help="Minimum number of agreeing keypoints for two photos to match."),
+    ] = 8,
+    support: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Share of the smaller group's photos that must match the other group, to join the "
+            "two.",
+        ),
+    ] = 0.5,
+    model: DescribingModel = None,
+    size: Size = None,
+    backend: DescribingBackend = None,
+    device: SearchDevice = None,
+    photos: MovedPhotos = None,
+    json: Json = False,
+) -> None:
+    """Group photos of the same place into albums.
+
+    Embeddings select candidate pairs; matching keypoints decide. The first
+    photo of a group is its cover. Run it again to resume.
+    """
+    from solar.search.described_collection import described
+    from solar.search.group_report import (
+        GroupFacts,
+        read_photo_groups,
+        write_groups,
+        write_groups_csv,
+    )
+    from solar.search.index_build import working_folder
+    from solar.search.photo_groups import GroupSettings, find_groups
+
+    settings = GroupSettings(k, min_score, inliers, support, device)
+    output = output or _place(source)
+    refuse_places({"the groups": output, "the table": csv})
+    describing: dict[str, Any] = {"model": model, "size": size, "backend": backend}
+    with printing.warnings_as_sentences(), working_folder(output) as work:
+        with printing.photo_progress() as shown:
+            found = described(source, work, progress=shown, device=device, **describing)
+        found = found.moved_to(photos)
+        with printing.steps() as watch:
+            facts = GroupFacts(len(found), found.roots)
+            count = write_groups(output, facts, find_groups(found, settings, work, watch))
+    if csv is not None:
+        write_groups_csv(csv, read_photo_groups(output))
+    if json:
+        printing.print_json(
+            [
+                {"cover": group.cover, "photos": group.names, "agreement": group.agreement}
+                for group in read_photo_groups(output)
+            ]
+        )
+        return
+    inside = sum(len(group.photos) for group in read_photo_groups(output))
+    said = "1 group" if count == 1 else f"{count:,} groups"
+    printing.say(
+        f"{said} with {inside:,} of {len(found):,} photos → {output}",
+        to=printing.output(),
+    )
+
+
+def _place(source: str) -> Path:
+    """Where groups are written if nobody says: beside an index, whose server looks there."""
+    from solar.search.addresses import is_folder, report_place
+    from solar.search.metadata import FILE
+
+    index = is_folder(source) and (Path(source) / FILE).is_file()
+    return report_place(source, "groups") if index else Path("groups.json")

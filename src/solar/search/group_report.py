@@ -1,0 +1,147 @@
+"""What `solar groups` found, as a file: albums of photos that show the same place.
+
+A report is plain JSON with a group per line, see `solar.search.lined_report`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from solar import __version__
+from solar.images import Roots
+from solar.search.lined_report import read_head, read_lines, understood, write_lined, write_table
+
+FORMAT = "solar-groups-1"
+
+_WRONG = "is not a file of solar groups, or is damaged: write it again"
+
+
+@dataclass(frozen=True)
+class GroupPhoto:
+    """A photo of a group.
+
+    Attributes:
+        name: Its name in the collection.
+        links: How many photos of the group it matches.
+        inliers: How many keypoints agree in the best of these matches.
+        agreement: The share of the others that it matches, of `k` at most: it was not compared with
+            more.
+    """
+
+    name: str
+    links: int
+    inliers: int
+    agreement: float
+
+
+@dataclass(frozen=True)
+class PhotoGroup:
+    """Photos that show the same place.
+
+    Attributes:
+        photos: The one that represents the group first, then those that belong to it most surely.
+        links: How many pairs of them match.
+    """
+
+    photos: tuple[GroupPhoto, ...]
+    links: int
+
+    @property
+    def cover(self) -> str:
+        """The name of the photo that represents the group: the one that matches most others."""
+        return self.photos[0].name
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its photos, in order."""
+        return [photo.name for photo in self.photos]
+
+    @property
+    def agreement(self) -> float:
+        """How well its photos agree: the mean share of the others that each of them matches."""
+        return round(sum(photo.agreement for photo in self.photos) / len(self.photos), 4)
+
+    @property
+    def id(self) -> str:
+        """A few letters, the same wherever a group has the same photos."""
+        names = "\0".join(sorted(self.names))
+        return hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is in a report."""
+        return {"cover": self.cover, "agreement": self.agreement, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> PhotoGroup:
+        """What `to_dict` made; a ValueError, TypeError or KeyError if it is nothing of the kind."""
+        photos = tuple(GroupPhoto(**one) for one in stored["photos"])
+        links = stored["links"]
+        counts = [links, *(n for photo in photos for n in (photo.links, photo.inliers))]
+        if not photos or not all(type(number) is int and number >= 0 for number in counts):
+            raise ValueError("a group without photos, or with strange numbers")
+        for photo in photos:
+            if not isinstance(photo.name, str):
+                raise TypeError("a name that is no text")
+            if not 0 <= photo.agreement <= 1:
+                raise ValueError("a share that is none")
+        return cls(photos, links)
+
+
+@dataclass(frozen=True)
+class GroupFacts:
+    """What a report says of itself: how many photos were compared, and where they are."""
+
+    photos: int
+    roots: Roots = field(default_factory=Roots)
+    solar: str = __version__
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is in a report."""
+        facts = {"format": FORMAT, "solar": self.solar, "photos": self.photos}
+        return {**facts, "roots": self.roots.stored()}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> GroupFacts:
+        """What `to_dict` made; a ValueError, TypeError or KeyError if it is nothing of the kind."""
+        if stored["format"] != FORMAT:
+            raise ValueError(stored["format"])
+        return cls(int(stored["photos"]), Roots.read(stored["roots"]), str(stored["solar"]))
+
+
+def write_groups(path: str | Path, facts: GroupFacts, groups: Iterable[PhotoGroup]) -> int:
+    """Write groups, all or none, and say how many; a SolarError if the disk is full."""
+    return write_lined(path, facts.to_dict(), (group.to_dict() for group in groups))
+
+
+def read_group_facts(path: str | Path) -> GroupFacts:
+    """What a report says of itself; a SolarError if it cannot be read."""
+    with understood(path, _WRONG):
+        return GroupFacts.from_dict(read_head(path))
+
+
+def read_photo_groups(path: str | Path) -> Iterator[PhotoGroup]:
+    """The groups of a report, one after the other; a SolarError if it cannot be read."""
+    with understood(path, _WRONG):
+        GroupFacts.from_dict(read_head(path))
+        yield from map(PhotoGroup.from_dict, read_lines(path))
+
+
+COLUMNS = ("group", "name", "cover", "links", "inliers", "agreement")
+"""Those of the table of groups."""
+
+
+def table_rows(groups: Iterable[PhotoGroup]) -> Iterator[list[Any]]:
+    """The rows of that table, one per photo."""
+    for number, group in enumerate(groups, 1):
+        for photo in group.photos:
+            cover = "yes" if photo.name == group.cover else "no"
+            yield [number, photo.name, cover, photo.links, photo.inliers, photo.agreement]
+
+
+def write_groups_csv(path: str | Path, groups: Iterable[PhotoGroup]) -> None:
+    """Write that table; a SolarError if the disk is full or read-only."""
+    write_table(path, COLUMNS, table_rows(groups))

@@ -1,0 +1,113 @@
+"""t-SNE (van der Maaten and Hinton, JMLR 2008) in numpy, for some thousand rows.
+
+Attraction goes along the edges to the nearest neighbours of each row, as more distant ones add
+next to nothing; repulsion is summed over all pairs, a block of rows at a time. The learning rate is
+the number of rows over the exaggeration (Belkina et al., Nature Communications 2019).
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Rows = npt.NDArray[np.int64]
+
+_EXAGGERATION, _EARLY, _STEPS = 12.0, 250, 500
+_BLOCK = 1 << 19  # pairs at a time: 2 MB, which a cache holds
+
+
+def tsne(rows: Floats, start: Floats, perplexity: float = 30.0) -> Floats:
+    """Arrange rows (n, d) in the plane, from places (n, 2) to begin with, all within a little.
+
+    The result depends on nothing else: there is no chance in it.
+    """
+    n = len(rows)
+    i, j, weights = _edges(rows, perplexity)
+    places = np.asarray(start, np.float32).copy()
+    speed, gains = np.zeros_like(places), np.ones_like(places)
+    rate = max(n / _EXAGGERATION, 20.0)
+    for step in range(_STEPS):
+        early = step < _EARLY
+        gradient = (_EXAGGERATION if early else 1.0) * _attraction(places, i, j, weights)
+        gradient -= _repulsion(places)
+        same_way = (gradient > 0) == (speed > 0)
+        gains = np.maximum(np.where(same_way, gains * 0.8, gains + 0.2), 0.01)
+        speed = (0.5 if early else 0.8) * speed - np.float32(4 * rate) * gains * gradient
+        places += speed
+        places -= places.mean(axis=0)
+    return places
+
+
+def _edges(rows: Floats, perplexity: float) -> tuple[Rows, Rows, Floats]:
+    """How much each row is drawn to which others: edges i, j in both directions, and weights.
+
+    Weights sum to one. Those of a row to its neighbours fall with the square of the distance, so
+    steeply that their entropy is that of `perplexity` equal ones.
+    """
+    n = len(rows)
+    count = min(n - 1, int(3 * perplexity) + 1)
+    squares = (rows**2).sum(axis=1)
+    nearest = np.empty((n, count), np.int64)
+    distance = np.empty((n, count), np.float64)
+    block = max(1, _BLOCK // n)
+    for first in range(0, n, block):
+        part = (
+            squares[first : first + block, None]
+            + squares
+            - 2 * rows[first : first + block] @ rows.T
+        )
+        own = np.arange(len(part))
+        part[own, first + own] = np.inf
+        found = np.argpartition(part, count - 1, axis=1)[:, :count]
+        nearest[first : first + block] = found
+        distance[first : first + block] = np.take_along_axis(part, found, axis=1)
+    shares = _shares(np.maximum(distance, 0), np.log(perplexity)) / (2 * n)
+    i = np.repeat(np.arange(n), count)
+    j, weights = nearest.ravel(), shares.ravel()
+    every = np.concatenate([i * n + j, j * n + i])  # pairs that are each other's add up
+    pairs, where = np.unique(every, return_inverse=True)
+    summed = np.bincount(where, np.concatenate([weights, weights]))
+    return pairs // n, pairs % n, summed.astype(np.float32)
+
+
+def _shares(squares: npt.NDArray[np.float64], entropy: float) -> npt.NDArray[np.float64]:
+    """Shares (n, k) of neighbours at squared distances, each row with this entropy."""
+    squares = squares - squares.min(axis=1, keepdims=True)
+    scale = np.maximum(squares.mean(axis=1, keepdims=True), 1e-12)
+    low, high = np.full((2, len(squares), 1), [[[-30.0]], [[30.0]]])  # of the logarithm
+    for _ in range(50):
+        middle = (low + high) / 2
+        shares: npt.NDArray[np.float64] = np.exp(-squares * np.exp(middle) / scale)
+        shares /= shares.sum(axis=1, keepdims=True)
+        told = -(shares * np.log(np.maximum(shares, 1e-300))).sum(axis=1, keepdims=True)
+        low, high = np.where(told > entropy, middle, low), np.where(told > entropy, high, middle)
+    return shares
+
+
+def _attraction(places: Floats, i: Rows, j: Rows, weights: Floats) -> Floats:
+    """(n, 2) where the neighbours of each draw it away from."""
+    away = places[i] - places[j]
+    pull = (weights / (1 + (away**2).sum(axis=1)))[:, None] * away
+    columns = [np.bincount(i, column, len(places)) for column in pull.T]
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+def _repulsion(places: Floats) -> Floats:
+    """(n, 2) where all others push each to."""
+    n = len(places)
+    squares = (places**2).sum(axis=1, keepdims=True)
+    ones = np.ones_like(squares)
+    left = np.hstack([-2 * places, squares + 1, ones])
+    right = np.hstack([places, ones, squares]).T.copy()
+    across = np.hstack([places, ones])
+    total, pushed = 0.0, np.empty_like(places)
+    block = max(1, _BLOCK // n)
+    for first in range(0, n, block):
+        near = left[first : first + block] @ right  # 1 + the squared distances
+        np.maximum(near, 1, out=near)
+        np.reciprocal(near, out=near)
+        total += float(near.sum(dtype=np.float64)) - len(near)  # without each with itself
+        np.square(near, out=near)
+        sums = near @ across
+        pushed[first : first + block] = sums[:, 2:] * places[first : first + block] - sums[:, :2]
+    pushed /= np.float32(max(total, 1e-12))
+    return pushed

@@ -1,0 +1,103 @@
+"""Which photos may be found, and in which order, by what the index knows of them."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from solar.images.roots import MARK
+from solar.search import Condition, Hit, Photo
+from solar.search.engine import Where, parse_where
+from solar.web.filter_types import HitOrder, KnownOrder
+from solar.web.photos import Collection
+from solar.web.problems import WebError
+
+SORTED = 1000
+"""How many of the best hits are put into another order."""
+
+# As many as Python reads as a number without complaint.
+_DIGITS = re.compile(r"([0-9]{1,300})")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PhotoFilter:
+    """What alone may be found.
+
+    Attributes:
+        name: Part of the path, in either case.
+        label: What the photo shows, where folders say so.
+        where: Conditions, as of `solar search --where`.
+        root: The name of the root that it is below, empty for the one without.
+    """
+
+    name: str = ""
+    label: str | None = None
+    where: Where = ()
+    root: str | None = None
+
+    def passes(self, collection: Collection, path: str) -> bool:
+        """Whether a photo may be found by its path alone; `where` is not looked at."""
+        return (
+            self.name in path.casefold()
+            and (self.label is None or collection.label(path) == self.label)
+            and (self.root is None or collection.root(path) == self.root)
+        )
+
+    def holds(self, collection: Collection, photo: Photo) -> bool:
+        """Whether a photo may be found."""
+        by_path = self.passes(collection, photo.path)
+        return by_path and all(condition.holds(photo) for condition in self.where)
+
+    def conditions(self, collection: Collection) -> Where:
+        """What the index itself can look at: `where`, and how paths start."""
+        starts = [f"{self.label}/"] if self.label is not None and collection.flat else []
+        starts += [f"{self.root}{MARK}"] if self.root else []
+        return (*self.where, *(Condition("path", "=", start) for start in starts))
+
+
+def photo_filter(
+    collection: Collection,
+    *,
+    name: str | None,
+    label: str | None,
+    where: Sequence[str],
+    root: str | None,
+) -> PhotoFilter:
+    """What a visitor asked for; a SolarError or WebError says what is not understood."""
+    known = [one.name for one in collection.index.roots.roots]
+    if root is not None and root not in known:
+        named = ", ".join(repr(one) for one in known) or "none, as there are no roots"
+        raise WebError(422, f"No root of this collection is called {root!r}: choose {named}.")
+    return PhotoFilter((name or "").casefold(), label, parse_where(where), root)
+
+
+def sorted_hits(
+    hits: Iterable[tuple[int, Hit]], order: HitOrder | None, photo: Callable[[str], Photo]
+) -> list[tuple[int, Hit]]:
+    """Ranks and hits in another order; equal ones stay by rank."""
+    if order is None:
+        return list(hits)
+    if order == "similarity":
+        return sorted(hits, key=lambda one: -one[1].score)
+    if order == "probability":
+        return sorted(hits, key=lambda one: -(one[1].probability or 0.0))
+    return sorted_photos(hits, order, lambda one: photo(one[1].path))
+
+
+def sorted_photos(items: Iterable[T], order: KnownOrder, photo: Callable[[T], Photo]) -> list[T]:
+    """Items in the order of their photos; those without a capture time last, where that counts."""
+    if order == "name":
+        return sorted(items, key=lambda item: _numbered(photo(item).path))
+
+    def taken(item: T) -> tuple[bool, str]:
+        time = photo(item).taken
+        return (time is None) == (order == "oldest"), time or ""
+
+    return sorted(items, key=taken, reverse=order == "newest")
+
+
+def _numbered(path: str) -> list[str | int]:
+    """What puts `2.jpg` before `10.jpg`: texts and numbers in turn."""
+    parts = _DIGITS.split(path.casefold())
+    return [int(part) if at % 2 else part for at, part in enumerate(parts)]

@@ -1,0 +1,111 @@
+// Several photos of a grid, selected: by their boxes, from one to another, or all that are shown.
+
+import { button, el } from "../dom.js";
+import { say } from "../notice.js";
+import { count, counted } from "../words.js";
+
+/**
+ * @param {HTMLElement} list The grid.
+ * @param {object[][]} actions What can be done with the selection: a text and a function of photos.
+ */
+export function selection(list, actions) {
+  const chosen = new Map(); // photos by id; some may be on no page any more
+  const items = new Map();
+  let anchor = null;
+
+  const cards = () => [...list.querySelectorAll(":scope > .card")];
+  const shown = () => cards().map((card) => card.dataset.id);
+
+  const text = el("span.selected-text", { role: "status" });
+  const bar = el(
+    "div.selected",
+    { role: "group", "aria-label": "Selected photos", hidden: true },
+    text,
+    button("All shown", { title: "Select all that are shown (*)", on: all }),
+    el(
+      "div.row",
+      {},
+      ...actions.map(([name, act, kind = ""]) =>
+        button(name, { kind, on: () => act([...chosen.values()]) }),
+      ),
+    ),
+    button("Clear", { title: "Select nothing (Esc)", on: clear }),
+  );
+
+  function paint() {
+    for (const card of cards()) mark(card);
+    const there = new Set(shown());
+    const hidden = [...chosen.keys()].filter((id) => !there.has(id)).length;
+    text.textContent = `${count(chosen.size)} selected${hidden ? `, ${count(hidden)} not shown` : ""}`;
+    bar.hidden = !chosen.size;
+    list.classList.toggle("selecting", chosen.size > 0);
+  }
+
+  function mark(card) {
+    const on = chosen.has(card.dataset.id);
+    card.classList.toggle("chosen", on);
+    card.querySelector(".select-box")?.setAttribute("aria-checked", String(on));
+  }
+
+  function changed() {
+    paint();
+    say(chosen.size ? `${counted(chosen.size, "photo")} selected.` : "Nothing is selected.");
+  }
+
+  function toggle(id) {
+    if (!chosen.delete(id)) chosen.set(id, items.get(id));
+    anchor = id;
+    changed();
+  }
+
+  /** Selects everything from the photo that was chosen last to this one. */
+  function reach(id) {
+    const ids = shown();
+    const [from, to] = [ids.indexOf(anchor), ids.indexOf(id)].sort((a, b) => a - b);
+    for (const one of ids.slice(from < 0 ? to : from, to + 1)) chosen.set(one, items.get(one));
+    anchor = id;
+    changed();
+  }
+
+  function all() {
+    for (const id of shown()) chosen.set(id, items.get(id));
+    changed();
+  }
+
+  function clear() {
+    const within = bar.contains(document.activeElement);
+    chosen.clear();
+    changed();
+    // The button that was pressed is gone.
+    if (within) list.querySelector(".card a")?.focus({ preventScroll: true });
+  }
+
+  return {
+    element: bar,
+    toggle,
+    reach,
+    all,
+    clear,
+    paint,
+    get size() {
+      return chosen.size;
+    },
+    /** Puts a box on a card. */
+    on(card, photo) {
+      items.set(photo.id, photo);
+      card.append(
+        el("button.select-box", {
+          type: "button",
+          role: "checkbox",
+          "aria-checked": "false",
+          "aria-label": `Select ${photo.name}`,
+          title: "Select (x); with Shift from the last one to this",
+          tabindex: "-1",
+          on: { click: (event) => (event.shiftKey ? reach : toggle)(photo.id) },
+        }),
+      );
+      mark(card);
+      return card;
+    },
+  };
+}

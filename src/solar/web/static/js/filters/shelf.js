@@ -1,0 +1,84 @@
+// The tools of a grid of photos: their order, the filters in force, what is selected, and saved
+// searches.
+
+import { button, el } from "../dom.js";
+import { chips } from "./chips.js";
+import { removalDialog } from "./removal.js";
+import { savedDialog } from "./saved.js";
+import { copyPaths, saveCsv, saveJson } from "./selected_files.js";
+import { selection } from "./selection.js";
+import { sorter } from "./sorting.js";
+
+/**
+ * @param {object} given
+ * @param {object} given.info What the server told of itself.
+ * @param {string[][]} given.orders Of `sorting.js`.
+ * @param {function(object)} given.change Called with the parameters of the address that changed.
+ * @param {function()} given.filter Shows the fields to filter by.
+ * @param {function(Set<string>)} given.removed Called with the ids of photos that are gone.
+ */
+export function shelf({ info, orders, change, removed, filter }) {
+  let params = {};
+  const sort = sorter(orders, info, change);
+  const inForce = chips(change);
+  let picked = null;
+
+  const remove = (photos) =>
+    removalDialog(photos, info, (gone) => {
+      picked.clear();
+      removed(gone);
+    });
+  const actions = [
+    ["Copy paths", copyPaths],
+    ["JSON", (photos) => saveJson(photos, info.name)],
+    ["CSV", (photos) => saveCsv(photos, info.name)],
+    info.settings.writable && ["Remove…", remove, "danger"],
+  ].filter(Boolean);
+
+  const save = () => savedDialog(params, info);
+  const tools = el(
+    "div.shelf",
+    { role: "group", "aria-label": "Order and selection" },
+    sort.element,
+    button("Filters", { title: "Go to the filters (f)", on: filter }),
+    button("Select all shown", { symbol: "tick", title: "Select all that are shown (*)", on: all }),
+    button("Save search", { title: "Save this search, or copy its link (S)", on: save }),
+  );
+
+  function all() {
+    picked.all();
+  }
+
+  return {
+    /** Above the grid. */
+    tools: el("div.shelf-head", {}, tools, inForce.element),
+    /** Says which grid; gives what stands below it. */
+    below(list) {
+      picked = selection(list, actions);
+      return picked.element;
+    },
+    /** A card with a box to select it. */
+    on: (card, photo) => picked.on(card, photo),
+    show(next) {
+      params = next;
+      sort.show(params);
+      inForce.show(params);
+    },
+    paint: () => picked.paint(),
+    /** The keys of all of this; `onCurrent` makes of what is done with an id a key's action. */
+    keys: (onCurrent) => ({
+      f: filter,
+      S: save,
+      "*": all,
+      get x() {
+        return onCurrent(picked.toggle);
+      },
+      get X() {
+        return onCurrent(picked.reach);
+      },
+      get Escape() {
+        return picked.size ? picked.clear : undefined;
+      },
+    }),
+  };
+}

@@ -1,0 +1,271 @@
+// The map itself: moving over it, zooming, choosing a photo, selecting several.
+
+import * as cameras from "../camera.js";
+import { thumbnail } from "../card.js";
+import { el, style } from "../dom.js";
+import { drawMap, pictured, pictureSize, visible } from "../map_canvas.js";
+import { say } from "../notice.js";
+import * as route from "../route.js";
+import { thumbnails } from "../thumbnails.js";
+import { photoAddress } from "../viewer/address.js";
+import { counted, shortName } from "../words.js";
+import { spacing } from "./spacing.js";
+
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+const LABEL =
+  "The map. Arrow keys move from photo to photo; with Shift they also select. Enter opens the photo, q searches with it, Space selects it. Plus and minus zoom.";
+// Where the visitor was on the map, for when they come back.
+let remembered = null;
+
+/**
+ * Draws points into `holder`.
+ * @param {function(object): string} colourOf The colour of a point.
+ * @param {function(object[])} selecting Called with the photos that are selected.
+ */
+export function chart(holder, points, colourOf, selecting) {
+  const canvas = el("canvas", { tabindex: "0", role: "application", "aria-label": LABEL });
+  const card = el("div.map-card", { hidden: true });
+  holder.replaceChildren(canvas, card);
+  const between = spacing(points);
+  let camera = null;
+  let chosen = null;
+  let selected = new Set();
+  let colours = null;
+  let due = 0;
+  let size = { width: 0, height: 0 };
+  const pictures = thumbnails(draw);
+  const fingers = new Map();
+  let dragged = 0;
+  let boxing = false; // whether dragging draws a box, as it does with Shift
+  let band = null; // the box: x1, y1, x2, y2 in the window
+
+  function draw() {
+    due ||= requestAnimationFrame(() => {
+      due = 0;
+      const seen = visible(camera, points, size.width, size.height);
+      const wide = pictureSize(seen.length, size.width, size.height);
+      const shown = pictured(camera, seen, wide);
+      pictures.want(shown);
+      drawMap(canvas, {
+        ...{ camera, points: seen, shown: new Set(shown), size: wide, picture: pictures.get },
+        ...{ chosen, selected, colours, colourOf, band },
+      });
+      canvas.dataset.pictures = shown.filter((point) => pictures.get(point.id)).length;
+      canvas.dataset.seen = seen.length;
+      remembered = { camera, points: points.length };
+    });
+  }
+
+  function recolour(next = colourOf) {
+    colourOf = next;
+    const here = getComputedStyle(canvas);
+    colours = { ink: here.getPropertyValue("color"), accent: here.getPropertyValue("outline-color") };
+    draw();
+  }
+
+  function measure() {
+    const { width, height } = holder.getBoundingClientRect();
+    const ratio = devicePixelRatio || 1;
+    if (!width || !height) return;
+    const before = size;
+    size = { width, height };
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    const same =
+      remembered?.points === points.length && remembered.camera.window === `${width}x${height}`;
+    camera ??= same ? remembered.camera : null;
+    if (camera?.window !== `${width}x${height}`) {
+      const kept = chosen;
+      const all = { ...cameras.fitted(points, width, height), window: `${width}x${height}` };
+      move(camera ? cameras.resized(camera, before, all, size) : all);
+      choose(kept);
+    }
+    recolour();
+  }
+
+  function move(next) {
+    camera = cameras.kept(next, points, size.width, size.height);
+    choose(null);
+    draw();
+  }
+
+  function fit() {
+    move({
+      ...cameras.fitted(points, size.width, size.height),
+      window: `${size.width}x${size.height}`,
+    });
+  }
+
+  const zoom = (factor, at = [size.width / 2, size.height / 2]) =>
+    move(cameras.zoomed(camera, factor, at, cameras.closest(camera, between)));
+
+  function select(chosenOnes) {
+    selected = new Set(chosenOnes);
+    draw();
+    selecting([...selected]);
+    say(`${counted(selected.size, "photo")} selected`);
+  }
+
+  /** Selects the photos in a part of the window. */
+  function selectWithin([x1, y1, x2, y2]) {
+    const [left, right] = [Math.min(x1, x2), Math.max(x1, x2)];
+    const [top, bottom] = [Math.min(y1, y2), Math.max(y1, y2)];
+    select(
+      points.filter((point) => {
+        const [x, y] = cameras.toScreen(camera, point);
+        return x >= left && x <= right && y >= top && y <= bottom;
+      }),
+    );
+  }
+
+  /** Shows a photo's card beside its place. */
+  function choose(point) {
+    if (chosen === point) return;
+    chosen = point;
+    card.hidden = true;
+    canvas.classList.toggle("over", Boolean(point));
+    draw();
+    if (!point) return;
+    card.replaceChildren(
+      thumbnail(point),
+      el("span", {}, shortName(point.name)),
+      ...(point.label ? [el("small", {}, point.label)] : []),
+      ...(point.taken ? [el("small", {}, point.taken.slice(0, 10))] : []),
+    );
+    const [x, y] = cameras.toScreen(camera, point);
+    card.hidden = false;
+    style(card, {
+      left: `${Math.min(Math.max(x + 18, 8), size.width - card.offsetWidth - 8)}px`,
+      top: `${Math.min(Math.max(y + 18, 8), size.height - card.offsetHeight - 8)}px`,
+    });
+    say(point.name);
+  }
+
+  const open = (point) => point && route.go(photoAddress(point.id));
+
+  function at(event) {
+    const bounds = canvas.getBoundingClientRect();
+    return [event.clientX - bounds.left, event.clientY - bounds.top];
+  }
+
+  function reach() {
+    const seen = visible(camera, points, size.width, size.height).length;
+    return Math.max(14, 0.5 * pictureSize(seen, size.width, size.height));
+  }
+
+  canvas.addEventListener("pointerdown", (event) => {
+    canvas.setPointerCapture(event.pointerId);
+    fingers.set(event.pointerId, at(event));
+    if (fingers.size > 1) band = null;
+    else {
+      dragged = 0;
+      if (event.shiftKey || boxing) band = [...at(event), ...at(event)];
+    }
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    const now = at(event);
+    const before = fingers.get(event.pointerId);
+    if (!before) {
+      choose(cameras.nearest(camera, points, now, reach()));
+      return;
+    }
+    const others = [...fingers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
+    fingers.set(event.pointerId, now);
+    dragged += Math.hypot(now[0] - before[0], now[1] - before[1]);
+    if (others.length) pinch(others[0], before, now);
+    else if (band) {
+      band = [band[0], band[1], ...now];
+      choose(null);
+      draw();
+    } else if (dragged > 4) move(cameras.panned(camera, now[0] - before[0], now[1] - before[1]));
+  });
+
+  /** Two fingers: their distance zooms, their middle pans. */
+  function pinch(other, before, now) {
+    const apart = (place) => Math.hypot(place[0] - other[0], place[1] - other[1]) || 1;
+    const middle = [(now[0] + other[0]) / 2, (now[1] + other[1]) / 2];
+    const next = cameras.panned(camera, (now[0] - before[0]) / 2, (now[1] - before[1]) / 2);
+    const most = cameras.closest(camera, between);
+    move(cameras.zoomed(next, apart(now) / apart(before), middle, most));
+  }
+
+  const lift = (event) => {
+    const clicked = fingers.delete(event.pointerId) && !fingers.size && dragged <= 4;
+    const drawn = band;
+    band = null;
+    if (drawn && !clicked && event.type === "pointerup") selectWithin(drawn);
+    else draw();
+    if (!clicked || event.type !== "pointerup") return;
+    const point = cameras.nearest(camera, points, at(event), reach());
+    if (drawn) toggle(point);
+    // A finger cannot hover: its first tap shows the photo, the second opens it.
+    else if (event.pointerType === "touch" && point !== chosen) choose(point);
+    else open(point);
+  };
+  canvas.addEventListener("pointerup", lift);
+  canvas.addEventListener("pointercancel", lift);
+  canvas.addEventListener("pointerleave", () => fingers.size || choose(null));
+  canvas.addEventListener(
+    "wheel",
+    (event) => {
+      event.preventDefault();
+      zoom(Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0015)), at(event));
+    },
+    { passive: false },
+  );
+  canvas.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") open(chosen);
+    else if (event.key === " ") toggle(chosen);
+    else if (ARROWS[event.key]) step(ARROWS[event.key], event.shiftKey);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+
+  function toggle(point) {
+    if (!point) return;
+    const next = new Set(selected);
+    if (!next.delete(point)) next.add(point);
+    select(next);
+  }
+
+  /** Goes to the next photo in a direction; `more` selects both. */
+  function step(way, more) {
+    const middle = [size.width / 2, size.height / 2];
+    const next = chosen
+      ? cameras.neighbour(camera, points, chosen, way)
+      : cameras.nearest(camera, points, middle, Infinity);
+    if (!next) return;
+    if (more) select(new Set([...selected, ...(chosen ? [chosen] : []), next]));
+    const [x, y] = cameras.toScreen(camera, next);
+    const outside = x < 0 || y < 0 || x > size.width || y > size.height;
+    if (outside) camera = cameras.panned(camera, middle[0] - x, middle[1] - y);
+    choose(next);
+  }
+
+  const watch = new ResizeObserver(measure);
+  watch.observe(holder);
+  measure();
+  return {
+    zoom,
+    fit,
+    recolour,
+    clear: () => select([]),
+    selectVisible: () => selectWithin([0, 0, size.width, size.height]),
+    /** The id of the photo whose card is shown. */
+    get chosen() {
+      return chosen?.id;
+    },
+    get selected() {
+      return selected.size;
+    },
+    set boxing(on) {
+      boxing = on;
+      canvas.classList.toggle("boxing", on);
+    },
+    leave() {
+      watch.disconnect();
+      cancelAnimationFrame(due);
+    },
+  };
+}

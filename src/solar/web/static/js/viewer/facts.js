@@ -1,0 +1,50 @@
+// What is known of a photo, in words.
+
+import { el } from "../dom.js";
+import { bytes, count } from "../words.js";
+
+const MAP = "https://www.openstreetmap.org/";
+
+/** A list of all that is known. */
+export function photoFacts(photo) {
+  const rows = [
+    ["Path", photo.name],
+    ["Pixels", photo.width && `${count(photo.width)} × ${count(photo.height)}`],
+    ["File", photo.bytes && bytes(photo.bytes)],
+    ["Taken", photo.taken?.replace("T", " ")],
+    ["Camera", photo.camera],
+    ["Place", photo.position && mapLink(photo.position)],
+    ["Label", photo.label],
+    ["Tags", photo.tags?.join(", ")],
+  ];
+  return el(
+    "dl.viewer-facts",
+    {},
+    ...rows
+      .filter(([, value]) => value)
+      .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))),
+  );
+}
+
+/** Degrees as people write them, with a link to a map; nothing is fetched from there. */
+function mapLink([north, east]) {
+  const degrees = (value, [positive, negative]) =>
+    `${Math.abs(value).toFixed(5)}° ${value < 0 ? negative : positive}`;
+  const at = `${north}/${east}`;
+  return el(
+    "a",
+    {
+      href: `${MAP}?mlat=${north}&mlon=${east}#map=16/${at}`,
+      target: "_blank",
+      rel: "noreferrer",
+      title: "Show it on OpenStreetMap",
+    },
+    `${degrees(north, "NS")}, ${degrees(east, "EW")}`,
+  );
+}
+
+/** What a photo is saved as: under its own name, and as what it is. */
+export function savedName({ name, original_is_file: file }) {
+  const own = name.split("/").at(-1);
+  return file || /\.jpe?g$/i.test(own) ? own : `${own.replace(/\.[^.]+$/, "")}.jpg`;
+}

@@ -1,0 +1,81 @@
+// A strip of the photos that are most similar to the one that is shown.
+
+import { isAbort, post } from "../api.js";
+import { thumbnail } from "../card.js";
+import { el } from "../dom.js";
+import { photoAddress } from "./address.js";
+
+const MANY = 16;
+// Who leafs through photos does not want to know the neighbours of each.
+const PAUSE = 250;
+
+/** @param {function(string, object)} chosen Called with an address and the photo it shows. */
+export function neighbourStrip(chosen) {
+  const list = el("ul.viewer-strip", { "aria-label": "Nearest photos" });
+  const note = el("p.facts", { role: "status" });
+  const element = el(
+    "section.viewer-near",
+    { "aria-label": "Nearest photos" },
+    el("h2", {}, "Nearest photos"),
+    note,
+    list,
+  );
+  let control = null;
+  let timer = 0;
+  let shown = null;
+
+  async function ask(id, model) {
+    control = new AbortController();
+    try {
+      const request = { photo: id, k: MANY, rerank: [], model };
+      const { hits } = await post("/search", request, { signal: control.signal });
+      if (shown !== id) return;
+      note.textContent = hits.length ? "" : "There are no others.";
+      list.replaceChildren(...hits.map((hit) => item(hit, id)));
+    } catch (error) {
+      if (!isAbort(error) && shown === id) note.textContent = error.message;
+    }
+  }
+
+  function item(hit, near) {
+    const score = hit.score.toFixed(3);
+    const link = el(
+      "a",
+      {
+        href: photoAddress(hit.id, near),
+        title: hit.name,
+        "aria-label": `${hit.name}, score ${score}`,
+        "data-id": hit.id,
+      },
+      thumbnail(hit),
+      el("span", {}, score),
+    );
+    link.addEventListener("click", (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      chosen(link.getAttribute("href"), hit);
+    });
+    return el("li", {}, link);
+  }
+
+  function stop() {
+    clearTimeout(timer);
+    control?.abort();
+    shown = null;
+  }
+
+  return {
+    element,
+    stop,
+    /** Finds the neighbours of a photo, by the model of the search that it was found by. */
+    show(id, model) {
+      if (id === shown) return;
+      stop();
+      shown = id;
+      list.replaceChildren();
+      list.scrollLeft = 0;
+      note.textContent = "Searching…";
+      timer = setTimeout(() => ask(id, model || undefined), PAUSE);
+    },
+  };
+}

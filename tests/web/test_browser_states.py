@@ -220,7 +220,7 @@ def test_boxes_stay_in_the_photo_whatever_is_done(site: str, visit: Visit) -> No
           const any = () => Math.random() * 900 - 300;
           const wrong = [];
           let box = boxes.central(photo);
-          for (let n = 0; n < 3000; n++) {
+          for (let n = 0; n < 30000; n++) {
             const edges = ['nw', 'n', 'ne', 'e', 'se', 's', 'sw', 'w'][n % 8];
             const [width, height] = [box[2] - box[0], box[3] - box[1]];
             box = boxes.moved(box, any(), any(), photo);

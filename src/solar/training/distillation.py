@@ -88,14 +88,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
     def ready(self) -> None:
         """Read all photos into memory."""
         recipe = self.recipe
-        self.caches = cache_images(
-            recipe.data.source,
-            recipe.data.size,
-            cache=recipe.data.cache,
-            device=self.device,
-            workers=recipe.data.workers or None,
-            progress=lambda done, total: self.bar.say(f"Reading photos, {done} of {total}"),
-        )
+        self.caches = self.read_photos()
         self.failures = [failure for one in self.caches for failure in one.failures]
         if self.failures:
             name, reason = self.failures[0]
@@ -108,6 +101,18 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         if recipe.tune.steps:
             self._tune_teacher(self.run.folder / "teacher.safetensors")
             self._whiten_teacher()
+
+    def read_photos(self) -> Sequence[ImageCache]:
+        """All photos, squares in memory."""
+        data = self.recipe.data
+        return cache_images(
+            data.source,
+            data.size,
+            cache=data.cache,
+            device=self.device,
+            workers=data.workers or None,
+            progress=lambda done, total: self.bar.say(f"Reading photos, {done} of {total}"),
+        )
 
     def _whiten_teacher(self) -> None:
         with self.recipe.compute.computing(self.device):

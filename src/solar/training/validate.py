@@ -10,6 +10,7 @@ from solar.datasets.photo_labels import labelled_photos
 from solar.datasets.training import TrainingSet, read_training_set
 from solar.describe import pipeline
 from solar.describe.reading_ahead import ahead
+from solar.describe.store import Vectors
 from solar.errors import SolarError
 from solar.evaluation import evaluate_labels
 from solar.images import Photos
@@ -55,18 +56,26 @@ def _labelled(held: TrainingSet) -> Labelled:
 def validate(net: RetrievalNet, held: Labelled, settings: PhotoValidation) -> dict[str, float]:
     """Measure mAP and recall@1 in percent, every photo asking for the others like it.
 
-    Photos are described as `solar.extract` describes them, but nothing is written. A SolarError if
-    none can be read.
+    A SolarError if none can be read.
     """
-    how = pipeline.Settings.of(net, size=settings.size, scales=settings.scales)
-    job = pipeline.ExtractionJob(held.photos, how, {}, pipeline.Throughput())
-    describe = pipeline.describer(net, how)
-    numbers, threads = range(len(held.photos)), pipeline.decoders_for(describe.device)
-    decoded = ahead(job.decode, numbers, threads, 64 + threads)
-    found = job.describe(numbers, decoded, describe)
-    if not found.names:
+    names, vectors = described_at(net, held.photos, settings.size, settings.scales)
+    if not names:
         raise SolarError("No photo to validate on could be read.")
     labels = dict(zip(held.photos.names, held.labels, strict=True))
-    ranked = evaluate_labels(np.stack(found.vectors), [labels[name] for name in found.names])
+    ranked = evaluate_labels(vectors, [labels[name] for name in names])
     score, recall = (100 * ranked.mean(name, "all") for name in ("AP", "recall@1"))
     return {"mAP": score, "recall@1": recall}
+
+
+def described_at(
+    net: RetrievalNet, photos: Photos, size: int | None, scales: Sequence[float]
+) -> tuple[list[str], Vectors]:
+    """Describe photos as `solar.extract` does, but write nothing: names and rows of those read."""
+    how = pipeline.Settings.of(net, size=size, scales=scales)
+    job = pipeline.ExtractionJob(photos, how, {}, pipeline.Throughput())
+    describe = pipeline.describer(net, how)
+    numbers, threads = range(len(photos)), pipeline.decoders_for(describe.device)
+    decoded = ahead(job.decode, numbers, threads, 64 + threads)
+    found = job.describe(numbers, decoded, describe)
+    rows = np.stack(found.vectors) if found.names else np.empty((0, net.dim), np.float32)
+    return found.names, rows

@@ -15,24 +15,24 @@ export function between([xa, ya], [xb, yb], { width, height }) {
 }
 
 /** The box moved, as far as the photo allows. */
-export function moved([x1, y1, x2, y2], dx, dy, { width, height }) {
-  const right = clamp(dx, -x1, width - x2);
-  const down = clamp(dy, -y1, height - y2);
-  return [x1 + right, y1 + down, x2 + right, y2 + down];
+export function moved([x1, y1, x2, y2], dx, dy, photo) {
+  const right = clamp(dx, -x1, photo.width - x2);
+  const down = clamp(dy, -y1, photo.height - y2);
+  return between([x1 + right, y1 + down], [x2 + right, y2 + down], photo);
 }
 
 /**
  * The box with some edges moved; no edge passes the opposite one or leaves the photo.
  * @param {string} edges Which: letters out of "nesw".
  */
-export function resized([x1, y1, x2, y2], edges, dx, dy, { width, height }) {
-  const least = { x: Math.min(SMALLEST, width), y: Math.min(SMALLEST, height) };
-  return [
-    edges.includes("w") ? clamp(x1 + dx, 0, x2 - least.x) : x1,
-    edges.includes("n") ? clamp(y1 + dy, 0, y2 - least.y) : y1,
-    edges.includes("e") ? clamp(x2 + dx, x1 + least.x, width) : x2,
-    edges.includes("s") ? clamp(y2 + dy, y1 + least.y, height) : y2,
-  ];
+export function resized([x1, y1, x2, y2], edges, dx, dy, photo) {
+  const least = { x: Math.min(SMALLEST, photo.width), y: Math.min(SMALLEST, photo.height) };
+  const west = edges.includes("w") ? Math.min(x1 + dx, x2 - least.x) : x1;
+  const north = edges.includes("n") ? Math.min(y1 + dy, y2 - least.y) : y1;
+  const east = edges.includes("e") ? Math.max(x2 + dx, x1 + least.x) : x2;
+  const south = edges.includes("s") ? Math.max(y2 + dy, y1 + least.y) : y2;
+  // Last, because a sum of edges can be outside by its rounding.
+  return between([west, north], [east, south], photo);
 }
 
 /** The middle of a photo, as a box to begin with. */

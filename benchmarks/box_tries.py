@@ -1,0 +1,196 @@
+"""Try settings for the bundled networks one after the other, on photos that are read once.
+
+    python benchmarks/box_tries.py benchmarks/box_tries.txt --photos FOLDER --data DIR --out OUT
+
+A line of the plan is a try: its name, a recipe of `solar distill` and settings, as on the command
+line. `@NAME` in a setting is the student of an earlier try, `@NAME.teacher` the teacher it tuned,
+`@data` is DIR, and `mean=A+B+C` takes the mean of their weights in place of training. Photos are
+all *.tar in FOLDER (benchmarks/box_photos.py makes them) and landmarks/train-*.tar in DIR (or
+SOLAR_DATA), which also holds what tries are judged by: landmarks val without and with the
+distractors, and buildings val; up to 384 px, three scales, every photo a query.
+
+Students go to OUT/NAME.safetensors, figures to OUT/tries.json after every try; what is already
+there is not repeated. --until leaves out tries that would end too late (one takes as long as
+`seconds` in its line says), --vectors NAME keeps descriptors of all labelled photos as well, for
+experiments with the last layer.
+"""
+
+import argparse
+import json
+import os
+import shlex
+import time
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lib.machine import machine
+from safetensors.torch import load_file
+
+from solar.datasets.image_cache import ImageCache, cache_images
+from solar.datasets.photo_labels import labelled_photos
+from solar.describe.store import Vectors
+from solar.evaluation import evaluate_labels
+from solar.images import find_photos
+from solar.models import SCALES, RetrievalNet, retrieval_model, save
+from solar.training.distill_recipe import command_recipe
+from solar.training.distillation import Batch, DistillTrainer
+from solar.training.validate import described_at
+
+SIZE = 384
+START = time.monotonic()
+
+
+def say(text: str) -> None:
+    """Print at once, with the time."""
+    print(f"[{time.monotonic() - START:6.1f} s] {text}", flush=True)
+
+
+@cache
+def _read(source: tuple[str, ...], size: int, where: Any, device: str) -> Sequence[ImageCache]:
+    return cache_images(source, size, cache=where, device=torch.device(device))
+
+
+class Try(DistillTrainer):
+    """A distillation whose photos stay in memory for the next."""
+
+    def read_photos(self) -> Sequence[ImageCache]:
+        """As they were read before, if they were."""
+        data = self.recipe.data
+        return _read(tuple(map(str, data.source)), data.size, data.cache, str(self.device))
+
+
+class Finish(Try):
+    """Only whitens what it starts from."""
+
+    def batches(self) -> Iterator[Batch]:
+        """None."""
+        return iter(())
+
+
+class Tries:
+    """A plan that is being carried out."""
+
+    def __init__(self, out: Path, photos: Path, data: Path) -> None:
+        self.out, self.data = out, data
+        out.mkdir(parents=True, exist_ok=True)
+        self.photos = sorted(map(str, (*photos.glob("*.tar"), *data.glob("landmarks/train-*.tar"))))
+        self.record = out / "tries.json"
+        self.done: dict[str, Any] = {}
+        if self.record.exists():
+            self.done = json.loads(self.record.read_text())["tries"]
+
+    def run(self, name: str, recipe: str, settings: list[str]) -> None:
+        """Train, judge and write down."""
+        began = time.monotonic()
+        means = [one.removeprefix("mean=") for one in settings if one.startswith("mean=")]
+        given = [self._resolved(one) for one in settings if not one.startswith("mean=")]
+        if means:
+            given.append(f"student.start={self._mean(name, means[0].split('+'))}")
+        wanted = command_recipe([recipe, *self.photos, *given])
+        folder = self.out / "runs" / name
+        summary = (Finish if means else Try)(wanted, folder).fit()
+        net = retrieval_model(summary["model"])
+        save(net, self.out / f"{name}.safetensors")
+        self._keep_teacher(name, folder / "teacher.safetensors", wanted.teacher[0])
+        trained = time.monotonic()
+        figures = self.judge(net)
+        self.done[name] = {
+            "recipe": recipe,
+            "settings": settings,
+            **figures,
+            **{key: summary[key] for key in ("steps", "places", "pooled")},
+            "seconds": round(trained - began, 1),
+        }
+        told = {"machine": machine(), "tries": self.done}
+        self.record.write_text(json.dumps(told, indent=1) + "\n")
+        say(f"{name}: {figures}, {trained - began:.0f} s and {time.monotonic() - trained:.0f} s")
+
+    def _resolved(self, setting: str) -> str:
+        for name in sorted(self.done, key=len, reverse=True):
+            setting = setting.replace(f"@{name}.teacher", str(self.out / f"{name}-teacher.ts"))
+            setting = setting.replace(f"@{name}", str(self.out / f"{name}.safetensors"))
+        return setting.replace("@data", str(self.data))
+
+    def _mean(self, name: str, others: Sequence[str]) -> Path:
+        """Average networks that began at the same weights; their whitenings are no use any more."""
+        nets = [retrieval_model(self.out / f"{one}.safetensors") for one in others]
+        states = [net.backbone.state_dict() for net in nets]
+        for key, value in states[0].items():
+            if value.is_floating_point():
+                value.copy_(torch.stack([state[key] for state in states]).mean(0))
+        return Path(save(nets[0], self.out / f"{name}-start.safetensors"))
+
+    def _keep_teacher(self, name: str, weights: Path, teacher: str) -> None:
+        """Write a teacher that learned as the program that it was."""
+        if weights.exists():
+            program: Any = torch.jit.load(teacher, map_location="cpu")  # type: ignore[no-untyped-call]
+            program.load_state_dict(load_file(weights))
+            torch.jit.save(program, self.out / f"{name}-teacher.ts")
+
+    def judge(self, net: RetrievalNet) -> dict[str, float]:
+        """MAP in percent on landmarks val, with distractors, and on buildings val."""
+        found: dict[str, float] = {}
+        others = self._distractors(net)
+        for name in ("landmarks", "buildings"):
+            vectors, labels = self._labelled(net, [self.data / name / "val-0.tar"])
+            judged = {name: evaluate_labels(vectors, labels)}
+            if name == "landmarks":
+                judged["with distractors"] = evaluate_labels(vectors, labels, distractors=others)
+            found |= {key: round(100 * one.mean("AP", "all"), 2) for key, one in judged.items()}
+        return found
+
+    def _labelled(self, net: RetrievalNet, source: Sequence[Path]) -> tuple[Vectors, list[str]]:
+        photos, labels = labelled_photos(source)
+        known = dict(zip(photos.names, labels, strict=True))
+        names, vectors = described_at(net, photos, SIZE, SCALES)
+        return vectors, [known[name] for name in names]
+
+    def _distractors(self, net: RetrievalNet) -> Vectors:
+        photos = find_photos(self.data / "landmarks/distractors-0.tar")
+        return described_at(net, photos, SIZE, SCALES)[1]
+
+    def keep_vectors(self, name: str) -> None:
+        """Write descriptors and labels of every set, in half precision."""
+        net = retrieval_model(self.out / f"{name}.safetensors")
+        labelled = [path for path in map(Path, self.photos) if not path.name.startswith("coco")]
+        sets = {part: [self.data / part / "val-0.tar"] for part in ("landmarks", "buildings")}
+        kept: dict[str, Any] = {}
+        for part, source in {"train": labelled, **sets}.items():
+            vectors, labels = self._labelled(net, source)
+            kept |= {part: vectors.astype(np.float16), f"{part}_labels": np.array(labels)}
+        kept["distractors"] = self._distractors(net).astype(np.float16)
+        np.savez(self.out / f"{name}.npz", **kept)
+
+
+def main() -> None:
+    """Carry out a plan."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("plan", type=Path)
+    parser.add_argument("--photos", type=Path, required=True)
+    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"), required=False)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--until", type=float, default=1e12, help="seconds from now")
+    parser.add_argument("--vectors", nargs="*", default=[])
+    options = parser.parse_args()
+    tries = Tries(options.out, options.photos, options.data)
+    for line in options.plan.read_text(encoding="utf-8").splitlines():
+        words = shlex.split(line, comments=True)
+        if not words or words[0] in tries.done:
+            continue
+        name, recipe, *settings = words
+        needed = next((float(s[8:]) for s in settings if s.startswith("seconds=")), 0.0)
+        if time.monotonic() - START + needed + 30 > options.until:
+            say(f"no time for {name}")
+            continue
+        tries.run(name, recipe, settings)
+        if name in options.vectors:
+            tries.keep_vectors(name)
+            say(f"{name}: vectors")
+
+
+if __name__ == "__main__":
+    main()

@@ -88,7 +88,9 @@ def stretches(folder: Path) -> Iterator[Member]:
     for name, traverses in SEQUENCES.items():
         for turn, traverse in enumerate(traverses):
             for photo in _photos(folder / traverse):
-                number = int(re.findall(r"\d+", photo.stem)[-1])
+                if not (digits := re.search(r"\d+$", photo.stem)):
+                    continue  # a second copy of a frame, in another size
+                number = int(digits[0])
                 stretch, place = divmod(number, STRETCH)
                 if place < SHOWN:
                     yield f"seq/{name}-{stretch:04}/{turn}-{number:05}.jpg", photo

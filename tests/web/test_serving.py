@@ -115,15 +115,6 @@ def test_a_port_that_is_taken_is_one_sentence(home: Home) -> None:
     assert "is not an index" in solar("serve", home / "photos", expect=2).stderr
 
 
-def test_an_index_of_local_features_is_refused_in_one_sentence(home: Home, tmp_path: Path) -> None:
-    pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
-    built = ("--method", "asmk", "--words", 16, "-o", tmp_path / "photos.asmk")
-    solar("index", "build", home / "photos", *built)
-    done = solar("serve", tmp_path / "photos.asmk", "--port", 0, expect=2)
-    assert "has no vectors for that" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 def test_a_collection_of_milvus_is_served_like_a_folder(home: Home, tmp_path: Path) -> None:
     pytest.importorskip("milvus_lite", reason='pip install "solar-retrieval[milvus]"')
     from solar.search import Index

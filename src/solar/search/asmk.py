@@ -83,6 +83,11 @@ class Signatures:
     def __len__(self) -> int:
         return len(self.words)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of both."""
+        return self.words.nbytes + self.bits.nbytes
+
 
 def aggregate(descriptors: Floats, codebook: Codebook, assign: int = 1) -> Signatures:
     """Sum the residuals of a photo's descriptors (n, d) word by word, and keep the signs.

@@ -80,6 +80,10 @@ class AsmkIndex(PhotoIndex):
             )
         return model
 
+    def load_model(self) -> None:
+        """Load what describes keypoints, and the visual words; see `PhotoIndex.load_model`."""
+        _ = self.local, self.engine.codebook
+
     def signatures(self, query: Any, *, box: Box | None = None) -> Signatures:
         """The visual words that `search` looks for; its arguments and errors are the same."""
         parts = [(self._source(part.photo), part.box) for part in self._parts(query, box)]
@@ -97,7 +101,8 @@ class AsmkIndex(PhotoIndex):
     def _describe_query(self, query: Any, box: Box | None) -> Signatures:
         return self.signatures(query, box=box)
 
-    def _find(self, asked: Signatures, count: int, where: Where) -> list[Hit]:
+    def nearest(self, asked: Signatures, count: int, where: Where) -> list[Hit]:
+        """Photos that share visual words with these; see `PhotoIndex.nearest`."""
         [hits] = self.engine.search_signatures([asked], count, where, self.kernel)
         return hits
 

@@ -333,6 +333,10 @@ class Index(PhotoIndex):
 
     # Queries
 
+    def load_model(self) -> None:
+        """Load the network; see `PhotoIndex.load_model`."""
+        _ = self.encoder
+
     def _describe_query(self, query: Any, box: Box | None) -> Vectors:
         return query.vector if isinstance(query, JudgedQuery) else self.describe(query, box=box)
 
@@ -342,7 +346,8 @@ class Index(PhotoIndex):
     def _own(self, query: Any) -> set[str]:
         return set(query.left_out) if isinstance(query, JudgedQuery) else super()._own(query)
 
-    def _find(self, asked: Vectors, count: int, where: Where) -> list[Hit]:
+    def nearest(self, asked: Vectors, count: int, where: Where) -> list[Hit]:
+        """Photos with the largest inner products; see `PhotoIndex.nearest`."""
         [hits] = self.engine.search(self._checked(asked[None]), count, where)
         return hits
 

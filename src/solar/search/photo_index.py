@@ -175,11 +175,11 @@ class PhotoIndex(ABC):
         if automatic:
             names, _ = self.usual(query)
             verify = VerifySettings(fresh=FRESH)
-        self._refuse_rerank(names)
+        self.refuse_rerank(names)
         own = set() if include_self else self._own(query)
 
         def find(asked: Any, count: int) -> list[Hit]:
-            hits = self._find(asked, count + len(own), conditions)
+            hits = self.nearest(asked, count + len(own), conditions)
             return [hit for hit in hits if hit.path not in own][:count]
 
         results = SearchResults(
@@ -339,14 +339,18 @@ class PhotoIndex(ABC):
     # Queries
 
     @abstractmethod
-    def _describe_query(self, query: Any, box: Box | None) -> Any:
-        """What `_find` looks for."""
+    def load_model(self) -> None:
+        """Load what describes queries, now and not at the first search; a SolarError if not."""
 
     @abstractmethod
-    def _find(self, asked: Any, count: int, where: Where) -> list[Hit]:
-        """The best photos for that, best first."""
+    def _describe_query(self, query: Any, box: Box | None) -> Any:
+        """What `nearest` looks for."""
 
-    def _refuse_rerank(self, names: Sequence[str]) -> None:
+    @abstractmethod
+    def nearest(self, asked: Any, count: int, where: Where) -> list[Hit]:
+        """The photos most like a described query that satisfy `where`, best first."""
+
+    def refuse_rerank(self, names: Sequence[str]) -> None:
         """Raise a SolarError if a method needs what this index has not."""
         for name in names:
             if METHODS[name].needs not in self.offers:

@@ -27,7 +27,7 @@ from solar.images import Photos, Root, Stamp
 from solar.images.exif import exif_facts
 from solar.images.formats import SUFFIXES
 from solar.images.opening import opened
-from solar.search import Photo
+from solar.search import Photo, need_vectors
 from solar.search.engine import Vectors
 from solar.web.jobs import Jobs, new_identity, without_places
 from solar.web.photos import UPLOADS, Collection, check_photo, told_of_upload
@@ -247,7 +247,7 @@ class Adder:
         raise AssertionError  # there is always another number
 
     async def _index(self, photos: Sequence[Photo], vectors: Sequence[Vectors]) -> None:
-        index = self._collection.index
+        index = need_vectors(self._collection.index)
         for attempt in range(_ATTEMPTS):
             try:
                 await _unhurried(self._threads.run, index.add, np.stack(vectors), photos)

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from solar import __version__
 from solar.errors import SolarError
-from solar.search import Index
+from solar.search import PhotoIndex
 from solar.web.api import create_router
 from solar.web.docs_page import docs_page
 from solar.web.index_paths import IndexPaths, settings_of_several
@@ -42,9 +42,9 @@ _READ = ["GET", "HEAD"]
 
 
 def create_app(
-    index: Index,
+    index: PhotoIndex,
     *,
-    models: Mapping[str, Index] | None = None,
+    models: Mapping[str, PhotoIndex] | None = None,
     settings: WebSettings | None = None,
 ) -> FastAPI:
     """Make the web app of an index.
@@ -58,13 +58,15 @@ def create_app(
         An ASGI app; `app.state.service` is what it works with.
 
     Raises:
-        SolarError: An index has no vectors, or photos are to be added and there is no folder.
+        SolarError: Photos are to be added, and there is no folder, or the index compares local
+            features.
     """
     return create_site([(index, settings or WebSettings())], models)
 
 
 def create_site(
-    indexes: Sequence[tuple[Index, WebSettings]], models: Mapping[str, Index] | None = None
+    indexes: Sequence[tuple[PhotoIndex, WebSettings]],
+    models: Mapping[str, PhotoIndex] | None = None,
 ) -> FastAPI:
     """Make the web app of several indexes, each below `/indexes/NAME/`, the first also at `/`.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from solar.errors import SolarError
-from solar.search import Index
+from solar.search import PhotoIndex
 from solar.search.folder_storage import FolderStorage
 from solar.web.photos import Collection
 
@@ -23,7 +23,7 @@ class Follower:
     def __init__(
         self,
         collection: Collection,
-        indexes: Sequence[Index],
+        indexes: Sequence[PhotoIndex],
         forget: Callable[[], None],
         busy: Callable[[], bool],
     ) -> None:
@@ -59,7 +59,7 @@ class Follower:
     def _versions(self) -> list[int]:
         return [self._version(number, index) for number, index in enumerate(self._indexes)]
 
-    def _version(self, number: int, index: Index) -> int:
+    def _version(self, number: int, index: PhotoIndex) -> int:
         if isinstance(index.engine, FolderStorage):
             return index.engine.version
         since, count = self._counted.get(number, (-_COUNTED, 0))

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from solar.images import Box
-from solar.search import Index
+from solar.search import PhotoIndex, need_vectors
 from solar.web.cache import Cache
 from solar.web.photos import VisiblePhoto
 from solar.web.served_model import ServedModel
@@ -121,7 +121,7 @@ def _match_size(pair: tuple[Matches, float]) -> int:
 class Explorer:
     """The map of an index, made in the background when it is first asked for."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: PhotoIndex) -> None:
         self._index = index
         self._task: asyncio.Task[CollectionMap] | None = None
         self._revision = -1
@@ -133,12 +133,16 @@ class Explorer:
         return perf_counter() - self._since
 
     def ask(self, revision: int) -> CollectionMap | None:
-        """The map, or None while it is being made; made anew for another revision of the photos."""
+        """The map, or None while it is being made; made anew for another revision of the photos.
+
+        A SolarError where photos have no vectors.
+        """
         from solar.show.collection_map import map_index
 
+        index = need_vectors(self._index)
         if self._task is None or (self._task.done() and self._revision != revision):
             self._revision, self._since = revision, perf_counter()
-            self._task = asyncio.create_task(asyncio.to_thread(map_index, self._index))
+            self._task = asyncio.create_task(asyncio.to_thread(map_index, index))
         if not self._task.done():
             return None
         done = self._task

@@ -19,7 +19,7 @@ from solar.describe.known_roots import confirmed_roots
 from solar.errors import SolarError
 from solar.images import Roots, image_size, load
 from solar.images.roots import MARK
-from solar.search import Index
+from solar.search import PhotoIndex
 from solar.search.engine import Photo
 from solar.web.cache import Cache
 from solar.web.problems import WebError
@@ -52,7 +52,7 @@ class Collection:
     """
 
     def __init__(
-        self, index: Index, root: str | Path | None = None, labels: bool | None = None
+        self, index: PhotoIndex, root: str | Path | None = None, labels: bool | None = None
     ) -> None:
         self.index = index
         self.moved = root

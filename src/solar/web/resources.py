@@ -3,7 +3,7 @@
 import json
 from typing import TYPE_CHECKING
 
-from solar.search import Index
+from solar.search import Index, PhotoIndex
 from solar.web.access import Rates
 from solar.web.middleware import Admission
 from solar.web.monitoring import Metrics
@@ -56,8 +56,11 @@ class SharedEncoders:
     def __init__(self) -> None:
         self._loaded: dict[str, QueryEncoder] = {}
 
-    def load(self, index: Index) -> None:
+    def load(self, index: PhotoIndex) -> None:
         """Load the encoder of an index, or have it use one that is there; a SolarError if not."""
+        if not isinstance(index, Index):
+            index.load_model()
+            return
         network = index.spec.fingerprint
         if network in self._loaded:
             index.model = self._loaded[network].net

@@ -76,6 +76,7 @@ class Features(BaseModel):
     match: bool
     labels: bool
     map: bool
+    judge: bool = Field(description="Whether results can be liked and unliked.")
     sync: bool = Field(description="Whether the collection may be brought up to date.")
     duplicates: bool = Field(description="Whether there is a report of duplicates.")
     albums: bool = Field(description="Whether there are groups of photos of the same place.")

@@ -12,7 +12,7 @@ import numpy as np
 
 from solar.errors import SolarError
 from solar.images import Box
-from solar.search import Hit, Part
+from solar.search import Hit, Index, Part, need_vectors
 from solar.search.engine import Vectors
 from solar.search.feedback import arranged, updated
 from solar.search.parts import mean_vector, shown
@@ -22,6 +22,7 @@ from solar.search.verify import FRESH, VerifySettings
 from solar.web.cache import Cache
 from solar.web.filtering import PhotoFilter
 from solar.web.photos import Collection, VisiblePhoto
+from solar.web.problems import WebError
 from solar.web.served_model import ServedModel
 from solar.web.thread_pools import NetworkThread, Threads
 
@@ -118,7 +119,8 @@ class Searcher:
         self._threads, self._slow = threads, slow
         self._methods = frozenset(methods)
         self._methods_keep: dict[str, dict[str, Any]] = {}
-        self._vectors: Cache[object, tuple[Vectors, float]] = Cache(
+        # Vectors, or visual words of a whole query.
+        self._vectors: Cache[object, tuple[Any, float]] = Cache(
             16 * 2**20, lambda pair: pair[0].nbytes + 200
         )
         self._rankings: Cache[object, _Ranked] = Cache(
@@ -146,17 +148,20 @@ class Searcher:
         A WebError if too much is asked for at once, a SolarError if the photo cannot be described
         or there are no probabilities.
         """
-        vector, seconds_describe = await self.vector(wanted)
+        asked, seconds_describe = await self._described(wanted)
         liked, unliked = [
-            await self._judged(wanted, photos, vector) for photos in (wanted.like, wanted.unlike)
+            await self._judged(wanted, photos, asked) for photos in (wanted.like, wanted.unlike)
         ]
         names = [name for name in wanted.rerank if name in self._methods]
+        if not wanted.usual:
+            wanted.model.index.refuse_rerank(names)
         stages = ["search", *(METHODS[name].stage or name for name in names)]
-        seconds = {"describe": seconds_describe}
+        vectors = isinstance(wanted.model.index, Index)
+        seconds = {"describe" if vectors else "features": seconds_describe}
         ranked: _Ranked | None = None
         plain: dict[str, int] = {}
         for number, stage in enumerate(stages):
-            ranked = await self._kept(wanted, names[:number], vector, ranked)
+            ranked = await self._kept(wanted, names[:number], asked, ranked)
             seconds[stage] = seconds.get(stage, 0) + ranked.seconds
             awaited = stages[number + 1 :]
             last = unliked if len(ranked.hits) < wanted.depth else ()
@@ -166,6 +171,31 @@ class Searcher:
             )
             plain = plain or {hit.path: rank for rank, hit in enumerate(every, 1)}
             yield StageResult(stage, hits, dict(seconds), plain, awaited)
+
+    async def _described(self, wanted: Wanted) -> tuple[Any, float]:
+        """What the index compares photos with, and the seconds it took."""
+        if isinstance(wanted.model.index, Index):
+            return await self.vector(wanted)
+        if wanted.text is not None or wanted.like or wanted.unlike:
+            raise WebError(
+                422,
+                f"{wanted.model.name} compares local features (ASMK), which a text or judged "
+                "results cannot change: search with photos alone.",
+            )
+        return await self._visual_words(wanted)
+
+    async def _visual_words(self, wanted: Wanted) -> tuple[Any, float]:
+        """Those of all photos of a query together, and the seconds it took."""
+        key = (wanted.key, wanted.model.name)
+        kept = self._vectors.get(key)
+        if kept is None:
+            index: Any = await wanted.model.loaded()
+            started = perf_counter()
+            parts = [Part(photo.source, box) for photo, box in wanted.parts]
+            words = await self._slow.run(index.signatures, parts)
+            kept = words, perf_counter() - started
+            self._vectors.put(key, kept)
+        return kept
 
     async def vector(self, wanted: Wanted) -> tuple[Vectors, float]:
         """The vector that a visitor searches for, and the seconds it took."""
@@ -212,7 +242,7 @@ class Searcher:
             return kept
         started, vector = perf_counter(), None
         if photo.indexed and box is None:
-            found = await self._threads.run(model.index.engine.lookup, [photo.name])
+            found = await self._threads.run(need_vectors(model.index).engine.lookup, [photo.name])
             vector = found[photo.name][1] if photo.name in found else None
         if vector is None:
             encoder = await model.encoder()
@@ -226,7 +256,7 @@ class Searcher:
         return described
 
     async def _kept(
-        self, wanted: Wanted, names: Sequence[str], vector: Vectors, before: _Ranked | None
+        self, wanted: Wanted, names: Sequence[str], asked: Any, before: _Ranked | None
     ) -> _Ranked:
         """The ranking after these methods, which all but the last have made `before`."""
         key = (
@@ -241,7 +271,7 @@ class Searcher:
         def rank() -> _Ranked:
             started = perf_counter()
             if before is None:
-                results = self._results(wanted, vector)
+                results = self._results(wanted, asked)
             else:
                 # What looks at photos starts from what another method left; others and a plain
                 # search need similarities.
@@ -260,7 +290,7 @@ class Searcher:
         self._rankings.put(key, ranked)
         return ranked
 
-    def _results(self, wanted: Wanted, vector: Vectors) -> SearchResults:
+    def _results(self, wanted: Wanted, described: Any) -> SearchResults:
         """A plain search, which finds only photos that pass the visitor's filters."""
         index, collection = wanted.model.index, self._collection
         where = wanted.only.conditions(collection)
@@ -271,11 +301,11 @@ class Searcher:
         def passes(path: str) -> bool:
             return wanted.only.passes(collection, path)
 
-        def find(asked: Vectors, count: int) -> list[Hit]:
+        def find(asked: Any, count: int) -> list[Hit]:
             """Search deeper and deeper until enough hits pass, or all were looked at."""
             depth = count + len(left_out)
             while True:
-                [hits] = index.engine.search(asked[None], depth, where)
+                hits = index.nearest(asked, depth, where)
                 kept = [hit for hit in hits if hit.path not in left_out and passes(hit.path)]
                 if len(kept) >= count or len(hits) < depth or depth >= _DEPTHS[-1]:
                     return kept[:count]
@@ -283,7 +313,7 @@ class Searcher:
 
         return SearchResults(
             index.engine,
-            lambda: vector,
+            lambda: described,
             find,
             lambda: shown([Part(photo.source, box) for photo, box in wanted.parts]),
             wanted.depth,

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from fastapi.responses import Response
 
 from solar.errors import SolarError
-from solar.search import Hit, Index, Photo, need_vectors
+from solar.search import Hit, Photo, PhotoIndex
 from solar.search.rerank import METHODS, Reranker
 from solar.web import schemas
 from solar.web.access import Keys, signed_name
@@ -56,13 +56,16 @@ class Service:
 
     def __init__(
         self,
-        index: Index,
-        models: Mapping[str, Index] | None,
+        index: PhotoIndex,
+        models: Mapping[str, PhotoIndex] | None,
         settings: WebSettings,
         resources: Resources,
     ) -> None:
-        for one in (index, *(models or {}).values()):
-            need_vectors(one)
+        if settings.writable and "vectors" not in index.offers:
+            raise SolarError(
+                f"{settings.name} compares local features (ASMK), to which photos cannot be added "
+                "in the web app: leave out --writable, and use `solar index add`."
+            )
         self.settings = settings
         self.keys = Keys(settings.token, guesses=resources.guesses, realm=settings.home)
         self.metrics, self.uploads = resources.metrics, resources.uploads
@@ -76,7 +79,7 @@ class Service:
             name: ServedModel(name, one) for name, one in {main: index, **others}.items()
         }
         self.searcher = Searcher(
-            *(self.collection, self.network, self.threads, self.slow), _methods()
+            *(self.collection, self.network, self.threads, self.slow), _methods(index)
         )
         # How results are ranked where a visitor does not say.
         self.usual, _ = index.usual(photos=self.collection.moved)
@@ -176,7 +179,7 @@ class Service:
                     schemas.MethodInfo(
                         name=name, label=one.label, summary=one.summary, needs=one.needs
                     )
-                    for name, one in _methods().items()
+                    for name, one in _methods(index).items()
                 ],
                 usual=self.usual,
                 probability=index.calibration is not None,
@@ -184,7 +187,8 @@ class Service:
                 verify=matching,
                 match=matching,
                 labels=self.collection.labelled,
-                map=True,
+                map="vectors" in index.offers,
+                judge="vectors" in index.offers,
                 sync=self.updater.allowed,
                 duplicates=bool(self.reviewer),
                 albums=bool(self.albums),
@@ -380,13 +384,13 @@ def _has_cv2() -> bool:
     return find_spec("cv2") is not None
 
 
-def _methods() -> Mapping[str, Reranker]:
+def _methods(index: PhotoIndex) -> Mapping[str, Reranker]:
     """The ways to re-rank that this server can offer."""
-    here = {"vectors", "photos"} if _has_cv2() else {"vectors"}
+    here = index.offers if _has_cv2() else index.offers - {"photos"}
     return {name: method for name, method in METHODS.items() if method.needs in here}
 
 
-def model_name(index: Index) -> str:
+def model_name(index: PhotoIndex) -> str:
     """What visitors call the model of an index: never where its file is."""
     model = index.spec.model
     if model.endswith((".safetensors", ".pth", ".pt")):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from solar.describe.known_roots import confirm, confirmed_roots, shown_roots
 from solar.errors import SolarError
 from solar.images import Roots, scan_roots
-from solar.search import Index, need_vectors
+from solar.search import Index, PhotoIndex, need_vectors
 from solar.search.addresses import engine_module, is_folder, report_place
 from solar.search.engine import NoIndexError
 from solar.web.access import address_of, networks
@@ -92,12 +92,12 @@ def serve(
     proxies = networks(wanted.proxies)
     check_exposure(host, wanted)
     with ExitStack() as opened:
-        served: list[tuple[Index, WebSettings]] = []
+        served: list[tuple[PhotoIndex, WebSettings]] = []
         for address in several:
             own = replace(
                 wanted, name=collection_name(address), **found_reports(address, wanted, say)
             )
-            index = need_vectors(Index.open(address, model=model, device=device))
+            index = Index.open(address, model=model, device=device)
             served.append((opened.enter_context(index), own))
         photos = [
             shown_roots(index.place, index.roots, photos=wanted.photos, given=roots)
@@ -229,8 +229,8 @@ def check_exposure(host: str, settings: WebSettings) -> None:
 
 
 def comparison(
-    index: Index, settings: WebSettings, other: str, say: Say = lambda sentence: None
-) -> tuple[str, Index]:
+    index: PhotoIndex, settings: WebSettings, other: str, say: Say = lambda sentence: None
+) -> tuple[str, PhotoIndex]:
     """The name of another model, or that of the index `other`, and its index of the same photos.
 
     If there is none yet the photos are described now, which takes time and is said before.
@@ -238,26 +238,26 @@ def comparison(
     from solar.web.service import model_name
 
     try:
-        found = need_vectors(Index.open(other))
+        found = Index.open(other)
     except NoIndexError:
         found = _described(index, settings, other, say)
     return model_name(found), found
 
 
-def _described(index: Index, settings: WebSettings, model: str, say: Say) -> Index:
-    from solar.search.folder_engine import FolderEngine
+def _described(index: PhotoIndex, settings: WebSettings, model: str, say: Say) -> Index:
+    from solar.search.folder_storage import FolderStorage
     from solar.search.index_build import describe_photos, details, working_folder
 
     engine, known = index.engine, index.engine.stamps()
     short = re.sub(r"[^\w.-]+", "-", Path(model).stem)
-    if isinstance(engine, FolderEngine):
+    if isinstance(engine, FolderStorage):
         place = engine.folder.with_name(f"{engine.folder.stem}.{short}.solar")
         with suppress(NoIndexError):
             return need_vectors(Index.open(place, model=model))
         photos = scan_roots(index.roots.moved_to(settings.photos), known)
         # What the index does not have is not compared, either.
         photos = photos.select(n for n, name in enumerate(photos.names) if name in known)
-    if not isinstance(engine, FolderEngine) or not photos:
+    if not isinstance(engine, FolderStorage) or not photos:
         raise SolarError(
             f"The photos cannot be read, to compute embeddings with {model}: build an index "
             "with `solar index build --model`, and name that one."

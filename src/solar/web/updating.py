@@ -9,7 +9,7 @@ from solar.describe.known_roots import confirm
 from solar.describe.pipeline import Throughput
 from solar.errors import SolarError
 from solar.images import Roots
-from solar.search import Index
+from solar.search import PhotoIndex
 from solar.search.engine import Amendment
 from solar.search.sync import Changes, relocate, sync
 from solar.web.jobs import Jobs, without_places
@@ -102,7 +102,7 @@ class Updater:
         raise AssertionError  # the last attempt raises
 
 
-def _settle(index: Index, roots: Roots) -> None:
+def _settle(index: PhotoIndex, roots: Roots) -> None:
     """Have an index remember where its photos are now; a SolarError if they are not there."""
     before = index.roots.roots
     if len({root.path for root in roots.roots}) < len(roots.roots):

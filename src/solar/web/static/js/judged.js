@@ -25,8 +25,9 @@ export function request(params) {
  * The marks of one search.
  * @param {HTMLElement} list Where the cards are.
  * @param {function({like: string, unlike: string})} search Called with what to search with.
+ * @param {boolean} allowed Whether results can be marked: not where photos have no vectors.
  */
-export function judged(list, search) {
+export function judged(list, search, allowed) {
   let marks = { like: new Set(), unlike: new Set() };
   let at = {};
 
@@ -66,6 +67,7 @@ export function judged(list, search) {
     one.setAttribute("aria-pressed", String(marks[one.dataset.kind].has(one.dataset.photo)));
 
   function toggle(id, kind) {
+    if (!allowed) return;
     const [mine, other] = kind === "like" ? [marks.like, marks.unlike] : [marks.unlike, marks.like];
     if (!mine.delete(id)) {
       if (mine.size >= MOST) {
@@ -102,7 +104,8 @@ export function judged(list, search) {
     },
     /** The tick and the cross of a result, and what else there is to do with it. */
     row(hit, ...more) {
-      const buttons = Object.entries(KINDS).map(([kind, [symbol, word, effect]]) => {
+      const kinds = allowed ? Object.entries(KINDS) : [];
+      const buttons = kinds.map(([kind, [symbol, word, effect]]) => {
         const one = button("", {
           kind: "judge-button",
           symbol,

@@ -126,13 +126,14 @@ export function searchOptions(info, params, changed, usual = []) {
         params.model ?? models[0],
         (model) => changed({ model: model === models[0] ? "" : model }),
       ),
-    chooser(
-      "Re-ranking",
-      [["", "Off"], ...quick.map((method) => [method.name, method.label])],
-      chosen?.name ?? "",
-      (name) => choose([...(name ? [name] : []), ...others]),
-      chosen?.summary,
-    ),
+    quick.length > 0 &&
+      chooser(
+        "Re-ranking",
+        [["", "Off"], ...quick.map((method) => [method.name, method.label])],
+        chosen?.name ?? "",
+        (name) => choose([...(name ? [name] : []), ...others]),
+        chosen?.summary,
+      ),
     ...looking.map(({ name, label, summary }) =>
       toggle(label, summary, wanted.includes(name), (on) =>
         choose(on ? [...wanted, name] : wanted.filter((one) => one !== name)),

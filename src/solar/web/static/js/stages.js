@@ -5,6 +5,7 @@ import { counted, duration } from "./words.js";
 
 const DONE = {
   describe: "Embedding",
+  features: "Local features",
   search: "Search",
   expand: "Expansion",
   verify: "Verification",
@@ -46,7 +47,7 @@ export function stageLine(answers, awaited = []) {
       { "data-stage": stage },
       el("b", {}, named(DONE, stage)),
       el("span", {}, duration(seconds[stage])),
-      !["describe", "search"].includes(stage) && el("em", {}, change(stage, answers) ?? ""),
+      !["describe", "features", "search"].includes(stage) && el("em", {}, change(stage, answers) ?? ""),
     ),
   );
   const coming = awaited.map((stage) =>

@@ -170,7 +170,7 @@ function results(root, shared, first) {
     },
   });
   const known = filterFields((patch) => change(patch, { replace: true }));
-  const judging = marks.judged(grid.element, change);
+  const judging = marks.judged(grid.element, change, info.features.judge);
   const line = el("div.stage-line");
   const state = el("div");
   const more = endless(async () => {

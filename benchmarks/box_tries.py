@@ -36,6 +36,7 @@ from solar.describe.store import Vectors
 from solar.evaluation import evaluate_labels
 from solar.images import find_photos
 from solar.models import SCALES, RetrievalNet, retrieval_model, save
+from solar.models.inference import best_device
 from solar.training.distill_recipe import command_recipe
 from solar.training.distillation import Batch, DistillTrainer
 from solar.training.validate import described_at
@@ -93,7 +94,7 @@ class Tries:
         wanted = command_recipe([recipe, *self.photos, *given])
         folder = self.out / "runs" / name
         summary = (Finish if means else Try)(wanted, folder).fit()
-        net = retrieval_model(summary["model"])
+        net = retrieval_model(summary["model"], device=best_device())
         save(net, self.out / f"{name}.safetensors")
         self._keep_teacher(name, folder / "teacher.safetensors", wanted.teacher[0])
         trained = time.monotonic()
@@ -117,7 +118,7 @@ class Tries:
 
     def _mean(self, name: str, others: Sequence[str]) -> Path:
         """Average networks that began at the same weights; their whitenings are no use any more."""
-        nets = [retrieval_model(self.out / f"{one}.safetensors") for one in others]
+        nets = [retrieval_model(self.out / f"{one}.safetensors", device="cpu") for one in others]
         states = [net.backbone.state_dict() for net in nets]
         for key, value in states[0].items():
             if value.is_floating_point():
@@ -155,7 +156,7 @@ class Tries:
 
     def keep_vectors(self, name: str) -> None:
         """Write descriptors and labels of every set, in half precision."""
-        net = retrieval_model(self.out / f"{name}.safetensors")
+        net = retrieval_model(self.out / f"{name}.safetensors", device=best_device())
         labelled = [path for path in map(Path, self.photos) if not path.name.startswith("coco")]
         sets = {part: [self.data / part / "val-0.tar"] for part in ("landmarks", "buildings")}
         kept: dict[str, Any] = {}

@@ -106,11 +106,16 @@ def test_it_can_be_compared_with_embeddings_both_ways(home: Home, words: Path) -
                 assert plain[0] != plain[1]
                 usual = search(client, photo, model=name)  # as the first is ranked by default
                 assert usual["complete"]
-                answer = client.post(
-                    "/api/v1/search", json={"photo": photo, "model": "words", "rerank": ["alpha"]}
-                )
-                assert answer.status_code in (404, 422)
-                assert answer.json()["error"].endswith(".")
+
+
+def test_expansion_is_refused_where_there_are_no_embeddings(home: Home, words: Path) -> None:
+    with Index.open(words) as asmk, Index.open(home / "model.solar") as vectors:
+        app = create_app(vectors, models={"words": asmk}, settings=WebSettings("toy", rate=0.0))
+        with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+            asked = {"photo": "3", "model": "words", "rerank": ["alpha"]}
+            answer = client.post("/api/v1/search", json=asked)
+            assert answer.status_code == 422
+            assert "alpha need embeddings" in answer.json()["error"]
 
 
 def test_photos_are_not_added_to_it_in_the_page(words: Path, home: Home) -> None:

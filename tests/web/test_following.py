@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -75,11 +76,18 @@ def test_photos_that_visitors_add_are_no_reason_to_read_all(
 ) -> None:
     from support.web_visits import finished_job
 
-    collection, read = writable.app.state.service.collection, []
-    monkeypatch.setattr(collection, "update", lambda *_: read.append(1))
+    service, read = writable.app.state.service, []
+    index, add_rows = service.collection.index, service.collection.index.add
+
+    def add_and_follow(*given: Any) -> None:
+        add_rows(*given)
+        service.follower.follow()  # as the request of another visitor does, right now
+
+    monkeypatch.setattr(index, "add", add_and_follow)
+    monkeypatch.setattr(service.collection, "update", lambda *_: read.append(1))
     answer = writable.post("/api/v1/photos", files={"photos": ("a.jpg", photo(1))})
     assert len(finished_job(writable, answer.json()["job"])["added"]) == 1
-    writable.app.state.service.follower.follow()
+    service.follower.follow()
     assert read == []
 
 

@@ -14,7 +14,7 @@ import logging
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -64,7 +64,7 @@ log = logging.getLogger("solar.web")
 
 
 class Adder:
-    """Takes photos in; `changed` is called when the index has changed.
+    """Takes photos in; `changing` is held while the index changes.
 
     A SolarError if photos may be added, and there is no folder to put them in.
     """
@@ -77,10 +77,10 @@ class Adder:
         network: NetworkThread,
         threads: Threads,
         jobs: Jobs,
-        changed: Callable[[], None],
+        changing: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._collection, self._model, self._settings = collection, model, settings
-        self._network, self._threads, self._changed = network, threads, changed
+        self._network, self._threads, self._changing = network, threads, changing
         self._jobs = jobs
         self._running: set[asyncio.Task[None]] = set()
         self._one_by_one = asyncio.Lock()  # or one photo could be stored twice at the same time
@@ -184,8 +184,9 @@ class Adder:
         new = list(described.values())
         if new:
             try:
-                await self._index([photo for _, photo, _ in new], [vector for *_, vector in new])
-                self._changed()
+                photos, vectors = [photo for _, photo, _ in new], [vector for *_, vector in new]
+                with self._changing():
+                    await self._index(photos, vectors)
             except Exception as error:
                 for name, _, _ in new:
                     self._fail(job, name, error)

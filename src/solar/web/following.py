@@ -35,12 +35,13 @@ class Follower:
 
     def follow(self) -> None:
         """Look whether something has changed: a fraction of a millisecond where nothing has."""
-        if self._busy():
-            return
         with suppress(SolarError):  # damage is told to those who search
             now = self._versions()
+            # Asked after the versions, which the app itself may be changing right now.
+            if now == self._seen or self._busy():
+                return
             # While one visitor's request reads a large collection, others go on with the old one.
-            if now == self._seen or not self._reading.acquire(blocking=False):
+            if not self._reading.acquire(blocking=False):
                 return
             try:
                 self._forget()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 from pydantic import BaseModel, Field
 
@@ -31,17 +32,17 @@ class RemoveAnswer(BaseModel):
 
 
 class Remover:
-    """Takes photos out; `changed` is called when the index has changed."""
+    """Takes photos out; `changing` is held while the index changes."""
 
     def __init__(
         self,
         collection: Collection,
         settings: WebSettings,
         threads: Threads,
-        changed: Callable[[], None],
+        changing: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._collection, self._settings = collection, settings
-        self._threads, self._changed = threads, changed
+        self._threads, self._changing = threads, changing
 
     async def remove(self, photos: Sequence[str]) -> RemoveAnswer:
         """Take photos out, all or none; those that are gone already are passed over.
@@ -55,8 +56,8 @@ class Remover:
                 raise WebError(422, f"{identity} is not a photo of the index.")
         paths = [self._collection.path(int(one)) for one in dict.fromkeys(photos)]
         there = [path for path in paths if path is not None]
-        removed = await self._take_out(there)
-        self._changed()
+        with self._changing():
+            removed = await self._take_out(there)
         return RemoveAnswer(removed=removed, photos=len(self._collection))
 
     async def _take_out(self, paths: Sequence[str]) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -91,18 +92,18 @@ class Service:
         self.facets = Facets(self.collection)
         self.reviewer = Reviewer(settings.duplicates, settings.name, self._named_addresses)
         self.albums = Albums(settings.groups, self._named_addresses)
-        self.jobs = Jobs()
+        self.jobs, self._changes = Jobs(), 0
         self.adder = Adder(
             *(self.collection, self.model(None), settings, self.network, self.slow, self.jobs),
-            changed=self._changed,
+            changing=self._changing,
         )
-        self.remover = Remover(self.collection, settings, self.slow, changed=self._changed)
+        self.remover = Remover(self.collection, settings, self.slow, changing=self._changing)
         self.updater = Updater(self.collection, settings, self.jobs, self.searcher.forget_places)
         self.follower = Follower(
             self.collection,
             [model.index for model in self.models.values()],
             forget=self.searcher.forget_places,
-            busy=lambda: self.updater.running,
+            busy=lambda: self.updater.running or self._changes > 0,
         )
         self._pictures: Cache[tuple[str, str, int], bytes] = Cache(settings.picture_bytes, len)
         self._gauges()
@@ -121,9 +122,16 @@ class Service:
         """Forget what was made for visitors."""
         self._pictures.clear()
 
-    def _changed(self) -> None:
-        self.searcher.forget()
-        self.follower.added()
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Hold this while the app itself changes the index: it need not read what it knows."""
+        self._changes += 1
+        try:
+            yield
+            self.searcher.forget()
+            self.follower.added()
+        finally:
+            self._changes -= 1
 
     # What visitors name
 

@@ -164,7 +164,7 @@ def main() -> None:
         write(options.output / "sequences", frames, longest=LONGEST, quality=85)
     if options.coco:
         coco = ((f"coco/{path.name}", path) for path in _photos(options.coco))
-        write(options.output / "coco", coco, longest=COCO, quality=85)
+        write(options.output / "coco", coco, longest=COCO, quality=60)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ import argparse
 import json
 import math
 import statistics
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from lib.machine import machine
+from lib.timed_lines import say
 from PIL import Image
 from torch import Tensor, nn
 
@@ -61,12 +61,6 @@ VIEWS = Augmentation(
 SHAPES = ((288, 384), (384, 288), (256, 384), (384, 256), (384, 384))
 SECOND_ORDER = 10.0  # the paper's lambda
 FLOOR = 0.3  # squared distance below which a negative is probably a wrong label
-START = time.perf_counter()
-
-
-def say(text: str) -> None:
-    """Print at once, with the time."""
-    print(f"[{time.perf_counter() - START:7.1f} s] {text}", flush=True)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,13 @@ from typing import Any
 import numpy as np
 import torch
 from lib.machine import machine
+from lib.options import parsed
+from lib.taught import SIZE
+from lib.timed_lines import elapsed, say
 from safetensors.torch import load_file
 
 from solar.datasets.image_cache import ImageCache, cache_images
 from solar.datasets.photo_labels import labelled_photos
-from solar.describe.store import Vectors
 from solar.evaluation import evaluate_labels
 from solar.images import find_photos
 from solar.models import SCALES, RetrievalNet, retrieval_model, save
@@ -40,14 +42,6 @@ from solar.models.inference import best_device
 from solar.training.distill_recipe import command_recipe
 from solar.training.distillation import Batch, DistillTrainer
 from solar.training.validate import described_at
-
-SIZE = 384
-START = time.monotonic()
-
-
-def say(text: str) -> None:
-    """Print at once, with the time."""
-    print(f"[{time.monotonic() - START:6.1f} s] {text}", flush=True)
 
 
 @cache
@@ -75,8 +69,8 @@ class Finish(Try):
 class Tries:
     """A plan that is being carried out."""
 
-    def __init__(self, out: Path, photos: Path, data: Path) -> None:
-        self.out, self.data = out, data
+    def __init__(self, out: Path, photos: Path, data: Path, kept: Collection[str] = ()) -> None:
+        self.out, self.data, self.kept = out, data, kept
         out.mkdir(parents=True, exist_ok=True)
         self.photos = sorted(map(str, (*photos.glob("*.tar"), *data.glob("landmarks/train-*.tar"))))
         self.record = out / "tries.json"
@@ -98,7 +92,8 @@ class Tries:
         save(net, self.out / f"{name}.safetensors")
         self._keep_teacher(name, folder / "teacher.safetensors", wanted.teacher[0])
         trained = time.monotonic()
-        figures = self.judge(net)
+        found = self._described(net)
+        figures = judge(found)
         self.done[name] = {
             "recipe": recipe,
             "settings": settings,
@@ -109,6 +104,9 @@ class Tries:
         told = {"machine": machine(), "tries": self.done}
         self.record.write_text(json.dumps(told, indent=1) + "\n")
         say(f"{name}: {figures}, {trained - began:.0f} s and {time.monotonic() - trained:.0f} s")
+        if name in self.kept:
+            self._keep_vectors(name, net, found)
+            say(f"{name}: vectors")
 
     def _resolved(self, setting: str) -> str:
         for name in sorted(self.done, key=len, reverse=True):
@@ -132,39 +130,40 @@ class Tries:
             program.load_state_dict(load_file(weights))
             torch.jit.save(program, self.out / f"{name}-teacher.ts")
 
-    def judge(self, net: RetrievalNet) -> dict[str, float]:
-        """MAP in percent on landmarks val, with distractors, and on buildings val."""
-        found: dict[str, float] = {}
-        others = self._distractors(net)
-        for name in ("landmarks", "buildings"):
-            vectors, labels = self._labelled(net, [self.data / name / "val-0.tar"])
-            judged = {name: evaluate_labels(vectors, labels)}
-            if name == "landmarks":
-                judged["with distractors"] = evaluate_labels(vectors, labels, distractors=others)
-            found |= {key: round(100 * one.mean("AP", "all"), 2) for key, one in judged.items()}
+    def _described(self, net: RetrievalNet) -> dict[str, Any]:
+        """Descriptors of what tries are judged by, and labels."""
+        distractors = find_photos(self.data / "landmarks/distractors-0.tar")
+        found: dict[str, Any] = {"distractors": described_at(net, distractors, SIZE, SCALES)[1]}
+        for part in ("landmarks", "buildings"):
+            found |= self._labelled(net, part, [self.data / part / "val-0.tar"])
         return found
 
-    def _labelled(self, net: RetrievalNet, source: Sequence[Path]) -> tuple[Vectors, list[str]]:
+    def _labelled(self, net: RetrievalNet, part: str, source: Sequence[Path]) -> dict[str, Any]:
         photos, labels = labelled_photos(source)
         known = dict(zip(photos.names, labels, strict=True))
         names, vectors = described_at(net, photos, SIZE, SCALES)
-        return vectors, [known[name] for name in names]
+        return {part: vectors, f"{part}_labels": [known[name] for name in names]}
 
-    def _distractors(self, net: RetrievalNet) -> Vectors:
-        photos = find_photos(self.data / "landmarks/distractors-0.tar")
-        return described_at(net, photos, SIZE, SCALES)[1]
-
-    def keep_vectors(self, name: str) -> None:
-        """Write descriptors and labels of every set, in half precision."""
-        net = retrieval_model(self.out / f"{name}.safetensors", device=best_device())
-        labelled = [path for path in map(Path, self.photos) if not path.name.startswith("coco")]
-        sets = {part: [self.data / part / "val-0.tar"] for part in ("landmarks", "buildings")}
+    def _keep_vectors(self, name: str, net: RetrievalNet, found: dict[str, Any]) -> None:
+        """Write descriptors, in half precision, with those of the labelled photos to learn from."""
+        learnt = [path for path in map(Path, self.photos) if not path.name.startswith("coco")]
         kept: dict[str, Any] = {}
-        for part, source in {"train": labelled, **sets}.items():
-            vectors, labels = self._labelled(net, source)
-            kept |= {part: vectors.astype(np.float16), f"{part}_labels": np.array(labels)}
-        kept["distractors"] = self._distractors(net).astype(np.float16)
+        for key, value in {**found, **self._labelled(net, "train", learnt)}.items():
+            array = np.array(value)
+            kept[key] = array.astype(np.float16) if array.dtype.kind == "f" else array
         np.savez(self.out / f"{name}.npz", **kept)
+
+
+def judge(found: dict[str, Any]) -> dict[str, float]:
+    """MAP in percent on landmarks val, with distractors, and on buildings val."""
+    measured = {
+        "landmarks": evaluate_labels(found["landmarks"], found["landmarks_labels"]),
+        "with distractors": evaluate_labels(
+            found["landmarks"], found["landmarks_labels"], distractors=found["distractors"]
+        ),
+        "buildings": evaluate_labels(found["buildings"], found["buildings_labels"]),
+    }
+    return {key: round(100 * one.mean("AP", "all"), 2) for key, one in measured.items()}
 
 
 def main() -> None:
@@ -172,25 +171,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("plan", type=Path)
     parser.add_argument("--photos", type=Path, required=True)
-    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"), required=False)
+    parser.add_argument("--data", type=Path, default=os.environ.get("SOLAR_DATA"))
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--until", type=float, default=1e12, help="seconds from now")
     parser.add_argument("--vectors", nargs="*", default=[])
-    options = parser.parse_args()
-    tries = Tries(options.out, options.photos, options.data)
+    options = parsed(parser)
+    tries = Tries(options.out, options.photos, options.data, options.vectors)
     for line in options.plan.read_text(encoding="utf-8").splitlines():
         words = shlex.split(line, comments=True)
         if not words or words[0] in tries.done:
             continue
         name, recipe, *settings = words
         needed = next((float(s[8:]) for s in settings if s.startswith("seconds=")), 0.0)
-        if time.monotonic() - START + needed + 30 > options.until:
+        if elapsed() + needed + 30 > options.until:
             say(f"no time for {name}")
             continue
         tries.run(name, recipe, settings)
-        if name in options.vectors:
-            tries.keep_vectors(name)
-            say(f"{name}: vectors")
 
 
 if __name__ == "__main__":

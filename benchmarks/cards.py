@@ -30,7 +30,6 @@ import os
 import shlex
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -44,6 +43,7 @@ from lib.card_text import render
 from lib.drawn_sequences import draw_sequence
 from lib.machine import machine
 from lib.taught import SIZE, Vectors, taught
+from lib.timed_lines import say
 from numpy.typing import NDArray
 
 from solar import weights
@@ -64,14 +64,8 @@ SETS = {"landmarks": "landmarks/val-0.tar", "buildings": "buildings/val-0.tar"}
 TEACHER = "teacher/mobilenetv2_imagenet.ts"
 FIRST_TOY = 500  # buildings that the demo and the other tests do not draw
 SLACK = 2.0  # points by which the floor of a toy figure is below what was measured
-START = time.perf_counter()
 
 Figures = dict[str, dict[str, float]]
-
-
-def say(text: str) -> None:
-    """Print at once, with the time."""
-    print(f"[{time.perf_counter() - START:6.1f} s] {text}", flush=True)
 
 
 # --- photos -----------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from lib.drawn_sequences import draw_sequence
 from lib.machine import machine
+from lib.timed_lines import say
 
 from solar.datasets.hpatches import STRIPS, HPatches, Vectors
 from solar.datasets.hpatches_cut import make_hpatches
@@ -43,12 +44,6 @@ from solar.training.recipe import read_recipe, to_dict
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "solar-local-345-photos.yaml"
 SMOKE = ("batch=8", "steps=2", "log_every=1", "data.per_photo=4", "data.points.size=160")
-START = time.perf_counter()
-
-
-def say(text: str) -> None:
-    """Print at once, with the time."""
-    print(f"[{time.perf_counter() - START:7.1f} s] {text}", flush=True)
 
 
 class Benchmark:

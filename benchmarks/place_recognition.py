@@ -19,7 +19,6 @@ import json
 import shlex
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -28,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from lib.machine import machine
 from lib.taught import SIZE, Vectors, taught
+from lib.timed_lines import say
 
 from solar.datasets.place_positions import frame_of
 from solar.describe import extract
@@ -41,7 +41,6 @@ from solar.models.zoo import obtain
 
 RECALLS = (1, 5)
 TEACHER = "teacher"
-START = time.perf_counter()
 
 
 class PlaceSet(NamedTuple):
@@ -64,11 +63,6 @@ SETS = {
 
 Describe = Callable[[Photos], tuple[list[str], Vectors]]
 """Photos to the names of those that could be read, and a row for each."""
-
-
-def say(text: str) -> None:
-    """Print at once, with the time."""
-    print(f"[{time.perf_counter() - START:6.1f} s] {text}", file=sys.stderr, flush=True)
 
 
 def numbered(folder: Path) -> Photos:
@@ -120,7 +114,7 @@ def measure(data: Path, describe: Describe) -> dict[str, tuple[Evaluation, int]]
     found = {}
     for name, one in SETS.items():
         if not (data / one.folder).is_dir():
-            say(f"  {name} is not in {data}: left out")
+            say(f"  {name} is not in {data}: left out", sys.stderr)
             continue
         sides = [described(data / one.folder / side) for side in (one.database, one.queries)]
         (names, database), (asked, queries) = sides
@@ -130,7 +124,10 @@ def measure(data: Path, describe: Describe) -> dict[str, tuple[Evaluation, int]]
             len(names),
         )
         told = found[name][0].to_dict()
-        say(f"  {name}: " + ", ".join(f"{key} {value:.1f}" for key, value in told.items()))
+        say(
+            f"  {name}: " + ", ".join(f"{key} {value:.1f}" for key, value in told.items()),
+            sys.stderr,
+        )
     if not found:
         raise SolarError(f"None of {', '.join(SETS)} is in {data}.")
     return found
@@ -184,7 +181,7 @@ def main() -> None:
         }
         every = {}
         for name, way in ways.items():
-            say(name)
+            say(name, sys.stderr)
             describe = kept(way, options.cache, digests[name]) if options.cache else way()
             every[name] = measure(options.data, describe)
     except SolarError as error:
@@ -211,7 +208,7 @@ def main() -> None:
     if options.json:
         text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
         options.json.write_text(text, encoding="utf-8")
-        say(f"→ {options.json}")
+        say(f"→ {options.json}", sys.stderr)
     print(
         json.dumps(
             {key: result[key] for key in ("models", "compared")}, indent=1, ensure_ascii=False

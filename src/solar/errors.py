@@ -2,6 +2,7 @@
 
 import errno
 import re
+from collections.abc import Collection
 
 # What moves a cursor, begins a line, turns text around or has no character: file names may hold it.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -32,6 +33,12 @@ def printable(text: object) -> str:
     (`\xff`).
     """
     return _UNPRINTABLE.sub(_escaped, str(text))
+
+
+def and_more(errors: Collection[object]) -> str:
+    """The first of some complaints, by their text, and how many more there are."""
+    more = f" And {len(errors) - 1} more." if len(errors) > 1 else ""
+    return f"{min(map(str, errors))}{more}"
 
 
 def _escaped(found: re.Match[str]) -> str:

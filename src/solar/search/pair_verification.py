@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 
 from solar.describe.local import LocalFeatures
-from solar.errors import SolarError
+from solar.errors import SolarError, and_more
 from solar.search.calibration import Evidence
 from solar.search.pair_files import Pair
 from solar.search.verify import Verifier
@@ -80,5 +80,4 @@ def with_features(
         features |= {name: one for name, one in known if one is not None}
         yield some, features
     if errors:
-        more = f" And {len(errors) - 1} more." if len(errors) > 1 else ""
-        warnings.warn(f"Not matched: {min(errors.values())}{more}", stacklevel=3)
+        warnings.warn(f"Not matched: {and_more(errors.values())}", stacklevel=3)

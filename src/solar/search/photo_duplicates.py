@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from solar import __version__
-from solar.errors import SolarError
+from solar.errors import SolarError, and_more
 from solar.files import make_folder, regular, replacing, unwritable
 from solar.search.blas_threads import one_core_each
 from solar.search.described_collection import Described, DescribedCollection, walk_described
@@ -214,8 +214,7 @@ def _decided(
                 a, b = pairs.pairs[number].tolist()
                 yield RelatedPair(a, b, float(pairs.scores[number]), _relation(found))
     if errors:
-        more = f" And {len(errors) - 1} more." if len(errors) > 1 else ""
-        warnings.warn(f"Not compared: {min(errors.values())}{more}", stacklevel=3)
+        warnings.warn(f"Not compared: {and_more(errors.values())}", stacklevel=3)
 
 
 def _resumed(file: Any) -> int:

@@ -41,7 +41,7 @@ from solar.describe.local import (
     local_name,
 )
 from solar.describe.local_cache import LocalCache, count_kept, forget_others, rounded
-from solar.errors import SolarError
+from solar.errors import SolarError, and_more
 from solar.images.opencv import opencv
 from solar.search.calibration import Evidence
 from solar.search.engine import Engine, Hit, Photo, Storage, Vectors
@@ -208,8 +208,7 @@ class Verifier:
                 features[row] = one
             evidence = zip(paths, threads.map(compared, features), strict=True)
         if errors and self.settings.fresh is None:  # who has not asked need not hear of it
-            more = f" And {len(errors) - 1} more." if len(errors) > 1 else ""
-            warnings.warn(f"Not verified: {min(errors, key=str)}{more}", stacklevel=3)
+            warnings.warn(f"Not verified: {and_more(errors)}", stacklevel=3)
         return {path: one for path, one in evidence if one is not None}
 
 

@@ -148,7 +148,7 @@ class Searcher:
         A WebError if too much is asked for at once, a SolarError if the photo cannot be described
         or there are no probabilities.
         """
-        asked, seconds_describe = await self._described(wanted)
+        asked, seconds = await self._described(wanted)
         liked, unliked = [
             await self._judged(wanted, photos, asked) for photos in (wanted.like, wanted.unlike)
         ]
@@ -156,8 +156,6 @@ class Searcher:
         if not wanted.usual:
             wanted.model.index.refuse_rerank(names)
         stages = ["search", *(METHODS[name].stage or name for name in names)]
-        vectors = isinstance(wanted.model.index, Index)
-        seconds = {"describe" if vectors else "features": seconds_describe}
         ranked: _Ranked | None = None
         plain: dict[str, int] = {}
         for number, stage in enumerate(stages):
@@ -172,17 +170,19 @@ class Searcher:
             plain = plain or {hit.path: rank for rank, hit in enumerate(every, 1)}
             yield StageResult(stage, hits, dict(seconds), plain, awaited)
 
-    async def _described(self, wanted: Wanted) -> tuple[Any, float]:
-        """What the index compares photos with, and the seconds it took."""
+    async def _described(self, wanted: Wanted) -> tuple[Any, dict[str, float]]:
+        """What the index compares photos with, and the seconds it took, by the stage's name."""
         if isinstance(wanted.model.index, Index):
-            return await self.vector(wanted)
+            vector, took = await self.vector(wanted)
+            return vector, {"describe": took}
         if wanted.text is not None or wanted.like or wanted.unlike:
             raise WebError(
                 422,
                 f"{wanted.model.name} compares local features (ASMK), which a text or judged "
                 "results cannot change: search with photos alone.",
             )
-        return await self._visual_words(wanted)
+        words, took = await self._visual_words(wanted)
+        return words, {"features": took}
 
     async def _visual_words(self, wanted: Wanted) -> tuple[Any, float]:
         """Those of all photos of a query together, and the seconds it took."""

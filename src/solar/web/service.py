@@ -62,7 +62,8 @@ class Service:
         settings: WebSettings,
         resources: Resources,
     ) -> None:
-        if settings.writable and "vectors" not in index.offers:
+        self._vectors = "vectors" in index.offers
+        if settings.writable and not self._vectors:
             raise SolarError(
                 f"{settings.name} compares local features (ASMK), to which photos cannot be added "
                 "in the web app: leave out --writable, and use `solar index add`."
@@ -195,8 +196,8 @@ class Service:
                 verify=matching,
                 match=matching,
                 labels=self.collection.labelled,
-                map="vectors" in index.offers,
-                judge="vectors" in index.offers,
+                map=self._vectors,
+                judge=self._vectors,
                 sync=self.updater.allowed,
                 duplicates=bool(self.reviewer),
                 albums=bool(self.albums),

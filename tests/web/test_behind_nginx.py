@@ -132,9 +132,12 @@ def test_the_rate_is_of_the_visitor_and_nobody_can_claim_to_be_many(
     proxied: str, inside: str, certificate: Path
 ) -> None:
     path, wrong = "/photos/api/v1/search", "{}"
-    claims = [f"203.0.113.{n}" for n in range(40)]
-    through = [ask(proxied, certificate, "POST", path, wrong, claim).status for claim in claims]
+    claims = [f"203.0.113.{n}" for n in range(200)]
+    through: list[int] = []
+    while 429 not in through and len(through) < len(claims):  # later ones may be let in again
+        through.append(ask(proxied, certificate, "POST", path, wrong, claims[len(through)]).status)
     assert (through[0], through[-1]) == (422, 429)
     # The proxy itself, which this is to the app, is believed.
-    direct = [ask(inside, certificate, "POST", path, wrong, claim).status for claim in claims]
+    asked = claims[: max(40, len(through))]
+    direct = [ask(inside, certificate, "POST", path, wrong, claim).status for claim in asked]
     assert set(direct) == {422}

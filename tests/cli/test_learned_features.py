@@ -24,14 +24,14 @@ QUERY = "landmark-001/view-000.jpg"
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Toy photos, a HOW network whose backbone is that of gem-r18, and an index by it."""
+    """Toy photos, a HOW network whose backbone is that of solar-r18, and an index by it."""
     home = tmp_path_factory.mktemp("how")
     photos = toy.write(home / "photos", landmarks=3, views=3, size=(160, 120))
     toy.write(home / "more", landmarks=1, views=1, size=(160, 120), first=40)
     net = RetrievalNet(
         RetrievalConfig("resnet18-conv4", pooling="how", whitening=False, scales=(1.0,))
     )
-    take_backbone(net, retrieval_model("gem-r18", device="cpu"), "gem-r18")
+    take_backbone(net, retrieval_model("solar-r18", device="cpu"), "solar-r18")
     start_local_whitening(net, [load(photo, 160).pixels[:112, :112] for photo in photos])
     save(net, home / "how.safetensors", half=True)
     solar(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.boxed import needs_weights
 from support.tiny_backbone import register
 
 import solar
@@ -16,6 +17,7 @@ from solar.nn.delf import Delf
 from solar.nn.local_pooling import How
 from solar.training.classification import PlaceTrainer
 from solar.training.local_whitening import start_local_whitening
+from solar.training.network import build_network
 from solar.training.place_recipe import PlaceRecipe
 from solar.training.recipe import build, read_recipe
 from solar.training.retrieval import RetrievalTrainer
@@ -132,8 +134,16 @@ def test_the_recipes_have_the_published_settings() -> None:
     large = read_recipe(RetrievalRecipe, RECIPES / "how-r50.yaml")
     assert (large.network.backbone, large.optimiser.lr) == ("resnet50-conv4", 1e-6)
     assert large.loss == small.loss
-    ours = read_recipe(RetrievalRecipe, RECIPES / "how-r18-small.yaml")
-    assert (ours.network.backbone, ours.network.features) == ("resnet18-conv4", "gem-r18")
     delf = read_recipe(PlaceRecipe, RECIPES / "delf-r50.yaml")
     assert (delf.network.pooling, delf.optimiser.lr, delf.batch) == ("delf", 0.01, 32)
     assert delf.optimiser.backbone == {}
+
+
+@needs_weights
+def test_a_small_how_starts_from_the_bundled_network_without_its_attention() -> None:
+    recipe = read_recipe(RetrievalRecipe, RECIPES / "how-r18-small.yaml")
+    net, origin = build_network(recipe.network)
+    assert (net.config.backbone, net.config.attention) == ("resnet18-conv4", {})
+    assert (origin["backbone"], origin["attention"]) == ("solar-r18", "none")
+    start, own = solar.load("solar-r18", device="cpu").backbone.state_dict(), net.backbone
+    assert all(torch.equal(start[name], tensor) for name, tensor in own.state_dict().items())

@@ -1,6 +1,6 @@
 """What attention and the second-order loss add, from one start: the paper's Table 2 on real photos.
 
-    PYTHONPATH=src python benchmarks/ablation.py --start gem-r18.safetensors --data DATA --out OUT
+    PYTHONPATH=src python benchmarks/ablation.py --start STUDENT.safetensors --data DATA --out OUT
 
 Six networks (GeM; GeM + SOS; attention after conv4, conv5, both; both + SOS), each from the same
 backbone and three seeds. What lies below conv4's output is frozen, as the paper freezes the

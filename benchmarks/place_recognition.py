@@ -167,7 +167,7 @@ def main() -> None:
     options = parser.parse_args()
     ways: dict[str, Callable[[], Describe]] = {}
     files: dict[str, Path] = {}
-    for given in options.model or ["solar-r18", "gem-r18"]:
+    for given in options.model or ["solar-r18"]:
         name, _, of = given.partition("=")
         file = Path(of or name)
         files[name] = file if file.is_file() else obtain(of or name)

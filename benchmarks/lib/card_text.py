@@ -6,8 +6,6 @@ from typing import Any
 from lib.marked import fill
 
 TWINS = {
-    "solar-r18": "gem-r18",
-    "gem-r18": "solar-r18",
     "solar-local-345": "solar-local-none",
     "solar-local-none": "solar-local-345",
 }

@@ -54,9 +54,15 @@ def test_info_and_verify(home: Path) -> None:
             "--model goes with one vector",
         ),
         (("index", "build", "@photos", "-o", "@x", "--features", "rootsift"), "--features goes"),
-        (("index", "build", "@photos", "-o", "@x", "--asmk", "--features", "gem-r18"), "keypoints"),
+        (
+            ("index", "build", "@photos", "-o", "@x", "--asmk", "--features", "solar-r18"),
+            "keypoints",
+        ),
         (("index", "build", "@photos", "-o", "@x", "--asmk", "--features", "delf-r50"), "train it"),
-        (("evaluate", "@photos", "--asmk", "rootsift", "--model", "gem-r18"), "leave out --model"),
+        (
+            ("evaluate", "@photos", "--asmk", "rootsift", "--model", "solar-r18"),
+            "leave out --model",
+        ),
         (("evaluate", "@photos", "--asmk", "rootsift", "--scales", "1"), "--scales goes with"),
         (("evaluate", "@photos", "--codebook", "@photos.asmk"), "--codebook needs --asmk"),
     ],

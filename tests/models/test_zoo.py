@@ -117,7 +117,7 @@ class TestEntries:
     def test_every_family_is_complete(self) -> None:
         counts = Counter(entry.task for entry in zoo.models())
         assert counts == {
-            "retrieval": 12,
+            "retrieval": 11,
             "patches": 3,
             "local": 3,
             "backbone": 4,
@@ -189,8 +189,8 @@ class TestFind:
 
     def test_the_models_in_the_box_come_first(self) -> None:
         names = [entry.name for entry in zoo.models() if entry.bundled]
-        assert names == ["solar-r18", "gem-r18", "solar-local-345", "solar-local-none"]
-        assert [entry.name for entry in zoo.models()][:4] == names
+        assert names == ["solar-r18", "solar-local-345", "solar-local-none"]
+        assert [entry.name for entry in zoo.models()][:3] == names
 
     def test_misspelt_name_suggests_the_right_one(self) -> None:
         with pytest.raises(
@@ -198,6 +198,11 @@ class TestFind:
             match=r'called "solr-r18" \(perhaps solar-r18 or solar-r101 or how-r18\?\)',
         ):
             zoo.find("solr-r18")
+
+    @pytest.mark.parametrize("asked", ["gem-r18", "GeM-R18"])
+    def test_a_model_that_is_no_longer_bundled_can_be_trained(self, asked: str) -> None:
+        with pytest.raises(SolarError, match=r"no longer bundled: .*recipes/solar-r18\.yaml with"):
+            load(asked)
 
     def test_strange_name_suggests_none(self) -> None:
         with pytest.raises(SolarError) as caught:

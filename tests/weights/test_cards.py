@@ -54,9 +54,9 @@ def home(tmp_path: Path, cards: Any) -> Path:
     torchscript(data / cards.TEACHER)
     for identity in (1, 2):
         draw_sequence(data / "affine" / f"v_{identity}", identity, size=(160, 120))
-    save(drawn_retrieval(RetrievalConfig("resnet18")), files / "gem-r18.safetensors", half=True)
+    save(drawn_retrieval(RetrievalConfig("resnet18")), files / "solar-r18.safetensors", half=True)
     save(PatchNet(PatchConfig()), files / "solar-local-none.safetensors", half=True)
-    for name in ("gem-r18", "solar-local-none"):
+    for name in ("solar-r18", "solar-local-none"):
         (files / f"{name}.md").write_text(CARD)
     return tmp_path
 
@@ -70,12 +70,12 @@ def test_figures_go_from_one_machine_to_the_cards_of_another(
     cards: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files, out = home / "weights", home / "measured.json"
-    names = ("--only", "gem-r18", "solar-local-none")
+    names = ("--only", "solar-r18", "solar-local-none")
     where = ("--data", home / "data", "--weights", files, "--out", out, "--device", "cpu")
     run(cards, monkeypatch, *names, *where)
-    assert (files / "gem-r18.md").read_text() == CARD
+    assert (files / "solar-r18.md").read_text() == CARD
     run(cards, monkeypatch, "--from", out, "--cards", files)
-    told = json.loads((files / "gem-r18.json").read_text())
+    told = json.loads((files / "solar-r18.json").read_text())
     assert told["command"].endswith("--data DIR --weights FOLDER --out FILE --device cpu")
     assert set(told["figures"]) == {
         "toy", "landmarks", "landmarks + distractors", "buildings", "buildings + distractors",
@@ -83,7 +83,7 @@ def test_figures_go_from_one_machine_to_the_cards_of_another(
     assert set(told["beside"]["teacher"]) == set(told["figures"]) - {"toy"}
     more, less = (told["figures"][f"landmarks{end}"]["mAP"] for end in ("", " + distractors"))
     assert more >= less > 0
-    card = (files / "gem-r18.md").read_text()
+    card = (files / "solar-r18.md").read_text()
     assert f"| landmarks val, mAP | {more:.1f} | " in card
     assert told["file"]["sha256"] in card
     assert "at least **86**" in card
@@ -99,32 +99,32 @@ def test_a_card_never_loses_figures_of_the_same_file(
 ) -> None:
     monkeypatch.delenv("SOLAR_DATA", raising=False)
     where = ("--weights", home / "weights", "--cards", home / "weights", "--device", "cpu")
-    found = cards.measure(["gem-r18"], home / "weights", home / "data", "cpu")
+    found = cards.measure(["solar-r18"], home / "weights", home / "data", "cpu")
     cards.write_cards(found, home / "weights")
-    before = (home / "weights" / "gem-r18.md").read_text()
+    before = (home / "weights" / "solar-r18.md").read_text()
     with pytest.raises(SystemExit):
-        run(cards, monkeypatch, "--only", "gem-r18", *where)
+        run(cards, monkeypatch, "--only", "solar-r18", *where)
     assert "would lose buildings" in capsys.readouterr().err
-    assert (home / "weights" / "gem-r18.md").read_text() == before
-    toy_only = cards.measure(["gem-r18"], home / "weights", None, "cpu")
+    assert (home / "weights" / "solar-r18.md").read_text() == before
+    toy_only = cards.measure(["solar-r18"], home / "weights", None, "cpu")
     with pytest.raises(SolarError, match=r"would lose buildings, buildings \+ distractors"):
         cards.write_cards(toy_only, home / "weights")
 
 
 def test_what_people_wrote_into_the_facts_stays(cards: Any, home: Path) -> None:
     files = home / "weights"
-    cards.write_cards(cards.measure(["gem-r18"], files, None, "cpu"), files)
-    path = files / "gem-r18.json"
+    cards.write_cards(cards.measure(["solar-r18"], files, None, "cpu"), files)
+    path = files / "solar-r18.json"
     told = json.loads(path.read_text())
     path.write_text(json.dumps({**told, "trained_on": "drawings"}))
-    cards.write_cards(cards.measure(["gem-r18"], files, None, "cpu"), files)
+    cards.write_cards(cards.measure(["solar-r18"], files, None, "cpu"), files)
     assert json.loads(path.read_text()) == {**told, "trained_on": "drawings"}
 
 
 def test_figures_of_another_file_are_refused(cards: Any, home: Path) -> None:
     files = home / "weights"
-    found = cards.measure(["gem-r18"], files, None, "cpu")
-    save(drawn_retrieval(RetrievalConfig("resnet18")), files / "gem-r18.safetensors")
+    found = cards.measure(["solar-r18"], files, None, "cpu")
+    save(drawn_retrieval(RetrievalConfig("resnet18")), files / "solar-r18.safetensors")
     with pytest.raises(SolarError, match="not the file that was measured"):
         cards.write_cards(found, files)
 
@@ -136,10 +136,10 @@ def test_place_recognition_goes_onto_the_cards(
 
     home, files, data, out = (tmp_path / name for name in ("", "weights", "data", "places.json"))
     files.mkdir()
-    save(drawn_retrieval(RetrievalConfig("resnet18")), files / "gem-r18.safetensors", half=True)
-    (files / "gem-r18.md").write_text(CARD)
+    save(drawn_retrieval(RetrievalConfig("resnet18")), files / "solar-r18.safetensors", half=True)
+    (files / "solar-r18.md").write_text(CARD)
     torchscript(home / "teacher.ts")
-    cards.write_cards(cards.measure(["gem-r18"], files, None, "cpu"), files)
+    cards.write_cards(cards.measure(["solar-r18"], files, None, "cpu"), files)
     toy.write(home / "drawn", landmarks=4, views=2, size=(64, 48))
     for view, side in enumerate(("day_left", "day_right", "night_right")):
         (data / "GardensPointWalking" / side).mkdir(parents=True)
@@ -147,7 +147,7 @@ def test_place_recognition_goes_onto_the_cards(
             photo = home / "drawn" / f"landmark-{place:03}" / f"view-{min(view, 1):03}.jpg"
             (data / "GardensPointWalking" / side / f"Image{10 * place}.jpg").hardlink_to(photo)
         (data / "GardensPointWalking" / side / "Image_resized.jpg").hardlink_to(photo)
-    arguments = ["--data", data, "--model", f"gem-r18={files / 'gem-r18.safetensors'}"]
+    arguments = ["--data", data, "--model", f"solar-r18={files / 'solar-r18.safetensors'}"]
     arguments += ["--teacher", home / "teacher.ts", "--json", out]
     arguments += ["--cache", home / "cache"]
     monkeypatch.setattr(sys, "argv", ["place_recognition.py", *map(str, arguments)])
@@ -165,18 +165,19 @@ def test_place_recognition_goes_onto_the_cards(
         "queries": 4, "database": 4, "frames": 2,
     }  # fmt: skip
     assert found["command"].endswith(
-        "--data DIR --model gem-r18 --teacher TEACHER --json FILE --cache CACHE"
+        "--data DIR --model solar-r18 --teacher TEACHER --json FILE --cache CACHE"
     )
-    value, low, high = found["models"]["gem-r18"]["figures"]["Gardens Point, day → day"]["recall@1"]
+    figures = found["models"]["solar-r18"]["figures"]
+    value, low, high = figures["Gardens Point, day → day"]["recall@1"]
     assert low <= value <= high
     assert {row["against"] for row in found["compared"]} == {"teacher"}
     run(cards, monkeypatch, "--places", out, "--cards", files)
-    card = (files / "gem-r18.md").read_text()
+    card = (files / "solar-r18.md").read_text()
     assert f"| Gardens Point, day → day, recall@1 | {value:.1f} ({low:.1f}–{high:.1f}) | " in card
-    assert "| gem-r18 | teacher + GeM |" in card
+    assert "| solar-r18 | teacher + GeM |" in card
     # Measured again, the same file keeps them; another file does not take them.
-    cards.write_cards(cards.measure(["gem-r18"], files, None, "cpu"), files)
-    assert "places" in json.loads((files / "gem-r18.json").read_text())
-    found["models"]["gem-r18"]["sha256"] = "0"
-    with pytest.raises(SolarError, match="gem-r18 is not the file that was measured"):
+    cards.write_cards(cards.measure(["solar-r18"], files, None, "cpu"), files)
+    assert "places" in json.loads((files / "solar-r18.json").read_text())
+    found["models"]["solar-r18"]["sha256"] = "0"
+    with pytest.raises(SolarError, match="solar-r18 is not the file that was measured"):
         cards.add_places(found, files)

@@ -81,22 +81,21 @@ def test_the_toy_landmarks_are_found_as_well_as_the_card_promises(name: str) -> 
 def test_an_installation_without_the_files_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    name = "solar-local-none"
+    told = (weights.FOLDER / f"{name}.json").read_text(encoding="utf-8")
     monkeypatch.setattr(weights, "FOLDER", tmp_path)
     zoo.models.cache_clear()
     zoo._names.cache_clear()
     try:
-        for ask in (solar.load, lambda: weights.facts("gem-r18"), lambda: weights.card("gem-r18")):
+        for ask in (solar.load, lambda: weights.facts(name), lambda: weights.card(name)):
             with pytest.raises(SolarError, match=r"should have come with solar.*install solar ag"):
                 ask()
         assert not any(entry.bundled for entry in zoo.models())
-        (tmp_path / "gem-r18.json").write_text(zoo_facts)
+        (tmp_path / f"{name}.json").write_text(told)
         zoo.models.cache_clear()
         zoo._names.cache_clear()
-        with pytest.raises(SolarError, match=r"gem-r18 should have come with solar"):
-            solar.load("gem-r18")
+        with pytest.raises(SolarError, match=f"{name} should have come with solar"):
+            solar.load(name)
     finally:
         zoo.models.cache_clear()
         zoo._names.cache_clear()
-
-
-zoo_facts = (weights.FOLDER / "gem-r18.json").read_text(encoding="utf-8")

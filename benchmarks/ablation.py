@@ -19,8 +19,7 @@ Networks that were trained elsewhere, one file a seed, are compared in the same 
 import argparse
 import json
 import math
-import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from lib.machine import machine
+from lib.seeds import summary
 from lib.timed_lines import say
 from PIL import Image
 from torch import Tensor, nn
@@ -38,7 +38,6 @@ from solar.datasets.photo_labels import folder_labels, labelled_photos
 from solar.datasets.seeds import generator
 from solar.evaluation import evaluate_labels
 from solar.evaluation.result import Evaluation
-from solar.evaluation.significance import compare
 from solar.images import Photos, find_photos, load
 from solar.losses import info_nce, second_order, triplet
 from solar.models import REDUCTIONS, SCALES, RetrievalNet, attention_at, retrieval_model, save
@@ -336,39 +335,6 @@ def measure(net: RetrievalNet, tests: dict[str, Test]) -> dict[str, Evaluation]:
                 distractors=None if beyond is None else rows[beyond],
             )
     return found
-
-
-def joined(many: Sequence[Evaluation]) -> Evaluation:
-    """Mean over seeds, query by query."""
-    values = np.mean([one.protocols["all"]["AP"] for one in many], axis=0)
-    return Evaluation(many[0].queries, {"all": {"AP": values}})
-
-
-def summary(
-    found: dict[str, list[dict[str, Evaluation]]], bases: Sequence[str]
-) -> Iterator[dict[str, Any]]:
-    """A row a network: mean and deviation over the seeds, and its distance from each base."""
-    for name, runs in found.items():
-        row: dict[str, Any] = {"network": name, "seeds": len(runs)}
-        for what in runs[0]:
-            scores = [100 * run[what].mean("AP", "all") for run in runs]
-            row[what] = {
-                "mAP": round(statistics.mean(scores), 2),
-                "each": np.round(scores, 2).tolist(),
-            }
-            row[what]["std"] = round(statistics.stdev(scores), 2) if len(scores) > 1 else None
-            for base in bases:
-                if name == base or base not in found:
-                    continue
-                beside = joined([run[what] for run in found[base]])
-                test = compare(beside, joined([run[what] for run in runs]))
-                row[what][f"against {base}"] = {
-                    "difference": round(100 * test.difference, 2),
-                    "low": round(100 * test.low, 2),
-                    "high": round(100 * test.high, 2),
-                    "p": round(test.p, 4),
-                }
-        yield row
 
 
 def shards(folder: Path, name: str) -> list[Path]:

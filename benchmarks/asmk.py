@@ -30,6 +30,7 @@ from lib.places import descriptors, labels_of, shards
 from solar.describe.local import local_model, local_name
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
+from solar.evaluation.significance import interval
 from solar.images import Photos, find_photos
 from solar.search.asmk import REGIONAL, Kernel, aggregate
 from solar.search.asmk_build import KEYPOINTS, SIZE, Finder, learn_words
@@ -180,9 +181,12 @@ def evaluated(
         if wanted:
             precisions.append(average_precision(np.concatenate([ranks, missing])))
             firsts.append(bool(right) and right[0])
+    low, high = interval(np.array(precisions))
     return {
         "queries": len(precisions),  # those with something to find
         "mAP": 100 * float(np.mean(precisions)),
+        "low": 100 * low,  # of its 95 % interval
+        "high": 100 * high,
         "recall@1": 100 * float(np.mean(firsts)),
         "seconds_a_query": float(np.median(seconds)),
     }

@@ -30,7 +30,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 SHARD = 56 << 20
 LONGEST, SMALLEST = 368, 150  # pixels
-COCO = 160  # pixels a side: what imitation sees of a photo is little larger
+COCO = 160  # pixels a side, unless asked otherwise: what imitation sees is little larger
 
 # In landmarks/val.
 HELD_OUT = {"eiffel_tower", "machu_pichu", "stonehenge", "taj_mahal"}
@@ -155,6 +155,8 @@ def main() -> None:
     parser.add_argument("--places", type=Path, nargs="+", help="folders of landmarks")
     parser.add_argument("--sequences", type=Path)
     parser.add_argument("--coco", type=Path)
+    parser.add_argument("--coco-size", type=int, default=COCO, help="pixels a side")
+    parser.add_argument("--coco-every", type=int, default=1, help="12: every twelfth photo")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     if options.places:
@@ -163,8 +165,9 @@ def main() -> None:
         frames = stretches(options.sequences)
         write(options.output / "sequences", frames, longest=LONGEST, quality=85)
     if options.coco:
-        coco = ((f"coco/{path.name}", path) for path in _photos(options.coco))
-        write(options.output / "coco", coco, longest=COCO, quality=60)
+        every = _photos(options.coco)[options.coco_every - 1 :: options.coco_every]
+        coco = ((f"coco/{path.name}", path) for path in every)
+        write(options.output / "coco", coco, longest=options.coco_size, quality=60)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 
 Between the `models` marks stand the figures of `src/solar/weights/*.json`, which
 `benchmarks/cards.py` measures; where nothing was measured on real photos yet, those of the toy
-landmarks. Between `twins` and `ablation` stand those of `benchmarks/results/*.json`, which
-`benchmarks/ablation.py` measures.
+landmarks. Between `twins`, `layer` and `ablation` stand those of `benchmarks/results/*.json`, which
+`benchmarks/ablation.py` and `benchmarks/box_layer.py` measure.
 """
 
 import argparse
@@ -88,26 +88,27 @@ def _cell(figures: Mapping[str, Mapping[str, float]], place: str, measure: str) 
     return "" if value is None else f"{value:.1f}"
 
 
-def ablation(name: str) -> str:
-    """A table of what `benchmarks/ablation.py` wrote: mean, deviation, distance from GeM.
+def ablation(name: str, base: str = "GeM") -> str:
+    """A table of what `benchmarks/ablation.py` wrote: mean, deviation, distance from a network.
 
     Args:
         name: Of a file in `benchmarks/results`, without its end.
+        base: Of the network.
     """
     path = ROOT / "benchmarks" / "results" / f"{name}.json"
     lines = [["mAP", *SETS], ["---", *["---:"] * len(SETS)]]
     lines += [
-        [row["network"], *(_compared(row[what]) for what in SETS)]
+        [row["network"], *(_compared(row[what], base) for what in SETS)]
         for row in json.loads(path.read_text(encoding="utf-8"))["rows"]
     ]
     return table(lines)
 
 
-def _compared(found: Mapping[str, Any]) -> str:
+def _compared(found: Mapping[str, Any], base: str) -> str:
     said = f"{found['mAP']:.1f}"
     if found["std"] is not None:
         said += f"{KEPT}±{KEPT}{found['std']:.1f}"
-    if test := found.get("against GeM"):
+    if test := found.get(f"against {base}"):
         low, high = (f"{test[end]:+.1f}".replace("-", "−") for end in ("low", "high"))
         said += f" ({low}{KEPT}to{KEPT}{high})"
     return said
@@ -119,6 +120,7 @@ def pages() -> dict[Path, str]:
     told = {page: fill(page.read_text(encoding="utf-8"), MARK, models) for page in PAGES}
     tables = [f"{title}:\n\n{ablation(name)}" for name, title in ABLATIONS.items()]
     told[RESULTS] = fill(told[RESULTS], "twins", ablation("twins") + "\n")
+    told[RESULTS] = fill(told[RESULTS], "layer", ablation("box_layer", "first edition") + "\n")
     told[RESULTS] = fill(told[RESULTS], "ablation", "\n\n".join(tables) + "\n")
     return told
 

@@ -58,7 +58,7 @@ Pooled = Callable[[Tensor], Tensor]
 
 def pooled_by(net: RetrievalNet) -> Pooled:
     """What gives a network's pooled unit rows (b, channels) of normalised images (b, 3, h, w)."""
-    import openvino
+    import openvino  # type: ignore[import-untyped]
 
     example = torch.rand(2, 3, 224, 288)
     program: Any = openvino.convert_model(net.backbone.eval(), example_input=example)
@@ -249,20 +249,20 @@ def main() -> None:
         shown = kept(options.out / f"test-{name}.npz", look)
         pooled = {key: torch.from_numpy(one) for key, one in shown.items()}
         found[name] = [judged(_whitening(net), pooled, tests)]
-        rows = torch.from_numpy(learnt[name].astype(np.float32))
+        learning = torch.from_numpy(learnt[name].astype(np.float32))
         for seed in range(options.seeds):
-            layer = folded(net, trained(rows, labels, seed))
+            layer = folded(net, trained(learning, labels, seed))
             found.setdefault(f"{name}, new layer", []).append(judged(layer, pooled, tests))
             new = retrieval_model(files[name], device="cpu")
             _whitening(new).load_state_dict(layer.state_dict())
             save(new, options.out / f"{name}-{seed}.safetensors", half=True)
         say(name)
-    told = {"machine": machine(), "rows": list(summary(found, list(found)))}
-    for row in told["rows"]:
-        print(
-            row["network"], {key: one["each"] for key, one in row.items() if isinstance(one, dict)}
-        )
+    rows = list(summary(found, list(found)))
+    for row in rows:
+        scores = {key: one["each"] for key, one in row.items() if isinstance(one, dict)}
+        print(row["network"], scores)
     if options.json:
+        told = {"machine": machine(), "rows": rows}
         options.json.write_text(json.dumps(told, indent=1) + "\n")
 
 

@@ -217,7 +217,7 @@ def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     """Describe, train and measure."""
     parser: argparse.ArgumentParser = photo_options(__doc__)
-    parser.add_argument("networks", nargs="+", metavar="NAME=FILE", help="the first is compared")
+    parser.add_argument("networks", nargs="+", metavar="NAME=FILE", help="each with all others")
     parser.add_argument("--photos", type=Path, nargs="+", required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)

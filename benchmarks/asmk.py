@@ -5,8 +5,9 @@
 
 DIR (or SOLAR_DATA) holds landmarks/val-0.tar or buildings/val-0.tar, landmarks/distractors-0.tar,
 and landmarks/train-*.tar, from which visual words are learnt. Every photo of a place is a query
-against all other photos and the distractors; mAP over all queries. A photo that shares nothing with
-the query comes last.
+against all other photos and the distractors; mAP over all queries, and without the distractors. A
+photo that shares nothing with the query comes last. Methods are compared query by query, with 95 %
+intervals of the difference.
 
 Seconds a photo described are those of all cores together, photos side by side. Seconds a query are
 medians, from features that were found before to the ranking; finding the features of a query takes
@@ -17,8 +18,9 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ import numpy as np
 from lib.machine import machine
 from lib.options import parsed, photo_options
 from lib.places import descriptors, labels_of, shards
+from numpy.typing import NDArray
 
 from solar.describe.local import local_model, local_name
 from solar.errors import SolarError
@@ -37,6 +40,9 @@ from solar.search.asmk_build import KEYPOINTS, SIZE, Finder, learn_words
 from solar.search.asmk_folder import create
 from solar.search.engine import DescriptorSpec
 from solar.search.photo_regions import read_regions
+
+Precisions = dict[str, NDArray[np.float64]]
+Measured = tuple[dict[str, Any], Precisions]
 
 
 def main() -> None:
@@ -53,18 +59,20 @@ def main() -> None:
         )
         training = sorted((options.data / "landmarks").glob("train-*.tar"))
         learning = _some(find_photos(training), options.train)
-        rows = [
+        measured = [
             local_row(photos, learning, local, regions, options)
             for local in options.local or ["rootsift"]
             for regions in [None, *(options.regions or ())]
         ]
         if options.model or options.teacher:
-            rows.append(global_row(photos, options))
+            measured.append(global_row(photos, options))
     except SolarError as error:
         raise SystemExit(f"asmk.py: {error}") from error
+    rows = [row for row, _ in measured]
+    compared = list(comparisons(measured))
     if options.json:
         report = {"machine": machine(), "set": options.set, "photos": len(photos), "rows": rows}
-        report |= {"labelled": len(found[0]), "trained_on": len(learning)}
+        report |= {"labelled": len(found[0]), "trained_on": len(learning), "compared": compared}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
@@ -90,7 +98,7 @@ def _options() -> argparse.Namespace:
 
 def local_row(
     photos: Photos, learning: Photos, local: str, regions: str | None, options: argparse.Namespace
-) -> dict[str, Any]:
+) -> Measured:
     """ASMK* with one kind of local feature, of whole photos or of photos in regions."""
     kernel = Kernel() if regions is None else REGIONAL
     kernel = replace(kernel, assign=options.assign or kernel.assign, idf=options.idf)
@@ -125,10 +133,10 @@ def local_row(
         start = time.perf_counter()
         asked = {n: aggregate(rows, codebook, kernel.assign) for n, rows in features.items()}
         aggregating = (time.perf_counter() - start) / len(asked)
-        scores = evaluated(photos, queries, search)
+        scores, precisions = evaluated(photos, queries, search)
         facts = engine.info()
         engine.close()
-    return _shown(
+    row = _shown(
         {
             "method": f"asmk {local_name(model)}" + (f", regions {regions}" if regions else ""),
             "words": facts["words"],
@@ -141,9 +149,10 @@ def local_row(
             "seconds_to_learn_words": learnt,
         }
     )
+    return row, precisions
 
 
-def global_row(photos: Photos, options: argparse.Namespace) -> dict[str, Any]:
+def global_row(photos: Photos, options: argparse.Namespace) -> Measured:
     """One vector a photo, compared with all others."""
     start = time.perf_counter()
     vectors = descriptors(photos, options.model, options.teacher, None)
@@ -153,43 +162,82 @@ def global_row(photos: Photos, options: argparse.Namespace) -> dict[str, Any]:
         order = np.argsort(-(vectors @ vectors[number]), kind="stable")
         return [photos.names[row] for row in order]
 
-    return _shown(
+    scores, precisions = evaluated(photos, _labelled(photos), search)
+    row = _shown(
         {
             "method": f"global {options.model or options.teacher.name}",
-            **evaluated(photos, _labelled(photos), search),
+            **scores,
             "bytes_a_photo": vectors.shape[1] * 4,
             "seconds_a_photo": describing / len(photos),
         }
     )
+    return row, precisions
 
 
 def evaluated(
     photos: Photos, queries: Sequence[int], search: Callable[[int], list[str]]
-) -> dict[str, float]:
-    """Search for every query; what is right and not found comes last."""
+) -> tuple[dict[str, Any], Precisions]:
+    """Search for every query; what is right and not found comes last.
+
+    Returns:
+        Scores with distractors and, under `alone`, without them; and by the same names the average
+        precision of every query that has something to find.
+    """
     labels = dict(zip(photos.names, labels_of(photos), strict=True))
-    precisions, firsts, seconds = [], [], []
+    alone = {name: label for name, label in labels.items() if label}
+    precisions: dict[str, list[float]] = {"all": [], "alone": []}
+    firsts: dict[str, list[bool]] = {"all": [], "alone": []}
+    seconds = []
     for number in queries:
         start = time.perf_counter()
         found = search(number)
         seconds.append(time.perf_counter() - start)
         name = photos.names[number]
-        right = [labels[path] == labels[name] for path in found if path != name]
-        ranks = np.flatnonzero(right)
-        wanted = sum(label == labels[name] for label in labels.values()) - 1
-        missing = np.arange(len(photos) - 1 - (wanted - len(ranks)), len(photos) - 1)
-        if wanted:
-            precisions.append(average_precision(np.concatenate([ranks, missing])))
-            firsts.append(bool(right) and right[0])
-    low, high = interval(np.array(precisions))
+        for key, there in (("all", labels), ("alone", alone)):
+            right = [
+                labels[path] == labels[name] for path in found if path in there and path != name
+            ]
+            ranks = np.flatnonzero(right)
+            wanted = sum(label == labels[name] for label in there.values()) - 1
+            missing = np.arange(len(there) - 1 - (wanted - len(ranks)), len(there) - 1)
+            if wanted:
+                precisions[key].append(average_precision(np.concatenate([ranks, missing])))
+                firsts[key].append(bool(right) and right[0])
+    values = {key: np.array(one) for key, one in precisions.items()}
+    scores = {
+        "queries": len(values["all"]),  # those with something to find
+        **_summary(values["all"], firsts["all"]),
+        "alone": _summary(values["alone"], firsts["alone"]),
+        "seconds_a_query": float(np.median(seconds)),
+    }
+    return scores, values
+
+
+def _summary(precisions: NDArray[np.float64], firsts: Sequence[bool]) -> dict[str, float]:
+    low, high = interval(precisions)
     return {
-        "queries": len(precisions),  # those with something to find
-        "mAP": 100 * float(np.mean(precisions)),
+        "mAP": 100 * float(precisions.mean()),
         "low": 100 * low,  # of its 95 % interval
         "high": 100 * high,
         "recall@1": 100 * float(np.mean(firsts)),
-        "seconds_a_query": float(np.median(seconds)),
     }
+
+
+def comparisons(measured: Sequence[Measured]) -> Iterator[dict[str, Any]]:
+    """Every method beside those after it: the difference in mAP, and its 95 % interval."""
+    for (first, ours), (second, theirs) in combinations(measured, 2):
+        found: dict[str, Any] = {"method": first["method"], "against": second["method"]}
+        for key in ours:
+            more = 100 * (ours[key] - theirs[key])
+            low, high = interval(more)
+            found[key] = {"more": float(more.mean()), "low": low, "high": high}
+        yield found
+        told = (
+            f"{key} {one['more']:+.1f} ({one['low']:+.1f} to {one['high']:+.1f})"
+            for key, one in found.items()
+            if isinstance(one, dict)
+        )
+        print(f"{first['method']} against {second['method']}: {', '.join(told)}")
 
 
 def _labelled(photos: Photos) -> list[int]:
@@ -206,7 +254,7 @@ def _some(photos: Photos, count: int | None) -> Photos:
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     print(f"\n{row['method']}")
-    for name, value in row.items():
+    for name, value in (row | {f"alone {key}": one for key, one in row["alone"].items()}).items():
         if isinstance(value, int | float):
             print(f"  {name:<22} {value:,.4g}")
     return row

@@ -1,8 +1,13 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from support.drawn import drawn_retrieval
 
-from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.training.augment import Augmentation
 from solar.training.network import parameter_groups
@@ -100,7 +105,31 @@ def test_augmentation_happens_only_with_a_generator() -> None:
     assert not torch.allclose(plain, flipped, atol=1e-3)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_half_precision_without_a_gpu_is_refused() -> None:
-    with pytest.raises(SolarError, match="for GPUs"):
-        TrainableNet(learner(), RetrievalCompute(precision="bf16"))
+IN_HALF = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_trainable import *
+net = learner(layer4=1.0)
+plain, *halves = (
+    TrainableNet(net, RetrievalCompute(precision=precision, fused=fused))([photos()])
+    for precision, fused in (("float32", "no"), ("bf16", "no"), ("bf16", "yes"))
+)
+for half in halves:
+    assert half.dtype == torch.float32
+    assert not torch.equal(half, plain)
+    assert (half * plain).sum(1).min() > 0.99
+    half.sum().backward()
+"""
+
+
+def test_half_precision_on_a_cpu_is_close_to_float32_where_it_is_asked_for() -> None:
+    # Some processors advertise bfloat16 and end a process that computes with it.
+    run = subprocess.run(
+        [sys.executable, "-c", IN_HALF, str(Path(__file__).parent)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    if run.returncode == -signal.SIGILL:
+        pytest.skip("this processor does not compute in bfloat16")
+    assert run.returncode == 0, run.stderr

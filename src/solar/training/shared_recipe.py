@@ -59,7 +59,9 @@ class Compute:
 
     Attributes:
         device: cpu or cuda; found out if not given.
-        precision: "auto" is bf16 on a GPU and float32 elsewhere; losses are always float32.
+        precision: "auto" is bf16 on a GPU and float32 elsewhere; losses are always
+            float32. "bf16" also works on CPUs that have fast bfloat16 instructions; some that
+            claim to have them crash.
         compile: Let torch compile the network: a minute at the start, then faster steps.
     """
 

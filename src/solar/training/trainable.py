@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from solar.errors import SolarError
 from solar.models import RetrievalNet
 from solar.nn import SecondOrderAttention
 from solar.nn.fused import to_blocks
@@ -40,8 +39,6 @@ class TrainableNet(nn.Module):
         self.net, self.settings, self.augmentation = net, settings, augmentation
         on_gpu = net.device.type == "cuda"
         half = settings.half(net.device)
-        if half and not on_gpu:
-            raise SolarError("compute.precision bf16 is for GPUs: leave it at auto, or float32.")
         self.dtype = torch.bfloat16 if half else torch.float32
         self.fused = settings.fused == "yes" or (settings.fused == "auto" and half)
         layout = settings.channels_last
@@ -50,7 +47,8 @@ class TrainableNet(nn.Module):
             net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         parts = net.backbone.stages()
         first = next((n for n, (_, part) in enumerate(parts) if learns(part)), len(parts))
-        self.on_blocks = self.fused and first > 0 and half and net.backbone.takes_blocks
+        able = on_gpu and half and net.backbone.takes_blocks  # the kernels for blocks are Triton's
+        self.on_blocks = self.fused and first > 0 and able
         # Lists hide these parts from torch: they are the network's own, or copies without gradient.
         self._front = [self._frozen(name, part) for name, part in parts[:first]]
         self._back = [self._learning(name, part) for name, part in parts[first:]]
@@ -75,7 +73,10 @@ class TrainableNet(nn.Module):
     @torch.no_grad()
     def _through_front(self, pixels: Tensor, generator: torch.Generator | None) -> Tensor:
         x = self._images(pixels, generator)
-        with self._autocast(enabled=not (self.fused and self.net.backbone.fusable)):
+        fused = self.fused and self.net.backbone.fusable
+        if fused:
+            x = x.to(self.dtype)
+        with self._autocast(enabled=not fused):
             for part in self._front:
                 x = part(x)
         return x

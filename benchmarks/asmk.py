@@ -3,11 +3,11 @@
     python benchmarks/asmk.py --data DIR --local rootsift --local solar-local-345 --model solar-r101
     python benchmarks/asmk.py --data DIR --teacher DIR/teacher/mobilenetv2_imagenet.ts --photos 300
 
-DIR (or SOLAR_DATA) holds landmarks/val-0.tar or buildings/val-0.tar, landmarks/distractors-0.tar,
-and landmarks/train-*.tar, from which visual words are learnt. Every photo of a place is a query
-against all other photos and the distractors; mAP over all queries, and without the distractors. A
-photo that shares nothing with the query comes last. Methods are compared query by query, with 95 %
-intervals of the difference.
+DIR (or SOLAR_DATA) holds landmarks/val-0.tar, buildings/val-0.tar, landmarks/distractors-0.tar, and
+landmarks/train-*.tar, from which visual words are learnt. All photos are in one index. Every photo
+of a place is a query for the others of its set, without and with the distractors; mAP over all
+queries. A photo that shares nothing with the query comes last. Methods are compared query by query,
+with 95 % intervals of the difference.
 
 Seconds a photo described are those of all cores together, photos side by side. Seconds a query are
 medians, from features that were found before to the ranking; finding the features of a query takes
@@ -18,7 +18,8 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -26,11 +27,11 @@ from typing import Any
 
 import numpy as np
 from lib.machine import machine
-from lib.options import parsed, photo_options
+from lib.options import command, parsed, photo_options
 from lib.places import descriptors, labels_of, shards
 from numpy.typing import NDArray
 
-from solar.describe.local import local_model, local_name
+from solar.describe.local import local_fingerprint, local_model, local_name
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.evaluation.significance import interval
@@ -41,7 +42,14 @@ from solar.search.asmk_folder import create
 from solar.search.engine import DescriptorSpec
 from solar.search.photo_regions import read_regions
 
+SETS = ("landmarks", "buildings")
+
+Galleries = dict[str, frozenset[str]]
+"""By set, without and with distractors, the names of the photos that are searched."""
+
 Precisions = dict[str, NDArray[np.float64]]
+"""By gallery, the average precision of every query that has something to find."""
+
 Measured = tuple[dict[str, Any], Precisions]
 
 
@@ -49,36 +57,46 @@ def main() -> None:
     """Index the photos with every kind of local feature, and globally; print a table."""
     options = _options()
     try:
-        found = [
-            _some(find_photos(options.data / shard), options.photos)
-            for shard in shards(options.set)
-        ]
+        sets = options.set or SETS
+        parts = {
+            shard: _some(find_photos(options.data / shard), options.photos)
+            for one in sets
+            for shard in shards(one)
+        }
         photos = Photos(
-            tuple(name for part in found for name in part.names),
-            tuple(place for part in found for place in part.places),
+            tuple(name for part in parts.values() for name in part.names),
+            tuple(place for part in parts.values() for place in part.places),
         )
+        galleries = dict(_galleries(sets, parts))
         training = sorted((options.data / "landmarks").glob("train-*.tar"))
         learning = _some(find_photos(training), options.train)
         measured = [
-            local_row(photos, learning, local, regions, options)
+            local_row(photos, galleries, learning, local, regions, options)
             for local in options.local or ["rootsift"]
             for regions in [None, *(options.regions or ())]
         ]
         if options.model or options.teacher:
-            measured.append(global_row(photos, options))
+            measured.append(global_row(photos, galleries, options))
     except SolarError as error:
         raise SystemExit(f"asmk.py: {error}") from error
     rows = [row for row, _ in measured]
     compared = list(comparisons(measured))
     if options.json:
-        report = {"machine": machine(), "set": options.set, "photos": len(photos), "rows": rows}
-        report |= {"labelled": len(found[0]), "trained_on": len(learning), "compared": compared}
+        report = {
+            "machine": machine(),
+            "command": command(),
+            "photos": len(photos),
+            "galleries": {place: len(names) for place, names in galleries.items()},
+            "trained_on": len(learning),
+            "rows": rows,
+            "compared": compared,
+        }
         options.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
 def _options() -> argparse.Namespace:
     parser = photo_options(__doc__)
-    parser.add_argument("--set", choices=("landmarks", "buildings"), default="landmarks")
+    parser.add_argument("--set", action="append", choices=SETS, help="default: both")
     parser.add_argument("--photos", type=int, help="so many of each shard, evenly; default: all")
     parser.add_argument("--train", type=int, help="learn words from so many; default: all")
     parser.add_argument("--words", type=int, help="visual words; default: as features allow")
@@ -97,7 +115,12 @@ def _options() -> argparse.Namespace:
 
 
 def local_row(
-    photos: Photos, learning: Photos, local: str, regions: str | None, options: argparse.Namespace
+    photos: Photos,
+    galleries: Galleries,
+    learning: Photos,
+    local: str,
+    regions: str | None,
+    options: argparse.Namespace,
 ) -> Measured:
     """ASMK* with one kind of local feature, of whole photos or of photos in regions."""
     kernel = Kernel() if regions is None else REGIONAL
@@ -133,12 +156,13 @@ def local_row(
         start = time.perf_counter()
         asked = {n: aggregate(rows, codebook, kernel.assign) for n, rows in features.items()}
         aggregating = (time.perf_counter() - start) / len(asked)
-        scores, precisions = evaluated(photos, queries, search)
+        scores, precisions = evaluated(photos, galleries, search)
         facts = engine.info()
         engine.close()
     row = _shown(
         {
             "method": f"asmk {local_name(model)}" + (f", regions {regions}" if regions else ""),
+            "fingerprint": local_fingerprint(model),
             "words": facts["words"],
             "keypoints": float(np.mean([len(rows) for rows in features.values()])),
             **scores,
@@ -152,7 +176,7 @@ def local_row(
     return row, precisions
 
 
-def global_row(photos: Photos, options: argparse.Namespace) -> Measured:
+def global_row(photos: Photos, galleries: Galleries, options: argparse.Namespace) -> Measured:
     """One vector a photo, compared with all others."""
     start = time.perf_counter()
     vectors = descriptors(photos, options.model, options.teacher, None)
@@ -162,7 +186,7 @@ def global_row(photos: Photos, options: argparse.Namespace) -> Measured:
         order = np.argsort(-(vectors @ vectors[number]), kind="stable")
         return [photos.names[row] for row in order]
 
-    scores, precisions = evaluated(photos, _labelled(photos), search)
+    scores, precisions = evaluated(photos, galleries, search)
     row = _shown(
         {
             "method": f"global {options.model or options.teacher.name}",
@@ -175,47 +199,39 @@ def global_row(photos: Photos, options: argparse.Namespace) -> Measured:
 
 
 def evaluated(
-    photos: Photos, queries: Sequence[int], search: Callable[[int], list[str]]
+    photos: Photos, galleries: Galleries, search: Callable[[int], list[str]]
 ) -> tuple[dict[str, Any], Precisions]:
-    """Search for every query; what is right and not found comes last.
-
-    Returns:
-        Scores with distractors and, under `alone`, without them; and by the same names the average
-        precision of every query that has something to find.
-    """
+    """Search for every query; what is right and not found comes last."""
     labels = dict(zip(photos.names, labels_of(photos), strict=True))
-    alone = {name: label for name, label in labels.items() if label}
-    precisions: dict[str, list[float]] = {"all": [], "alone": []}
-    firsts: dict[str, list[bool]] = {"all": [], "alone": []}
+    sizes = Counter(labels.values())
+    precisions: dict[str, list[float]] = {place: [] for place in galleries}
+    firsts: dict[str, list[bool]] = {place: [] for place in galleries}
     seconds = []
-    for number in queries:
+    for number in _labelled(photos):
         start = time.perf_counter()
         found = search(number)
         seconds.append(time.perf_counter() - start)
         name = photos.names[number]
-        for key, there in (("all", labels), ("alone", alone)):
+        wanted = sizes[labels[name]] - 1
+        for place, names in galleries.items():
+            if name not in names or not wanted:
+                continue
             right = [
-                labels[path] == labels[name] for path in found if path in there and path != name
+                labels[path] == labels[name] for path in found if path in names and path != name
             ]
             ranks = np.flatnonzero(right)
-            wanted = sum(label == labels[name] for label in there.values()) - 1
-            missing = np.arange(len(there) - 1 - (wanted - len(ranks)), len(there) - 1)
-            if wanted:
-                precisions[key].append(average_precision(np.concatenate([ranks, missing])))
-                firsts[key].append(bool(right) and right[0])
-    values = {key: np.array(one) for key, one in precisions.items()}
-    scores = {
-        "queries": len(values["all"]),  # those with something to find
-        **_summary(values["all"], firsts["all"]),
-        "alone": _summary(values["alone"], firsts["alone"]),
-        "seconds_a_query": float(np.median(seconds)),
-    }
-    return scores, values
+            missing = np.arange(len(names) - 1 - (wanted - len(ranks)), len(names) - 1)
+            precisions[place].append(average_precision(np.concatenate([ranks, missing])))
+            firsts[place].append(bool(right) and right[0])
+    values = {place: np.array(own) for place, own in precisions.items()}
+    figures = {place: _figures(own, firsts[place]) for place, own in values.items()}
+    return {"figures": figures, "seconds_a_query": float(np.median(seconds))}, values
 
 
-def _summary(precisions: NDArray[np.float64], firsts: Sequence[bool]) -> dict[str, float]:
+def _figures(precisions: NDArray[np.float64], firsts: Sequence[bool]) -> dict[str, float]:
     low, high = interval(precisions)
     return {
+        "queries": len(precisions),  # those with something to find
         "mAP": 100 * float(precisions.mean()),
         "low": 100 * low,  # of its 95 % interval
         "high": 100 * high,
@@ -227,17 +243,22 @@ def comparisons(measured: Sequence[Measured]) -> Iterator[dict[str, Any]]:
     """Every method beside those after it: the difference in mAP, and its 95 % interval."""
     for (first, ours), (second, theirs) in combinations(measured, 2):
         found: dict[str, Any] = {"method": first["method"], "against": second["method"]}
-        for key in ours:
-            more = 100 * (ours[key] - theirs[key])
+        print(f"\n{first['method']} against {second['method']}")
+        for place, own in ours.items():
+            more = 100 * (own - theirs[place])
             low, high = interval(more)
-            found[key] = {"more": float(more.mean()), "low": low, "high": high}
+            found[place] = {"more": float(more.mean()), "low": low, "high": high}
+            print(f"  {place:<24} {more.mean():+.1f} ({low:+.1f} to {high:+.1f})")
         yield found
-        told = (
-            f"{key} {one['more']:+.1f} ({one['low']:+.1f} to {one['high']:+.1f})"
-            for key, one in found.items()
-            if isinstance(one, dict)
-        )
-        print(f"{first['method']} against {second['method']}: {', '.join(told)}")
+
+
+def _galleries(
+    sets: Sequence[str], parts: Mapping[str, Photos]
+) -> Iterator[tuple[str, frozenset[str]]]:
+    for one in sets:
+        *own, others = (frozenset(parts[shard].names) for shard in shards(one))
+        yield one, frozenset().union(*own)
+        yield f"{one} + distractors", others.union(*own)
 
 
 def _labelled(photos: Photos) -> list[int]:
@@ -254,9 +275,12 @@ def _some(photos: Photos, count: int | None) -> Photos:
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     print(f"\n{row['method']}")
-    for name, value in (row | {f"alone {key}": one for key, one in row["alone"].items()}).items():
+    for place, own in row["figures"].items():
+        print(f"  {place:<24} {own['mAP']:.1f} ({own['low']:.1f} to {own['high']:.1f})", end="")
+        print(f", recall@1 {own['recall@1']:.1f}")
+    for name, value in row.items():
         if isinstance(value, int | float):
-            print(f"  {name:<22} {value:,.4g}")
+            print(f"  {name:<24} {value:,.4g}")
     return row
 
 

@@ -21,19 +21,21 @@ the cards on another:
 What `benchmarks/place_recognition.py --json places.json` has measured is added by
 
     python benchmarks/cards.py --places places.json                               # measures nothing
+
+Of a network for local features this measures the toy figure alone. What `benchmarks/asmk.py --json`
+has measured of it on real photos, beside RootSIFT and one embedding per photo, is added by
+
+    python benchmarks/cards.py --asmk asmk.json                                   # measures nothing
 """
 
 import argparse
 import hashlib
 import json
 import os
-import shlex
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,7 @@ import torch
 from lib.card_text import render
 from lib.drawn_sequences import draw_sequence
 from lib.machine import machine
+from lib.options import command
 from lib.taught import SIZE, Vectors, taught
 from lib.timed_lines import say
 from numpy.typing import NDArray
@@ -56,13 +59,19 @@ from solar.evaluation import evaluate, evaluate_labels
 from solar.evaluation.hpatches_protocol import TASKS, evaluate_hpatches
 from solar.evaluation.patch_describers import Describe, describe_sift, patch_describer
 from solar.images import find_photos
-from solar.models import SCALES, Model, RetrievalNet
+from solar.models import SCALES, Model, RetrievalNet, fingerprint
 from solar.models import load as load_model
+from solar.nn import LocalPooling
 
 DISTRACTORS = "landmarks/distractors-0.tar"
 SETS = {"landmarks": "landmarks/val-0.tar", "buildings": "buildings/val-0.tar"}
 TEACHER = "teacher/mobilenetv2_imagenet.ts"
 FIRST_TOY = 500  # buildings that the demo and the other tests do not draw
+# Methods of benchmarks/asmk.py that stand beside a network for local features.
+BESIDE_LOCAL = {
+    "asmk rootsift": "rootsift, ASMK*",
+    "global solar-r18": "solar-r18, embedding",
+}
 SLACK = 2.0  # points by which the floor of a toy figure is below what was measured
 
 Figures = dict[str, dict[str, float]]
@@ -101,6 +110,13 @@ def toy_photos(model: RetrievalNet) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="solar-toy-") as folder:
         toy.write(Path(folder), landmarks=8, views=5, size=(240, 180), first=FIRST_TOY)
         return _of(evaluate(folder, model=model))
+
+
+def toy_local(features: str | Path) -> dict[str, float]:
+    """The same by ASMK* with local features, whose words are learnt from the photos themselves."""
+    with tempfile.TemporaryDirectory(prefix="solar-toy-") as folder:
+        toy.write(Path(folder), landmarks=8, views=5, size=(240, 180), first=FIRST_TOY)
+        return _of(evaluate(folder, asmk=features))
 
 
 def measure_teacher(data: Path, device: str) -> Figures:
@@ -180,11 +196,12 @@ def describe_file(path: Path, model: Model) -> dict[str, Any]:
     }
     if not isinstance(model, RetrievalNet):
         return {"task": "patches", "architecture": "l2net", **told}
+    local = isinstance(model.pool, LocalPooling)
     return {
-        "task": "retrieval",
+        "task": "local" if local else "retrieval",
         "architecture": model.config.backbone,
         "pooling": model.config.pooling,
-        "whitening": "end-to-end" if model.config.whitening else "",
+        "whitening": "learnt" if local else "end-to-end" if model.config.whitening else "",
         "size": model.config.size,
         **told,
     }
@@ -196,9 +213,8 @@ def _hash(content: bytes) -> str:
 
 def measure(names: Sequence[str], folder: Path, data: Path | None, device: str) -> dict[str, Any]:
     """Everything of these models: name to what goes into its NAME.json."""
-    command = "python benchmarks/" + shlex.join(_named(sys.argv))
     numbers = "bfloat16" if device == "cuda" else "float32"
-    how = {"machine": machine(), "numbers": numbers, "command": command}
+    how = {"machine": machine(), "numbers": numbers, "command": command()}
     found: dict[str, Any] = {}
     beside: dict[str, Figures] = {}
     for name in names:
@@ -206,7 +222,11 @@ def measure(names: Sequence[str], folder: Path, data: Path | None, device: str) 
         say(name)
         model = load_model(path, device=device)
         facts = describe_file(path, model)
-        if isinstance(model, RetrievalNet):
+        if facts["task"] == "local":
+            facts["figures"] = {"toy": toy_local(path)}
+            beside["rootsift, ASMK*"] = {"toy": toy_local("rootsift")}
+            compared = "rootsift, ASMK*"
+        elif isinstance(model, RetrievalNet):
             facts["figures"] = measure_photos(model, data, device)
             if data and "teacher" not in beside:
                 say("teacher")
@@ -225,22 +245,15 @@ def measure(names: Sequence[str], folder: Path, data: Path | None, device: str) 
     return found
 
 
-def _named(arguments: Sequence[str]) -> list[str]:
-    """The command line with the names of places in place of their paths."""
-    shown = [Path(arguments[0]).name]
-    for before, argument in pairwise(arguments):
-        place = {"--data": "DIR", "--weights": "FOLDER", "--out": "FILE"}.get(before)
-        shown.append(place or argument)
-    return shown
-
-
 def write_cards(found: dict[str, Any], cards: Path) -> None:
     """Put figures into NAME.json, which keeps what people have written there, and into cards."""
     for name, facts in found.items():
         path = cards / f"{name}.json"
         known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         lost = set(known.get("figures", {})) - set(facts["figures"])
-        if lost and known["file"] == facts["file"]:
+        if facts["task"] == "local" and known.get("file") == facts["file"]:
+            facts = _with_asmk(known, facts["figures"], facts["beside"])
+        elif lost and known["file"] == facts["file"]:
             raise SolarError(
                 f"The card of {name} would lose {', '.join(sorted(lost))}: say where the photos "
                 "are with --data, or write elsewhere with --out."
@@ -273,6 +286,41 @@ def add_places(places: Mapping[str, Any], cards: Path) -> None:
     render_cards(cards)
 
 
+def add_asmk(report: Mapping[str, Any], cards: Path) -> None:
+    """Put what `benchmarks/asmk.py` has measured of local networks into NAME.json and cards."""
+    figures = {
+        row["method"]: {
+            place: {name: round(own[name], 2) for name in ("mAP", "recall@1")}
+            for place, own in row["figures"].items()
+        }
+        for row in report["rows"]
+    }
+    beside = {name: figures[method] for method, name in BESIDE_LOCAL.items() if method in figures}
+    for row in report["rows"]:
+        name = row["method"].removeprefix("asmk ")
+        path = cards / f"{name}.json"
+        if row["method"] in BESIDE_LOCAL or not path.exists():
+            continue
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        if row["fingerprint"] != fingerprint(load_model(path.with_suffix(".safetensors"))):
+            raise SolarError(f"{name} is not the file that was measured: measure it again.")
+        facts = _with_asmk(facts, figures[row["method"]], beside)
+        facts |= {key: report[key] for key in ("machine", "command")}
+        path.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    render_cards(cards)
+
+
+def _with_asmk(
+    facts: Mapping[str, Any], figures: Mapping[str, Any], beside: Mapping[str, Figures]
+) -> dict[str, Any]:
+    """Facts with more figures, of the model and of what stands beside it."""
+    together = {
+        name: {**facts["beside"].get(name, {}), **beside.get(name, {})}
+        for name in {**facts["beside"], **beside}
+    }
+    return {**facts, "figures": {**facts["figures"], **figures}, "beside": together}
+
+
 def render_cards(cards: Path) -> None:
     """Write every NAME.md from the facts in NAME.json."""
     every = {
@@ -303,8 +351,12 @@ def main() -> None:
         "--places", type=Path, help="add these of place_recognition.py to the cards"
     )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--asmk", type=Path, help="add these of asmk.py to the cards")
     options = parser.parse_args()
     try:
+        if options.asmk:
+            add_asmk(json.loads(options.asmk.read_text(encoding="utf-8")), options.cards)
+            return
         if options.places:
             add_places(json.loads(options.places.read_text(encoding="utf-8")), options.cards)
             return

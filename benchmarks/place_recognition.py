@@ -16,7 +16,6 @@ run that was stopped goes on, and models that have been measured take no time.
 import argparse
 import hashlib
 import json
-import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from lib.machine import machine
+from lib.options import command
 from lib.taught import SIZE, Vectors, taught
 from lib.timed_lines import say
 
@@ -203,7 +203,7 @@ def main() -> None:
         },
         "compared": compared(every),
         "machine": machine(),
-        "command": "python benchmarks/" + shlex.join(_named(sys.argv)),
+        "command": command(),
     }
     if options.json:
         text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
@@ -214,18 +214,6 @@ def main() -> None:
             {key: result[key] for key in ("models", "compared")}, indent=1, ensure_ascii=False
         )
     )
-
-
-def _named(arguments: list[str]) -> list[str]:
-    """The command line with the names of places in place of their paths."""
-    shown, before = [], ""
-    for argument in [Path(arguments[0]).name, *arguments[1:]]:
-        place = {"--data": "DIR", "--teacher": "TEACHER", "--json": "FILE", "--cache": "CACHE"}.get(
-            before
-        )
-        shown.append(place or (argument.partition("=")[0] if before == "--model" else argument))
-        before = argument
-    return shown
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ PHOTOS = (
     ("buildings", "mAP", "buildings val, mAP"),
     ("buildings + distractors", "mAP", "+ distractors"),
 )
+LOCAL = (("landmarks", "mAP", "ASMK\\*: landmarks val, mAP"), *PHOTOS[1:])
 SETS = tuple(place for place, _, _ in PHOTOS)
 PATCHES = (
     ("affine", "matching", "affine sequences, matching mAP"),
@@ -43,22 +44,28 @@ PATCHES = (
     ("affine", "retrieval", "retrieval"),
 )
 TOY = {
+    "local": ("toy", "mAP", "toy landmarks, mAP"),
     "retrieval": ("toy", "mAP", "toy landmarks, mAP"),
     "patches": ("toy", "matching", "toy, mAP"),
 }
-BESIDE = {"teacher": "its teacher + GeM", "rootsift": "RootSIFT"}
+BESIDE = {
+    "teacher": "its teacher + GeM",
+    "rootsift": "RootSIFT",
+    "rootsift, ASMK*": "RootSIFT",
+    "solar-r18, embedding": "`solar-r18`, one embedding",
+}
 
 Facts = Mapping[str, Any]
 
 
 def render(every: Mapping[str, Facts]) -> str:
-    """A table of the models for photos, and one of those for patches, as Markdown.
+    """A table each of the models for photos, local features and patches, as Markdown.
 
     Args:
         every: By name, what `NAME.json` says.
     """
     tables = []
-    for task, wanted in (("retrieval", PHOTOS), ("patches", PATCHES)):
+    for task, wanted in (("retrieval", PHOTOS), ("local", LOCAL), ("patches", PATCHES)):
         of = {name: facts for name, facts in every.items() if facts["task"] == task}
         tables.append(_table(of, wanted, TOY[task]))
     return "\n\n".join(tables) + "\n"

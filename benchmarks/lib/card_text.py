@@ -9,7 +9,12 @@ TWINS = {
     "solar-local-345": "solar-local-none",
     "solar-local-none": "solar-local-345",
 }
-BESIDE = {"teacher": "teacher + GeM", "rootsift": "RootSIFT"}
+BESIDE = {
+    "teacher": "teacher + GeM",
+    "rootsift": "RootSIFT",
+    "rootsift, ASMK*": "RootSIFT, ASMK*",
+    "solar-r18, embedding": "solar-r18, one embedding",
+}
 # How the card calls what was measured, in its order.
 ROWS = {
     "landmarks": "landmarks val",
@@ -43,7 +48,12 @@ def facts(of: Facts) -> str:
     """What the file is."""
     attention = ", ".join(of["attention"])
     layers = f"second-order attention after layers {attention}" if attention else "no attention"
-    if of["task"] == "retrieval":
+    if of["task"] == "local":
+        what = (
+            f"input: photos of any size (shrunk to {of['size']} px); output: up to 1,000 local "
+            f"features of {of['dim']} values, with their positions"
+        )
+    elif of["task"] == "retrieval":
         what = (
             f"input: photos of any size (by default up to {of['size']} px); "
             f"output: {of['dim']} values"

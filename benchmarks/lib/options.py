@@ -2,6 +2,9 @@
 
 import argparse
 import os
+import shlex
+import sys
+from itertools import pairwise
 from pathlib import Path
 
 
@@ -23,3 +26,22 @@ def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     if options.data is None:
         parser.error("say where the photos are, with --data or SOLAR_DATA")
     return options
+
+
+# What stands for the path after an option.
+_PLACES = {
+    "--data": "DIR",
+    "--weights": "FOLDER",
+    "--out": "FILE",
+    "--json": "FILE",
+    "--teacher": "TEACHER",
+    "--cache": "CACHE",
+}
+
+
+def command() -> str:
+    """How the benchmark was called, with names in place of paths; of NAME=PATH the name alone."""
+    shown = [Path(sys.argv[0]).name]
+    for before, argument in pairwise(sys.argv):
+        shown.append(_PLACES.get(before) or argument.partition("=")[0])
+    return "python benchmarks/" + shlex.join(shown)

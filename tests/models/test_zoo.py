@@ -119,7 +119,7 @@ class TestEntries:
         assert counts == {
             "retrieval": 11,
             "patches": 3,
-            "local": 3,
+            "local": 4,
             "backbone": 4,
             "whitening": 19,
         }
@@ -189,8 +189,8 @@ class TestFind:
 
     def test_the_models_in_the_box_come_first(self) -> None:
         names = [entry.name for entry in zoo.models() if entry.bundled]
-        assert names == ["solar-r18", "solar-local-345", "solar-local-none"]
-        assert [entry.name for entry in zoo.models()][:3] == names
+        assert names == ["solar-r18", "how-r18-small", "solar-local-345", "solar-local-none"]
+        assert [entry.name for entry in zoo.models()][:4] == names
 
     def test_misspelt_name_suggests_the_right_one(self) -> None:
         with pytest.raises(

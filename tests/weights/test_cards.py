@@ -49,7 +49,8 @@ def home(tmp_path: Path, cards: Any) -> Path:
     ):
         (data / name).parent.mkdir(parents=True, exist_ok=True)
         with tarfile.open(data / name, "w") as shard_file:
-            shard_file.add(tmp_path / part, arcname=".")
+            for inside in (tmp_path / part).iterdir():
+                shard_file.add(inside, arcname=inside.name)
     (data / "teacher").mkdir()
     torchscript(data / cards.TEACHER)
     for identity in (1, 2):
@@ -127,6 +128,58 @@ def test_figures_of_another_file_are_refused(cards: Any, home: Path) -> None:
     save(drawn_retrieval(RetrievalConfig("resnet18")), files / "solar-r18.safetensors")
     with pytest.raises(SolarError, match="not the file that was measured"):
         cards.write_cards(found, files)
+
+
+def test_what_asmk_finds_goes_onto_the_card_of_a_local_network(
+    cards: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import asmk
+
+    files, data, out = home / "weights", home / "data", home / "asmk.json"
+    path = files / "how-r18-small.safetensors"
+    config = RetrievalConfig("resnet18-conv4", pooling="how", whitening=False, scales=(1.0,))
+    save(drawn_retrieval(config), path, half=True)
+    path.with_suffix(".md").write_text(CARD)
+    monkeypatch.setattr(cards, "toy_local", lambda features: {"mAP": 70.0, "recall@1": 80.0})
+    cards.write_cards(cards.measure([path.stem], files, None, "cpu"), files)
+    with tarfile.open(data / "landmarks" / "train-0.tar", "w") as shard_file:
+        shard_file.add(home / "others" / "d", arcname="train")
+    arguments = ["--local", path, "--local", "rootsift", "--model", files / "solar-r18.safetensors"]
+    arguments += ["--data", data, "--words", 16, "--json", out]
+    monkeypatch.setattr(sys, "argv", ["asmk.py", *map(str, arguments)])
+    asmk.main()
+    # By their names, as if they were bundled.
+    names = {str(path): path.stem, str(files / "solar-r18.safetensors"): "solar-r18"}
+    report = json.loads(out.read_text())
+    for row in report["rows"]:
+        kind, _, method = row["method"].partition(" ")
+        row["method"] = f"{kind} {names.get(method, method)}"
+    out.write_text(json.dumps(report))
+    run(cards, monkeypatch, "--asmk", out, "--cards", files)
+    told = json.loads(path.with_suffix(".json").read_text())
+    assert told["task"] == "local"
+    assert set(told["figures"]) == {
+        "toy", "landmarks", "landmarks + distractors", "buildings", "buildings + distractors",
+    }  # fmt: skip
+    assert set(told["beside"]) == {"rootsift, ASMK*", "solar-r18, embedding"}
+    assert told["command"].startswith("python benchmarks/asmk.py --local ")
+    own, *others = report["rows"]
+    alone, among = (own["figures"][f"landmarks{end}"] for end in ("", " + distractors"))
+    assert told["figures"]["landmarks"]["mAP"] == round(alone["mAP"], 2)
+    assert alone["mAP"] >= among["mAP"] > 0
+    assert len(others) == 2
+    assert len(report["compared"]) == 3
+    more = report["compared"][0]["landmarks"]["more"]
+    assert more == pytest.approx(alone["mAP"] - others[0]["figures"]["landmarks"]["mAP"])
+    assert "| how-r18-small | RootSIFT, ASMK* | solar-r18, one embedding |" in (
+        path.with_suffix(".md").read_text()
+    )
+    # Measured again, the same file keeps them; another file does not take them.
+    cards.write_cards(cards.measure([path.stem], files, None, "cpu"), files)
+    assert json.loads(path.with_suffix(".json").read_text())["figures"] == told["figures"]
+    save(drawn_retrieval(config), path)  # not rounded
+    with pytest.raises(SolarError, match="how-r18-small is not the file that was measured"):
+        cards.add_asmk(report, files)
 
 
 def test_place_recognition_goes_onto_the_cards(

@@ -9,9 +9,10 @@ import solar
 from solar import weights
 from solar.errors import SolarError
 from solar.models import PatchNet, RetrievalNet, zoo
+from solar.nn import LocalPooling
 
 ROOT = Path(__file__).parents[2]
-MOST = {"retrieval": 30e6, "patches": 4e6}
+MOST = {"retrieval": 30e6, "local": 6e6, "patches": 4e6}
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +67,7 @@ def test_no_name_gives_the_small_network_with_attention(
 @pytest.mark.parametrize("name", weights.NAMES)
 def test_the_toy_landmarks_are_found_as_well_as_the_card_promises(name: str) -> None:
     pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
-    from cards import toy_patches, toy_photos
+    from cards import toy_local, toy_patches, toy_photos
 
     from solar.evaluation.patch_describers import patch_describer
 
@@ -74,6 +75,8 @@ def test_the_toy_landmarks_are_found_as_well_as_the_card_promises(name: str) -> 
     assert f"at least **{floor:g}**" in weights.card(name)
     if isinstance(net, PatchNet):
         assert toy_patches(patch_describer(net))["matching"] >= floor
+    elif isinstance(net.pool, LocalPooling):
+        assert toy_local(name)["mAP"] >= floor
     else:
         assert toy_photos(net)["mAP"] >= floor
 

@@ -13,8 +13,8 @@ as well:
 * ``gem-<backbone>-<training set>``: GeM networks with whitening trained end to end;
   ``-lw`` at the end: older networks, whose whitening was learnt afterwards and is stored beside
   the weights;
-* ``how-r18``, ``how-r50``: networks for local features, by the authors of HOW; ``delf-r50`` is one
-  that has to be trained first;
+* ``how-r18``, ``how-r50``: networks for local features, by the authors of HOW (``how-r18-small`` is
+  bundled); ``delf-r50`` is one that has to be trained first;
 * ``imagenet-caffe-<backbone>``: backbones that the GeM networks started from;
 * ``whiten-<backbone>-<pooling>-<training set>``: whitening of whole descriptors, ``rwhiten-…`` of
   regions (pooling ``…-r`` sums regions), ``lwhiten-…`` of every place of the map.
@@ -40,6 +40,7 @@ from solar.models.named_model import NamedModel as NamedModel
 
 RetrievalName = Literal[
     "solar-r18",
+    "how-r18-small",
     "solar-r101",
     "solar-r101-gldv2",
     "gem-r50-gl18",

@@ -7,7 +7,7 @@
 #   make docs         installs what it takes into .venv/docs and builds the site into site/
 #   make docs-serve   shows it at http://127.0.0.1:8000/ and builds it again at every change
 PYTHON ?= python3
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?= -n 2 --dist worksteal
 
 DEMO := .venv/demo
 TEST := .venv/test

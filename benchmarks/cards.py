@@ -113,9 +113,9 @@ def toy_photos(model: RetrievalNet) -> dict[str, float]:
 
 
 def toy_local(features: str | Path) -> dict[str, float]:
-    """The same by ASMK* with local features, whose words are learnt from the photos themselves."""
+    """The same of fewer photos by ASMK*, whose words are learnt from the photos themselves."""
     with tempfile.TemporaryDirectory(prefix="solar-toy-") as folder:
-        toy.write(Path(folder), landmarks=8, views=5, size=(240, 180), first=FIRST_TOY)
+        toy.write(Path(folder), landmarks=6, views=4, size=(240, 180), first=FIRST_TOY)
         return _of(evaluate(folder, asmk=features))
 
 
@@ -252,7 +252,8 @@ def write_cards(found: dict[str, Any], cards: Path) -> None:
         known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         lost = set(known.get("figures", {})) - set(facts["figures"])
         if facts["task"] == "local" and known.get("file") == facts["file"]:
-            facts = _with_asmk(known, facts["figures"], facts["beside"])
+            kept = _with_asmk(known, facts["figures"], facts["beside"])
+            facts = {**kept, "toy_floor": facts["toy_floor"]}
         elif lost and known["file"] == facts["file"]:
             raise SolarError(
                 f"The card of {name} would lose {', '.join(sorted(lost))}: say where the photos "

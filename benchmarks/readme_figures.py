@@ -1,11 +1,12 @@
-"""Write what was measured into the README and the results page.
+"""Write what was measured into the README and the pages of results and of local features.
 
     python benchmarks/readme_figures.py
 
 Between the `models` marks stand the figures of `src/solar/weights/*.json`, which
 `benchmarks/cards.py` measures; where nothing was measured on real photos yet, those of the toy
 landmarks. Between `twins`, `layer` and `ablation` stand those of `benchmarks/results/*.json`, which
-`benchmarks/ablation.py` and `benchmarks/box_layer.py` measure.
+`benchmarks/ablation.py` and `benchmarks/box_layer.py` measure; and between `asmk`, on the page of
+local features, those of `benchmarks/asmk.py`.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from solar import weights
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results.md"
+LOCAL_FEATURES = ROOT / "docs" / "asmk.md"
 PAGES = (ROOT / "README.md", RESULTS)
 MARK = "models"
 # Settings of the ablation: the file, and what to call it.
@@ -121,10 +123,49 @@ def _compared(found: Mapping[str, Any], base: str) -> str:
     return said
 
 
+def asmk() -> str:
+    """Tables of what `benchmarks/asmk.py` wrote: every method, and how it differs from others."""
+    path = ROOT / "benchmarks" / "results" / "asmk.json"
+    report = json.loads(path.read_text(encoding="utf-8"))
+    places = [title.removesuffix(", mAP") for _, _, title in PHOTOS]
+    lines = [["mAP (95 % interval)", *places, "bytes per photo"], ["---", *["---:"] * 5]]
+    lines += [
+        [
+            _method(row["method"]),
+            *(_between(row["figures"][place], "mAP", ".1f") for place in SETS),
+            f"{row['bytes_a_photo']:,.0f}",
+        ]
+        for row in report["rows"]
+    ]
+    differences = [["difference in mAP", *places], ["---", *["---:"] * 4]]
+    differences += [
+        [
+            f"{_method(pair['method'])} and {_method(pair['against'])}",
+            *(_between(pair[place], "more", "+.1f") for place in SETS),
+        ]
+        for pair in report["compared"]
+    ]
+    return f"{table(lines)}\n\n{table(differences)}\n"
+
+
+def _method(name: str) -> str:
+    kind, _, which = name.partition(" ")
+    which = "RootSIFT" if which == "rootsift" else f"`{which}`"
+    return f"ASMK\\* with {which}" if kind == "asmk" else f"one embedding, {which}"
+
+
+def _between(found: Mapping[str, float], what: str, form: str) -> str:
+    # Rounded twice, as the figures of the cards are.
+    numbers = (round(found[key], 2) for key in (what, "low", "high"))
+    value, low, high = (f"{number:{form}}".replace("-", "−") for number in numbers)
+    return f"{value}{KEPT}({low}{KEPT}to{KEPT}{high})"
+
+
 def pages() -> dict[Path, str]:
     """What every page should hold."""
     models = render({name: weights.facts(name) for name in weights.NAMES})
     told = {page: fill(page.read_text(encoding="utf-8"), MARK, models) for page in PAGES}
+    told[LOCAL_FEATURES] = fill(LOCAL_FEATURES.read_text(encoding="utf-8"), "asmk", asmk())
     tables = [f"{title}:\n\n{ablation(name)}" for name, title in ABLATIONS.items()]
     told[RESULTS] = fill(told[RESULTS], "twins", ablation("twins") + "\n")
     told[RESULTS] = fill(told[RESULTS], "layer", ablation("box_layer", "first edition") + "\n")

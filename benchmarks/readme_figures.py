@@ -54,7 +54,6 @@ BESIDE = {
     "teacher": "its teacher + GeM",
     "rootsift": "RootSIFT",
     "rootsift, ASMK*": "RootSIFT",
-    "solar-r18, embedding": "`solar-r18`, one embedding",
 }
 
 Facts = Mapping[str, Any]
@@ -78,7 +77,8 @@ def _table(of: Mapping[str, Facts], wanted: Any, toy: tuple[str, str, str]) -> s
     columns = shown or [toy]
     rows = {f"**`{name}`**": facts["figures"] for name, facts in of.items()}
     for facts in of.values():
-        rows |= {BESIDE[name]: figures for name, figures in facts["beside"].items()}
+        beside = {name: own for name, own in facts["beside"].items() if name in BESIDE}
+        rows |= {BESIDE[name]: own for name, own in beside.items()}
     lines = [["bundled", *(title for _, _, title in columns), "MB", "command"]]
     lines.append(["---", *["---:"] * (len(columns) + 1), "---"])
     said = ""

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from support.web_browser import Visit, finished
+from support.web_browser import Visit, finished, until
 from support.web_browser_fixtures import served
 
 pytest_plugins = ["support.web_browser_fixtures"]
@@ -36,7 +36,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def inside(collection: Path) -> Iterator[str]:
     """The address of the app itself, which only nginx is to know."""
     options = ("--root-path", "/photos", "--trusted-proxy", "127.0.0.1", "--rate", 2)
-    with served(collection / "small.solar", *options) as address:
+    with served(collection / "small.solar", collection / "other.solar", *options) as address:
         yield address
 
 
@@ -118,6 +118,14 @@ def test_the_page_works_below_a_path_with_tls(proxied: str, visit: Visit) -> Non
     links = page.locator(".viewer-files a").evaluate_all("all => all.map(one => one.href)")
     assert all(link.startswith(f"{proxied}api/v1/photos/") for link in links)
     page.shoot("behind-nginx")
+
+    page.goto(proxied)
+    page.get_by_label("Index", exact=True).select_option("other")
+    page.wait_for_url(f"{proxied}indexes/other/#/")
+    picture = page.locator(".browse .card img").first
+    picture.wait_for()
+    assert picture.evaluate("one => one.src").startswith(f"{proxied}indexes/other/api/v1/photos/")
+    until(page, "() => document.querySelector('.browse .card img').naturalWidth > 0")
 
 
 def test_programs_find_everything_below_the_path(proxied: str, certificate: Path) -> None:

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from lib.machine import machine
-from lib.seeds import summary
+from lib.seeds import every_set, summary
 from lib.timed_lines import say
 from PIL import Image
 from torch import Tensor, nn
@@ -36,7 +36,6 @@ from torch import Tensor, nn
 from solar.datasets.image_cache import ImageCache, cache_images
 from solar.datasets.photo_labels import folder_labels, labelled_photos
 from solar.datasets.seeds import generator
-from solar.evaluation import evaluate_labels
 from solar.evaluation.result import Evaluation
 from solar.images import Photos, find_photos, load
 from solar.losses import info_nce, second_order, triplet
@@ -325,16 +324,7 @@ def train(
 def measure(net: RetrievalNet, tests: dict[str, Test]) -> dict[str, Evaluation]:
     """Every set, landmarks also among the distractors."""
     rows = {name: describe(net, test) for name, test in tests.items()}
-    found = {}
-    for name in ("landmarks", "buildings"):
-        for beyond in (None, "distractors"):
-            found[name if beyond is None else f"{name} + distractors"] = evaluate_labels(
-                rows[name],
-                tests[name].labels,
-                photos=tests[name].names,
-                distractors=None if beyond is None else rows[beyond],
-            )
-    return found
+    return every_set(rows, {name: (test.names, test.labels) for name, test in tests.items()})
 
 
 def shards(folder: Path, name: str) -> list[Path]:

@@ -26,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from lib.machine import machine
 from lib.options import parsed, photo_options
-from lib.seeds import summary
+from lib.seeds import every_set, summary
 from lib.taught import SIZE
 from lib.timed_lines import say
 from torch import Tensor, nn
@@ -34,7 +34,6 @@ from torch import Tensor, nn
 from solar.datasets.image_cache import batches, cache_images
 from solar.datasets.photo_labels import labelled_photos
 from solar.datasets.seeds import generator
-from solar.evaluation import evaluate_labels
 from solar.evaluation.result import Evaluation
 from solar.images import Photos, find_photos, load
 from solar.losses import info_nce
@@ -193,17 +192,7 @@ def judged(layer: nn.Linear, pooled: dict[str, Tensor], tests: dict[str, Any]) -
             key: F.normalize(F.normalize(layer(one), dim=-1).mean(1)).numpy()
             for key, one in pooled.items()
         }
-    found: dict[str, Evaluation] = {}
-    for name in ("landmarks", "buildings"):
-        photos, labels = tests[name]
-        for more in (None, "distractors"):
-            found[name if more is None else f"{name} + {more}"] = evaluate_labels(
-                rows[name],
-                labels,
-                photos=photos.names,
-                distractors=None if more is None else rows[more],
-            )
-    return found
+    return every_set(rows, {key: (photos.names, labels) for key, (photos, labels) in tests.items()})
 
 
 def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:

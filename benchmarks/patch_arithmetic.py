@@ -2,8 +2,9 @@
 
     OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/patch_arithmetic.py --out arithmetic.json
 
-Batches of several sizes, the network without attention and a plain matrix product take turns; the
-least processor time of each counts. Operations are counted by torch: a multiply-add is two.
+Batches of several sizes, the network without attention, the small one and a plain matrix product
+take turns; the least processor time of each counts. Operations are counted by torch: a multiply-add
+is two.
 """
 
 import argparse
@@ -69,7 +70,7 @@ def main() -> None:
     patches = torch.rand(arguments.patches, 1, 32, 32, generator=torch.manual_seed(0))
     ways: dict[str, Callable[[], object]] = {}
     counts: dict[str, int] = {}
-    for name in ("solar-local-345", "solar-local-none"):
+    for name in ("solar-local-345", "solar-local-none", "solar-local-small"):
         model = network(name)
         net = FusedPatchNet(model).eval()
         for size in arguments.batches:

@@ -8,6 +8,7 @@ from lib.marked import fill
 TWINS = {
     "solar-local-345": "solar-local-none",
     "solar-local-none": "solar-local-345",
+    "solar-local-small": "solar-local-345",
 }
 BESIDE = {
     "teacher": "teacher + GeM",
@@ -50,7 +51,7 @@ def facts(of: Facts) -> str:
     layers = f"second-order attention after layers {attention}" if attention else "no attention"
     if of["task"] == "local":
         what = (
-            f"input: photos of any size (shrunk to {of['size']} px); output: up to 1,000 local "
+            f"input: photos of any size (downscaled to {of['size']} px); output: up to 1,000 local "
             f"features of {of['dim']} values, with their positions"
         )
     elif of["task"] == "retrieval":
@@ -59,7 +60,7 @@ def facts(of: Facts) -> str:
             f"output: {of['dim']} values"
         )
     else:
-        what = f"input: grey 32×32 patches; output: {of['dim']} values"
+        what = f"input: greyscale 32×32 patches; output: {of['dim']} values"
     return (
         f"- {what}\n"
         f"- {of['architecture']}, {layers}, {of['parameters'] / 1e6:.2f} M parameters\n"
@@ -114,7 +115,7 @@ def places(name: str, every: Mapping[str, Facts]) -> str:
             shown = ["" if c is None else f"{c[0]:.1f} ({c[1]:.1f}–{c[2]:.1f})" for c in cells]
             lines.append("| " + " | ".join([f"{key}, {measure}", *shown]) + " |")
     sets = "; ".join(
-        f"{key}: {own['queries']} queries, {own['database']} photos to search, "
+        f"{key}: {own['queries']} queries, {own['database']} database photos, "
         + (
             f"correct if at most {own['frames']} frames apart"
             if own["frames"]

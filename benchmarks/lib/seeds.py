@@ -1,13 +1,34 @@
 """Networks of several seeds beside each other: means, deviations and paired intervals."""
 
 import statistics
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
+from solar.evaluation import evaluate_labels
 from solar.evaluation.result import Evaluation
 from solar.evaluation.significance import compare
+
+Rows: TypeAlias = npt.NDArray[np.float32]
+
+
+def every_set(
+    rows: Mapping[str, Rows], shown: Mapping[str, tuple[Sequence[str], Sequence[str]]]
+) -> dict[str, Evaluation]:
+    """Landmarks and buildings, each alone and among the distractors.
+
+    Args:
+        rows: Descriptors by the name of their set, "distractors" among them.
+        shown: Names and labels of the photos of a set.
+    """
+    found = {}
+    for name in ("landmarks", "buildings"):
+        photos, labels = shown[name]
+        for title, others in ((name, None), (f"{name} + distractors", rows["distractors"])):
+            found[title] = evaluate_labels(rows[name], labels, photos=photos, distractors=others)
+    return found
 
 
 def summary(

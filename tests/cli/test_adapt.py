@@ -53,5 +53,5 @@ def test_a_refusal_is_one_sentence_and_no_file(store: Path, tmp_path: Path) -> N
     labels, output = tmp_path / "wrong.json", tmp_path / "mine.safetensors"
     labels.write_text(json.dumps({f"{row}.jpg": label for row, label in enumerate(random)}))
     told = run("adapt", store, "--labels", labels, "-o", output, expect=2).stderr.splitlines()
-    assert told[-1].startswith("solar: On places it was not trained with, a layer takes mAP from")
+    assert told[-1].startswith("solar: On places it was not trained on, a layer takes mAP from")
     assert not output.exists()

@@ -354,10 +354,21 @@ def test_settings_of_a_newer_version_are_refused(tmp_path: Path) -> None:
         load(tmp_path / "new.safetensors")
 
 
-def test_settings_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "config",
+    [
+        '{"colour": 1}',
+        "[]",
+        '{"attention": {"x": 4}}',
+        '{"attention": {"3": 99}}',
+        '{"layers": [[8, 1, 1]]}',
+        '{"layers": 6}',
+    ],
+)
+def test_settings_that_cannot_be_read_are_refused(tmp_path: Path, config: str) -> None:
     from safetensors.torch import save_file
 
-    header = {"format": "solar", "version": "1", "task": "patches", "config": '{"colour": 1}'}
+    header = {"format": "solar", "version": "1", "task": "patches", "config": config}
     save_file({"a": torch.zeros(1)}, tmp_path / "odd.safetensors", metadata=header)
     with pytest.raises(SolarError, match="settings that this version of solar cannot read"):
         load(tmp_path / "odd.safetensors")

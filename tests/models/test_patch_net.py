@@ -1,11 +1,13 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from support.drawn import drawn_state, relative_error
 
 from solar.errors import SolarError
-from solar.models import PATCH_REDUCTIONS, PatchConfig, PatchNet, attention_at
-from solar.models.checkpoint import _from_state
+from solar.models import PATCH_REDUCTIONS, PatchConfig, PatchNet, attention_at, load, save
+from solar.models.checkpoint import _from_state, to_published
 
 
 @pytest.mark.parametrize("layers", ["345", "4", ""])
@@ -51,6 +53,41 @@ def test_patches_of_another_size_are_refused() -> None:
 def test_attention_after_a_layer_that_has_no_place_for_it_is_refused() -> None:
     with pytest.raises(SolarError, match="after layers 3, 4, 5, 6 of a L2Net, not 7"):
         PatchNet(PatchConfig(attention={7: 2}))
+
+
+SMALL = ((8, 1), (8, 2), (16, 1), (16, 2), (16, 1), (24, 1))
+
+
+def test_a_network_with_other_layers_is_saved_with_them(tmp_path: Path) -> None:
+    net = PatchNet(PatchConfig({5: 2}, layers=SMALL)).eval()
+    assert net.forward_features(torch.rand(2, 1, 32, 32)).shape == (2, 24, 8, 8)
+    assert net.trunk.attention_strides == {3: 2, 4: 4, 5: 4, 6: 4}
+    save(net, tmp_path / "small.safetensors")
+    again = load(tmp_path / "small.safetensors")
+    assert again.config == net.config
+    patches = np.random.default_rng(0).integers(0, 256, (3, 32, 32), np.uint8)
+    np.testing.assert_array_equal(again.describe(patches), net.describe(patches))
+    with pytest.raises(SolarError, match="no place for a patch network's own layers"):
+        to_published(net)
+
+
+def test_published_layers_are_not_named_in_files() -> None:
+    assert "layers" not in PatchConfig({3: 4}).to_dict()
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        SMALL[:5],
+        (*SMALL[:5], (24, 2)),
+        (*SMALL[:5], (0, 1)),
+        (*SMALL[:5], (1 << 20, 1)),
+        (*SMALL[:5], (24.0, 1)),
+    ],
+)
+def test_layers_that_give_no_descriptor_are_refused(layers: tuple[tuple[int, int], ...]) -> None:
+    with pytest.raises(SolarError, match="six layers"):
+        PatchNet(PatchConfig(layers=layers))
 
 
 def test_gradients_reach_every_parameter() -> None:

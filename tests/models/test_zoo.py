@@ -189,7 +189,8 @@ class TestFind:
 
     def test_the_models_in_the_box_come_first(self) -> None:
         names = [entry.name for entry in zoo.models() if entry.bundled]
-        assert names == ["solar-r18", "how-r18-small", "solar-local-345", "solar-local-none"]
+        local = ["solar-local-345", "solar-local-small", "solar-local-none"]
+        assert names == ["solar-r18", "how-r18-small", *local]
         assert [entry.name for entry in zoo.models()][:4] == names
 
     def test_misspelt_name_suggests_the_right_one(self) -> None:

@@ -12,7 +12,7 @@ import solar
 from solar.datasets.hpatches import SIDE, STRIPS, HPatches, write_hpatches
 from solar.datasets.phototour import PatchPairs
 from solar.errors import SolarError
-from solar.models import PatchNet
+from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, save
 from solar.training import train
 from solar.training.patch_recipe import PatchData, PatchNetwork, PatchRecipe
 from solar.training.patch_sources import PatchSet
@@ -72,6 +72,34 @@ def test_the_loss_falls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         losses.append(trainer.meter.read()["loss"])
     assert len(losses) == 10
     assert np.mean(losses[-2:]) < 0.7 * losses[0]
+
+
+def test_a_small_network_becomes_like_its_teacher_who_looks_at_a_batch_once(
+    tmp_path: Path, tour: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(PatchNet(PatchConfig({5: 2})), tmp_path / "teacher.safetensors")
+    looked = []
+    forward = PatchNet.forward
+
+    def counted(net: PatchNet, patches: torch.Tensor) -> torch.Tensor:
+        looked.append(net.training)
+        return forward(net, patches)
+
+    monkeypatch.setattr(PatchNet, "forward", counted)
+    small = "[[8, 1], [8, 2], [16, 1], [16, 2], [16, 1], [16, 1]]"
+    changes = [f"network.layers={small}", "steps=12", "optimiser.lr=0.003", "teacher.batches=2"]
+    changes += [f"teacher.model={tmp_path / 'teacher.safetensors'}", "teacher.weight=5"]
+    train(recipe_file(tmp_path, tour), changes, run=tmp_path / "run")
+    apart = [line["apart"] for line in read_metrics(tmp_path / "run") if "apart" in line]
+    assert np.mean(apart[-2:]) < 0.8 * np.mean(apart[:2])
+    assert looked.count(False) == 2
+
+
+def test_a_teacher_for_photos_is_refused(tmp_path: Path, tour: Path) -> None:
+    teacher = tmp_path / "photos.safetensors"
+    save(RetrievalNet(RetrievalConfig("resnet18")), teacher)
+    with pytest.raises(SolarError, match="does not describe patches"):
+        train(recipe_file(tmp_path, tour), [f"teacher.model={teacher}"], run=tmp_path / "run")
 
 
 def test_a_trained_network_is_a_file_that_loads(tmp_path: Path, tour: Path) -> None:

@@ -76,7 +76,7 @@ def adapt(
         summary[name] for name in ("before", "after", "gain", "low", "high")
     )
     say(
-        f"mAP {before:.1f} → {after:.1f} on places it was not trained with ({gain:+.1f}, 95 % "
+        f"mAP {before:.1f} → {after:.1f} on places it was not trained on ({gain:+.1f}, 95 % "
         f"interval {low:+.1f} to {high:+.1f}, {found.places} places)"
     )
     how = f"Trained on all {found.photos:,} labelled photos" if layer is None else f"With {layer}"

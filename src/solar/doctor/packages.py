@@ -19,7 +19,7 @@ EXTRAS: Mapping[str, str] = {
     "export": "ONNX files, and describing with ONNX Runtime or OpenVINO",
     "gpu": "decoding photos on a CUDA device, with `--fast`",
     "dask": "describing on a cluster",
-    "milvus": "indices on a Milvus server",
+    "milvus": "indexes on a Milvus server",
     "parquet": "descriptors as Parquet files, for other tools",
     "sfm": "pairs for structure from motion: COLMAP databases, and files of hloc",
     "backbones": "pretrained backbones, and models on the hub",

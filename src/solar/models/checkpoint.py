@@ -247,7 +247,9 @@ def _read_ours(path: Path) -> Model:
                 model = RetrievalNet(RetrievalConfig.from_dict(settings))
         else:
             model = PatchNet(PatchConfig.from_dict(settings))
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
+    except SolarError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise SolarError(
             f"{path} has settings that this version of solar cannot read ({error})."
         ) from error

@@ -214,7 +214,7 @@ def _table(known: zoo.NamedModel | None) -> str:
         for data, figures in known.reported.items()
         for measure, value in figures.items()
     ]
-    head = "| data set | protocol or measure | percent |\n|---|---|---:|\n"
+    head = "| dataset | protocol or measure | percent |\n|---|---|---:|\n"
     return f"\n{head}{chr(10).join(rows)}\n\nSource: {known.source}.\n"
 
 

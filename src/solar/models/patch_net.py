@@ -1,6 +1,6 @@
 """32×32 patches: L2-Net with attention, as in SOSNet and the local SOLAR."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from solar.errors import SolarError
 from solar.models.hub_mixin import HubMixin
 from solar.models.inference import inference, named
 from solar.nn import L2Net
-from solar.nn.l2net import DropoutPlace
+from solar.nn.l2net import PUBLISHED_LAYERS, DropoutPlace
 
 # The published channel reductions.
 PATCH_REDUCTIONS = {3: 4, 4: 4, 5: 2, 6: 2}
@@ -26,25 +26,31 @@ class PatchConfig:
         attention: Layer number (3 to 6) to channel reduction; empty for plain SOSNet.
         dropout: Rate while training.
         dropout_place: "before" the last convolution (the paper) or "after" it (its code).
+        layers: Channels and stride of each of the six 3×3 convolutions; default: as published.
     """
 
     attention: Mapping[int, int] = field(default_factory=dict)
     dropout: float = 0.1
     dropout_place: DropoutPlace = "before"
+    layers: Sequence[tuple[int, int]] = PUBLISHED_LAYERS
 
     def __post_init__(self) -> None:
         if self.dropout_place not in ("before", "after"):
             raise SolarError(f'Dropout goes "before" or "after", not {self.dropout_place!r}.')
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready settings."""
-        return {**asdict(self), "attention": {str(k): v for k, v in self.attention.items()}}
+        """JSON-ready settings; those of a network with the published layers do not name them."""
+        found = {**asdict(self), "attention": {str(k): v for k, v in self.attention.items()}}
+        if tuple(self.layers) == PUBLISHED_LAYERS:
+            del found["layers"]
+        return found
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "PatchConfig":
         """The inverse of `to_dict`."""
         attention = {int(k): int(v) for k, v in settings.get("attention", {}).items()}
-        return cls(**{**settings, "attention": attention})
+        layers = tuple((n, stride) for n, stride in settings.get("layers", PUBLISHED_LAYERS))
+        return cls(**{**settings, "attention": attention, "layers": layers})
 
 
 class PatchNet(HubMixin, nn.Module):
@@ -64,7 +70,10 @@ class PatchNet(HubMixin, nn.Module):
         super().__init__()
         self.config = config or PatchConfig()
         # Not "backbone": that is how files, and fingerprints of files, name its tensors.
-        self.trunk = L2Net(self.config.attention, self.config.dropout, self.config.dropout_place)
+        settings = self.config
+        self.trunk = L2Net(
+            settings.attention, settings.dropout, settings.dropout_place, settings.layers
+        )
 
     @property
     def device(self) -> torch.device:
@@ -83,7 +92,7 @@ class PatchNet(HubMixin, nn.Module):
         return out
 
     def forward_features(self, patches: Tensor) -> Tensor:
-        """Patches (n, 1, 32, 32) to the feature maps (n, 128, 8, 8) before the last layer."""
+        """Patches (n, 1, 32, 32) to the feature maps (n, channels, 8, 8) before the last layer."""
         return self.trunk.features(patches)
 
     def transforms(self, patches: np.ndarray[Any, Any] | Tensor) -> Tensor:

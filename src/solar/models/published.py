@@ -11,6 +11,7 @@ from solar.errors import SolarError
 from solar.models.patch_net import PatchConfig
 from solar.models.published_local import UNUSED, delg_name, local_config
 from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD, REDUCTIONS, RetrievalConfig
+from solar.nn.l2net import PUBLISHED_LAYERS
 from solar.nn.pooling import LOCAL_POOLINGS
 from solar.nn.resnet import DESIGNS, BasicBlock, Bottleneck
 
@@ -128,6 +129,8 @@ def layout_of(names: Container[str]) -> Layout | None:
 def layout_to_write(config: RetrievalConfig | PatchConfig, state: Mapping[str, Tensor]) -> Layout:
     """The layout that can hold a network of ours; a SolarError if there is none."""
     if isinstance(config, PatchConfig):
+        if tuple(config.layers) != PUBLISHED_LAYERS:
+            raise SolarError("The published format has no place for a patch network's own layers.")
         return "local"
     if config.post_whitening:
         raise SolarError(

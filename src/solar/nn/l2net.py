@@ -1,17 +1,22 @@
 """L2-Net, the patch network of SOSNet, with places for second-order attention."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from operator import mul
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from solar.errors import SolarError
 from solar.nn.backbone import Backbone, RunAttention
 from solar.nn.fused import folded
 
-# (input channels, output channels, stride) of the six 3×3 convolutions.
-_LAYERS = ((1, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2), (128, 128, 1))
+PUBLISHED_LAYERS = ((32, 1), (32, 1), (64, 2), (64, 1), (128, 2), (128, 1))
+"""Output channels and stride of the six 3×3 convolutions."""
 
+_MOST_CHANNELS = 1024
+_FIRST_ATTENTION = 3
 DropoutPlace = Literal["before", "after"]
 
 
@@ -19,37 +24,41 @@ class L2Net(Backbone):
     """Seven convolutions that turn grey patches (n, 1, 32, 32) into rows (n, 128) of unit norm.
 
     Patches may have any brightness range: each is standardised first. Dropout goes "before" the
-    last convolution, as the paper says, or "after" it, as its published code has it.
+    last convolution, as the paper says, or "after" it, as its published code has it. Other numbers
+    of channels, and strides in other places, make a smaller network: see `check_layers`.
     """
 
     channels = 128
     fusable = True
-    attention_strides: Mapping[int, int] = {3: 2, 4: 2, 5: 4, 6: 4}
 
     def __init__(
         self,
         attention: Mapping[int, int] | None = None,
         dropout: float = 0.1,
         dropout_place: DropoutPlace = "before",
+        layers: Sequence[tuple[int, int]] = PUBLISHED_LAYERS,
     ) -> None:
-        super().__init__(attention)
+        check_layers(layers)
+        super().__init__(attention, places=_strides(layers))
         self.dropout_place = dropout_place
         self.standardise = nn.InstanceNorm2d(1)
-        for number, (inputs, outputs, stride) in enumerate(_LAYERS, 1):
+        inputs = 1
+        for number, (outputs, stride) in enumerate(layers, 1):
             conv = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
             norm = nn.BatchNorm2d(outputs, affine=False)
             self.add_stage(f"layer{number}", nn.Sequential(conv, norm, nn.ReLU(inplace=True)))
             self.add_attention(number, outputs, init="orthogonal")
+            inputs = outputs
         self.dropout = nn.Dropout(dropout)
         self.layer7 = nn.Sequential(
-            nn.Conv2d(128, 128, 8, bias=False), nn.BatchNorm2d(128, affine=False)
+            nn.Conv2d(inputs, 128, 8, bias=False), nn.BatchNorm2d(128, affine=False)
         )
         for name, module in self.named_modules():
             if isinstance(module, nn.Conv2d) and not name.startswith("soa"):
                 nn.init.orthogonal_(module.weight)
 
     def features(self, x: Tensor, attend: RunAttention | None = None) -> Tensor:
-        """Patches (n, 1, 32, 32) to the feature maps (n, 128, 8, 8) before the last layer."""
+        """Patches (n, 1, 32, 32) to the feature maps (n, channels, 8, 8) before the last layer."""
         return super().run(self.standardise(x), attend or (lambda layer, block, x: block(x)))
 
     def run(self, x: Tensor, attend: RunAttention) -> Tensor:
@@ -66,6 +75,23 @@ class L2Net(Backbone):
         if isinstance(part, nn.Sequential):
             return folded(part, relu=True)
         return super().fuse_stage(name, part)
+
+
+def check_layers(layers: Sequence[tuple[int, int]]) -> None:
+    """A SolarError unless there are six layers of 1 to 1024 channels, two of them with stride 2."""
+    whole = all(isinstance(number, int) for layer in layers for number in layer)
+    fit = whole and all(1 <= channels <= _MOST_CHANNELS for channels, _ in layers)
+    if not fit or sorted(stride for _, stride in layers) != [1, 1, 1, 1, 2, 2]:
+        raise SolarError(
+            "A patch network has six layers (channels, stride), two of them with stride 2 and none "
+            f"with more than {_MOST_CHANNELS} channels, not {list(layers)}."
+        )
+
+
+def _strides(layers: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """Pixels per location after each layer that may have attention."""
+    found = accumulate((stride for _, stride in layers), mul)
+    return {layer: stride for layer, stride in enumerate(found, 1) if layer >= _FIRST_ATTENTION}
 
 
 def unit(x: Tensor) -> Tensor:

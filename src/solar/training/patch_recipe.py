@@ -9,7 +9,7 @@ from solar.datasets.photo_points import PointSettings
 from solar.errors import SolarError
 from solar.losses import PATCH_LOSSES, PatchLoss
 from solar.models import PATCH_REDUCTIONS, PatchConfig
-from solar.nn.l2net import DropoutPlace
+from solar.nn.l2net import PUBLISHED_LAYERS, DropoutPlace, check_layers
 from solar.training.objective import call_with, check_kind
 from solar.training.patch_views import Views
 from solar.training.schedule import Schedule
@@ -24,21 +24,41 @@ class PatchNetwork:
         attention: Layers with second-order attention, such as "345"; "" for none.
         dropout: Rate while training.
         dropout_place: "before" the last convolution (the paper) or "after" it (its code).
+        layers: Channels and stride of each of the six 3×3 convolutions.
     """
 
     attention: str = "345"
     dropout: float = 0.1
     dropout_place: DropoutPlace = "before"
+    layers: tuple[tuple[int, int], ...] = PUBLISHED_LAYERS
 
     def __post_init__(self) -> None:
         wrong = sorted(set(self.attention) - {str(layer) for layer in PATCH_REDUCTIONS})
         if wrong:
             raise SolarError(f"Attention goes after layers 3 to 6 of a patch network, not {wrong}.")
+        check_layers(self.layers)
 
     def config(self) -> PatchConfig:
         """What `PatchNet` takes."""
         attention = {layer: PATCH_REDUCTIONS[layer] for layer in map(int, self.attention)}
-        return PatchConfig(attention, self.dropout, self.dropout_place)
+        return PatchConfig(attention, self.dropout, self.dropout_place, self.layers)
+
+
+@dataclass(frozen=True)
+class PatchTeacher:
+    """A network whose descriptors are to be imitated, beside what the loss asks for.
+
+    Attributes:
+        model: What `solar.load` takes; "" for none.
+        weight: Of the squared distances to its descriptors, summed as the losses of a batch are.
+        batches: Different batches. After these the same ones come again, and the teacher's
+            descriptors of them are remembered (0.26 MB for 512 points), which saves most of the
+            time where the teacher is large. 0: no batch comes twice.
+    """
+
+    model: str = ""
+    weight: float = 1.0
+    batches: int = 0
 
 
 @dataclass(frozen=True)
@@ -110,12 +130,14 @@ class PatchRecipe(Recipe):
 
     Attributes:
         views: How the two patches of a pair differ, where they are cut on the fly.
+        teacher: Whom the network imitates, if anybody.
         epochs: How long, unless `steps` says it; an epoch uses each patch, or each photo, once.
     """
 
     data: PatchData
     network: PatchNetwork = field(default_factory=PatchNetwork)
     views: Views = field(default_factory=Views)
+    teacher: PatchTeacher = field(default_factory=PatchTeacher)
     loss: PatchLossSettings = field(default_factory=PatchLossSettings)
     optimiser: Optimiser = field(default_factory=lambda: Optimiser(lr=0.01))
     schedule: Schedule = field(default_factory=lambda: Schedule(kind="cosine", final=1e-5))

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from solar.errors import SolarError
 from solar.losses import PatchLoss
-from solar.models import PatchNet
+from solar.models import PatchNet, load
 from solar.training.loop import Trainer
 from solar.training.objective import Terms
 from solar.training.patch_data import Validate, open_source, open_validation
@@ -40,18 +41,29 @@ class PatchTrainer(Trainer[PatchRecipe, Tensor]):
             torch.backends.cudnn.benchmark = True  # every batch has the same shape
             _tensor_core_layout(self.net)
         self._run: Any = torch.compile(self.net) if recipe.compute.compile else self.net
+        self._teacher = _Teacher(recipe, self.device) if recipe.teacher.model else None
 
     def batches(self) -> Iterator[Tensor]:
         """Pairs (2, n, 1, 32, 32)."""
         while self.step < self.steps:
-            yield self.source.batch(self.step)
+            yield self.source.batch(self._number())
+
+    def _number(self) -> int:
+        """Which batch of the source the step takes."""
+        different = self.recipe.teacher.batches
+        return self.step % different if different else self.step
 
     def terms(self, batch: Tensor) -> Terms:
         """Describe pairs, all as one batch for the batch norms, and compare."""
+        patches = batch.flatten(0, 1)
         with self.recipe.compute.computing(self.device):
-            rows = self._run(batch.flatten(0, 1))
-        found = self.recipe.loss(*rows.float().chunk(2))
-        return dict(zip(("loss", *PatchLoss._fields[1:]), found, strict=True))
+            rows = self._run(patches).float()
+        found = self.recipe.loss(*rows.chunk(2))
+        terms = dict(zip(("loss", *PatchLoss._fields[1:]), found, strict=True))
+        if self._teacher is None:
+            return terms
+        apart = (rows - self._teacher.rows(self._number(), patches)).square().sum()
+        return {**terms, "loss": terms["loss"] + self.recipe.teacher.weight * apart, "apart": apart}
 
     def validate(self) -> tuple[float, dict[str, float]]:
         """Judge the network by other patches."""
@@ -66,6 +78,29 @@ class PatchTrainer(Trainer[PatchRecipe, Tensor]):
     def finish(self) -> dict[str, Any]:
         """Write the last state."""
         return {name: value for name, value in super().finish().items() if name != "score"}
+
+
+class _Teacher:
+    """Describes the batches of a recipe that names a teacher."""
+
+    def __init__(self, recipe: PatchRecipe, device: torch.device) -> None:
+        net = load(recipe.teacher.model)
+        if not isinstance(net, PatchNet):
+            raise SolarError(f"teacher.model: {recipe.teacher.model} does not describe patches.")
+        self._net = net.to(device).eval().requires_grad_(False)
+        self._compute, self._device = recipe.compute, device
+        self._remembers = recipe.teacher.batches > 0
+        self._known: dict[int, Tensor] = {}
+
+    def rows(self, number: int, patches: Tensor) -> Tensor:
+        """Its descriptors (n, 128) of the patches of a batch."""
+        if (known := self._known.get(number)) is not None:
+            return known.to(self._device).float()
+        with torch.no_grad(), self._compute.computing(self._device):
+            rows: Tensor = self._net(patches).float()
+        if self._remembers:
+            self._known[number] = rows.half().cpu()
+        return rows
 
 
 def _tensor_core_layout(net: nn.Module) -> None:

@@ -16,7 +16,7 @@ DEFAULT = "solar-r18"
 DEFAULT_LOCAL = "solar-local-345"
 """The same for patches."""
 
-NAMES = (DEFAULT, "how-r18-small", DEFAULT_LOCAL, "solar-local-none")
+NAMES = (DEFAULT, "how-r18-small", DEFAULT_LOCAL, "solar-local-small", "solar-local-none")
 
 FOLDER = Path(__file__).parent
 

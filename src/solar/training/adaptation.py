@@ -129,7 +129,8 @@ def adapt(
             f"On places it was not trained on, a layer takes mAP from {100 * means[0]:.1f} to "
             f"{100 * means[1]:.1f} ({100 * (means[1] - means[0]):+.1f}, 95 % interval "
             f"{100 * low:+.1f} to {100 * high:+.1f}, {count} places), which is no significant "
-            f"gain, so nothing is written: label more places, or stay with {spec.model or 'the model'}."
+            "gain, so nothing is written: label more places, or stay with "
+            f"{spec.model or 'the model'}."
         )
     adapted = net.with_adaptation(given or trained_layer(vectors, places, settings))
     if output is not None:

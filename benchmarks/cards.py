@@ -62,6 +62,7 @@ from solar.images import find_photos
 from solar.models import SCALES, Model, RetrievalNet, fingerprint
 from solar.models import load as load_model
 from solar.nn import LocalPooling
+from solar.nn.l2net import PUBLISHED_LAYERS
 
 DISTRACTORS = "landmarks/distractors-0.tar"
 SETS = {"landmarks": "landmarks/val-0.tar", "buildings": "buildings/val-0.tar"}
@@ -195,7 +196,8 @@ def describe_file(path: Path, model: Model) -> dict[str, Any]:
         "file": {"bytes": len(content), "sha256": _hash(content)},
     }
     if not isinstance(model, RetrievalNet):
-        return {"task": "patches", "architecture": "l2net", **told}
+        small = tuple(model.config.layers) != PUBLISHED_LAYERS
+        return {"task": "patches", "architecture": "small l2net" if small else "l2net", **told}
     local = isinstance(model.pool, LocalPooling)
     return {
         "task": "local" if local else "retrieval",

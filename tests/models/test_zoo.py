@@ -27,7 +27,11 @@ from solar.models import (
     load,
     zoo,
 )
+from solar.nn.l2net import PUBLISHED_LAYERS
+from solar.training.patch_recipe import PatchRecipe
+from solar.training.recipe import read_recipe
 
+RECIPES = Path(__file__).parents[2] / "recipes"
 BOX = "https://imperialcollegelondon.box.com/shared/static"
 CIRTORCH = "http://cmp.felk.cvut.cz/cnnimageretrieval/data"
 SFM = f"{CIRTORCH}/networks/retrieval-SfM-120k"
@@ -118,7 +122,7 @@ class TestEntries:
         counts = Counter(entry.task for entry in zoo.models())
         assert counts == {
             "retrieval": 11,
-            "patches": 3,
+            "patches": 4,
             "local": 4,
             "backbone": 4,
             "whitening": 19,
@@ -191,7 +195,7 @@ class TestFind:
         names = [entry.name for entry in zoo.models() if entry.bundled]
         local = ["solar-local-345", "solar-local-small", "solar-local-none"]
         assert names == ["solar-r18", "how-r18-small", *local]
-        assert [entry.name for entry in zoo.models()][:4] == names
+        assert [entry.name for entry in zoo.models()][: len(names)] == names
 
     def test_misspelt_name_suggests_the_right_one(self) -> None:
         with pytest.raises(
@@ -326,7 +330,12 @@ def test_parameters_and_dimensions_are_those_of_the_network_we_build(entry: zoo.
     with torch.device("meta"):
         net: RetrievalNet | PatchNet
         if entry.task == "patches":
-            net = PatchNet(PatchConfig(attention_at(entry.attention, PATCH_REDUCTIONS)))
+            attention = attention_at(entry.attention, PATCH_REDUCTIONS)
+            layers = PUBLISHED_LAYERS
+            if entry.architecture != "l2net":
+                recipe = read_recipe(PatchRecipe, RECIPES / f"{entry.name}.yaml")
+                layers = recipe.network.layers
+            net = PatchNet(PatchConfig(attention, layers=layers))
         else:
             net = RetrievalNet(
                 RetrievalConfig(

@@ -62,7 +62,7 @@ RetrievalName = Literal[
 """Names that load as a network for photos, for type checkers; backbones are pooled by GeM."""
 
 PatchName = Literal[
-    "solar-local-345", "solar-local-none", "solar-local-small", "solar-local-345-liberty"
+    "solar-local-345", "solar-local-small", "solar-local-none", "solar-local-345-liberty"
 ]
 """Names that load as a network for patches, for type checkers."""
 

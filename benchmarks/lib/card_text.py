@@ -48,7 +48,8 @@ def render(card: str, name: str, every: Mapping[str, Facts]) -> str:
 def facts(of: Facts) -> str:
     """What the file is."""
     attention = ", ".join(of["attention"])
-    layers = f"second-order attention after layers {attention}" if attention else "no attention"
+    after = "layers" if len(of["attention"]) > 1 else "layer"
+    layers = f"second-order attention after {after} {attention}" if attention else "no attention"
     if of["task"] == "local":
         what = (
             f"input: photos of any size (downscaled to {of['size']} px); output: up to 1,000 local "

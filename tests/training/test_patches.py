@@ -14,7 +14,7 @@ from solar.datasets.phototour import PatchPairs
 from solar.errors import SolarError
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, save
 from solar.training import train
-from solar.training.patch_recipe import PatchData, PatchNetwork, PatchRecipe
+from solar.training.patch_recipe import PatchData, PatchNetwork, PatchRecipe, PatchTeacher
 from solar.training.patch_sources import PatchSet
 from solar.training.patches import PatchTrainer
 from solar.training.recipe import read_recipe
@@ -95,6 +95,11 @@ def test_a_small_network_becomes_like_its_teacher_who_looks_at_a_batch_once(
     assert looked.count(False) == 2
 
 
+def test_a_teacher_is_not_imitated_less_than_not_at_all() -> None:
+    with pytest.raises(SolarError, match="weight and batches of a teacher are 0 or more"):
+        PatchTeacher("solar-local-345", weight=-1)
+
+
 def test_a_teacher_for_photos_is_refused(tmp_path: Path, tour: Path) -> None:
     teacher = tmp_path / "photos.safetensors"
     save(RetrievalNet(RetrievalConfig("resnet18")), teacher)
@@ -113,10 +118,14 @@ def test_a_trained_network_is_a_file_that_loads(tmp_path: Path, tour: Path) -> N
     assert {"loss", "second", "lr", "steps_a_second"} <= set(lines[0])
 
 
+@pytest.mark.parametrize("taught", [False, True])
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
-    tmp_path: Path, tour: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tour: Path, monkeypatch: pytest.MonkeyPatch, taught: bool
 ) -> None:
-    recipe = recipe_file(tmp_path, tour, "save_every: 2\nema: 0.9\n")
+    teacher = tmp_path / "teacher.safetensors"
+    save(PatchNet(), teacher)
+    more = f"teacher: {{model: {teacher}, batches: 1}}\n" if taught else ""
+    recipe = recipe_file(tmp_path, tour, f"save_every: 2\nema: 0.9\n{more}")
     train(recipe, run=tmp_path / "whole")
     take = PatchTrainer.take
 

@@ -60,6 +60,10 @@ class PatchTeacher:
     weight: float = 1.0
     batches: int = 0
 
+    def __post_init__(self) -> None:
+        if self.weight < 0 or self.batches < 0:
+            raise SolarError("weight and batches of a teacher are 0 or more.")
+
 
 @dataclass(frozen=True)
 class PatchData(Data):

@@ -94,13 +94,13 @@ class _Teacher:
 
     def rows(self, number: int, patches: Tensor) -> Tensor:
         """Its descriptors (n, 128) of the patches of a batch."""
-        if (known := self._known.get(number)) is not None:
-            return known.to(self._device).float()
-        with torch.no_grad(), self._compute.computing(self._device):
-            rows: Tensor = self._net(patches).float()
-        if self._remembers:
-            self._known[number] = rows.half().cpu()
-        return rows
+        rows = self._known.get(number)
+        if rows is None:
+            with torch.no_grad(), self._compute.computing(self._device):
+                rows = self._net(patches)
+            if self._remembers:  # rounded at once, so that a resumed run sees the same numbers
+                rows = self._known[number] = rows.half().cpu()
+        return rows.to(self._device).float()
 
 
 def _tensor_core_layout(net: nn.Module) -> None:

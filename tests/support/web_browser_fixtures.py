@@ -105,17 +105,8 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
-def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where screenshots go: the folder that SOLAR_SCREENSHOTS names, or a temporary one."""
-    named = os.environ.get("SOLAR_SCREENSHOTS")
-    folder = Path(named) if named else tmp_path_factory.mktemp("screenshots")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 @pytest.fixture
-def visit(browser: Any, screenshots: Path) -> Iterator[Visit]:
+def visit(browser: Any) -> Iterator[Visit]:
     """Opens pages, and insists at the end that nothing went wrong in them.
 
     `expected` names what a console message may contain, where a test provokes failures.
@@ -143,7 +134,7 @@ def visit(browser: Any, screenshots: Path) -> Iterator[Visit]:
             ),
         )
         page.goto(address)
-        page.shoot = lambda name: shoot(page, screenshots / f"{name}.png")
+        page.shoot = lambda name: shoot(page, name)
         return page
 
     yield open_page
@@ -152,11 +143,16 @@ def visit(browser: Any, screenshots: Path) -> Iterator[Visit]:
     assert [text for text in wrong if not any(part in text for part in allowed)] == []
 
 
-def shoot(page: Page, file: Path) -> None:
-    """Takes a screenshot once the pictures in the window are there."""
+def shoot(page: Page, name: str) -> None:
+    """Waits for the pictures in the window, and takes a screenshot.
+
+    It goes into the folder that SOLAR_SCREENSHOTS names, for people to look at; without one, none
+    is taken.
+    """
     page.evaluate(
         """() => Promise.all([...document.images]
           .filter(image => image.getBoundingClientRect().top < innerHeight)
           .map(image => image.decode().catch(() => {})))"""
     )
-    page.screenshot(path=file)
+    if folder := os.environ.get("SOLAR_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{name}.png")

@@ -62,7 +62,6 @@ from solar.images import find_photos
 from solar.models import SCALES, Model, RetrievalNet, fingerprint
 from solar.models import load as load_model
 from solar.nn import LocalPooling
-from solar.nn.l2net import PUBLISHED_LAYERS
 
 DISTRACTORS = "landmarks/distractors-0.tar"
 SETS = {"landmarks": "landmarks/val-0.tar", "buildings": "buildings/val-0.tar"}
@@ -196,8 +195,8 @@ def describe_file(path: Path, model: Model) -> dict[str, Any]:
         "file": {"bytes": len(content), "sha256": _hash(content)},
     }
     if not isinstance(model, RetrievalNet):
-        small = tuple(model.config.layers) != PUBLISHED_LAYERS
-        return {"task": "patches", "architecture": "small l2net" if small else "l2net", **told}
+        name = "l2net" if model.config.has_published_layers else "small l2net"
+        return {"task": "patches", "architecture": name, **told}
     local = isinstance(model.pool, LocalPooling)
     return {
         "task": "local" if local else "retrieval",

@@ -77,8 +77,7 @@ def _table(of: Mapping[str, Facts], wanted: Any, toy: tuple[str, str, str]) -> s
     columns = shown or [toy]
     rows = {f"**`{name}`**": facts["figures"] for name, facts in of.items()}
     for facts in of.values():
-        beside = {name: own for name, own in facts["beside"].items() if name in BESIDE}
-        rows |= {BESIDE[name]: own for name, own in beside.items()}
+        rows |= {BESIDE[name]: own for name, own in facts["beside"].items() if name in BESIDE}
     lines = [["bundled", *(title for _, _, title in columns), "MB", "command"]]
     lines.append(["---", *["---:"] * (len(columns) + 1), "---"])
     said = ""

@@ -38,10 +38,15 @@ class PatchConfig:
         if self.dropout_place not in ("before", "after"):
             raise SolarError(f'Dropout goes "before" or "after", not {self.dropout_place!r}.')
 
+    @property
+    def has_published_layers(self) -> bool:
+        """Whether it is the network of the paper, but for attention."""
+        return tuple(self.layers) == PUBLISHED_LAYERS
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready settings; those of a network with the published layers do not name them."""
         found = {**asdict(self), "attention": {str(k): v for k, v in self.attention.items()}}
-        if tuple(self.layers) == PUBLISHED_LAYERS:
+        if self.has_published_layers:
             del found["layers"]
         return found
 

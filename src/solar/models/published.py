@@ -11,7 +11,6 @@ from solar.errors import SolarError
 from solar.models.patch_net import PatchConfig
 from solar.models.published_local import UNUSED, delg_name, local_config
 from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD, REDUCTIONS, RetrievalConfig
-from solar.nn.l2net import PUBLISHED_LAYERS
 from solar.nn.pooling import LOCAL_POOLINGS
 from solar.nn.resnet import DESIGNS, BasicBlock, Bottleneck
 
@@ -129,7 +128,7 @@ def layout_of(names: Container[str]) -> Layout | None:
 def layout_to_write(config: RetrievalConfig | PatchConfig, state: Mapping[str, Tensor]) -> Layout:
     """The layout that can hold a network of ours; a SolarError if there is none."""
     if isinstance(config, PatchConfig):
-        if tuple(config.layers) != PUBLISHED_LAYERS:
+        if not config.has_published_layers:
             raise SolarError("The published format has no place for a patch network's own layers.")
         return "local"
     if config.post_whitening:

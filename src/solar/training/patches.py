@@ -84,10 +84,10 @@ class _Teacher:
     """Describes the batches of a recipe that names a teacher."""
 
     def __init__(self, recipe: PatchRecipe, device: torch.device) -> None:
-        net = load(recipe.teacher.model)
+        net = load(recipe.teacher.model, device=device)
         if not isinstance(net, PatchNet):
             raise SolarError(f"teacher.model: {recipe.teacher.model} does not describe patches.")
-        self._net = net.to(device).eval().requires_grad_(False)
+        self._net = net.requires_grad_(False)
         self._compute, self._device = recipe.compute, device
         self._remembers = recipe.teacher.batches > 0
         self._known: dict[int, Tensor] = {}

@@ -1,13 +1,14 @@
-"""The web app behind Debian's nginx: TLS, a sub-path, and who the visitor is."""
+"""The web app behind nginx and Caddy: TLS, a sub-path, and who the visitor is."""
 
 import http.client
 import json
+import os
 import shutil
 import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,7 +18,8 @@ from support.web_browser_fixtures import served
 
 pytest_plugins = ["support.web_browser_fixtures"]
 
-CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nginx.conf"
+DEPLOY = Path(__file__).parents[2] / "deploy"
+PACKAGES = {"nginx": "nginx-light", "caddy": "caddy"}
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +34,18 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.fixture(scope="module", params=PACKAGES)
+def proxy(request: pytest.FixtureRequest) -> str:
+    """The program in front of the app."""
+    if not shutil.which(request.param):
+        pytest.skip(f"There is no {request.param}: apt-get install {PACKAGES[request.param]}.")
+    return request.param
+
+
+# Each proxy has an app of its own, whose visitors have asked for nothing yet.
 @pytest.fixture(scope="module")
-def inside(collection: Path) -> Iterator[str]:
-    """The address of the app itself, which only nginx is to know."""
+def inside(collection: Path, proxy: str) -> Iterator[str]:
+    """The address of the app itself, which only the proxy is to know."""
     options = ("--root-path", "/photos", "--trusted-proxy", "127.0.0.1", "--rate", 2)
     with served(collection / "small.solar", collection / "other.solar", *options) as address:
         yield address
@@ -42,24 +53,37 @@ def inside(collection: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def proxied(
-    inside: str, certificate: Path, tmp_path_factory: pytest.TempPathFactory
+    proxy: str, inside: str, certificate: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The address of the app behind nginx, configured as in `deploy/nginx.conf`."""
-    if not shutil.which("nginx"):
-        pytest.skip("There is no nginx: apt-get install nginx-light.")
-    home = tmp_path_factory.mktemp("nginx")
+    """The address of the app behind a proxy that is configured as in `deploy/`."""
+    home = tmp_path_factory.mktemp(proxy)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    server = CONFIGURATION.read_text()
-    for documented, here in {
-        "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
-        "server_name example.org": "server_name localhost",
-        "/etc/ssl/example.org.pem": str(certificate),
-        "/etc/ssl/example.org.key": str(certificate),
-        "http://127.0.0.1:8000": inside.removesuffix("/photos"),
-    }.items():
-        assert documented in server
-        server = server.replace(documented, here)
+    start = {"nginx": nginx, "caddy": caddy}[proxy]
+    command = start(home, port, urlsplit(inside).netloc, certificate)
+    surroundings = os.environ | {"XDG_DATA_HOME": str(home), "XDG_CONFIG_HOME": str(home)}
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(command, stderr=log, env=surroundings)
+        try:
+            _wait_for(port, process)
+            yield f"https://localhost:{port}/photos/"
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def nginx(home: Path, port: int, app: str, certificate: Path) -> list[object]:
+    """Writes its configuration; returns the command that starts it."""
+    site = configured(
+        "nginx.conf",
+        {
+            "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
+            "server_name example.org": "server_name localhost",
+            "/etc/ssl/example.org.pem": str(certificate),
+            "/etc/ssl/example.org.key": str(certificate),
+            "127.0.0.1:8000": app,
+        },
+    )
     paths = "".join(
         f"{one}_temp_path {home / one};\n"
         for one in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -67,15 +91,27 @@ def proxied(
     file = home / "nginx.conf"
     file.write_text(
         f"daemon off;\npid {home / 'pid'};\nevents {{}}\n"
-        f"http {{\naccess_log off;\n{paths}{server}}}\n"
+        f"http {{\naccess_log off;\n{paths}{site}}}\n"
     )
-    process = subprocess.Popen(["nginx", "-p", home, "-e", home / "log", "-c", file])
-    try:
-        _wait_for(port, process)
-        yield f"https://localhost:{port}/photos/"
-    finally:
-        process.terminate()
-        process.wait(10)
+    return ["nginx", "-p", home, "-e", "stderr", "-c", file]
+
+
+def caddy(home: Path, port: int, app: str, certificate: Path) -> list[object]:
+    """Writes its configuration; returns the command that starts it."""
+    own = f"https://localhost:{port} {{\n\tbind 127.0.0.1\n\ttls {certificate} {certificate}"
+    site = configured("Caddyfile", {"example.org {": own, "127.0.0.1:8000": app})
+    file = home / "Caddyfile"
+    file.write_text(f"{{\n\tadmin off\n\tauto_https disable_redirects\n}}\n{site}")
+    return ["caddy", "run", "--config", file]
+
+
+def configured(name: str, changes: Mapping[str, str]) -> str:
+    """A file of `deploy/`, with the addresses and names of a test."""
+    site = (DEPLOY / name).read_text()
+    for documented, here in changes.items():
+        assert documented in site
+        site = site.replace(documented, here)
+    return site
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
@@ -86,7 +122,7 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
             return
         except OSError:
             time.sleep(0.05)  # there is no event to wait for: it is another process
-    raise RuntimeError("nginx did not start")
+    raise RuntimeError("the proxy did not start")
 
 
 def ask(
@@ -104,7 +140,7 @@ def ask(
     return connection.getresponse()
 
 
-def test_the_page_works_below_a_path_with_tls(proxied: str, visit: Visit) -> None:
+def test_the_page_works_below_a_path_with_tls(proxy: str, proxied: str, visit: Visit) -> None:
     page = visit(proxied.removesuffix("/"), ignore_https_errors=True)
     page.locator(".browse .card").first.wait_for()
     assert page.url == proxied
@@ -117,7 +153,7 @@ def test_the_page_works_below_a_path_with_tls(proxied: str, visit: Visit) -> Non
     page.locator(".viewer-photo[src*='/photo?']").wait_for()
     links = page.locator(".viewer-files a").evaluate_all("all => all.map(one => one.href)")
     assert all(link.startswith(f"{proxied}api/v1/photos/") for link in links)
-    page.shoot("behind-nginx")
+    page.shoot(f"behind-{proxy}")
 
     page.goto(proxied)
     page.get_by_label("Index", exact=True).select_option("other")
@@ -130,8 +166,10 @@ def test_the_page_works_below_a_path_with_tls(proxied: str, visit: Visit) -> Non
 
 def test_programs_find_everything_below_the_path(proxied: str, certificate: Path) -> None:
     assert ask(proxied, certificate, "HEAD", "/photos/").status == 200
-    assert ask(proxied, certificate, "GET", "/photos/healthz").status == 200
-    assert ask(proxied, certificate, "GET", "/healthz").status != 200  # of nginx, not of the app
+    health = ask(proxied, certificate, "GET", "/photos/healthz")
+    assert health.status == 200
+    # Above the path, the proxy answers; Caddy does so with 200 and nothing else.
+    assert ask(proxied, certificate, "GET", "/healthz").read() != health.read()
     described = json.load(ask(proxied, certificate, "GET", "/photos/api/v1/openapi.json"))
     assert described["servers"] == [{"url": "/photos"}]
 

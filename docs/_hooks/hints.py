@@ -49,9 +49,9 @@ HINTS = {
     "together with Python objects; save only its `state_dict`.",
     "was made with another model": "Embeddings of different models cannot be compared. "
     "`solar index info INDEX` names the model.",
-    "describes photos, not words": "See [text search]"
+    "has no text encoder: for text search": "See [text search]"
     "(backbones.md#text-search-with-clip-and-siglip).",
-    "has the image side of its model alone": "See [text search]"
+    "contains only the image encoder": "See [text search]"
     "(backbones.md#text-search-with-clip-and-siglip).",
     "is an index already": "`solar index add INDEX FOLDER --new` adds new photos. To start over, "
     "delete the folder.",

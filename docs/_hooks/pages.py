@@ -163,7 +163,7 @@ def cards_list() -> str:
     """The model cards with what each says first, or a sentence where there are none."""
     texts = {page: text for page, text in virtual_pages().items() if page.startswith("models/")}
     lines = [f"- [{Path(page).stem}]({page}): {_opening(text)}" for page, text in texts.items()]
-    return "\n".join(lines) or "No models travel with this version."
+    return "\n".join(lines) or "No models are bundled with this version."
 
 
 def _opening(text: str) -> str:

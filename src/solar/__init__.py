@@ -1,6 +1,6 @@
-"""solar: find photos of the same place or object, in millions of photos.
+"""solar: find photos of the same place or object among millions.
 
-Everything named here is imported when it is first used, so `import solar` itself takes no time.
+Everything named here is imported on first use, so `import solar` itself is fast.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""A client of the web app: what `solar serve` offers, from another program or machine.
+"""A client of the web app: use `solar serve` from another program or machine.
 
-It needs nothing but the standard library. What answers look like is in the server's own description
-of its API (`/api/v1/openapi.json`); the types here are those of that description.
+It needs only the standard library. The server describes its API, and so the types of all answers,
+in `/api/v1/openapi.json`.
 """
 
 import json
@@ -44,7 +44,7 @@ _OPENER = request.build_opener(_OneServer)
 
 
 class ServerPhoto(TypedDict):
-    """A photo that the server knows; `thumbnail` and `photo` are addresses of pictures."""
+    """A photo on the server; `thumbnail` and `photo` are addresses of pictures."""
 
     id: str
     name: str
@@ -60,9 +60,9 @@ class ServerPhoto(TypedDict):
 
 
 class ServerDetails(ServerPhoto):
-    """All that the server knows of a photo; `original` is the address of its full size.
+    """All details of a photo; `original` is the address of the photo at full size.
 
-    That is the file itself if `original_is_file`, else a JPEG of it.
+    It is the file itself if `original_is_file` is true, otherwise a JPEG.
     """
 
     bytes: int
@@ -71,7 +71,7 @@ class ServerDetails(ServerPhoto):
 
 
 class ServerHit(ServerPhoto):
-    """A photo found."""
+    """A search result."""
 
     score: float
     rank: int
@@ -84,24 +84,25 @@ class ServerHit(ServerPhoto):
 
 
 class ServerPage(TypedDict):
-    """A piece of the collection."""
+    """A page of the collection."""
 
     total: int
     photos: list[ServerPhoto]
 
 
 class Client:
-    """Speaks to one server.
+    """A connection to one server.
 
     Args:
-        address: Where its page is, such as `http://127.0.0.1:8000` or `https://example.org/photos`.
-        token: What the server wants to be told, where it wants any.
+        address: The address of its page, such as `http://127.0.0.1:8000` or
+            `https://example.org/photos`.
+        token: The access token, if the server requires one.
         timeout: Seconds to wait for an answer.
-        index: Which to ask, of a server with several; the first if not given. Its page's own
-            address, `http://127.0.0.1:8000/indexes/NAME`, does the same.
+        index: The name of an index, if the server has several. Default: the first. The address of
+            its page, `http://127.0.0.1:8000/indexes/NAME`, has the same effect.
 
-    Every method raises a SolarError with one sentence where the server is not there, refuses, or
-    answers something else.
+    Every method raises a SolarError with one sentence if the server cannot be reached, rejects the
+    request, or is not a solar server.
     """
 
     def __init__(
@@ -130,24 +131,24 @@ class Client:
         return self._ask("GET", "info", None, "photos")
 
     def indexes(self) -> list[str]:
-        """The names of all indexes of the server, where it has several."""
+        """The names of all indexes of the server, if it has several."""
         return [one["name"] for one in self._ask("GET", "info", None, "indexes")["indexes"]]
 
     def photos(
         self, offset: int = 0, limit: int = 50, *, label: str | None = None, search: str = ""
     ) -> ServerPage:
-        """A page of the collection; with a label, or with a text in the photos' names."""
+        """A page of the collection; only photos with a label, or with a text in their names."""
         wanted = {"offset": offset, "limit": limit, "label": label, "search": search or None}
         given = parse.urlencode({key: value for key, value in wanted.items() if value is not None})
         return cast("ServerPage", self._ask("GET", f"photos?{given}", None, "photos"))
 
     def photo(self, id: str) -> ServerDetails:
-        """All that is known of a photo: also the size of its file, and where the original is."""
+        """All details of a photo, with the size of its file and the address of the original."""
         asked = f"photos/{parse.quote(id, safe='')}"
         return cast("ServerDetails", self._ask("GET", asked, None, "original"))
 
     def upload(self, photo: str | Path | bytes) -> ServerPhoto:
-        """Send a photo to search with; the server keeps it in memory for a while."""
+        """Upload a photo to search with; the server keeps it in memory for a while."""
         return cast("ServerPhoto", self._send("queries", "photo", [photo], "id"))
 
     def search(
@@ -159,13 +160,14 @@ class Client:
         box: Sequence[float] | None = None,
         **options: Any,
     ) -> list[ServerHit]:
-        """Find photos like a photo, a part of it, or as a text says.
+        """Search with a photo, a part of it, or a text.
 
         Args:
-            photo: A file or its content, which is uploaded, or a photo that the server gave.
-            k: How many to find.
+            photo: A file or its content, which is uploaded, or a photo that the server returned.
+            k: Number of results.
             text: What the photos show, in words.
-            box: What to look for, x1, y1, x2, y2 in pixels of the upright photo.
+            box: The part of the photo to search with: x1, y1, x2, y2 in pixels of the upright
+                photo.
             **options: Further fields of the request: `rerank`, `filter`, `sort`, `like`, `unlike`,
                 `model`, `include_self`; `filter={"where": ["tag=night"]}` takes conditions.
         """
@@ -186,15 +188,15 @@ class Client:
         return hits
 
     def facets(self, search: str = "") -> dict[str, Any]:
-        """Folders, tags, roots and times to filter by; those with a text in their names."""
+        """Folders, tags, roots and times to filter by; only those with a text in their names."""
         given = parse.urlencode({"search": search} if search else {})
         return self._ask("GET", f"facets?{given}", None, "folders", "tags")
 
     def remove(self, photos: Sequence[ServerPhoto]) -> int:
-        """Take photos out of the index, where the server allows it; their files stay.
+        """Remove photos from the index, if the server allows it; their files stay.
 
-        Returns how many were removed. A thousand go at a time: of more, some may be gone when a
-        later request fails.
+        Returns the number of removed photos. They are removed a thousand at a time: if a later
+        request fails, the earlier ones are already gone.
         """
         removed = 0
         for start in range(0, len(photos), _REMOVED):
@@ -203,28 +205,28 @@ class Client:
         return removed
 
     def match(self, a: ServerPhoto, b: ServerPhoto) -> dict[str, Any]:
-        """Compare two photos point by point.
+        """Match the keypoints of two photos.
 
         `inliers` are x, y in `a` and x, y in `b`; `same_scene` says whether there are enough.
         """
         return self._ask("POST", "matches", {"a": a["id"], "b": b["id"]}, "inliers", "same_scene")
 
     def picture(self, photo: ServerPhoto, *, large: bool = False) -> bytes:
-        """A photo as a JPEG: a thumbnail, or up to 1,600 pixels a side."""
+        """A photo as a JPEG: a thumbnail, or up to 1,600 pixels on its longest side."""
         # The address begins with the path below which the server lies, as ours does.
         base = parse.urljoin(self.address, photo["photo" if large else "thumbnail"])
         return self._bytes("GET", base)
 
     def original(self, photo: ServerPhoto) -> bytes:
-        """A photo at its full size: its file where the server gives files out, else a JPEG."""
+        """A photo at full size: its file if the server allows downloads, otherwise a JPEG."""
         return self._bytes("GET", parse.urljoin(self.address, self.photo(photo["id"])["original"]))
 
     def add(self, photos: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
-        """Add photos to the collection, where the server allows it; yields how far that is."""
+        """Add photos to the collection, if the server allows it; yields the progress."""
         return self._followed(self._send("photos", "photos", photos, "job")["job"])
 
     def sync(self) -> Iterator[dict[str, Any]]:
-        """Bring the collection up to date with its folders, likewise."""
+        """Update the collection from its folders, if the server allows it; yields the progress."""
         return self._followed(self._ask("POST", "sync", {}, "job")["job"])
 
     def _followed(self, job: str) -> Iterator[dict[str, Any]]:
@@ -272,7 +274,7 @@ class Client:
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict) or not set(expected) <= found.keys():
-            raise SolarError(f"{self.address} is not a server of solar, or of another version.")
+            raise SolarError(f"{self.address} is not a solar server, or runs another version.")
         return found
 
     def _bytes(

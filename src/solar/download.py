@@ -333,7 +333,7 @@ def _continues(response: HTTPResponse, start: int, said: Announced, job: _Job) -
     if part and int(part[1]) == start and (same_file or not start):
         return True
     job.discard()
-    raise DroppedError("the server went on at another place than asked, or with another file")
+    raise DroppedError("the server resumed at the wrong position, or with another file")
 
 
 def _copy(

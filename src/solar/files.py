@@ -149,7 +149,7 @@ def regular(path: Path) -> Path:
     """
     if not stat.S_ISREG(path.lstat().st_mode):
         raise SolarError(
-            f"{path} is not a regular file: restore it, and do not use links from others."
+            f"{path} is a link or not a regular file, and is not read: restore the file itself."
         )
     return path
 
@@ -179,7 +179,7 @@ def refuse_places(places: Mapping[str, Path | None]) -> None:
         refuse_folder(path, what)
         other = taken.setdefault(path.resolve(), what)
         if other != what:
-            raise SolarError(f"{path} is named for {other} and for {what}: name two files.")
+            raise SolarError(f"{path} cannot be both {other} and {what}: name two files.")
 
 
 def beside(path: Path, suffix: str) -> Path:

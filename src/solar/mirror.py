@@ -69,7 +69,7 @@ def ask(url: str, headers: dict[str, str]) -> HTTPResponse:
     except error.HTTPError as problem:
         with problem:
             if problem.code == 416:
-                raise PartRefusedError("the server refused to go on with a download") from problem
+                raise PartRefusedError("the server refused to resume a download") from problem
             reason = f"the server answered {problem.code} {problem.reason}".strip()
         raise (DroppedError if problem.code in _PASSING else MirrorError)(reason) from problem
     except error.URLError as problem:

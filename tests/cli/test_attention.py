@@ -67,9 +67,9 @@ def test_the_figure_of_the_supplement_is_one_command(folder: Path, tmp_path: Pat
         (("--at", "160,5"), "The location 160,5 is not in the photo, which is 160 × 120 pixels"),
         (("--at", "here"), "--at takes x,y in pixels"),
         ((), "Give a location with --at x,y"),
-        (("--at", "5,5", "--layer", "3"), "There is attention after layer 4 and 5, not 3."),
+        (("--at", "5,5", "--layer", "3"), "The network has attention after layer 4 and 5, not 3."),
         (("--at", "5,5", "--colours", "grey"), "There is no colour map 'grey'"),
-        (("--patch",), "is 160 × 120 pixels, no square patch"),
+        (("--patch",), "is 160 × 120 pixels, neither a square patch"),
     ],
 )
 def test_a_mistake_is_one_sentence(

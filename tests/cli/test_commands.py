@@ -166,7 +166,7 @@ def test_demo_finds_generated_photos_and_those_of_a_folder(tmp_path: Path) -> No
     assert f"solar serve {index} --open" in out
     assert str(index.parent / "ranking.html") in out
     again = solar("demo", "--landmarks", 2, "--views", 2, "-o", tmp_path).stdout
-    assert "4 generated photos of 2 buildings, 2 of each, indexed before" in again
+    assert "4 generated photos of 2 buildings, 2 of each, already indexed" in again
     assert "solar demo ~/Pictures --serve" in again
 
 

@@ -97,8 +97,8 @@ def test_an_empty_index_has_an_empty_report(index: Path, tmp_path: Path) -> None
         (["--size", "64"], "already holds embeddings"),
         (["--csv", "."], "is a folder: name the table"),
         (["--html", "."], "is a folder: name the page"),
-        (["--csv", "report.json"], "named for the report and for the table"),
-        (["--csv", "both", "--html", "both"], "both is named for the table and for the page"),
+        (["--csv", "report.json"], "cannot be both the report and the table"),
+        (["--csv", "both", "--html", "both"], "both cannot be both the table and the page"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(

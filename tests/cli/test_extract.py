@@ -107,7 +107,7 @@ def test_photos_become_a_file_of_hloc_beside_a_parquet_file(
     assert np.array_equal(rows, store.vectors())
     run(tmp_path / "photos.store", "--h5", tmp_path / "again.h5")
     assert (tmp_path / "again.h5").exists()
-    with pytest.raises(SolarError, match=r"cannot be both Parquet file and \.h5 file: name two"):
+    with pytest.raises(SolarError, match=r"cannot be both Parquet file and \.h5 file: give two"):
         run(photos, "-o", tmp_path / "other.store", "--h5", file, "--parquet", file)
 
 

@@ -17,7 +17,7 @@ from solar.search.matching import match
 from solar.training.local_whitening import start_local_whitening
 from solar.training.network import take_backbone
 
-pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
+pytest.importorskip("cv2", reason="pip install opencv-python-headless")
 
 QUERY = "landmark-001/view-000.jpg"
 

@@ -59,7 +59,7 @@ def test_searches_filter_and_tell_where_and_when(home: Path) -> None:
 def test_mistakes_are_sentences(home: Path) -> None:
     search = ("search", home / "i.solar", "a.jpg")
     for arguments, sentence in (
-        ((*search, "--near", "Timisoara"), "near=Timisoara is not understood: write degrees"),
+        ((*search, "--near", "Timisoara"), "near=Timisoara is not understood: write latitude"),
         ((*search, "--after", "2019-13-01"), "is not understood: write a time as 2019"),
         (("locate", "a.jpg", home / "plain.solar"), "No photo of this index has a position"),
     ):

@@ -106,13 +106,13 @@ def test_search_ranks_again_unless_told_otherwise(home: Path) -> None:
     Index.create(index, vectors, names, roots=Roots.at(home)).close()
     usual = solar("search", index, "name:a.png")
     assert [line.split()[-1] for line in usual.stdout.splitlines()] == ["b.png", "grey.png"]
-    assert "Ranked again by matching points; --no-rerank" in usual.stderr
-    plain = solar("search", index, "name:a.png", "--no-rerank")
+    assert "Re-ranked by matching points; --no-rerank" in usual.stderr
+    plain = solar("search", index, "name:a.png", "--no-verify")
     assert [line.split()[-1] for line in plain.stdout.splitlines()] == ["grey.png", "b.png"]
     assert plain.stderr == ""
     away = solar("search", index, "name:a.png", "--photos", home / "gone")
     assert away.stdout == plain.stdout
-    assert "Not ranked again by matching points" in away.stderr
+    assert "Not re-ranked by matching points" in away.stderr
     both = refused("search", index, "name:a.png", "--no-rerank", "--verify")
     assert "--no-rerank cannot be combined with verify" in both
     least = refused("search", index, "name:a.png", "--min-probability", 0.5)

@@ -34,7 +34,7 @@ def test_a_device_that_is_not_there_is_told_before_any_work(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SolarError) as told:
         app([command, *COMPUTING[command], "--device", "cuda"], standalone_mode=False)
-    assert str(told.value) == "This machine has no CUDA device."
+    assert str(told.value) == "This machine has no CUDA device: choose cpu."
     with pytest.raises(
         SolarError, match=r"^This machine has no device 'gpu': choose cpu or cuda\.$"
     ):

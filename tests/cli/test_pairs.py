@@ -76,7 +76,7 @@ def test_a_reconstruction_tells_what_it_found(
     ("arguments", "sentence"),
     [
         ((), r"Name the list of pairs to write: -o pairs\.txt"),
-        (("-o", "out.txt", "--pairs", "mine.txt"), "mine.txt names 'gone.png', and no photo"),
+        (("-o", "out.txt", "--pairs", "mine.txt"), "mine.txt names 'gone.png', but no photo"),
         (("-o", "mine.txt", "--pairs", "mine.txt"), "is the list to read"),
         (("-o", "out.txt", "--pairs", "mine.txt", "--verify"), "takes a list as it is"),
         (("-o", "out.txt", "-k", "0"), "Pairs need neighbours"),

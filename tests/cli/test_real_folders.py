@@ -154,11 +154,11 @@ def test_index_sync_does_the_same(model: Path, tmp_path: Path) -> None:
     shutil.rmtree(folder)
     skipped = fill(folder)
     would = solar("index", "sync", index, "--dry-run")
-    assert f"Would be: {len(GOOD) + 7} new, 0 changed, 0 moved, 1 deleted" in would.err
+    assert f"Would change: {len(GOOD) + 7} new, 0 changed, 0 moved, 1 deleted" in would.err
     assert paths(index) == {"gone.jpg"}
     told = solar("index", "sync", index, "--report", tmp_path / "report.json")
     assert paths(index) == GOOD
-    assert f"Now: {len(GOOD)} new, 0 changed, 0 moved, 1 deleted, 0 unchanged" in told.err
+    assert f"Updated: {len(GOOD)} new, 0 changed, 0 moved, 1 deleted, 0 unchanged" in told.err
     for raw in UNREADABLE:
         assert raw not in would.err + told.err
     check_report(json.loads((tmp_path / "report.json").read_text()), skipped)
@@ -338,12 +338,12 @@ def test_watching_indexes_what_comes_until_ctrl_c(model: Path, tmp_path: Path) -
     os.set_blocking(watching.stderr.fileno(), False)
     told, until = "", time.monotonic() + 90
     try:
-        for wanted in ("Looking every 0.2 s", "1 new, 0 changed, 0 moved, 0 deleted", "Stopped."):
+        for wanted in ("Checking every 0.2 s", "1 new, 0 changed, 0 moved, 0 deleted", "Stopped."):
             while wanted not in told and time.monotonic() < until:
                 select.select([watching.stderr], [], [], 0.5)
                 told += (watching.stderr.read() or b"").decode()
             assert wanted in told
-            if wanted.startswith("Looking"):
+            if wanted.startswith("Checking"):
                 (folder / "b.jpg").write_bytes(photo(2))
             elif wanted.startswith("1 new"):
                 assert paths(index) == {"a.jpg", "b.jpg"}
@@ -382,7 +382,7 @@ def test_one_call_builds_and_another_synchronises(model: Path, tmp_path: Path) -
 def test_an_index_made_from_a_store_knows_where_its_photos_are(
     nasty: Nasty, model: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
+    pytest.importorskip("cv2", reason="pip install opencv-python-headless")
     store = package.extract(nasty.folder, tmp_path / "s.store", model=model)
     assert repr(store) == f"<Store '{tmp_path / 's.store'}': {len(GOOD)} x 16 float32>"
     with Index.create(tmp_path / "i.solar", store) as index:

@@ -42,7 +42,7 @@ def test_refused_in_one_sentence(reading: Path, photos: Path, model: Path) -> No
     plain = photos.parent / "plain.solar"
     build(photos, plain, model=model).close()
     for arguments, said in (
-        ((plain, "--text", TEXT), "describes photos, not words: to search for words, build an"),
+        ((plain, "--text", TEXT), "has no text encoder: for text search, build an"),
         ((plain,), "A search needs a photo or a text: give one of them."),
     ):
         assert said in refused("search", *arguments)

@@ -31,7 +31,7 @@ def test_info_tells_what_a_store_holds(
     assert told["finished"]
     assert told["roots"] == [str(tmp_path)]
     run("info", store)
-    assert "solar-r18" in capsys.readouterr().err
+    assert "solar-r18" in capsys.readouterr().out
 
 
 def test_check_finds_a_wrong_byte(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

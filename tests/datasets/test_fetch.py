@@ -220,7 +220,7 @@ def test_two_at_once_do_not_meet(server: FileServer, root: Path) -> None:
     (root / "rparis6k" / ".solar").mkdir(parents=True)
     with (
         filelock.FileLock(root / "rparis6k" / ".solar" / "lock"),
-        pytest.raises(SolarError, match="Another process is getting data"),
+        pytest.raises(SolarError, match="Another process is downloading data"),
     ):
         get("rparis6k", root)
 

@@ -41,7 +41,7 @@ def test_solutions_tell_what_counts(tmp_path: Path) -> None:
             "Line 4 of .* landmark that is not a number",
         ),
         (RETRIEVAL.replace(",Private", ""), "retrieval", "Line 4 of .* has 2 cells"),
-        ("id,images,Usage\n", "retrieval", "names no photo that counts"),
+        ("id,images,Usage\n", "retrieval", "lists no photo with the Usage"),
     ],
 )
 def test_a_wrong_solution_is_one_sentence(

@@ -62,7 +62,7 @@ def test_a_damaged_strip_is_named_when_it_is_used(tmp_path: Path) -> None:
 
 
 def test_a_split_with_missing_sequences_is_refused() -> None:
-    with pytest.raises(SolarError, match="1 sequences of the split are missing, i_zion first"):
+    with pytest.raises(SolarError, match="1 sequences of the split are missing, such as i_zion"):
         strips(1, 2).only(["v_0", "i_zion"])
 
 

@@ -51,7 +51,7 @@ def test_a_csv_of_ones_own_keeps_its_order(tmp_path: Path) -> None:
     [
         ("query,photo\na,b\n", "Line 1 of .* names no column positive"),
         ("query,positive,scale\na,b,big\n", "Line 2 of .* has 'big' where a number belongs"),
-        ("query,positive\na\n", "Line 2 of .* is not a query and a photo"),
+        ("query,positive\na\n", "Line 2 of .* is not a query and a positive"),
         ("query,positive\na,b\na,b\n", "Line 3 of .* names b again for a"),
         ("query,positive\n", "names no query"),
     ],

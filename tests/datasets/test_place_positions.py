@@ -23,7 +23,7 @@ def test_names_tell_positions_to_the_centimetre() -> None:
 
 @pytest.mark.parametrize("name", ["a.jpg", "@12@.jpg", "@12@north@.jpg", "@nan@1@.jpg", "@1e99@1@"])
 def test_a_name_without_a_position_is_told(name: str) -> None:
-    with pytest.raises(SolarError, match=r"photo .* in it tells no position: call it @UTM_E"):
+    with pytest.raises(SolarError, match=r"photo .* in it contains no position: rename it"):
         name_positions(["@1@2@.jpg", name], "it")
 
 

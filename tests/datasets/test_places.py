@@ -68,5 +68,5 @@ def test_the_clean_list_of_google_landmarks_has_its_own_reader(tmp_path: Path) -
 
 
 def test_one_place_is_told_from_nothing() -> None:
-    with pytest.raises(SolarError, match="1 place: training needs two"):
+    with pytest.raises(SolarError, match="1 place: training needs at least two"):
         Places(FolderPhotos(Path(), PathArray(["a.jpg"])), np.array([0]), ("a",))

@@ -43,5 +43,5 @@ def test_a_missing_homography_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_sequences_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match="holds no sequence"):
+    with pytest.raises(SolarError, match="contains no sequence"):
         read_sequences(tmp_path)

@@ -95,9 +95,9 @@ def test_compared_once_and_chosen_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"least": 5}, "with --verify only"),
-        ({"least": 0}, "At least one point"),
-        ({"val_fraction": 1.5}, "cannot be held out"),
+        ({"least": 5}, "--least needs --verify"),
+        ({"least": 0}, "must be 1 or more"),
+        ({"val_fraction": 1.5}, "must be between 0 and 1"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_and_nothing_is_written(
@@ -115,7 +115,7 @@ def test_an_output_that_training_would_not_know_is_refused(photos: Path, tmp_pat
 
 def test_what_was_not_compared_cannot_be_chosen_from(photos: Path, tmp_path: Path) -> None:
     build_training_set(photos, tmp_path / "set.json")
-    with pytest.raises(SolarError, match="were not compared"):
+    with pytest.raises(SolarError, match="was built without --verify"):
         build_training_set(tmp_path / "set.json", tmp_path / "other.json", least=20)
 
 

@@ -262,7 +262,7 @@ def test_an_archive_without_photos_is_not_the_right_one(
     tmp_path: Path, into: Path, kind: str
 ) -> None:
     archive = make_archive(tmp_path / kind, {"readme.txt": b"moved"})
-    with pytest.raises(SolarError, match=r"holds no \.jpg files"):
+    with pytest.raises(SolarError, match=r"contains no \.jpg files"):
         unpack([archive], into, suffixes=(".jpg",))
 
 

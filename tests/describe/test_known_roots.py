@@ -49,9 +49,9 @@ def foreign(tmp_path: Path, private: Path, monkeypatch: pytest.MonkeyPatch) -> I
 def test_what_somebody_sent_shows_nothing_that_was_not_confirmed(
     foreign: Index, private: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(SolarError, match=rf"say so once with --root {private}; otherwise name"):
+    with pytest.raises(SolarError, match=rf"confirm once with --root {private}; otherwise name"):
         shown_roots(foreign.place, foreign.roots)
-    with pytest.raises(SolarError, match="have not given"):
+    with pytest.raises(SolarError, match="have not confirmed"):
         shown_roots(foreign.place, foreign.roots, given=[tmp_path / "home" / "other"])
     assert shown_roots(foreign.place, foreign.roots, photos=tmp_path) == Roots.at(tmp_path)
     with pytest.raises(SolarError):  # that was for once
@@ -74,7 +74,7 @@ def test_damaged_notes_confirm_nothing(foreign: Index, private: Path, cache: Pat
     [note] = (cache / "roots").iterdir()
     for text in ("", "[]", '{"roots": 3}', json.dumps({"roots": [["x"]]})):
         note.write_text(text)
-        with pytest.raises(SolarError, match="have not given"):
+        with pytest.raises(SolarError, match="have not confirmed"):
             shown_roots(foreign.place, foreign.roots)
 
 
@@ -83,7 +83,7 @@ def test_written_forms_and_links_lead_nowhere_else(tmp_path: Path, private: Path
     fine.mkdir()
     (fine / "link").symlink_to(private)
     for written in (fine / "link", f"{fine}/../home/private"):
-        with pytest.raises(SolarError, match="have not given"):
+        with pytest.raises(SolarError, match="have not confirmed"):
             shown_roots("some.solar", Roots((Root(str(written)),)), given=[fine])
     many = Roots(tuple(Root(f"/no/{number} $(rm)") for number in range(9)))
     with pytest.raises(SolarError, match=r"--root '/no/0 \$\(rm\)'.*above them will do") as told:

@@ -91,12 +91,12 @@ def test_a_worker_must_compute_the_same(
     proof.check(tiny, describe)
     torch.manual_seed(1)
     other = RetrievalNet(RetrievalConfig("resnet18", dim=16, size=64, scales=(1.0,))).eval()
-    with pytest.raises(SolarError, match="received other weights"):
+    with pytest.raises(SolarError, match="received weights that differ"):
         proof.check(other, describe)
-    with pytest.raises(SolarError, match=r"describes the same photo otherwise .similarity"):
+    with pytest.raises(SolarError, match=r"another embedding of the same photo .similarity"):
         proof.check(tiny, describer(other, settings))
     monkeypatch.setattr("solar.describe.cluster.__version__", "0.0.9")
-    with pytest.raises(SolarError, match=r"A worker has solar 0\.0\.9"):
+    with pytest.raises(SolarError, match=r"A worker runs solar 0\.0\.9"):
         proof.check(tiny, describe)
 
 

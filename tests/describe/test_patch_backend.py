@@ -109,7 +109,7 @@ def test_what_does_not_work_costs_one_sentence(
     assert isinstance(opened, PatchBackend)
     assert opened.name == "openvino"
     monkeypatch.setattr(backends, "_verdict", lambda *_: backends._Verdict(False, reason="no"))
-    with pytest.warns(UserWarning, match=r"openvino does not work here, torch is used: no\."):
+    with pytest.warns(UserWarning, match=r"openvino does not work here, so torch is used: no\."):
         assert open_patch_backend(net, "openvino") is net
 
 
@@ -118,8 +118,8 @@ def test_what_does_not_work_costs_one_sentence(
 
 def test_a_backend_goes_with_a_patch_network(net: PatchNet, home: Path) -> None:
     told = refused("match", home / "a.png", home / "b.png", "--backend", INT8)
-    assert "rootsift is no network: --backend goes with a patch model." in told
-    with pytest.raises(SolarError, match="no patch model"):
+    assert "rootsift is not a network: --backend needs a patch model." in told
+    with pytest.raises(SolarError, match="not a patch model"):
         local_model(RetrievalNet(RetrievalConfig("resnet18", dim=8)), INT8)
     with pytest.raises(SolarError, match="No backend is called 'tensorrt'"):
         local_model(net, "tensorrt")

@@ -116,7 +116,7 @@ def test_a_truncated_file_is_one_sentence(
 ) -> None:
     path = save(tmp_path / f"x{kind}", vectors)
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(SolarError, match=f"x{kind} is not a whole"):
+    with pytest.raises(SolarError, match=f"x{kind} is not a complete"):
         read_vectors(path)
 
 
@@ -135,7 +135,7 @@ def test_a_pickle_in_a_pt_is_not_executed(tmp_path: Path) -> None:
 
 def test_a_pickle_in_a_npy_is_not_executed(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([[Malicious()]]), allow_pickle=True)
-    with pytest.raises(SolarError, match=r"a whole \.npy array of numbers"):
+    with pytest.raises(SolarError, match=r"a complete \.npy array of numbers"):
         read_vectors(tmp_path / "x.npy")
 
 

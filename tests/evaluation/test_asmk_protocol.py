@@ -13,7 +13,7 @@ from solar.evaluation.metrics import average_precision, without_junk
 from solar.evaluation.paper import TABLE_1
 from solar.search.asmk_build import AsmkSettings, build
 
-pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
+pytest.importorskip("cv2", reason="pip install opencv-python-headless")
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +95,9 @@ def test_a_table_shows_what_local_features_reached(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"features": ("a", "b")}, "--features goes with one vector"),
-        ({"protocol": "vpr"}, "--protocol goes with one vector"),
-        ({"distractors": np.zeros((2, 2))}, "distractors as photos"),
+        ({"features": ("a", "b")}, "--features is for one embedding per photo"),
+        ({"protocol": "vpr"}, "--protocol is for one embedding per photo"),
+        ({"distractors": np.zeros((2, 2))}, "--distractors must be photos"),
         ({"codebook": "nowhere.safetensors"}, "There is no codebook"),
     ],
 )

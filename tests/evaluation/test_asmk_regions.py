@@ -6,7 +6,7 @@ from solar.demo import toy
 from solar.errors import SolarError
 from solar.evaluation import evaluate
 
-pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
+pytest.importorskip("cv2", reason="pip install opencv-python-headless")
 
 
 def test_a_set_is_ranked_by_photos_in_regions(tmp_path: Path) -> None:

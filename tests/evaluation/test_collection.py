@@ -85,7 +85,7 @@ def test_distractors_of_another_model_are_refused(model: RetrievalNet, photos: P
     other = RetrievalNet(RetrievalConfig("resnet18", whitening=False))
     solar.extract(photos, theirs, model=other, **SMALL)
     assert solar.evaluate(photos, model=model, distractors=mine, **SMALL).to_dict()["mAP"] < 100
-    with pytest.raises(SolarError, match="was described by another model"):
+    with pytest.raises(SolarError, match="was made with another model"):
         solar.evaluate(photos, model=model, distractors=theirs, **SMALL)
 
 
@@ -245,5 +245,5 @@ def test_options_go_before_settings(model: RetrievalNet, photos: Path) -> None:
 def test_features_are_not_taken_for_a_model_that_has_to_describe(own: Path) -> None:
     features = ground_truth.descriptors()
     for job in (sweep.sweep_p, rankings.rankings):
-        with pytest.raises(SolarError, match="leave --features out"):
+        with pytest.raises(SolarError, match="leave out --features"):
             job(own, {}, features=features)

@@ -90,7 +90,7 @@ def test_photos_are_ranked_and_recognised(home: Path, tiny: RetrievalNet, tmp_pa
     retrieval = solar.evaluate(home, protocol="gldv2-retrieval", **how)
     assert list(retrieval.to_dict()) == ["public", "private"]
     assert 0 < retrieval.to_dict()["public"]["mAP@100"] <= 100
-    assert "divided by min(100, right photos)" in retrieval.convention
+    assert "divided by min(100, correct photos)" in retrieval.convention
     recognition = solar.evaluate(home, protocol="gldv2-recognition", **how)
     assert list(recognition.to_dict()["public"]) == ["µAP", "accuracy"]
     assert "landmark of the nearest photo" in recognition.convention

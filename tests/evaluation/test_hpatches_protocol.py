@@ -58,7 +58,7 @@ def test_generated_lists_are_said_to_be_and_do_not_depend_on_the_descriptor(data
     first = evaluate_hpatches(data, describe, pairs=300)
     again = evaluate_hpatches(data, describe, pairs=300)
     assert first == again
-    assert first.lists["verification"] == "generated: 300 pairs a kind"
+    assert first.lists["verification"] == "generated: 300 pairs per kind"
     assert first.lists["retrieval"] == "generated: 12 queries, 24 distractors"
     assert evaluate_hpatches(data, describe, pairs=300, seed=1) != first
 
@@ -74,7 +74,7 @@ def test_published_lists_and_splits_are_used(data: HPatches, tmp_path: Path) -> 
     found = evaluate_hpatches(data, describe, split="a", lists=tmp_path)
     assert list(found.matching) == ["v_2", "v_0"]
     assert found.lists == {
-        "verification": "published: 1 pairs a kind",
+        "verification": "published: 1 pairs per kind",
         "retrieval": "published: 1 queries, 3 distractors",
     }
     assert list(found.retrieval["e"]) == [100]

@@ -57,7 +57,7 @@ def test_copies_of_a_photo_are_found_although_it_leaves_itself_out() -> None:
 
 def test_labels_that_never_repeat_are_refused() -> None:
     rows, _ = collection()
-    with pytest.raises(SolarError, match="No two photos of the photos show the same"):
+    with pytest.raises(SolarError, match="No two photos of the photos have the same label"):
         evaluate_labels(rows, [str(i) for i in range(len(rows))])
 
 

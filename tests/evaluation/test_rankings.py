@@ -115,6 +115,6 @@ def test_what_is_not_there_is_told(truth: Path, toys: Path, tmp_path: Path) -> N
     with pytest.raises(SolarError, match="choose easy or medium or hard"):
         rankings(truth, {"net": net}, protocol="all")
     solar.extract(toys, tmp_path / "toys.store", model=net)
-    with pytest.raises(SolarError, match="holds no photos"):
+    with pytest.raises(SolarError, match="contains no photos"):
         rankings(tmp_path / "toys.store", {"net": net})
     assert rankings(tmp_path / "toys.store", {"net": net}, root=toys, count=1)[0].picture

@@ -84,7 +84,7 @@ def test_queries_without_an_answer_count_as_misses_unless_asked(
     assert found.headline == "recall@1"
     assert "longest side 64 px, 2 scales" in found.convention
     assert "within 25 m" in found.convention
-    assert "1 queries without a right photo count as misses" in found.convention
+    assert "1 queries without a correct photo count as misses" in found.convention
     assert interval(found.protocols["all"]["recall@20"])[1] <= 1
     assert compare(found, found, measure="recall@20").p == 1
 
@@ -110,7 +110,7 @@ def test_a_csv_or_frames_give_what_names_give(
         found = solar.evaluate(tmp_path, features=features, protocol="vpr", **how)
         assert found.to_dict() == expected
     nearer = {"positions": tmp_path / "positions.csv", "radius": 24.98}
-    with pytest.raises(SolarError, match="No photo of the database is right for any query"):
+    with pytest.raises(SolarError, match="No photo of the database is correct for any query"):
         solar.evaluate(tmp_path, features=features, protocol="vpr", **nearer)
 
 
@@ -139,7 +139,7 @@ def test_what_is_wrong_is_told_before_anything_is_described(
     rename(places, tmp_path / "renamed")
     (tmp_path / "few.csv").write_text("name,east,north\n0.jpg,0,0\n")
     cases: list[tuple[Path, dict[str, Any], str]] = [
-        (tmp_path / "renamed", {}, r"photo 0\.jpg in .*database tells no position"),
+        (tmp_path / "renamed", {}, r"photo 0\.jpg in .*database contains no position"),
         (tmp_path / "renamed", {"positions": tmp_path / "few.csv"}, "no position for the photo"),
         (tmp_path / "renamed", {"positions": tmp_path / "no.csv"}, "cannot be read"),
         (tmp_path / "renamed", {"positions": "x", "frames": 1}, "give one of the two"),

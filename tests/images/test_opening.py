@@ -264,7 +264,7 @@ def test_grey_tensors_are_read():
     ],
 )
 def test_tensors_out_of_range_are_refused(tensor):
-    with pytest.raises(ImageError, match="is not a photo: give 0 to 1"):
+    with pytest.raises(ImageError, match="is not a photo: give values from 0"):
         read_image(tensor)
 
 

@@ -245,5 +245,5 @@ def test_the_name_of_a_root_does_not_lead_out_of_where_the_photos_are(
 
 @pytest.mark.parametrize("path", [5, None, "a\0b", "\ud800", ["/etc"]])
 def test_a_root_that_is_no_path_is_one_sentence(path: object) -> None:
-    with pytest.raises(SolarError, match="cannot be a folder of photos"):
+    with pytest.raises(SolarError, match="restore the index from a copy"):
         Roots.read([[path, "", True]])

@@ -152,7 +152,7 @@ def test_autocast_changes_nothing() -> None:
     [
         ((2, 4), (6, 3), (2, 6), 20, r"queries \(q, d\)"),
         ((2, 4), (6,), (2, 6), 20, r"queries \(q, d\)"),
-        ((2, 4), (6, 4), (6, 2), 20, "each of 2 × 6 pairs"),
+        ((2, 4), (6, 4), (6, 2), 20, "boolean mask of 2 × 6 pairs"),
         ((2, 4), (6, 4), (2, 6), 1, "at least two bins, not 1"),
     ],
 )

@@ -203,7 +203,7 @@ def test_mistakes_are_sentences(dinov2: Path, tmp_path: Path) -> None:
     content = json.loads((dinov2 / "config.json").read_text())
     config.write_text(json.dumps(content))
     (tmp_path / "pytorch_model.bin").write_bytes(b"a pickle")
-    with pytest.raises(SolarError, match=r"has no model\.safetensors: solar reads no pickled"):
+    with pytest.raises(SolarError, match=r"has no model\.safetensors, and solar reads no pickled"):
         models.load(tmp_path)
     weights = tmp_path / "model.safetensors"
     weights.write_bytes((dinov2 / "model.safetensors").read_bytes()[:-100])

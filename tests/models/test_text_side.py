@@ -104,14 +104,14 @@ def test_a_file_of_ours_keeps_the_image_side_and_says_so(
     folders: dict[str, Path], tmp_path: Path
 ) -> None:
     net = models.load(folders["clip"], device="cpu")
-    with pytest.warns(UserWarning, match="keeps the image side of .*clip alone"):
+    with pytest.warns(UserWarning, match="contains only the image encoder of .*clip"):
         file = convert(folders["clip"], tmp_path / "net.safetensors")
     again = models.load(file, device="cpu")
     assert isinstance(again, RetrievalNet)
     assert again.config == net.config
     assert models.fingerprint(again) == models.fingerprint(net)
     np.testing.assert_array_equal(again.describe(photo()), net.describe(photo()))
-    with pytest.raises(SolarError, match=r"net\.safetensors has the image side .* alone"):
+    with pytest.raises(SolarError, match=r"net\.safetensors contains only the image encoder"):
         again.describe_text("a red door")
 
 
@@ -141,26 +141,26 @@ def test_what_follows_the_embedding_ends_the_words(folders: dict[str, Path]) -> 
         from_folder(folders["clip"], whitening=True),
         net.with_adaptation(torch.nn.Linear(net.dim, 8)),
     ):
-        with pytest.raises(SolarError, match="image side"):
+        with pytest.raises(SolarError, match="image encoder"):
             changed.describe_text("a red door")
 
 
 def test_a_network_without_a_text_side_is_one_sentence() -> None:
     net = RetrievalNet(RetrievalConfig("resnet18"))
-    with pytest.raises(SolarError, match=r"describes photos, not words: .* such as hf:google"):
+    with pytest.raises(SolarError, match=r"has no text encoder: .* such as hf:google"):
         net.describe_text("a red door")
 
 
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("tokenizer.json", None, "has no tokenizer.json, which a search for words needs"),
+        ("tokenizer.json", None, "has no tokenizer.json, which text search needs"),
         ("tokenizer.json", "{", "tokenizer.json is not a tokenizer"),
-        ("preprocessor_config.json", None, "does not say how a photo becomes a square"),
+        ("preprocessor_config.json", None, "does not say how photos are made square"),
         (
             "preprocessor_config.json",
             '{"size": {"height": 36, "width": 48}}',
-            "does not say how a photo becomes a square",
+            "does not say how photos are made square",
         ),
         ("config.json", '{"model_type": "siglip2"}', "NaFlex.* not supported: take one of a fixed"),
     ],

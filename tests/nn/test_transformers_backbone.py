@@ -135,7 +135,7 @@ def test_mistakes_are_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
         TransformersBackbone(settings("resnet"), class_token="only")
     with pytest.raises(SolarError, match="after layers 4 of a dinov2, not 5"):
         TransformersBackbone(settings("dinov2"), {5: 2})
-    with pytest.raises(SolarError, match="Attention changes no class token"):
+    with pytest.raises(SolarError, match="Attention does not change the class token"):
         TransformersBackbone(settings("dinov2"), {4: 2}, class_token="only")
     with pytest.raises(SolarError, match=r"no backbone of type 'bert': it has beit, .*dinov2"):
         TransformersBackbone({"model_type": "bert"})

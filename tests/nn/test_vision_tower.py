@@ -60,7 +60,7 @@ def test_what_is_no_joint_model(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SolarError, match="NaFlex"):
         is_joint({"model_type": "siglip2"})
     settings = {"model_type": "siglip", "vision_config": {"vision_use_head": False}}
-    with pytest.raises(SolarError, match="no embedding of photos"):
+    with pytest.raises(SolarError, match="no photo embedding"):
         VisionTower(settings)
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(SolarError, match=r"pip install \"solar-retrieval\[backbones\]\""):

@@ -14,7 +14,7 @@ from solar.search import Index, asmk_build
 from solar.search.add import add
 from solar.search.asmk_build import AsmkSettings, build
 
-pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
+pytest.importorskip("cv2", reason="pip install opencv-python-headless")
 
 LANDMARKS, VIEWS = 6, 4
 
@@ -183,11 +183,11 @@ def test_options_that_make_no_sense(home: Path, tmp_path: Path) -> None:
         ({"words": 0}, "1 to 65536"),
         ({"words": 60000}, "too few"),
         ({"codebook": tmp_path / "none"}, "no codebook"),
-        ({"local": "orb"}, "^ASMK averages descriptors, and those of orb are bits"),
+        ({"local": "orb"}, "^ASMK averages descriptors, but those of orb are binary"),
     ):
         with pytest.raises(SolarError, match=complaint):
             build([photos], tmp_path / "i", AsmkSettings(**options))
-    with pytest.raises(SolarError, match="is a folder"):
+    with pytest.raises(SolarError, match="must be a folder"):
         build([photos], "milvus://localhost/photos")
     with pytest.raises(SolarError, match="an index already"):
         build([photos], home / "photos.asmk")

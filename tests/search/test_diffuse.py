@@ -227,5 +227,5 @@ def test_a_graph_that_is_out_of_date_is_told() -> None:
 
 
 def test_a_graph_of_no_neighbours_is_refused() -> None:
-    with pytest.raises(SolarError, match="take at least 1"):
+    with pytest.raises(SolarError, match="k must be 1 or more"):
         graph_of(clouds(13), 0)

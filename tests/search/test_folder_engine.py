@@ -259,7 +259,7 @@ def test_an_index_of_a_kind_of_before_opens_and_is_compacted_to_another(
     assert sizes[1] < sizes[0]
     with Index.open(folder).copy(tmp_path / "copy.solar", compress=new) as copied:
         assert len(copied) == 1500
-    with pytest.raises(SolarError, match=f"No index is compressed by {old} any more: choose {new}"):
+    with pytest.raises(SolarError, match=f"{old} is no longer supported: choose {new}"):
         Index.create(tmp_path / "other.solar", vectors, names(1500), compress=old)
 
 

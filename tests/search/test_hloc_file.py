@@ -70,10 +70,10 @@ def test_what_hloc_wrote_gives_the_pairs_of_an_index(tmp_path: Path, vectors: np
     ("rows", "sentence"),
     [
         ({}, "holds no dataset 'global_descriptor'"),
-        ({"a.jpg": np.ones(4), "b.jpg": np.ones(5)}, "of 4 numbers, and of 5 for 'b.jpg'"),
+        ({"a.jpg": np.ones(4), "b.jpg": np.ones(5)}, "of length 4, but 'b.jpg' has length 5"),
         ({"a.jpg": np.ones((4, 2))}, r"holds float64 of shape \(4, 2\) for 'a.jpg'"),
         ({"a.jpg": np.arange(4)}, "holds int64 of shape"),
-        ({"a.jpg": np.float32("nan") * np.ones(4)}, "is not finite, of 'a.jpg'"),
+        ({"a.jpg": np.float32("nan") * np.ones(4)}, "of 'a.jpg' that is not finite"),
     ],
 )
 def test_other_files_are_told_of(tmp_path: Path, rows: dict[str, Any], sentence: str) -> None:
@@ -92,7 +92,7 @@ def test_local_features_are_not_taken_for_global_ones(tmp_path: Path) -> None:
 def test_a_damaged_file_is_told_of(tmp_path: Path, kept: int) -> None:
     file = hloc(tmp_path / "feats.h5", {f"{n}.jpg": np.ones(64) for n in range(40)})
     file.write_bytes(file.read_bytes()[:kept])
-    with pytest.raises(SolarError, match=r"feats\.h5 is not a whole \.h5 file"):
+    with pytest.raises(SolarError, match=r"feats\.h5 is not a complete \.h5 file"):
         read(file)
 
 
@@ -113,7 +113,7 @@ def test_a_missing_file_is_told_of(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["/photos/a.jpg", "a/./b.jpg"])
 def test_a_name_that_no_group_can_have_leaves_no_file(tmp_path: Path, name: str) -> None:
     index = Index.create(tmp_path / "i", np.eye(2, dtype=np.float32), ["a/b.jpg", name])
-    with index, pytest.raises(SolarError, match=r"No group of an \.h5 file can be called"):
+    with index, pytest.raises(SolarError, match=r"A group of an \.h5 file cannot be called"):
         write_h5(index, tmp_path / "feats.h5")
     assert not (tmp_path / "feats.h5").exists()
 

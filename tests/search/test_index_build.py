@@ -166,7 +166,7 @@ def test_photos_that_all_fail_make_no_index(model: str, tmp_path: Path) -> None:
 
 def test_photos_are_not_added_to_an_index_that_names_no_model(photos: Path, tmp_path: Path) -> None:
     Index.create(tmp_path / "i.solar", np.eye(4), ["a", "b", "c", "d"]).close()
-    with pytest.raises(SolarError, match="index does not name its model"):
+    with pytest.raises(SolarError, match="index does not record its model"):
         add([photos], tmp_path / "i.solar")
     assert not Index.open(tmp_path / "i.solar").roots
 

@@ -240,9 +240,9 @@ def test_the_verdict_is_told_with_its_threshold() -> None:
 def test_settings_that_make_no_sense() -> None:
     photo = toy_photo()
     for wrong, complaint in (
-        ({"geometry": "affine"}, "^The geometry is homography or fundamental, not 'affine'"),
-        ({"ratio": 0.0}, "^The ratio and the threshold of matches are positive"),
-        ({"threshold": -1.0}, "^The ratio and the threshold of matches are positive"),
+        ({"geometry": "affine"}, "^The geometry must be homography or fundamental, not 'affine'"),
+        ({"ratio": 0.0}, "^The ratio and the threshold of matches must be positive"),
+        ({"threshold": -1.0}, "^The ratio and the threshold of matches must be positive"),
     ):
         with pytest.raises(SolarError, match=complaint):
             match(photo, photo, **wrong)

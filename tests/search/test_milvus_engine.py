@@ -217,7 +217,7 @@ def test_adding_that_breaks_off_says_what_was_written(lite: str) -> None:
             ([Photo("b")], np.full((1, DIM), np.nan, np.float32)),
         ]
         with pytest.raises(
-            SolarError, match=r"^The vector of b .*; 1 photos were written before.*\.$"
+            SolarError, match=r"^The vector of b .*; 1 photos were already written.*\.$"
         ):
             index.engine.add(batches)
         assert index.engine.add([batches[0]]) == 1

@@ -79,5 +79,5 @@ def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
     for name in ("other", "text", "objects"):
         with pytest.raises(SolarError, match="not a precomputed diffusion"):
             OfflineDiffusion.read(tmp_path / f"{name}.npy")
-    with pytest.raises(SolarError, match="at least 1"):
+    with pytest.raises(SolarError, match="k and truncate of 1 or more"):
         build_offline(3, exact_neighbours(clouds(0, 3)), clouds(0, 3).__getitem__, k=0)

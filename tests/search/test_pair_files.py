@@ -34,9 +34,9 @@ def test_pairs_of_somebody_else_count_once_and_may_be_absolute(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("a.jpg gone.jpg", "names 'gone.jpg', and no photo of the collection is called so"),
-        ("a.jpg /elsewhere/b.jpg", "names '/elsewhere/b.jpg', and no photo"),
-        ("a.jpg", "has a line 'a.jpg': write the names of two photos"),
+        ("a.jpg gone.jpg", "names 'gone.jpg', but no photo of the collection has that name"),
+        ("a.jpg /elsewhere/b.jpg", "names '/elsewhere/b.jpg', but no photo"),
+        ("a.jpg", "has a line 'a.jpg': each line must have the names of two photos"),
         ("a.jpg old town/x y.jpg", "has a line 'a.jpg old town/x y.jpg'"),
     ],
 )
@@ -60,6 +60,6 @@ def test_lists_that_cannot_be_used_are_told_of(tmp_path: Path) -> None:
 
 
 def test_a_name_of_several_lines_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match="has several lines"):
+    with pytest.raises(SolarError, match="contains a line break"):
         write_pairs(tmp_path / "pairs.txt", [("a\nb.jpg", "c.jpg")])
     assert not list(tmp_path.iterdir())

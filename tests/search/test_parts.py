@@ -41,9 +41,9 @@ def test_words_stand_beside_photos() -> None:
     ("query", "box", "said"),
     [
         ([], None, "at least one photo"),
-        (["a.jpg", "b.jpg"], BOX, "a Part with its own"),
-        (Part("a.jpg", BOX), BOX, "a Part with its own"),
-        (Words(TEXT), BOX, "One box belongs to one photo"),
+        (["a.jpg", "b.jpg"], BOX, "as a Part with its box"),
+        (Part("a.jpg", BOX), BOX, "as a Part with its box"),
+        (Words(TEXT), BOX, "A box belongs to one photo"),
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(query: object, box: object, said: str) -> None:
@@ -117,7 +117,7 @@ def test_results_for_words_can_be_judged_and_expanded(index: Index) -> None:
         ({}, "needs a photo or a text"),
         ({"text": "  "}, "The text to search for is empty"),
         ({"text": TEXT, "min_probability": 0.5}, "has no calibrated probabilities"),
-        ({"text": TEXT, "box": BOX}, "One box belongs to one photo"),
+        ({"text": TEXT, "box": BOX}, "A box belongs to one photo"),
     ],
 )
 def test_what_words_cannot_be_used_for(index: Index, given: dict[str, object], said: str) -> None:

@@ -52,7 +52,7 @@ def test_a_pair_says_what_was_done(found: list[DuplicateGroup]) -> None:
         "colour": "recoloured",
         "frame": "with a frame",
         "moment": "taken 2 s apart",
-        "later": "the same place",
+        "later": "the same place, taken 60 minutes apart",
     }.items():
         assert word in words[edit]
 

@@ -121,9 +121,9 @@ def test_queries_alone_are_paired_with_all_photos(tmp_path: Path) -> None:
     ("options", "sentence"),
     [
         ({"k": 0}, "Pairs need neighbours"),
-        ({"query": ["gone.jpg"]}, "names 'gone.jpg', and no photo of the collection is called so"),
+        ({"query": ["gone.jpg"]}, "names 'gone.jpg', but no photo of the collection has that name"),
         ({"model": "solar-r18"}, "already holds embeddings: leave out --model"),
-        ({"verify": True}, "is not there or not known: name it with --photos"),
+        ({"verify": True}, "cannot be found: name it with --photos"),
     ],
 )
 def test_what_cannot_be_is_told_at_once(
@@ -262,7 +262,7 @@ def test_photos_taken_far_apart_are_no_pair(tmp_path: Path) -> None:
     far = {(a, b) for a, b in every if "00003.jpg" in (a, b) and "00004.jpg" not in (a, b)}
     assert set(pairs(address, k=4, within=500)) == every - far
     assert len(set(pairs(address, k=4, within=50))) == 4  # with the one that nobody knows
-    with pytest.raises(SolarError, match="number of metres, not 0"):
+    with pytest.raises(SolarError, match="distance in metres, not 0"):
         pairs(address, within=0)
     with pytest.raises(SolarError, match="No photo has a GPS position"):
         pairs(made(tmp_path / "other", vectors, names_of(5)), within=500)

@@ -16,7 +16,7 @@ from solar.search.asmk_build import KEYPOINTS, SIZE, AsmkSettings, Finder, build
 from solar.search.codebook import Codebook
 from solar.search.photo_regions import PhotoRegions, grid, read_regions
 
-pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
+pytest.importorskip("cv2", reason="pip install opencv-python-headless")
 
 HEADING = "path,x1,y1,x2,y2\n"
 
@@ -66,7 +66,7 @@ def test_boxes_are_clipped_to_the_photo(tmp_path: Path) -> None:
         ("r.json", "{", "is not JSON"),
         ("r.json", "3", "holds no regions"),
         ("r.json", "[[1, 2, 3, 4]]", "holds no regions"),
-        ("r.json", '{"a.jpg": [7]}', "box 1 of a.jpg: a box is four numbers"),
+        ("r.json", '{"a.jpg": [7]}', "box 1 of a.jpg: a box must be four numbers"),
         ("r.json", '{"a.jpg": [[1, 2, 3, "x"]]}', "is not four numbers"),
         ("r.json", '[{"box": [1, 2, 3, 4]}]', "entry 1: a region needs the path"),
         ("r.json", '[{"path": "a.jpg", "box": [1, 2, 3, 4], "score": []}]', "is not a number"),
@@ -207,6 +207,6 @@ def test_the_command_says_what_is_wrong_in_one_sentence(home: Path, tmp_path: Pa
     build_it = ("index", "build", home / "photos", "-o", tmp_path / "i", "--regions", boxes)
     for options, complaint in (
         (["--method", "asmk"], "line 2: Box '0,0,0,9' encloses nothing"),
-        ([], "--regions goes with --method asmk only"),
+        ([], "--regions needs --method asmk"),
     ):
         assert complaint in refused(*build_it, *options)

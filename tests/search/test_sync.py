@@ -446,13 +446,13 @@ def test_one_of_several_roots_moves(home: Home) -> None:
     add([more], home.index).index.close()
     there = more.rename(more.with_name("there"))
     with home.open() as index:
-        with pytest.raises(SolarError, match="Name with --root the folder"):
+        with pytest.raises(SolarError, match="Use --root to name the folder"):
             relocate(index, there)
         with pytest.raises(SolarError, match="There is no file or folder"):
             relocate(index, more, "more")
         with pytest.raises(SolarError, match=r"None of the 2 photos of .*more is in"):
             relocate(index, fill(there.with_name("wrong"), 9), "more")
-        with pytest.raises(SolarError, match="photos is another root of the index"):
+        with pytest.raises(SolarError, match="photos is another folder of the index"):
             relocate(index, home.photos, "more")
         (there / "5.jpg").unlink()
         assert relocate(index, there, "more")[1:] == (2, 1)
@@ -464,7 +464,7 @@ def test_one_of_several_roots_moves(home: Home) -> None:
 
 
 def test_an_index_of_local_features_is_synchronised_too(tmp_path: Path) -> None:
-    pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
+    pytest.importorskip("cv2", reason="pip install opencv-python-headless")
     from solar.demo import toy
     from solar.search import asmk_build
     from solar.search.asmk_build import AsmkSettings

@@ -163,7 +163,7 @@ def test_of_several_queries_the_best_match_counts(index: Index) -> None:
 
 
 def test_a_vector_cannot_be_verified(index: Index) -> None:
-    with pytest.raises(SolarError, match="not only its vector"):
+    with pytest.raises(SolarError, match="not only a vector"):
         index.search(np.array([1.0, 0.0]), verify=True)
 
 
@@ -181,7 +181,7 @@ def test_without_opencv_that_is_told_before_any_work(
     monkeypatch.setitem(sys.modules, "cv2", None)
     opencv.cache_clear()
     # Describing the query would complain of something else: the index names no model.
-    with pytest.raises(SolarError, match=r"OpenCV: pip install .*\[local\]"):
+    with pytest.raises(SolarError, match="OpenCV: pip install opencv-python-headless"):
         index.search(folder / "query.png", verify=True)
 
 
@@ -266,7 +266,7 @@ def test_searches_verify_where_they_can(index: Index, folder: Path, tmp_path: Pa
     assert index.search("query.png") == index.search("query.png", verify=True)
     vector = np.array([1, 0], np.float32)
     names, why = index.usual(vector)
-    assert (names, "not only its vector" in why) == ([], True)
+    assert (names, "not only a vector" in why) == ([], True)
     assert [hit.path for hit in index.search(vector)] == ["query.png", *SCORES]
     nowhere = Index.create(tmp_path / "n.solar", np.eye(2), ["a", "b"])
     assert "does not know where they are" in nowhere.usual()[1]
@@ -298,7 +298,7 @@ def test_photos_can_be_asked_to_be_probable(index: Index, calibrated: Index) -> 
         hits = calibrated.search("query.png", rerank=rerank, min_probability=0.4)
         assert hits
         assert all(hit.probability >= 0.4 for hit in hits)
-    with pytest.raises(SolarError, match="After alpha there are no probabilities"):
+    with pytest.raises(SolarError, match="There are no probabilities after alpha"):
         calibrated.search("query.png", rerank="alpha", min_probability=0.5)
     assert calibrated.search("query.png", rerank="diffusion")[0].probability is None
     both = calibrated.search("query.png", rerank="diffusion,verify")
@@ -307,5 +307,5 @@ def test_photos_can_be_asked_to_be_probable(index: Index, calibrated: Index) -> 
 
 
 def test_a_model_without_probabilities_is_told(index: Index) -> None:
-    with pytest.raises(SolarError, match=r"has no calibrated probabilities, .*solar-r18"):
+    with pytest.raises(SolarError, match=r"has no calibrated probabilities .*solar-r18"):
         index.search("query.png", min_probability=0.5)

@@ -72,7 +72,7 @@ def test_without_attention_is_another_similarity(
     assert why.plain is not None
     assert why.to_dict()["score_without_attention"] == why.plain.score
     none = drawn_retrieval(RetrievalConfig("resnet18"))
-    with pytest.raises(SolarError, match="has no attention to compare"):
+    with pytest.raises(SolarError, match="has no attention: leave out"):
         solar.explain(*photos, model=none, compare_attention=True)
     with pytest.raises(SolarError, match="describes patches"):
         solar.explain(*photos, model=PatchNet())  # type: ignore[arg-type]

@@ -33,12 +33,12 @@ def test_a_patch_of_a_photo() -> None:
 
 
 def test_a_patch_that_is_not_there(strip: Path) -> None:
-    with pytest.raises(SolarError, match=r"ref.png has no patch 3: it holds 3"):
+    with pytest.raises(SolarError, match=r"ref.png has no patch 3: it has 3"):
         read_patch(strip, number=3)
 
 
 def test_a_photo_is_no_patch() -> None:
-    with pytest.raises(SolarError, match="The picture is 300 × 200 pixels, no square patch"):
+    with pytest.raises(SolarError, match="The picture is 300 × 200 pixels, neither a square patch"):
         read_patch(Image.new("RGB", (300, 200)))
 
 

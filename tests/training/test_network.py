@@ -67,7 +67,7 @@ def test_an_unknown_stage_is_named(net: RetrievalNet) -> None:
 
 
 def test_nothing_to_learn_is_an_error(net: RetrievalNet) -> None:
-    with pytest.raises(SolarError, match="Nothing learns"):
+    with pytest.raises(SolarError, match="Nothing is trained"):
         parameter_groups(net, RetrievalOptimiser(attention=0, pooling=0, whitening=0))
 
 
@@ -242,5 +242,5 @@ def test_a_vision_transformer_is_frozen_in_part_or_learns_by_layers(
 
 def test_layers_that_a_vision_transformer_lacks_are_named(vit: Path) -> None:
     net, _ = build_network(NetworkStart(backbone=str(vit)))
-    with pytest.raises(SolarError, match="no 'layer3'; there are all, embeddings, layer1, layer2"):
+    with pytest.raises(SolarError, match="no 'layer3'; choose all, embeddings, layer1, layer2"):
         parameter_groups(net, RetrievalOptimiser(backbone={"layer3": 1}))

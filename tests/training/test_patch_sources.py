@@ -136,7 +136,7 @@ def test_patches_of_a_point_are_used_up_before_any_comes_again() -> None:
 
 
 def test_points_with_one_patch_are_left_out_and_too_few_are_refused() -> None:
-    with pytest.raises(SolarError, match="as many with two patches, but there are 2"):
+    with pytest.raises(SolarError, match="as many points with two patches each, but there are 2"):
         numbered_set([2, 1, 3])
 
 

@@ -96,7 +96,7 @@ def test_a_small_network_becomes_like_its_teacher_who_looks_at_a_batch_once(
 
 
 def test_a_teacher_is_not_imitated_less_than_not_at_all() -> None:
-    with pytest.raises(SolarError, match="weight and batches of a teacher are 0 or more"):
+    with pytest.raises(SolarError, match=r"teacher\.weight and teacher\.batches must be 0 or more"):
         PatchTeacher("solar-local-345", weight=-1)
 
 

@@ -75,7 +75,7 @@ def test_a_run_leaves_a_network_that_loads_and_lines_that_tell(
     lines = read_metrics(tmp_path / "run")
     assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4]
     assert lines[0]["from_attention"] == "identity"
-    assert "starts at random and does not all learn" in lines[1]["warning"]
+    assert "starts at random, but only part of it is trained" in lines[1]["warning"]
     assert (tmp_path / "run" / "pictures" / "tuples.png").exists()
 
 
@@ -375,7 +375,7 @@ def test_bad_photos_do_not_end_a_run(tmp_path: Path) -> None:
     (tmp_path / "photos" / "l1" / "1.png").write_bytes(b"no photo")
     summary = trainer(tmp_path / "photos", tmp_path / "run", epochs=1).fit()
     assert summary["unreadable"] == 1
-    assert "1 in all" in read_metrics(tmp_path / "run")[-1]["warning"]
+    assert "1 photos could not be read" in read_metrics(tmp_path / "run")[-1]["warning"]
 
 
 @pytest.mark.parametrize(
@@ -383,7 +383,7 @@ def test_bad_photos_do_not_end_a_run(tmp_path: Path) -> None:
     [
         ("loss.margn=1", "nearest is 'loss.margin'"),
         ("task=painting", "no task 'painting'"),
-        ("loss.kind=arcface", "loss.kind=arcface tells places apart: set task=places with it"),
+        ("loss.kind=arcface", "loss.kind=arcface is a classification loss: set task=places"),
         ("batch=64", "set batch=32 or less, or add photos"),
         ("batch=16", "mining.queries=8 queries, but a batch needs 16: raise"),
         ("data.source=[nowhere]", "nowhere"),

@@ -54,7 +54,7 @@ def test_two_processes_never_train_in_one_folder(tmp_path: Path) -> None:
     with Run(tmp_path, Recipe(), resume=True) as run:
         run.log(1, loss=0.5)
         run.save(1, {"weights": torch.ones(2)})
-        with pytest.raises(SolarError, match="Another process trains in"):
+        with pytest.raises(SolarError, match="Another process is training in"):
             Run(tmp_path, Recipe(), resume=True).__enter__()
     with Run(tmp_path, Recipe(), resume=True) as run:
         assert run.step == 1

@@ -37,5 +37,5 @@ def test_each_group_keeps_its_own_base() -> None:
 
 
 def test_a_negative_warm_up_is_refused() -> None:
-    with pytest.raises(SolarError, match="warms up"):
+    with pytest.raises(SolarError, match="warmup must be"):
         Schedule(warmup=-1)

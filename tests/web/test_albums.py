@@ -84,4 +84,4 @@ def test_a_file_beside_the_index_is_found_unless_it_is_damaged(home: Home, file:
     assert found_reports(str(index), WebSettings(groups=file), said.append) == {}
     (file.parent / "mine.duplicates.json").write_text("{}")
     assert found_reports(str(index), WebSettings(), said.append) == {"groups": beside}
-    assert [sentence.startswith("Left out: ") for sentence in said] == [True]
+    assert [sentence.startswith("Ignored: ") for sentence in said] == [True]

@@ -214,7 +214,7 @@ def test_a_least_probability_needs_a_calibrated_model(
         kept = search(client, identity, rerank=methods, filter={"min_probability": 0.5})["hits"]
         assert kept == [hit for hit in every if hit["probability"] >= 0.5]
     refused = client.post("/api/v1/search", json={**body, "rerank": ["alpha"]})
-    assert "After alpha there are no probabilities" in refused.json()["error"]
+    assert "There are no probabilities after alpha" in refused.json()["error"]
 
 
 def test_stages_stream_one_a_line(client: TestClient, photo: bytes) -> None:

@@ -9,7 +9,7 @@ from support.web_browser import Visit, finished
 from support.web_server import served
 from support.web_visits import PHOTOS, Home, Open, names, numbers, search, upload
 
-pytest.importorskip("cv2", reason='pip install "solar-retrieval[local]"')
+pytest.importorskip("cv2", reason="pip install opencv-python-headless")
 
 from solar.errors import SolarError
 from solar.search import Index

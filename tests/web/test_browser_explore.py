@@ -61,6 +61,10 @@ def test_the_map_is_explored(site: str, visit: Visit, width: int, scheme: str) -
     page.get_by_role("button", name="Copy paths").click()
     page.get_by_text(f"{some} paths copied.").wait_for()
     assert page.evaluate("navigator.clipboard.readText()").splitlines() == listed
+    page.get_by_role("link", name=listed[-1]).click()
+    page.locator("dialog.viewer .viewer-title").wait_for()
+    page.keyboard.press("Escape")
+    assert chosen(page) == some
     page.get_by_role("button", name="Clear").click()
     assert chosen(page) == 0
     overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

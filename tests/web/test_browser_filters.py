@@ -78,7 +78,7 @@ def test_a_search_is_narrowed_sorted_exported_saved_and_thinned_out(
     keys.type("width>1")
     keys.press("Enter")
     page.get_by_text("The condition 'width>1' is not understood: write tag=night").wait_for()
-    tab_to(page, "Drop the filter: width>1")
+    tab_to(page, "Remove the filter: width>1")
     keys.press("Enter")
     count(page, VIEWS)
 
@@ -194,7 +194,7 @@ def test_the_collection_is_filtered_and_an_upload_is_in_no_link(
     page.get_by_role("combobox", name="Tag").wait_for()
     assert page.get_by_role("combobox", name="Tag").input_value() == "night"
     assert names(page) == [NIGHT]
-    page.get_by_role("button", name="Drop the filter: Tag night").click()
+    page.get_by_role("button", name="Remove the filter: Tag night").click()
     until(page, "() => document.querySelectorAll('.browse .card').length > 1")
     page.locator(".select-box").nth(1).click()
     page.locator(".select-box").nth(4).click(modifiers=["Shift"])
@@ -205,13 +205,18 @@ def test_the_collection_is_filtered_and_an_upload_is_in_no_link(
     page.get_by_text("No photos match these filters.").wait_for()
     assert page.get_by_text("4 selected, 4 not shown").is_visible()
     page.goto(f"{shop}#/")
+    unfold = page.get_by_role("button", name="Filters")
+    for opened in ("false", "true", "false"):  # of a page that begins with filters they are open
+        unfold.click()
+        assert unfold.get_attribute("aria-expanded") == opened
+        assert page.get_by_role("combobox", name="Tag").is_visible() == (opened == "true")
     page.locator("input[type=file]").first.set_input_files(photos / NIGHT)
     finished(page)
     page.keyboard.press("S")
-    page.get_by_text("An uploaded photo cannot be in a link").wait_for()
+    page.get_by_text("An uploaded photo cannot be part of a link").wait_for()
     assert page.get_by_role("button", name="Save", exact=True).count() == 0
     page.goto(f"{shop}#/?q=0&p0=gone.jpg")
-    page.get_by_text("gone.jpg is not in this collection any more.").wait_for()
+    page.get_by_text("gone.jpg is no longer in this collection.").wait_for()
 
 
 def test_a_removal_that_failed_halfway_goes_on_with_the_rest(shop: str, visit: Visit) -> None:

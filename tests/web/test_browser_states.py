@@ -148,9 +148,9 @@ def test_offline_is_said(site: str, visit: Visit) -> None:
     page = visit(site, expected=("ERR_INTERNET_DISCONNECTED",))
     page.locator(".browse .card").first.wait_for()
     page.context.set_offline(True)
-    page.get_by_text("You are offline. What is on the page stays.").wait_for()
+    page.get_by_text("You are offline. What is already on the page stays.").wait_for()
     page.get_by_role("link", name="Search with").first.click()
-    page.get_by_text("You are offline: this works again").first.wait_for()
+    page.get_by_text("You are offline: try again once").first.wait_for()
     page.context.set_offline(False)
     page.locator("#banner").wait_for(state="hidden")
     page.get_by_role("button", name="Try again").click()
@@ -177,7 +177,7 @@ def test_a_token_lets_in_and_photos_can_be_added(
         toy.landmark(77, n, size=(240, 180)).save(tmp_path / f"<i>{n}.png")
     photos = [*tmp_path.iterdir(), collection / "photos" / "landmark-000" / "view-001.jpg"]
     page.locator("input[multiple]").set_input_files(photos)
-    told = "2 photos added, 1 had been there already, 1 could not be."
+    told = "2 photos added, 1 already there, 1 failed."
     page.locator(".facts", has_text=told).wait_for()
     assert page.locator(".failures li b").all_text_contents() == ["letter.jpg"]
     page.locator(".card").nth(1).wait_for()

@@ -118,7 +118,7 @@ def test_what_goes_wrong_is_one_sentence(address: str, home: Home) -> None:
     for wrong in ("http://host:abc", "http://[::1", "ftp://host"):
         with pytest.raises(SolarError, match="is not the address of a server"):
             Client(wrong)
-    with answering(_Other) as other, pytest.raises(SolarError, match="is not a server of solar"):
+    with answering(_Other) as other, pytest.raises(SolarError, match="is not a solar server"):
         Client(other).info()
     with answering(_Cut) as cut, pytest.raises(SolarError, match="does not answer"):
         Client(cut).info()

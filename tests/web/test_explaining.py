@@ -117,7 +117,7 @@ def test_explanations_are_forgotten_before_memory_runs_out(open_app: Open) -> No
         ({"side": "c"}, 422, "side"),
         ({"box": [900, 900, 999, 999]}, 422, "outside the photo"),
         ({"box": [5, 5, 5, 9]}, 422, "encloses nothing"),
-        ({"model": "none"}, 404, "No model is called 'none'"),
+        ({"model": "none"}, 404, "There is no model 'none'"),
         ({"b": "999"}, 404, "There is no photo 999"),
         ({"b": "q-gone-and-forgotten"}, 404, ""),
     ],

@@ -83,7 +83,7 @@ def test_results_for_words_can_be_judged_and_ranked_again(
     [
         ({}, "a search needs a photo or a text"),
         ({"text": " "}, "a search needs a photo or a text"),
-        ({"text": TEXT, "box": [0, 0, 9, 9]}, "a box and further photos go with a photo"),
+        ({"text": TEXT, "box": [0, 0, 9, 9]}, "a box and further photos need a photo"),
         ({"text": TEXT, "rerank": ["verify"]}, "A text has no points to match"),
         ({"text": "x" * 501}, "at most 500 characters"),
     ],
@@ -100,5 +100,5 @@ def test_what_words_cannot_be_used_for(
 def test_a_model_that_does_not_read_says_so(client: TestClient, home: Path) -> None:
     answer = client.post("/api/v1/search", json={"text": TEXT})
     assert answer.status_code == 422
-    assert "describes photos, not words" in answer.json()["error"]
+    assert "has no text encoder" in answer.json()["error"]
     assert str(home) not in answer.json()["error"]

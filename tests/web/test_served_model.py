@@ -50,7 +50,7 @@ def test_a_model_that_cannot_be_loaded_says_so_to_those_who_need_it(
     assert [hit["name"] for hit in found["hits"]] == names
     refused = client.post("/api/v1/search", json={"photo": upload(client, photo)})
     assert refused.status_code == 422
-    assert refused.json()["error"].startswith("The index does not name its model")
+    assert refused.json()["error"].startswith("The index does not record its model")
 
 
 def test_the_encoder_is_waited_for(home: Home) -> None:

@@ -167,7 +167,7 @@ def test_the_command_serves_several_below_a_path(folder: Path) -> None:
     indexes = (folder / "a.solar", folder / "c.solar")
     photo = folder / "photos" / "landmark-002" / "view-001.jpg"
     sentence = solar("serve", *indexes, "--photos", folder, expect=2).stderr
-    assert "--photos goes with one index" in sentence
+    assert "--photos applies to one index" in sentence
     with served(*indexes, *options) as (_, host, port):
         address = f"http://{host}:{port}/mine"
         assert Client(address).indexes() == ["a", "c"]

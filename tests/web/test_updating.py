@@ -169,7 +169,7 @@ def test_an_index_learns_where_its_photos_are(open_app: Open, home: Home, tmp_pa
         spec, vector = made.spec, made.engine.lookup(["1.jpg"])["1.jpg"][1]
     Index.create(tmp_path / "i.solar", vector[None], ["1.jpg"], spec=spec).close()
     lost = open_app(index=tmp_path / "a.solar", photos=tmp_path / "b", writable=True)
-    assert update(lost)["error"] == "None of the 1 photos of a is in b."
+    assert update(lost)["error"] == "None of the 1 photos of a is in b: check the path."
     client = open_app(index=tmp_path / "i.solar", photos=tmp_path / "a", writable=True)
     (tmp_path / "a" / "2.jpg").write_bytes(photo(2))
     assert update(client)["changes"]["new"] == 1

@@ -28,7 +28,7 @@ def adapt(
     model: Annotated[
         str | None,
         typer.Option(
-            help="The model that made the store, if it is no longer where the store says.",
+            help="The model that made the store, if it is no longer at its recorded path.",
             autocompletion=photo_models,
         ),
     ] = None,

@@ -40,7 +40,7 @@ def attention(
         ),
     ] = None,
     at: Annotated[
-        list[str] | None, typer.Option(help="x,y in pixels of the photo; may be repeated.")
+        list[str] | None, typer.Option(help="Point as x,y in pixels of the photo; repeatable.")
     ] = None,
     layer: Annotated[
         int | None,
@@ -56,7 +56,8 @@ def attention(
     patch: Annotated[
         bool,
         typer.Option(
-            "--patch", help="The images are patches or strips of patches; --at is within 32 × 32."
+            "--patch",
+            help="The images are patches or strips of patches; --at is in a patch of 32 × 32.",
         ),
     ] = False,
     number: Annotated[
@@ -71,7 +72,7 @@ def attention(
     opacity: Annotated[
         float, typer.Option(min=0, max=1, help="Opacity of the map over the photo.")
     ] = 0.65,
-    colours: Annotated[str, typer.Option(help="ember, or jet as published.")] = "ember",
+    colours: Annotated[str, typer.Option(help="Colour map: ember, or jet as published.")] = "ember",
     descriptor: Annotated[
         bool,
         typer.Option(

@@ -24,8 +24,8 @@ def convert(
         Path,
         typer.Argument(
             metavar="OUT",
-            help="A .safetensors (ours), a .pth (the published format), or with --format hf a "
-            "folder.",
+            help="A .safetensors (solar's format), a .pth (the published format), or with "
+            "--format hf a folder.",
         ),
     ],
     half: Annotated[
@@ -34,7 +34,7 @@ def convert(
     ] = False,
     format: Annotated[
         Literal["hf"] | None,
-        typer.Option(help="hf: write a folder for the model hub, with a card."),
+        typer.Option(help="hf: write a folder for the Hugging Face Hub, with a model card."),
     ] = None,
 ) -> None:
     """Convert a weights file to another format."""

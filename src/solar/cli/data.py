@@ -31,7 +31,7 @@ _Only = Annotated[
         "--only",
         metavar="SUBSET",
         help="Google Landmarks v2: clean (what models are trained on; the default), train (all "
-        "photos), index, test or labels (CSV files only); can be repeated.",
+        "photos), index, test or labels (CSV files only); repeatable.",
     ),
 ]
 
@@ -71,7 +71,7 @@ def get(
     root: _Root = Path("data"),
     release: Annotated[
         str,
-        typer.Option(help="Oxford and Paris: blurred (faces; the current release) or original."),
+        typer.Option(help="Oxford and Paris: blurred (faces blurred; current) or original."),
     ] = "",
     only: _Only = None,
     keep_archives: Annotated[
@@ -103,7 +103,7 @@ def get(
         say=say,
     )
     check = f"solar data check {name} --root {root}{_chosen(only)}"
-    say(f'{name} is in {folder}; "{check}" looks at every file.')
+    say(f'{name} is in {folder}; "{check}" checks every file.')
 
 
 @app.command("check", epilog="Example: solar data check roxford5k --root data/ --json")
@@ -115,7 +115,7 @@ def check(name: _Name, root: _Root = Path("data"), only: _Only = None, json: Jso
         name,
         root,
         only=only or (),
-        watch=lambda names, total: progress(names, total, f"Looking at {name}"),
+        watch=lambda names, total: progress(names, total, f"Checking {name}"),
     )
     if json:
         print_json(_as_json(report))
@@ -156,7 +156,8 @@ def build(
         ),
     ] = False,
     least: Annotated[
-        int | None, typer.Option(min=1, help="Minimum number of inliers; default: 12.")
+        int | None,
+        typer.Option(min=1, help="Minimum number of inliers of a verified pair; default: 12."),
     ] = None,
     local: KeypointModel = "rootsift",
     val_fraction: Annotated[
@@ -190,9 +191,9 @@ def build(
             watch=watch,
         )
     for reason in list(built.unreadable.values())[:_SHOWN]:
-        say(f"Left out: {reason}")
+        say(f"Skipped: {reason}")
     if len(built.unreadable) > _SHOWN:
-        say(f"Left out: {len(built.unreadable) - _SHOWN:,} more.")
+        say(f"Skipped: {len(built.unreadable) - _SHOWN:,} more.")
     if json:
         print_json(asdict(built))
     else:
@@ -205,7 +206,7 @@ def _as_rows(built: "BuiltTrainingSet") -> str:
         "photos": built.photos,
         "landmarks": built.landmarks,
         "  with one photo": built.singletons,
-        "  held out to validate on": built.held_out,
+        "  held out for validation": built.held_out,
         "photos with positives": built.queries,
         "pairs of positives": built.positives,
         "photos that cannot be read": len(built.unreadable),
@@ -250,7 +251,7 @@ def _as_lines(report: "DatasetReport", root: Path) -> list[str]:
         lines.append(f"{'ok' if item.complete else '--'}  {item.what}: {counts}{examples}")
         lines += [f"    {item.note}"] if item.note else []
     if report.release:
-        told = f", told by {report.known_from}" if report.known_from else ""
+        told = f", according to {report.known_from}" if report.known_from else ""
         lines.append(f"    release: {report.release}{told}")
     if report.complete:
         return [*lines, f"{report.dataset} is complete in {report.folder}."]

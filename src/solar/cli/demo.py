@@ -101,7 +101,7 @@ def _watched(make: "Callable[[Progress], Sample]", photos: int) -> "tuple[Sample
     with photo_progress(photos) as shown:
         made = make(shown)
     seconds = perf_counter() - start
-    return made, f"indexed in {seconds:.1f} s" if shown.described else "indexed before"
+    return made, f"indexed in {seconds:.1f} s" if shown.described else "already indexed"
 
 
 def _show(sample: "Sample", model: "RetrievalNet", count: int) -> "SampleAnswer":

@@ -31,7 +31,7 @@ def describe(
     images: Annotated[
         list[Path], typer.Argument(help="Photos; the rows of the output have the same order.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="A .npy file: float32 (n, dim).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="A .npy file of shape (n, dim).")],
     model: Model = DEFAULT,
     size: Size = None,
     scales: Scales = None,
@@ -109,7 +109,7 @@ def _unusable(photo: Path) -> str | None:
     except (OSError, ValueError) as error:
         return f"{photo} cannot be opened: {getattr(error, 'strerror', None) or error}."
     if stat.S_ISDIR(mode):
-        return f"{photo} is a folder: name a photo in it, or describe it with `solar extract`."
+        return f"{photo} is a folder: name a photo in it, or use `solar extract`."
     return None if stat.S_ISREG(mode) else f"{photo} is not a regular file."
 
 

@@ -70,7 +70,7 @@ def distill(
     if json:
         print_json(summary)
         return
-    distances = f"{summary['places']:.3f} a place and {summary['pooled']:.3f} pooled"
+    distances = f"{summary['places']:.3f} per location and {summary['pooled']:.3f} pooled"
     score = f", mAP {summary['mAP']:.2f}" if "mAP" in summary else ""
     say(
         f"Step {summary['steps']} of {recipe.steps}: cosine distances {distances}{score} "

@@ -41,7 +41,7 @@ def evaluate(
     ] = None,
     root: Annotated[Path | None, _files(help="The folder of the photos.")] = None,
     ground_truth: Annotated[
-        Path | None, _files(help="The ground truth file, if it is not in the root.")
+        Path | None, _files(help="The ground truth file, if it is not in --root.")
     ] = None,
     features: Annotated[
         tuple[str, str] | None,
@@ -93,7 +93,11 @@ def evaluate(
     ] = None,
     device: Annotated[
         str | None,
-        _how(callback=known_device, help="cpu or cuda; with cuda, scores are computed there too."),
+        _how(
+            callback=known_device,
+            help="cpu or cuda; auto-detected by default. With --device cuda, scores are also "
+            "computed there.",
+        ),
     ] = None,
     backend: Annotated[str, _how(help=BACKENDS)] = "torch",
     half: Annotated[bool, _how("--half", help="Round embeddings to float16.")] = False,
@@ -115,7 +119,9 @@ def evaluate(
             help="Show the results of the N queries on which --model and --against differ most.",
         ),
     ] = None,
-    query: Annotated[list[str] | None, _more(help="A query photo to show with --rankings.")] = None,
+    query: Annotated[
+        list[str] | None, _more(help="A query photo to show with --rankings; repeatable.")
+    ] = None,
     top: Annotated[int, _more(min=1, help="Results per query of --rankings.")] = 7,
     protocol: Annotated[
         str | None,
@@ -133,7 +139,10 @@ def evaluate(
     ] = None,
     queries: Annotated[
         Path | None,
-        _protocols(help="The queries, likewise; default: queries (vpr) or test (gldv2)."),
+        _protocols(
+            help="Query photos or a store, below the folder; default: queries (vpr) or test "
+            "(gldv2)."
+        ),
     ] = None,
     positions: Annotated[
         Path | None,
@@ -175,7 +184,7 @@ def evaluate(
             "--sweep-p", help="Plot mAP against the GeM exponent p, in one pass over the photos."
         ),
     ] = False,
-    p: Annotated[str | None, _more("--p", help="Exponents for --sweep-p: 1,3,10.")] = None,
+    p: Annotated[str | None, _more("--p", help="Exponents for --sweep-p, such as 1,3,10.")] = None,
     table: Annotated[
         str | None,
         _more(
@@ -283,7 +292,7 @@ def evaluate(
     listed = bool(rankings or query)
     if asmk is not None and (model or against or listed or sweep_p or table == "speed"):
         raise SolarError(
-            "--asmk measures by local features alone: leave out --model, --against, --rankings, "
+            "--asmk ranks by local features alone: leave out --model, --against, --rankings, "
             "--sweep-p and --table speed."
         )
     for option, given in (("--codebook", codebook), ("--regions", regions)):

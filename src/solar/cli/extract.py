@@ -45,7 +45,9 @@ def extract(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="Folder of the store; default: beside the exported file."
+            "--output",
+            "-o",
+            help="Folder of the store; default with --parquet or --h5: beside that file.",
         ),
     ] = None,
     parquet: Annotated[
@@ -121,7 +123,9 @@ def extract(
     taken = {output: "store"}
     for kind, file in files.items():
         if file in taken:
-            raise SolarError(f"{file} cannot be both {taken[file]} and {_KINDS[kind]}: name two.")
+            raise SolarError(
+                f"{file} cannot be both {taken[file]} and {_KINDS[kind]}: give two paths."
+            )
         taken[file] = _KINDS[kind]
     photos = find_sources(source, follow=follow)
     start = perf_counter()

@@ -143,7 +143,7 @@ def _one_set(request: Request) -> str:
         settings = request.settings
         if settings.protocol and settings.database and settings.queries:
             return ""  # both are where their names say
-        raise SolarError("Say what to evaluate: roxford5k, a folder of photos, a ground truth.")
+        raise SolarError("Say what to evaluate: roxford5k, a folder of photos or a ground truth.")
     return request.what
 
 
@@ -153,7 +153,7 @@ def _measured(what: str, model: str | None, settings: "EvaluationSettings") -> "
     with describing_and_ranking() as told:
         found = evaluate(what, model=model, settings=settings, **told)
     for name, why in found.failures.items():
-        say(f"Left out {name}: {why}", "yellow")
+        say(f"Skipped {name}: {why}", "yellow")
     return found
 
 
@@ -213,8 +213,8 @@ def _print_comparison(
         )
     head = [[""], *([name] for name in names), ["difference"], ["95 %"], ["p"]]
     note = (
-        f"{mean_name(measure)} in percent on {len(found.queries)} queries; p: how often chance "
-        f"alone makes a difference this large (paired permutation test). {found.convention}"
+        f"{mean_name(measure)} in percent on {len(found.queries)} queries; p: probability "
+        f"of a difference this large by chance alone (paired permutation test). {found.convention}"
     )
     data = {
         "model": found.to_dict(),
@@ -246,7 +246,7 @@ def paper_table(request: Request, which: str, results: Path | None) -> None:
     measured: dict[str, str | None] = dict(models)
     if settings.features is not None:
         if request.what is None or models:
-            raise SolarError("--table with --features takes the set they are of, and no --model.")
+            raise SolarError("--table with --features needs the name of their set, and no --model.")
         measured = {Path(str(settings.features[0])).stem: None}
     if settings.asmk is not None:
         measured = {Path(settings.asmk).stem: None}
@@ -266,7 +266,7 @@ def sweep(request: Request, exponents: str | None) -> None:
     powers = EXPONENTS if exponents is None else parse_scales(exponents, "--p")
     models, settings = request.models(), request.settings
     if not models:
-        raise SolarError("--sweep-p takes a --model.")
+        raise SolarError("--sweep-p needs a --model.")
     check_suffix(request.picture, _FIGURES)
     networks = {name: retrieval_model(of, device=settings.device) for name, of in models.items()}
     found = {}
@@ -294,7 +294,7 @@ def rankings(request: Request, listing: Mapping[str, Any]) -> None:
 
     what, models = _one_set(request), request.models()
     if not models:
-        raise SolarError("--rankings takes a --model, and another one as --against to compare.")
+        raise SolarError("--rankings needs a --model, and takes another one as --against.")
     check_suffix(request.picture)
     with describing_and_ranking() as told:
         found = listed(what, models, settings=request.settings, **listing, **told)

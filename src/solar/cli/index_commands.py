@@ -37,8 +37,8 @@ IndexBackend = Annotated[str | None, typer.Option(help=BACKENDS)]
 Compress = Annotated[
     str | None,
     typer.Option(
-        help="none and fp16: exact search. pq (product quantization, small), ivf (faster) "
-        "and web: approximate search, whose candidates are ranked exactly."
+        help="none, fp16: exact search. pq (product quantization, small), ivf (faster), web: "
+        "approximate search whose candidates are then ranked exactly."
     ),
 ]
 KeptStore = Annotated[
@@ -132,7 +132,7 @@ def build(
     from solar.search.index_build import build_index
 
     if half:
-        _refuse({"--compress": compress}, "says what --half says: give one of them")
+        _refuse({"--compress": compress}, "cannot be combined with --half: give one of them")
         compress = "fp16"
     describing = {"size": size, "device": device, "backend": backend, "max_pixels": max_pixels}
     aggregating: dict[str, Any] = {
@@ -148,11 +148,11 @@ def build(
         if asmk or method == "asmk":
             refused: dict[str, Any] = {"model": model, "compress": compress, **describing}
             refused["keypoints"] = keypoints or None
-            _refuse(refused, "goes with one vector a photo, not with --method asmk")
+            _refuse(refused, "is for one embedding per photo: leave it out with --method asmk")
             asked = AsmkSettings(aggregating.pop("features"), **aggregating)
             built = asmk_build.build(sources, output, asked, **known)
         else:
-            _refuse(aggregating, "goes with --method asmk only")
+            _refuse(aggregating, "needs --method asmk")
             known |= _compression(output, compress)
             built = build_index(sources, output, model=model, describing=describing, **known)
     if keypoints:
@@ -223,7 +223,7 @@ def remove(
 
     with Index.open(index) as opened:
         count = opened.remove(photos)
-        errors().print(f"Removed {count}, {len(opened)} photos left.")
+        errors().print(f"Removed {count} photo{'s'[: count != 1]}; {len(opened)} left.")
 
 
 @app.command(epilog="Example: solar index info photos.solar --json")
@@ -274,7 +274,7 @@ def check(index: IndexAddress) -> None:
         errors().print(problem, style="red", markup=False, soft_wrap=True)
     if problems:
         raise typer.Exit(1)
-    errors().print(f"{count} photos, all sound.")
+    errors().print(f"{count:,} photos, no errors found.")
 
 
 @app.command(epilog="Example: solar index compact photos.solar")
@@ -349,7 +349,7 @@ def draw_map(
         picture, shown = draw_map(found, roots.find, side=side)
         save_image(picture, output)
         if shown < len(found.paths):
-            console.print(f"{shown} of {len(found.paths)} photos fit on it.")
+            console.print(f"{shown} of {len(found.paths)} photos fit on the map.")
     if json:
         places = zip(found.paths, found.points.tolist(), strict=True)
         print_json([{"path": path, "x": x, "y": y} for path, (x, y) in places])
@@ -387,5 +387,8 @@ def _compression(address: str, asked: str | None, otherwise: str = "none") -> di
     if asked:
         from solar.errors import SolarError
 
-        raise SolarError("--compress is for an index in a folder: write milvus://…?index=HNSW.")
+        raise SolarError(
+            "--compress is for an index in a folder: for Milvus, name the index type in the "
+            "address, as in milvus://…?index=HNSW."
+        )
     return {}

@@ -61,7 +61,7 @@ def sync(
         if json:
             print_json(changes.to_dict())
             return
-        say(f"{'Would be' if dry_run else 'Now'}: {changes}")
+        say(f"{'Would change' if dry_run else 'Updated'}: {changes}")
         if dry_run:
             _list(changes)
         print_skipped(changes.skipped)
@@ -82,7 +82,7 @@ def _watch(look: "Callable[[], Changes]", tell: "Callable[[Changes], None]", eve
     from solar.cli.printing import say
     from solar.errors import SolarError
 
-    say(f"Looking every {every:g} s; press Ctrl-C to stop.")
+    say(f"Checking every {every:g} s; press Ctrl-C to stop.")
     complaint = ""
     try:
         while True:
@@ -123,7 +123,7 @@ def _without_skipped(facts: dict[str, Any]) -> dict[str, Any]:
 
 def relocate(
     index: IndexAddress,
-    place: Annotated[Path, typer.Argument(help="Where the photos are now.")],
+    place: Annotated[Path, typer.Argument(help="New path of the folder.")],
     root: Annotated[
         str | None,
         typer.Option(help="Old path of the folder that moved, if the index has several folders."),

@@ -30,13 +30,17 @@ def match(
         ),
     ] = None,
     geometry: Annotated[
-        str, typer.Option(help="homography (flat scene or rotated camera) or fundamental (any).")
+        str,
+        typer.Option(
+            help="homography (flat scene or rotated camera) or fundamental (any rigid scene)."
+        ),
     ] = "homography",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Draw the inliers to this file.")
     ] = None,
     compare: Annotated[
-        list[str] | None, typer.Option(help="Also match with this descriptor, and draw it below.")
+        list[str] | None,
+        typer.Option(help="Also match with this descriptor, and draw it below; repeatable."),
     ] = None,
     keypoints: Annotated[int, typer.Option(min=1, help="Maximum keypoints per photo.")] = KEYPOINTS,
     size: Annotated[
@@ -44,7 +48,7 @@ def match(
     ] = SIZE,
     ratio: Annotated[float, typer.Option(help="Lowe ratio-test threshold.")] = 0.9,
     frames: Annotated[
-        str, typer.Option(help="How patches are cut: wide, or as in the published demo.")
+        str, typer.Option(help="How patches are cut: wide, or demo (as in the published demo).")
     ] = "wide",
     device: Device = None,
     backend: KeypointBackend = "torch",

@@ -83,9 +83,7 @@ def _print_table(entries: "list[NamedModel]", *, every: bool, left_out: int) -> 
         lines.append("Bundled: mAP in percent, measured on the data named in the model's card.")
     if published:
         console.print(*[""] if bundled else [], _table([_row(entry, every) for entry in published]))
-        lines.append(
-            "Published: ROxf, RPar: mAP in percent, medium/hard, as the authors report it."
-        )
+        lines.append("Published: mAP in percent on ROxf and RPar (medium/hard), from the authors.")
         lines.append(f"They are downloaded on first use, into {zoo.cache_directory()}")
     if any(entry.by_hand for entry in entries):
         lines.append("by hand: download it with a browser; solar models NAME says where to put it.")

@@ -58,12 +58,13 @@ SearchDevice = Annotated[
     str | None,
     typer.Option(
         callback=known_device,
-        help="cpu or cuda; auto-detected by default. With cuda, the search runs there too.",
+        help="cpu or cuda; auto-detected by default. With --device cuda, the search also runs "
+        "there.",
     ),
 ]
 BACKENDS = "CPU backend: torch, onnxruntime, openvino, onnxruntime-int8 or openvino-int8."
 Backend = Annotated[str, typer.Option(help=BACKENDS)]
-KeypointBackend = Annotated[str, typer.Option(help=f"What runs a patch model. {BACKENDS}")]
+KeypointBackend = Annotated[str, typer.Option(help=f"For a patch model. {BACKENDS}")]
 DescribingModel = Annotated[
     str | None,
     typer.Option(help="Model for the embeddings; default: solar-r18.", autocompletion=photo_models),

@@ -9,7 +9,6 @@ import typer
 from solar.cli.completion import keypoint_models, rerank_methods
 from solar.cli.help import METHODS
 from solar.cli.options import (
-    IndexAddress,
     IndexModel,
     Json,
     KeypointBackend,
@@ -30,7 +29,14 @@ _JUDGED = "An indexed path or a file; repeatable."
 
 
 def search(
-    index: IndexAddress,
+    index: Annotated[
+        str,
+        typer.Argument(
+            metavar="INDEX",
+            help="A folder, milvus://host:port/collection, or the address of a running "
+            "`solar serve`: http://host:8000.",
+        ),
+    ],
     queries: Annotated[
         list[str] | None,
         typer.Argument(
@@ -43,8 +49,8 @@ def search(
     text: Annotated[
         str | None,
         typer.Option(
-            help='Search by text: "a red door". Instead of a photo or together with one, if the '
-            "index's model understands text (CLIP, SigLIP).",
+            help='Search by text, such as "a red door", alone or together with a photo. Needs an '
+            "index whose model understands text (CLIP, SigLIP).",
         ),
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Number of results.")] = 10,
@@ -52,8 +58,8 @@ def search(
         list[str] | None,
         typer.Option(
             metavar="X1,Y1,X2,Y2",
-            help="Part of the query to search with, in pixels. With several photos, one --box "
-            "each, in order; - for the whole photo.",
+            help="Part of the query to search with, in pixels. With several photos, give one "
+            "--box per photo, in the same order; - means the whole photo.",
         ),
     ] = None,
     like: Annotated[
@@ -67,18 +73,18 @@ def search(
     rerank: Annotated[
         str | None,
         typer.Option(
-            help=f"Re-rank by these methods, separated by commas, in this order; default: verify "
-            f"if possible. {METHODS}",
+            help="Re-ranking methods, separated by commas, applied in the given order; default: "
+            f"verify if possible. {METHODS}",
             autocompletion=rerank_methods,
         ),
     ] = None,
     no_rerank: Annotated[
-        bool, typer.Option("--no-rerank", help="Rank by similarity alone.")
+        bool, typer.Option("--no-rerank", "--no-verify", help="Rank by similarity alone.")
     ] = False,
     expand: Annotated[str | None, typer.Option(help="Same as --rerank alpha or average.")] = None,
-    diffuse: Annotated[bool, typer.Option(help="Same as --rerank diffusion.")] = False,
+    diffuse: Annotated[bool, typer.Option("--diffuse", help="Same as --rerank diffusion.")] = False,
     verify: Annotated[
-        bool, typer.Option(help="Same as --rerank verify, after all other methods.")
+        bool, typer.Option("--verify", help="Same as --rerank verify, after all other methods.")
     ] = False,
     verify_top: Annotated[int, typer.Option(min=1, help="Number of best photos to verify.")] = 50,
     local: Annotated[
@@ -98,22 +104,23 @@ def search(
     near: Annotated[
         str | None,
         typer.Option(
-            metavar="NORTH,EAST,DISTANCE",
-            help="Only photos taken near a position: 48.858,2.294,500m (degrees; m or km).",
+            metavar="LAT,LON,DISTANCE",
+            help="Only photos taken near a position, such as 48.858,2.294,500m (degrees; m or km).",
         ),
     ] = None,
     after: Annotated[
-        str | None, typer.Option(help="Only photos taken on or after a date: 2019-07-14.")
+        str | None, typer.Option(help="Only photos taken on or after a date, such as 2019-07-14.")
     ] = None,
     before: Annotated[
-        str | None, typer.Option(help="Only photos taken before a date: 2020.")
+        str | None, typer.Option(help="Only photos taken before a date, such as 2020.")
     ] = None,
     min_probability: Annotated[
         float | None,
         typer.Option(
             min=0,
             max=1,
-            help="Only photos with at least this probability of showing the same place: 0.5.",
+            help="Only photos with at least this probability of showing the same place, such as "
+            "0.5.",
         ),
     ] = None,
     model: IndexModel = None,
@@ -245,8 +252,8 @@ def _times(after: str | None, before: str | None) -> list[str]:
 def _note(methods: list[str], why: str) -> str:
     """What to tell of the ranking that nobody asked for."""
     if methods:
-        return "Ranked again by matching points; --no-rerank ranks by similarity alone."
-    return f"Not ranked again by matching points: {why}" if why else ""
+        return "Re-ranked by matching points; --no-rerank ranks by similarity alone."
+    return f"Not re-ranked by matching points: {why}" if why else ""
 
 
 def _facts(hit: "Hit") -> dict[str, Any]:

@@ -82,7 +82,7 @@ def serve(
     root_path: Annotated[
         str,
         typer.Option(
-            metavar="PATH", help="The path of this app on a larger site, such as /photos."
+            metavar="PATH", help="URL path that the app is served under, such as /photos."
         ),
     ] = WebSettings.root_path,
     trusted_proxy: Annotated[

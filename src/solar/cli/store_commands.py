@@ -18,7 +18,7 @@ StorePath = Annotated[
 @app.command(epilog="Example: solar store info photos.store")
 def info(store: StorePath, json: Json = False) -> None:
     """Show what a store contains and how it was made."""
-    from solar.cli.printing import print_json, say
+    from solar.cli.printing import output, print_json, say
     from solar.describe.store import Store
 
     opened = Store.open(store, allow_partial=True)
@@ -38,7 +38,7 @@ def info(store: StorePath, json: Json = False) -> None:
         print_json(facts)
         return
     for name, value in facts.items():
-        say(f"{name:<12} {value}")
+        say(f"{name:<12} {value}", to=output())
 
 
 @app.command(epilog="Example: solar store check photos.store")

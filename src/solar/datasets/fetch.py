@@ -159,7 +159,7 @@ def _alone(folder: Path) -> Iterator[None]:
     """Keep other processes out of a dataset's folder."""
     from solar.download import refuse_links  # brings in http, which checking a dataset does not
 
-    busy = f"Another process is getting data into {folder}; wait until it is done."
+    busy = f"Another process is downloading data to {folder}; wait until it is done."
     try:
         (folder / ".solar").mkdir(parents=True, exist_ok=True)
         refuse_links(folder / ".solar" / "lock")

@@ -59,13 +59,13 @@ def read_solution(path: str | Path, task: str) -> Solution:
             continue
         if use not in USAGES:
             raise SolarError(
-                f"Line {number} of {path} has the Usage {use!r}: it is Public, Private or Ignored."
+                f"Line {number} of {path} has the Usage {use!r}, not Public, Private or Ignored."
             )
         right[photo], usage[photo] = tuple(answers.split()), use
         if task == RECOGNITION and not all(one.isdecimal() for one in right[photo]):
             raise SolarError(f"Line {number} of {path} has a landmark that is not a number.")
     if not right:
-        raise SolarError(f"{path} names no photo that counts.")
+        raise SolarError(f"{path} lists no photo with the Usage Public or Private.")
     return Solution(path, task, right, usage, frozenset(ignored))
 
 
@@ -113,7 +113,7 @@ def _cells(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, tuple[st
     for column in columns:
         if column not in heading:
             raise SolarError(
-                f"Line 1 of {path} names no column {column}: it takes {','.join(columns)}."
+                f"Line 1 of {path} names no column {column}: write {','.join(columns)}."
             )
     places = [heading.index(column) for column in columns]
     for number, row in rows:

@@ -64,7 +64,7 @@ class HPatches:
         """The same set with some of its sequences; a SolarError if one is missing."""
         if missing := sorted(set(names) - set(self.strips)):
             raise SolarError(
-                f"{len(missing)} sequences of the split are missing, {missing[0]} first."
+                f"{len(missing)} sequences of the split are missing, such as {missing[0]}."
             )
         return HPatches(
             {name: self.strips[name] for name in names}, {name: self.counts[name] for name in names}
@@ -113,7 +113,7 @@ def read_hpatches(root: str | Path, names: Iterable[str] | None = None) -> HPatc
         names = sorted(path.parent.name for path in root.glob("*/ref.png"))
         if not names:
             raise SolarError(
-                f"{root} holds no HPatches sequence: a folder with ref.png, e1.png, …."
+                f"{root} contains no HPatches sequence (a folder with ref.png, e1.png, …)."
             )
     strips = {name: {kind: root / name / f"{kind}.png" for kind in STRIPS} for name in names}
     counts = {}
@@ -183,7 +183,7 @@ def read_descriptors(
         names = sorted(path.parent.name for path in root.glob("*/ref.csv"))
         if not names:
             raise SolarError(
-                f"{root} holds no descriptors: one folder per sequence with ref.csv, …."
+                f"{root} contains no descriptors (one folder per sequence with ref.csv, …)."
             )
     found = {
         name: {kind: _read_rows(root / name / f"{kind}.csv") for kind in STRIPS} for name in names
@@ -215,7 +215,7 @@ def _read_strip(path: Path, count: int) -> Patches:
         except (OSError, SyntaxError) as error:
             raise SolarError(f"{path} is damaged: {error}.") from error
     if pixels.shape != (count * SIDE, SIDE):
-        raise SolarError(f"{path} has changed since it was found.")
+        raise SolarError(f"{path} has changed while it was being read: run the command again.")
     return pixels.reshape(count, SIDE, SIDE)
 
 
@@ -232,7 +232,7 @@ def _read_rows(path: Path) -> Vectors:
         lines = path.read_text().replace(";", ",").split()
         rows = np.loadtxt(lines or ["nan"], np.float32, delimiter=",", ndmin=2)
     if not rows.size or not np.isfinite(rows).all():
-        raise SolarError(f"{path} is empty or holds something else than finite numbers.")
+        raise SolarError(f"{path} is empty, or contains something other than finite numbers.")
     return rows
 
 

@@ -102,7 +102,7 @@ def _own(path: Path, root: str | Path | None) -> ObjectTruth:
     for column in ("query", "positive"):
         if column not in names:
             raise SolarError(
-                f"Line 1 of {path} names no column {column}: it takes query,positive and perhaps "
+                f"Line 1 of {path} names no column {column}: write query,positive and perhaps "
                 "scale,clutter."
             )
     values: dict[str, dict[str, float]] = {key: {} for key in ("scale", "clutter") if key in names}
@@ -111,7 +111,7 @@ def _own(path: Path, root: str | Path | None) -> ObjectTruth:
     for number, row in rows:
         cells = dict(zip(names, row, strict=False))
         if len(row) != len(names) or not (cells["query"] and cells["positive"]):
-            raise SolarError(f"Line {number} of {path} is not a query and a photo that is right.")
+            raise SolarError(f"Line {number} of {path} is not a query and a positive photo.")
         photo = cells["positive"]
         place = database.setdefault(photo, len(database))
         if place in asked.setdefault(cells["query"], []):

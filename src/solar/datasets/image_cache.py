@@ -188,7 +188,7 @@ class Order:
         names = [name for one in caches for name in one.photos.names]
         unknown = [start for start in repeat if not any(n.startswith(start) for n in names)]
         if unknown:
-            raise SolarError(f"data.repeat names {unknown[0]!r}, but no photo's name starts so.")
+            raise SolarError(f"data.repeat names {unknown[0]!r}, but no photo name starts with it.")
         times = [_times(name, repeat) for name in names]
         self._numbers = torch.arange(len(names)).repeat_interleave(torch.tensor(times))
         self.epoch, self._batch, self._seed = len(self._numbers), batch, seed

@@ -122,7 +122,7 @@ def collect_points(
         _write_cache(cache, key, [r[1] if r else np.empty((0, 4), np.float32) for r in results])
     kept = [(name, *r) for name, r in zip(photos.names, results, strict=True) if r is not None]
     if not kept:
-        raise SolarError(f"None of the {len(photos)} photos can be read: {photos.names[0]} first.")
+        raise SolarError(f"None of {len(photos)} photos can be read, such as {photos.names[0]}.")
     names, greys, points = zip(*kept, strict=True)
     return PhotoPoints(names, greys, points)
 

@@ -36,7 +36,7 @@ def name_positions(names: Sequence[str], source: object) -> dict[str, Position]:
             found[name] = _centimetres(parts[1]), _centimetres(parts[2])
         except (IndexError, ValueError) as error:
             raise SolarError(
-                f"The name of the photo {name} in {source} tells no position: call it "
+                f"The name of the photo {name} in {source} contains no position: rename it to "
                 "@UTM_E@UTM_N@.jpg, or give --positions FILE.csv or --frames N."
             ) from error
     return found

@@ -86,7 +86,7 @@ class Places:
     def __post_init__(self) -> None:
         if len(self.names) < 2:
             raise SolarError(
-                f"The photos show {len(self.names) or 'no'} place: training needs two at least."
+                f"The photos show {len(self.names) or 'no'} place: training needs at least two."
             )
 
     def __len__(self) -> int:

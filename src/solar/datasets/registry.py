@@ -28,7 +28,7 @@ def find(name: str) -> Dataset:
         return found
     close = difflib.get_close_matches(name.casefold(), named, n=1, cutoff=0.5)
     perhaps = f" (perhaps {close[0]}?)" if close else ""
-    raise SolarError(f"There is no dataset {name!r}{perhaps}: it is one of {', '.join(named)}.")
+    raise SolarError(f"There is no dataset {name!r}{perhaps}: choose from {', '.join(named)}.")
 
 
 def _at(name: str, *folders: str, sha256: str | None = None, md5: str | None = None) -> File:

@@ -102,7 +102,7 @@ def _ground_truth(path: Path, names: Any, entries: Any, box: str) -> GroundTruth
             f"{path} needs a list of photo names and a list of queries, neither empty."
         )
     if len(set(names)) < len(names):
-        raise SolarError(f"{path} has a photo twice in its database.")
+        raise SolarError(f"{path} lists a photo of the database twice.")
     numbers = {name: number for number, name in enumerate(names)}
     old = any("ok" in entry for entry in entries)
     kinds = ("ok", "junk") if old else ("easy", "hard", "junk")
@@ -112,11 +112,11 @@ def _ground_truth(path: Path, names: Any, entries: Any, box: str) -> GroundTruth
         if not isinstance(entry.get("photo"), str):
             raise SolarError(f"The {where} names no photo.")
         if not set(entry) & {"ok", "easy", "hard"} or (old and set(entry) & {"easy", "hard"}):
-            raise SolarError(f"The {where} needs easy and hard answers, or ok ones, as the others.")
+            raise SolarError(f"The {where} needs easy and hard, or ok, like the other queries.")
         answers = {kind: _answers(entry.get(kind, ()), kind, where, numbers) for kind in kinds}
         together = np.concatenate(list(answers.values()))
         if len(np.unique(together)) < len(together):
-            raise SolarError(f"The {where} has an answer twice.")
+            raise SolarError(f"The {where} lists an answer twice.")
         queries.append(Query(entry["photo"], _box(entry.get(box), where), answers))
     return GroundTruth(path, tuple(names), tuple(queries), OLD_PROTOCOL if old else PROTOCOLS)
 
@@ -135,8 +135,8 @@ def _answers(
     for value, number in zip(values, found, strict=True):
         if type(number) is not int or not 0 <= number < len(numbers):
             raise SolarError(
-                f"The {kind} answer {value!r} of {where} is not a photo of its "
-                f"{len(numbers)}: the ground truth is for another database."
+                f"The {kind} answer {value!r} of {where} is not one of its {len(numbers)} "
+                "photos: the ground truth is for another database."
             )
     return np.array(found, np.int64)
 
@@ -149,7 +149,7 @@ def _box(values: Any, where: str) -> Box | None:
     except (TypeError, ValueError) as error:
         raise SolarError(f"The box of {where} is not four numbers.") from error
     if not (all(map(math.isfinite, (x1, y1, x2, y2))) and x1 < x2 and y1 < y2):
-        raise SolarError(f"The box of {where} encloses nothing.")
+        raise SolarError(f"The box of {where} is empty.")
     return x1, y1, x2, y2
 
 
@@ -178,11 +178,11 @@ def locate_photos(names: Sequence[str], folders: Sequence[Path]) -> Photos:
             places = tuple(folder / f"{name}{suffix}" for name in names)
             if missing := [place for place in places if not place.is_file()]:
                 raise SolarError(
-                    f"{len(missing)} of {len(places)} photos are missing, {missing[0]} first."
+                    f"{len(missing)} of {len(places)} photos are missing, such as {missing[0]}."
                 )
             return Photos(tuple(names), places)
     looked = ", ".join(str(folder) for folder in folders)
-    raise SolarError(f"The photo {names[0]} is in none of {looked}: say where with --root.")
+    raise SolarError(f"The photo {names[0]} is in none of {looked}: name its folder with --root.")
 
 
 def photo_folders(dataset: str, root: str | Path) -> list[Path]:

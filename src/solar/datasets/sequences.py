@@ -33,11 +33,11 @@ def read_sequences(root: str | Path) -> tuple[PhotoSequence, ...]:
     """
     root = Path(root)
     if not root.is_dir():
-        raise SolarError(f"There is no folder {root} with sequences of photos.")
+        raise SolarError(f"There is no folder {root}: name one with sequences of photos.")
     folders = [root, *sorted(path for path in root.iterdir() if path.is_dir())]
     found = tuple(_sequence(folder) for folder in folders if _photo(folder, 1) is not None)
     if not found:
-        raise SolarError(f"{root} holds no sequence: a folder with 1.jpg, 2.jpg, … and H_1_2, ….")
+        raise SolarError(f"{root} contains no sequence (a folder with 1.jpg, 2.jpg, …, H_1_2, …).")
     return found
 
 

@@ -39,7 +39,7 @@ def read_training_set(
     shown = ", ".join(str(one) for one in parts)
     kind = parts[0].suffix.lower() if len(parts) == 1 else ""
     if part == "val" and kind not in (".json", ".pkl"):
-        raise SolarError(f"{shown} holds nothing out: use `solar data build --val-fraction`.")
+        raise SolarError(f"{shown} has no validation part: use `solar data build --val-fraction`.")
     if kind == ".json":
         found = read_training_file(parts[0], root=root).training_set(shown, part)
     elif kind == ".pkl":

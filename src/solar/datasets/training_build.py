@@ -72,9 +72,9 @@ def build_training_set(
             OpenCV is missing, or the output cannot be written.
     """
     if Path(output).suffix.lower() != ".json":
-        raise SolarError(f"The output {output} must end in .json, by which training knows it.")
+        raise SolarError(f"The output {output} must end in .json.")
     if least is not None and least < 1:
-        raise SolarError(f"At least one point must agree, not {least}.")
+        raise SolarError(f"least must be 1 or more, not {least}.")
     parts = [Path(source)] if isinstance(source, str | Path) else [Path(one) for one in source]
     shown = ", ".join(map(str, parts))
     unreadable: dict[str, str] = {}
@@ -82,14 +82,14 @@ def build_training_set(
         content = read_training_file(parts[0], root=root)
         if content.least is None and (verify or least is not None):
             raise SolarError(
-                f"The photos of {shown} were not compared: build it from them, with --verify."
+                f"{shown} was built without --verify: build it from the photos, with --verify."
             )
     else:
         content, unreadable = _looked_at(parts, root, watch)
         if verify:
             content = _compared(content, shown, geometry, processes, seed, watch)
         elif least is not None:
-            raise SolarError("How many points must agree makes sense with --verify only.")
+            raise SolarError("--least needs --verify.")
     if least is not None:
         content = replace(content, least=least)
     found = content.training_set(shown)  # also to complain before anything is written
@@ -123,7 +123,7 @@ def _looked_at(
             landmarks.setdefault(label, []).append(name)
     if not landmarks:
         name, reason = next(iter(unreadable.items()))
-        raise SolarError(f"None of {len(photos):,} photos can be read, {name} first: {reason}")
+        raise SolarError(f"None of {len(photos):,} photos can be read, such as {name}: {reason}")
     listed = parts[0].suffix.lower() == ".csv"
     sources = (parts[0].parent if root is None else Path(root),) if listed else tuple(parts)
     together = tuple(

@@ -61,7 +61,7 @@ class TrainingFile:
         """
         landmarks = [one for one in self.landmarks if part in ("all", one.part)]
         if not landmarks and part == "val":
-            raise SolarError(f"{source} holds nothing out: build it with --val-fraction.")
+            raise SolarError(f"{source} has no validation part: build it with --val-fraction.")
         names = [name for one in landmarks for name in one.photos]
         labels = [one.name for one in landmarks for _ in one.photos]
         photos = Photos(tuple(names), self._places(names, source))
@@ -77,7 +77,7 @@ class TrainingFile:
             first += len(one.photos)
         if not partners:
             raise SolarError(
-                f"No two photos of {source} agree in {self.least} points: ask for fewer."
+                f"No two photos of {source} match in {self.least} points: lower --least."
             )
         sizes = [len(one.photos) for one in landmarks]
         queries = sorted(partners)
@@ -99,7 +99,7 @@ class TrainingFile:
         if gone:
             raise SolarError(
                 f"{len(gone):,} of {len(names):,} photos of {source} are in none of its sources, "
-                f"{gone[0]} first: build it again."
+                f"such as {gone[0]}: build it again."
             )
         return tuple(places[name] for name in names)
 
@@ -143,7 +143,7 @@ def read_training_file(path: str | Path, *, root: str | Path | None = None) -> T
         raise SolarError(f"{path} is not a training set: make one with `solar data build`.")
     if content.get("version") != VERSION:
         raise SolarError(
-            f"{path} is a training set of version {content.get('version')}, and this solar reads "
+            f"{path} is a training set of version {content.get('version')}, but this solar reads "
             f"{VERSION}: build it again."
         )
     try:

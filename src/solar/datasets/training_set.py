@@ -165,11 +165,11 @@ def held_out_names(names: Iterable[str], fraction: float, *, seed: int) -> list[
     """Choose a fraction of the landmarks by their names, at least two, and leave two."""
     names = sorted(names)
     if not 0 < fraction < 1:
-        raise SolarError(f"A fraction of {fraction:g} of the landmarks cannot be held out.")
+        raise SolarError(f"The fraction to hold out must be between 0 and 1, not {fraction:g}.")
     if len(names) < 4:
         raise SolarError(
-            f"Of {len(names)} landmarks with positives none can be held out: two are needed on "
-            "either side."
+            f"{len(names)} landmarks with positives are too few to hold some out: training and "
+            "validation need two each."
         )
     wanted = min(max(round(fraction * len(names)), 2), len(names) - 2)
     # `random` alone: NumPy may change what its other distributions draw.
@@ -201,12 +201,12 @@ def checked(found: TrainingSet, source: object) -> TrainingSet:
     """
     if len(found.labels) < 2:
         raise SolarError(
-            f"{source} shows {len(found.labels) or 'no'} landmark: training needs two at "
-            "least, because negatives come from other landmarks."
+            f"{source} has {len(found.labels) or 'no'} landmark: training needs at least two, "
+            "because negatives come from other landmarks."
         )
     if not len(found.queries):
         raise SolarError(
-            f"No two photos of {source} show the same ({len(found.labels)} landmarks for "
+            f"No two photos of {source} show the same landmark ({len(found.labels)} for "
             f"{len(found)} photos): there is nothing to learn from."
         )
     return found

@@ -97,7 +97,7 @@ def unpack(
         ) from error
     if not seen:
         kind = " or ".join(suffixes) or "any"
-        raise SolarError(f"{archive} holds no {kind} files: it is not the archive it should be.")
+        raise SolarError(f"{archive} contains no {kind} files: it is not the expected archive.")
     return count
 
 
@@ -131,7 +131,7 @@ def _check_size(member: _Member, archive: str, left: int, into: Path) -> None:
 def _refused(archive: str, member: _Member, why: str) -> SolarError:
     return SolarError(
         f"{archive} is not safe to unpack: its member {member.name!r} {why}; "
-        "delete the archive and get it from another place."
+        "delete the archive and download it from another source."
     )
 
 

@@ -151,7 +151,7 @@ def start_backend(
         name = _INSTEAD[name]
     if reason:
         warnings.warn(
-            f"The backend {wanted} does not work here, {name} is used: {reason}.", stacklevel=3
+            f"The backend {wanted} does not work here, so {name} is used: {reason}.", stacklevel=3
         )
     return name, run
 
@@ -231,8 +231,8 @@ def _batches(model: RetrievalNet, calibration: Iterable[Source]) -> list[Array]:
     photos = [photo for photo, _ in zip(calibration, range(CALIBRATION_PHOTOS), strict=False)]
     if len(photos) < 2:
         raise SolarError(
-            "An int8 backend needs photos to take its ranges from: give it at least two, better "
-            f"{CALIBRATION_PHOTOS}, like those to be described."
+            "An int8 backend needs photos for calibration: give it at least two, preferably "
+            f"{CALIBRATION_PHOTOS}, similar to those to be described."
         )
     size = min(CALIBRATION_SIZE, model.config.size)
     square = model.config.square

@@ -96,15 +96,15 @@ class Proof:
         """Raise a SolarError if this process would write other vectors."""
         if __version__ != self.version:
             raise SolarError(
-                f"A worker has solar {__version__}, and {self.version} asks it: install the same."
+                f"A worker runs solar {__version__}, but this is {self.version}: install the same."
             )
         if fingerprint(net) != self.fingerprint:
-            raise SolarError("A worker received other weights than were sent: restart it.")
+            raise SolarError("A worker received weights that differ from those sent: restart it.")
         near = float(_probe(describe) @ self.vector)
         if not near > _ALIKE:
             raise SolarError(
-                f"A worker describes the same photo otherwise (similarity {near:.4f}): install the "
-                "same versions of torch and solar there."
+                f"A worker computes another embedding of the same photo (similarity {near:.4f}): "
+                "install the same versions of torch and solar there."
             )
 
 
@@ -149,8 +149,8 @@ def _explained(scheduler: str | None) -> Iterator[None]:
         ) from error
     except KilledWorker as error:
         raise SolarError(
-            f"Workers of {where} die of the same photos again and again ({error}): give them more "
-            "memory, and run the same command again."
+            f"Workers of {where} keep dying on the same photos ({error}): give them more memory, "
+            "and run the same command again."
         ) from error
     except (CommClosedError, FutureCancelledError) as error:
         raise SolarError(

@@ -61,11 +61,10 @@ def extract(
             on a GPU that describes, where torchvision is installed, and otherwise large ones at a
             fraction of their size; the store says which); `device` ("cpu" or "cuda", by default
             where the network is); `backend` (another runtime for a CPU, "openvino" for example:
-            used only where it is seen to work, and recorded in the store as what it came to be;
-            int8 takes its ranges from the source's first photos); `max_pixels` (larger photos are
-            left out; where it is given, those that were are tried again). How to store: `dtype`
-            ("float32" or "float16") and `shard_size` (photos per shard, which is what a kill can
-            cost).
+            used only if a test run succeeds; the store records what was used; int8 is calibrated
+            on the first photos of the source); `max_pixels` (larger photos are skipped; if given,
+            photos skipped before are tried again). How to store: `dtype` ("float32" or "float16")
+            and `shard_size` (photos per shard, which is what an interruption can cost).
 
     Returns:
         The finished store. Photos that could not be read are in its `failures`.
@@ -82,7 +81,7 @@ def extract(
     chosen = Settings.of(net, **cast("SettingsOptions", options))
     here = scheduler is None and workers is None
     if not here and chosen.backend != "torch":
-        raise SolarError("A cluster describes with torch: leave --backend out.")
+        raise SolarError("A Dask cluster runs models with torch: leave out --backend.")
     describe = describer(net, chosen, photos) if here else None
     if describe is not None:  # what runs may not be what was asked for
         mode = options.get("mode")

@@ -80,7 +80,7 @@ def akaze() -> Any:
             return create()
     raise SolarError(
         f"This OpenCV ({cv2.__version__}) has no AKAZE: choose orb, or install "
-        "opencv-contrib-python-headless in the place of opencv-python-headless."
+        "opencv-contrib-python-headless instead of opencv-python-headless."
     )
 
 

@@ -88,8 +88,8 @@ def _question(place: str | Path, folders: Sequence[str]) -> str:
     above = " (a folder above them will do)" if more else ""
     options = " ".join(f"--root {quote(folder)}" for folder in some)
     return (
-        f"{place} names folders that you have not given to it on this machine "
-        f"({', '.join(some)}{more}): if their photos may be shown, say so once with {options}"
+        f"{place} names folders that you have not confirmed on this machine "
+        f"({', '.join(some)}{more}): if their photos may be shown, confirm once with {options}"
         f"{above}; otherwise name the folder of its photos with --photos."
     )
 

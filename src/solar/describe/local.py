@@ -122,7 +122,7 @@ def local_features(
     if min(keypoints, size) < 1:
         raise SolarError("Local features need at least one keypoint and one pixel.")
     if frames not in get_args(Frames):
-        raise SolarError(f'Patches are cut "wide" or as in the "demo", not {frames!r}.')
+        raise SolarError(f'frames must be "wide" or "demo", not {frames!r}.')
     if not isinstance(model, str):
         from solar.models import RetrievalNet
 
@@ -162,7 +162,7 @@ def local_model(model: LocalModel | str | Path | None, backend: str = "torch") -
         akaze()  # not every OpenCV has it
     if model in NAMED:
         if backend != "torch":
-            raise SolarError(f"{model} is no network: --backend goes with a patch model.")
+            raise SolarError(f"{model} is not a network: --backend needs a patch model.")
         return cast("LocalModel", model)
     from solar.models import PatchNet, RetrievalNet, load
 
@@ -172,7 +172,7 @@ def local_model(model: LocalModel | str | Path | None, backend: str = "torch") -
         from solar.describe.patch_backend import open_patch_backend
 
         if not isinstance(network, PatchNet):
-            raise SolarError(f"{local_name(network)} is no patch model, as --backend needs one.")
+            raise SolarError(f"{local_name(network)} is not a patch model, which --backend needs.")
         return open_patch_backend(network, backend)
     if isinstance(network, RetrievalNet):
         from solar.describe.network_features import local_pooling

@@ -215,7 +215,7 @@ class Store:
 
     @property
     def stamps(self) -> list[Stamp | None]:
-        """What the files of the described photos were, in row order; None where nobody knows."""
+        """State of the files of the described photos, in row order; None if unknown."""
         return self._read_photos().stamps
 
     # Writing
@@ -290,7 +290,7 @@ class Store:
     # Reading
 
     def shard_arrays(self) -> Iterator[Vectors]:
-        """The vectors as memory-mapped arrays, one a finished shard, in row order."""
+        """The vectors as memory-mapped arrays, one per finished shard, in row order."""
         for shard in self._finished():
             yield self._map(shard)
 
@@ -333,7 +333,7 @@ class Store:
         return np.array([photos.rows[name] for name in names], np.int64)
 
     def check(self) -> list[str]:
-        """Read everything, recompute every checksum, and return one sentence a problem."""
+        """Read everything, recompute every checksum, and return one sentence per problem."""
         again = "run the command that made it again"
         problems = [f"{self.path} lacks shard {shard}: {again}." for shard in self.pending()]
         try:

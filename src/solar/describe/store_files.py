@@ -99,7 +99,7 @@ def read_manifest(path: Path) -> Manifest:
             return Manifest(**{names.get(key, key): value for key, value in content.items()})
     except (FileNotFoundError, NotADirectoryError):
         raise SolarError(
-            f"{path} is not a store of descriptors, it has no {MANIFEST}; "
+            f"{path} is not a store of embeddings, because it has no {MANIFEST}; "
             "make one with `solar extract`."
         ) from None
     except SolarError:
@@ -148,6 +148,6 @@ def unwritable(path: Path, error: OSError) -> SolarError:
     """The complaint about a folder that cannot be written."""
     remedy = "make room" if error.errno in _FULL else "make it writable"
     return SolarError(
-        f"{path} cannot be written ({error.strerror}); {remedy} and run the same command again, "
-        "what is finished is kept."
+        f"{path} cannot be written ({error.strerror}); {remedy} and run the same command again "
+        "(what is finished is kept)."
     )

@@ -79,7 +79,7 @@ def _read_npy(path: Path, key: str | None) -> Vectors:
     try:
         array: Vectors = np.lib.format.open_memmap(path, mode="r")
     except (OSError, ValueError, EOFError) as error:
-        raise _unreadable(path, "a whole .npy array of numbers") from error
+        raise _unreadable(path, "a complete .npy array of numbers") from error
     return array
 
 
@@ -92,7 +92,7 @@ def _read_pt(path: Path, key: str | None) -> Vectors:
             path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path)
         )
     except Exception as error:  # a damaged file fails in torch in many ways; a pickle is refused
-        raise _unreadable(path, "a whole .pt file of plain tensors") from error
+        raise _unreadable(path, "a complete .pt file of plain tensors") from error
     if isinstance(content, dict):
         content = content[_choose(path, [k for k in content if torch.is_tensor(content[k])], key)]
     if not torch.is_tensor(content):
@@ -113,7 +113,7 @@ def _read_mat(path: Path, key: str | None) -> Vectors:
     except SolarError:
         raise
     except Exception as error:  # scipy raises whatever the bytes lead it to
-        raise _unreadable(path, "a whole .mat file up to version 7.2") from error
+        raise _unreadable(path, "a complete .mat file up to version 7.2") from error
     return array
 
 
@@ -127,4 +127,4 @@ def _choose(path: Path, names: list[str], key: str | None) -> str:
 
 
 def _unreadable(path: Path, expected: str) -> SolarError:
-    return SolarError(f"{path} is not {expected}; it may be damaged, so fetch or make it again.")
+    return SolarError(f"{path} is not {expected}, or is damaged: download or create it again.")

@@ -96,8 +96,7 @@ def self_test() -> str:
         index.close()
     if best.path != "1.jpg" or abs(best.score - 1) > 1e-3:
         raise SolarError(
-            f"The photo 1.jpg was searched for, and {best.path} was found with the score "
-            f"{best.score:.4f} instead of 1."
+            f"The search for 1.jpg found {best.path} with the score {best.score:.4f} instead of 1."
         )
     seconds = perf_counter() - started
     where = f"with {name} on {net.device.type}"
@@ -117,4 +116,4 @@ def _network() -> tuple[str, "RetrievalNet"]:
             assert isinstance(net, RetrievalNet)
             return model.name, net
     torch.manual_seed(0)
-    return "weights drawn at random", RetrievalNet(RetrievalConfig("resnet18", {4: 4, 5: 2})).eval()
+    return "random weights", RetrievalNet(RetrievalConfig("resnet18", {4: 4, 5: 2})).eval()

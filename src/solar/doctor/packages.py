@@ -14,15 +14,15 @@ State = Literal["works", "installed", "missing", "broken"]
 # What each extra of the package is for.
 EXTRAS: Mapping[str, str] = {
     "web": "the web app of `solar serve`",
-    "train": "training from recipes, and its curves in TensorBoard",
-    "show": "figures of curves",
-    "export": "ONNX files, and describing with ONNX Runtime or OpenVINO",
+    "train": "training from recipes, with curves in TensorBoard",
+    "show": "plots of training curves and sweeps",
+    "export": "ONNX export, and embeddings with ONNX Runtime or OpenVINO",
     "gpu": "decoding photos on a CUDA device, with `--fast`",
-    "dask": "describing on a cluster",
+    "dask": "computing embeddings on a Dask cluster",
     "milvus": "indexes on a Milvus server",
-    "parquet": "descriptors as Parquet files, for other tools",
-    "sfm": "pairs for structure from motion: COLMAP databases, and files of hloc",
-    "backbones": "pretrained backbones, and models on the hub",
+    "parquet": "embeddings as Parquet files, for other tools",
+    "sfm": "structure from motion: COLMAP databases and hloc files",
+    "backbones": "pretrained backbones and models from the Hugging Face Hub",
 }
 
 

@@ -51,7 +51,7 @@ class Report:
                 said.append(f"{package.name} {_trouble(package)}.")
         if self.self_test is not None and not self.self_test.works:
             why = self.self_test.text.rstrip(".")
-            said.append(f"A generated photo could not be described and found again: {why}.")
+            said.append(f"The self-test failed: {why}.")
         return said
 
     @property
@@ -89,11 +89,11 @@ class Report:
         here = [package for package in self.packages if package.state != "missing"]
         sections: list[tuple[str, Sequence[Row]]] = [
             (f"solar {__version__}", self._machine_rows()),
-            ("Computes on", self._device_rows()),
-            ("Needs", [_package_row(p) for p in self.packages if not p.extra]),
-            ("Can use", [_package_row(p) for p in here if p.extra]),
-            ("Keeps", self._kept_rows()),
-            ("Could do more with", [_extra_row(e, lacks) for e, lacks in self.missing.items()]),
+            ("Devices", self._device_rows()),
+            ("Required packages", [_package_row(p) for p in self.packages if not p.extra]),
+            ("Optional packages", [_package_row(p) for p in here if p.extra]),
+            ("Models and cache", self._kept_rows()),
+            ("Missing extras", [_extra_row(e, lacks) for e, lacks in self.missing.items()]),
             ("Self-test", self._test_rows()),
         ]
         return "\n\n".join(_section(title, rows) for title, rows in sections if rows)
@@ -125,19 +125,19 @@ class Report:
             rows.append((f"cuda:{number}", f"{gpu['name']}, {facts}, CUDA {found['cuda']}"))
         if cards and not found["gpus"]:
             why = "cannot reach it" if found["cuda"] else "was built without CUDA"
-            rows.append(("cuda", f"not used: there is a card, but this torch {why}"))
+            rows.append(("cuda", f"not used: there is a GPU, but this torch {why}"))
         kernels = ", ".join(found["attention"]) + (", triton" if found["triton"] else "")
         return [*rows, *cards, ("by default", found["used"]), ("attention", f"{kernels} kernels")]
 
     def _kept_rows(self) -> list[Row]:
         cache = self.cache
         if cache is None:
-            return [("cache", "could not be looked at")]
+            return [("cache", "could not be examined")]
         rows = []
         for state in ("bundled", "lacking", "downloaded"):
             names = ", ".join(model.name for model in self.models if model.state == state)
             if names and state == "lacking":
-                names += ": should have come with solar, install it again from a complete wheel"
+                names += ": missing from this installation, install again from a complete wheel"
             if names:
                 rows.append((state, names))
         others = sum(model.state == "can be downloaded" for model in self.models)
@@ -226,7 +226,7 @@ def _trouble(package: FoundPackage) -> str:
 
 
 def _extra_row(extra: str, lacks: Iterable[str]) -> Row:
-    return extra, f"{EXTRAS[extra]}: {install_line(extra)} (brings {', '.join(lacks)})"
+    return extra, f"{EXTRAS[extra]}: {install_line(extra)} (installs {', '.join(lacks)})"
 
 
 def _section(title: str, rows: Sequence[Row]) -> str:

@@ -107,7 +107,7 @@ def _indexed(
     photos = database
     if settings.distractors is not None:
         if not isinstance(settings.distractors, str | Path):
-            raise SolarError("ASMK takes distractors as photos, not as descriptors.")
+            raise SolarError("With --asmk, --distractors must be photos, not embeddings.")
         others = find_photos(settings.distractors)
         names = (f"{_DISTRACTORS}{name}" for name in others.names)
         photos = Photos((*photos.names, *names), (*photos.places, *others.places))
@@ -191,4 +191,4 @@ def _refuse(settings: EvaluationSettings) -> None:
         ("--backend", settings.backend != "torch"),
     ):
         if given:
-            raise SolarError(f"{name} goes with one vector a photo, not with --asmk.")
+            raise SolarError(f"{name} is for one embedding per photo: leave it out with --asmk.")

@@ -157,7 +157,7 @@ def _describe_truth(
 ) -> tuple[DescribedPhotos, DescribedPhotos]:
     """The database and the queries, these cut to their boxes."""
     if describe is None:
-        raise SolarError(f"Evaluating {what} takes a --model, or --features that one has made.")
+        raise SolarError(f"Evaluating {what} needs a --model, or --features computed by one.")
     database, queries, boxes = truth_photos(what, truth, root)
     stores = describe(database, {}), describe(queries, boxes)
     for store in stores:
@@ -174,7 +174,7 @@ def _labelled(
 ) -> DescribedSet:
     photos: Photos | None = None
     if settings.features is not None:
-        raise SolarError(f"--features needs the ground truth that goes with them, not {path}.")
+        raise SolarError(f"--features needs the ground truth of the same photos, not {path}.")
     if is_store(path):
         store = Store.open(path)
         labels = folder_labels(store.names, path)
@@ -185,7 +185,7 @@ def _labelled(
     else:
         photos, given = labelled_photos(path, settings.root)
         if describe is None:
-            raise SolarError(f"Evaluating {path} takes a --model.")
+            raise SolarError(f"Evaluating {path} needs a --model.")
         store = describe(photos, {})
         known = dict(zip(photos.names, given, strict=True))
         labels = [known[name] for name in store.names]

@@ -50,7 +50,7 @@ class DescribedPhotos:
             return self.rows.names
         if self.photos is None:
             raise SolarError(
-                f"{self.name} does not tell which photos its rows are of: use a store."
+                f"{self.name} does not say which photo each row belongs to: use a store."
             )
         return self.photos.names
 
@@ -118,7 +118,7 @@ def describe_side(
     """Describe what `find_side` has found; a SolarError if that fails, or another model has."""
     if isinstance(found, Photos):
         if describe is None:
-            raise SolarError(f"Evaluating {place} takes a --model.")
+            raise SolarError(f"Evaluating {place} needs a --model.")
         found = DescribedPhotos(describe(found, {}), str(place), found)
     elif isinstance(found.rows, Store) and isinstance(describe, ModelDescriber):
         describe.check(found.rows)
@@ -228,8 +228,8 @@ class ModelDescriber:
         """Raise a SolarError if another model has made a store: nothing in it can be compared."""
         if store.fingerprint != self.fingerprint:
             raise SolarError(
-                f"{store.path} was described by another model ({store.model}): give the photos "
-                "themselves, which each model then describes, or a store that this model has made."
+                f"{store.path} was made with another model ({store.model}): give the photos "
+                "themselves, or a store that was made with this model."
             )
 
     def place(self, photos: Photos, boxes: Mapping[str, Box]) -> Path:

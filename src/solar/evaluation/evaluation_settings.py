@@ -98,7 +98,7 @@ class EvaluationSettings:
     def without_features(self, job: str) -> EvaluationSettings:
         """The same; a SolarError if there are features, which would silently replace the model."""
         if self.features is not None:
-            raise SolarError(f"{job} describes the photos itself: leave --features out.")
+            raise SolarError(f"{job} computes the embeddings itself: leave out --features.")
         return self
 
 

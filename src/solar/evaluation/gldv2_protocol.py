@@ -69,8 +69,8 @@ def evaluate_retrieval(
         _by_usage(
             solution, lambda photos: {f"AP@{k}": np.array([values[photo] for photo in photos])}
         ),
-        convention=f"{how}; AP over the first {k}: sum of the precisions at the right photos, "
-        f"divided by min({k}, right photos).",
+        convention=f"{how}; AP over the first {k}: sum of the precisions at the correct photos, "
+        f"divided by min({k}, correct photos).",
     )
 
 

@@ -157,7 +157,7 @@ def evaluate_hpatches(
         files = _files("verification", split, lists)
         published = dict(zip(_KINDS, map(read_pairs, files), strict=False))
         listed = published or generate_pairs(table, pairs, seed)
-        notes["verification"] = _note(files, f"{len(listed['positive'].row)} pairs a kind")
+        notes["verification"] = _note(files, f"{len(listed['positive'].row)} pairs per kind")
         verifying = verification(table, listed, average)
     if "retrieval" in tasks:
         files = _files("retrieval", split, lists)
@@ -186,7 +186,7 @@ def generate_pairs(data: Descriptors, count: int, seed: int = 0) -> dict[str, Pa
     are never the same. A SolarError if there are fewer than two, or one has a single point.
     """
     if len(data.names) < 2 or data.counts.min() < 2:
-        raise SolarError("Verification needs two sequences of two points: ask for matching alone.")
+        raise SolarError("Verification needs two sequences of two points: use --task matching.")
     rng = np.random.default_rng((seed, 1))
     sequence = rng.integers(0, len(data.names), count)
     other = (sequence + rng.integers(1, len(data.names), count)) % len(data.names)
@@ -214,7 +214,7 @@ def generate_retrieval(data: Descriptors, seed: int = 0) -> list[Items]:
     if data.contrast is not None:
         usable = usable[data.contrast > _CONTRAST]
     if len(data.names) < 2 or len(usable) < 3:
-        raise SolarError("Retrieval needs two sequences with patches: ask for matching alone.")
+        raise SolarError("Retrieval needs two sequences with patches: use --task matching.")
     drawn = np.random.default_rng((seed, 2)).permutation(usable)
     queries = drawn[: min(_QUERIES, len(drawn) // 3)]
     distractors = drawn[len(queries) :][:_DISTRACTORS]
@@ -244,7 +244,7 @@ def _described(
     """All rows in one array, described strip by strip."""
     if isinstance(data, HPatches):
         if describe is None:
-            raise SolarError("Say how to describe the patches.")
+            raise SolarError("Patches need a function that describes them: pass describe=.")
         data = data.only(names)
         counts = [data.counts[name] for name in names]
     else:

@@ -102,7 +102,7 @@ def evaluate_ilias(
     sides = (truth.database, "positives"), (truth.queries, "queries")
     if settings.features is None:
         if describe is None:
-            raise SolarError(f"Evaluating {truth.path} takes a --model, or --features.")
+            raise SolarError(f"Evaluating {truth.path} needs a --model, or --features.")
         for names, _ in sides:
             if (gone := missing_photo(truth.root, names)) is not None:
                 raise SolarError(

@@ -54,8 +54,8 @@ def label_groups(labels: Sequence[str], name: str) -> tuple[Ranks, list[Ranks]]:
     asking = np.flatnonzero(np.bincount(of_row)[of_row] > 1)
     if not len(asking):
         raise SolarError(
-            f"No two photos of {name} show the same ({len(shown)} labels for {len(labels)}): "
-            "there is nothing to look for."
+            f"No two photos of {name} have the same label ({len(shown)} labels for "
+            f"{len(labels)} photos): there is nothing to search for."
         )
     return asking, [members[of_row[row]] for row in asking]
 

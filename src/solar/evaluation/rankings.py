@@ -93,7 +93,7 @@ def rankings(
             found[name] = sets[name].measure(how)
         any_set, any_found = next(iter(sets.values())), next(iter(found.values()))
         if any_set.database.photos is None:
-            raise SolarError(f"{what} holds no photos: say with --root where they are.")
+            raise SolarError(f"{what} contains no photos: name their folder with --root.")
         level = _protocol(any_found, protocol)
         measured = {name: one.protocols[level]["AP"] for name, one in found.items()}
         chosen = _named(any_found, queries) if queries else _chosen(list(measured.values()), count)

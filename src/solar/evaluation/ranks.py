@@ -328,7 +328,7 @@ def fast_product(queries: Floats, device: str | None) -> Callable[[Floats, slice
     import torch
 
     if not torch.cuda.is_available():
-        raise SolarError(f"There is no device {device} here: leave it out to use the processor.")
+        raise SolarError(f"There is no device {device} here: leave out --device to use the CPU.")
     held = torch.tensor(queries, device=device)
 
     def on_device(block: Floats, some: slice) -> Floats:
@@ -360,7 +360,7 @@ def _check_items(name: str, length: int, asked: Sequence[_Asked]) -> None:
     for one in asked:
         if len(one.rows) and not 0 <= one.rows[0] <= one.rows[-1] < length:
             wrong = one.rows[0] if one.rows[0] < 0 else one.rows[-1]
-            raise SolarError(f"There is no row {wrong} in {name}, which has {length}.")
+            raise SolarError(f"There is no row {wrong} in {name}, which has {length} rows.")
 
 
 def rows_per_chunk(rows: RowBlocks, scores: int, dtype: np.dtype[Any], memory: int) -> int:

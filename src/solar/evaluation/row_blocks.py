@@ -104,6 +104,6 @@ def _width(name: str, part: Database, has: str) -> int:
         return part.dim
     if part.ndim != 2:
         raise SolarError(
-            f"Descriptors are a matrix, a row each, but {name} {has} shape {part.shape}."
+            f"Descriptors must be a matrix with one row each, but {name} {has} shape {part.shape}."
         )
     return int(part.shape[1])

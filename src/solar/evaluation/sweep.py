@@ -76,7 +76,7 @@ def sweep_p(
             be evaluated.
     """
     if not exponents or any(not 0 < p < float("inf") for p in exponents):
-        raise SolarError("The exponents of a sweep are positive numbers, at least one.")
+        raise SolarError("A sweep needs one exponent or more, all of them positive.")
     given = replace(settings or EvaluationSettings(), **options).without_features("A sweep")
     net = retrieval_model(model, device=given.device)
     learnt = learnt_exponent(net)
@@ -91,7 +91,7 @@ def sweep_p(
             else:
                 out_of_range.append(p)
     if not found:
-        raise SolarError("Every exponent takes activations out of float32: sweep smaller ones.")
+        raise SolarError("With every exponent, activations overflow float32: choose smaller ones.")
     return Sweep(name or str(model), learnt, found, tuple(out_of_range))
 
 

@@ -64,7 +64,7 @@ def measure_sets(
     """
     for name in sets:
         if name not in SETS or _MORE in name:
-            raise SolarError(f"{name} is in no table of the paper: leave it out for all of them.")
+            raise SolarError(f"{name} is in no table of the paper: leave it out for both sets.")
     found = {}
     with replace(settings or EvaluationSettings(), **options).caching() as given:
         describe = model_describer(sets[0], model, given)

@@ -43,7 +43,7 @@ def evaluate_vpr(
     A SolarError if a photo or its position is missing, or something else is wrong with them.
     """
     if settings.frames is not None and settings.positions is not None:
-        raise SolarError("Photos are right by --frames or by --positions: give one of the two.")
+        raise SolarError("--frames and --positions cannot be combined: give one of the two.")
     places = [
         Path(what, settings.database or "database"),
         Path(what, settings.queries or "queries"),
@@ -78,8 +78,8 @@ def evaluate_vpr(
     return replace(
         found,
         failures={**database.failures, **queries.failures},
-        convention=f"Whole photos, {how_described(describe, settings)}; right: {rule}; "
-        f"{alone} queries without a right photo {counted}; no AP.",
+        convention=f"Whole photos, {how_described(describe, settings)}; correct: {rule}; "
+        f"{alone} queries without a correct photo {counted}; no AP.",
     )
 
 
@@ -163,7 +163,7 @@ def evaluate_places(
         SolarError: The rows are no descriptors, or nothing is right for any query.
     """
     if not any(len(own) for own in right):
-        raise SolarError("No photo of the database is right for any query: check the positions.")
+        raise SolarError("No photo of the database is correct for any query: check the positions.")
     miss = float("nan") if answerable else 0.0
     places = [np.sort(own) for own in ranks(queries, database, right, **ranking)]
     return Evaluation(

@@ -14,5 +14,5 @@ def opencv() -> Any:
         return import_module("cv2")
     except ImportError as error:
         raise SolarError(
-            'Local features need OpenCV: pip install "solar-retrieval[local]".'
+            "Local features need OpenCV: pip install opencv-python-headless."
         ) from error

@@ -95,7 +95,9 @@ def opened(source: Source) -> Iterator[Image.Image]:
         except SolarError:
             raise
         except MemoryError as error:
-            raise ImageError(f"{name_of(source)} does not fit into memory: shrink it.") from error
+            raise ImageError(
+                f"{name_of(source)} does not fit into memory: downscale it."
+            ) from error
         except Exception as error:
             if isinstance(error, OSError) and error.errno in PASSING:
                 raise PassingError(
@@ -295,8 +297,8 @@ def _tensor_pixels(tensor: "Tensor") -> NDArray[np.uint8]:
         low, high = float(pixels.min()), float(pixels.max())
         if not (low >= 0 and high <= 1):  # nor where one is NaN
             raise ImageError(
-                f"A tensor with values from {low:g} to {high:g} is not a photo: give 0 to 1, from "
-                "before mean and deviation are applied."
+                f"A tensor with values from {low:g} to {high:g} is not a photo: give values from 0 "
+                "to 1, before normalisation."
             )
         pixels = (pixels.float() * 255).round().byte()
     array: NDArray[np.uint8] = pixels.movedim(0, -1).numpy() if first else pixels.numpy()

@@ -28,7 +28,7 @@ class Square:
     def cut(self, image: Image.Image, size: int) -> Image.Image:
         """A photo as ``size`` × ``size`` pixels: enlarged where it is smaller."""
         if size < 1:
-            raise SolarError(f"A photo cannot be made a square of {size} pixels.")
+            raise SolarError(f"A photo cannot be resized to a square of {size} pixels.")
         if self.shorter is None:
             return image.resize((size, size), self.resample)
         least = round(self.shorter * size)
@@ -61,7 +61,7 @@ def thumbnail_size(width: int, height: int, size: float) -> tuple[int, int]:
     if not math.isfinite(size) or size < 1:
         raise SolarError(
             f"A photo or box cannot be shrunk to {size:g} pixels: "
-            "take a larger size, or a larger box."
+            "choose a larger size, or a larger box."
         )
     limit = math.floor(size)
     if max(width, height) <= limit:

@@ -99,7 +99,9 @@ class Roots:
         roots = tuple(Root(*facts) for facts in stored)
         for root in roots:
             if not (_is_path(root.path) and isinstance(root.name, str)):
-                raise SolarError(f"{root.path!r} cannot be a folder of photos: restore a copy.")
+                raise SolarError(
+                    f"{root.path!r} cannot be a folder of photos: restore the index from a copy."
+                )
         return cls(roots)
 
     def stored(self) -> list[list[Any]]:
@@ -229,7 +231,7 @@ def read_place(place: Place, name: str) -> Path | bytes:
         file.seek(offset)
         data = file.read(size)
     if len(data) < size:
-        raise SolarError(f"{shard} is shorter than it was: {name} is cut off.")
+        raise SolarError(f"{shard} has become shorter, and {name} is cut off: restore it.")
     return data
 
 

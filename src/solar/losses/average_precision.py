@@ -80,8 +80,8 @@ def _check(
     for mask in [relevant] if ignored is None else [relevant, ignored]:
         if tuple(mask.shape) != pairs or mask.dtype != torch.bool:
             raise SolarError(
-                f"The average-precision loss needs a truth value for each of {pairs[0]} ×"
-                f" {pairs[1]} pairs, but got {mask.dtype} of shape {tuple(mask.shape)}."
+                f"The average-precision loss needs a boolean mask of {pairs[0]} × {pairs[1]} pairs,"
+                f" but got {mask.dtype} of shape {tuple(mask.shape)}."
             )
     if bins < 2:
         raise SolarError(f"The average-precision loss needs at least two bins, not {bins}.")

@@ -30,7 +30,7 @@ def info_nce(descriptors: Tensor, positive: Tensor, *, temperature: float = 0.07
     count = len(descriptors)
     if positive.shape != (count, count) or positive.dtype != torch.bool:
         raise SolarError(
-            f"The contrast of {count} descriptors needs {count} × {count} truth values, but got"
+            f"The contrast of {count} descriptors needs a {count} × {count} boolean mask, but got"
             f" {positive.dtype} of shape {tuple(positive.shape)}."
         )
     if not temperature > 0:

@@ -25,12 +25,12 @@ def convert(
         source: What `load` takes.
         destination: Its ending decides the format.
         half: Half the size, as for `save`; not in the published format.
-        format: "hf" writes a folder as the model hub has it, see `save_folder`.
+        format: "hf" writes a folder for the Hugging Face Hub, see `save_folder`.
 
     Warns if the network has a text encoder, which our formats do not keep.
 
     Raises:
-        SolarError: The network cannot be read, written, or written so.
+        SolarError: The network cannot be read, or cannot be written in this format.
     """
     destination = Path(destination)
     if format is None:
@@ -38,7 +38,7 @@ def convert(
     model = load(source, device="cpu")
     if getattr(model, "text", None) is not None:
         warnings.warn(
-            f"{destination} keeps the image side of {source} alone: to search for words, give "
+            f"{destination} contains only the image encoder of {source}: for text search, use "
             f"{source} as the model.",
             stacklevel=2,
         )
@@ -54,9 +54,9 @@ def convert(
 
 def _check_ending(destination: Path, half: bool) -> None:
     if half and destination.suffix != ".safetensors":
-        raise SolarError(f"{destination} must end in .safetensors to be written in half the size.")
+        raise SolarError(f"{destination} must end in .safetensors: --half is not for a .pth.")
     if destination.suffix not in (".safetensors", ".pth"):
         raise SolarError(
-            f"{destination} must end in .safetensors (ours) or .pth (the published format); "
-            "--format hf writes a folder for the model hub."
+            f"{destination} must end in .safetensors (solar's format) or .pth (the published "
+            "format); --format hf writes a folder for the Hugging Face Hub."
         )

@@ -104,7 +104,7 @@ def refuse_unfetched(name: str, named_by: object = "The index") -> None:
     """
     if is_hub_name(name) and not in_cache(name):
         raise SolarError(
-            f"{named_by} names {name}, a model of the hub that is not on this machine: if you "
+            f"{named_by} names {name}, a model on the hub that is not on this machine: if you "
             f"trust it, download it once with `solar describe PHOTO --model {name}`."
         )
 
@@ -132,8 +132,8 @@ def network_file(folder: Path, name: str | None = None) -> Path:
     written = _written_settings(file)
     if written is not None and config.get("settings") != written:
         raise SolarError(
-            f"{folder / CONFIG} has other settings than {WEIGHTS} was written with: load that file "
-            "itself, or write the folder again."
+            f"{folder / CONFIG} has other settings than {WEIGHTS}: load {WEIGHTS} itself, or write "
+            "the folder again."
         )
     return file
 
@@ -336,8 +336,8 @@ def _check_complete(folder: Path, repository: str) -> None:
         return
     if not (folder / _SHARDS).is_file():
         raise SolarError(
-            f"{repository} has no safetensors, and solar reads no other weights, because those can "
-            "run code: look for a revision that has some."
+            f"{repository} has no safetensors, and solar reads no other weights, because they can "
+            "run code: look for a revision that has safetensors."
         )
     signs = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
     with reading(folder / _SHARDS, "is not an index of safetensors", *signs):

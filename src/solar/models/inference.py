@@ -26,7 +26,7 @@ def checked_device(device: str | torch.device | None = None) -> torch.device:
     """
     name = best_device() if device is None else str(device)
     if name.partition(":")[0] == "cuda" and not torch.cuda.is_available():
-        raise SolarError("This machine has no CUDA device.")
+        raise SolarError("This machine has no CUDA device: choose cpu.")
     try:
         found = torch.device(name)
     except RuntimeError:  # no name that torch knows

@@ -27,8 +27,8 @@ def read_weights(folder: Path, kind: Any, config: Any) -> Any:
     """
     if not any(folder.glob("model*.safetensors")):
         raise SolarError(
-            f"{folder} has no model.safetensors: solar reads no pickled weights; convert them, or "
-            "fetch a revision that has them."
+            f"{folder} has no model.safetensors, and solar reads no pickled weights: convert them "
+            "to safetensors, or download a revision that has that file."
         )
     with quiet():
         try:

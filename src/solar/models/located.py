@@ -124,7 +124,7 @@ def check_splits(net: RetrievalNet) -> None:
     if not _splits(net.pool):
         pooling = f"{net.config.pooling} by regions" if net.config.regional else net.config.pooling
         raise SolarError(
-            f"This network pools by {pooling}, and what a region adds can be told exactly only for "
+            f"This network pools by {pooling}, but the share of a region is only known exactly for "
             "gem, gemmp, spoc and mac: choose another network, such as solar-r18."
         )
 

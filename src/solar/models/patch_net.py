@@ -36,7 +36,9 @@ class PatchConfig:
 
     def __post_init__(self) -> None:
         if self.dropout_place not in ("before", "after"):
-            raise SolarError(f'Dropout goes "before" or "after", not {self.dropout_place!r}.')
+            raise SolarError(
+                f'dropout_place must be "before" or "after", not {self.dropout_place!r}.'
+            )
 
     @property
     def has_published_layers(self) -> bool:

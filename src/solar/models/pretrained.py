@@ -143,8 +143,8 @@ def _square_preprocessing(folder: Path) -> dict[str, Any]:
     crop = _longest(given.get("crop_size", side)) if cropped else side
     if not 0 < crop <= side or (squeezed and crop < side):
         raise SolarError(
-            f"{folder / hub.PREPROCESSOR} does not say how a photo becomes a square, which a model "
-            "with a text side needs: fetch or copy it from where the model is from."
+            f"{folder / hub.PREPROCESSOR} does not say how photos are made square, which a model "
+            "with a text encoder needs: download or copy it from where the model came from."
         )
     square = Square(None if squeezed else side / crop, int(given.get("resample", 3)))
     return {**_preprocessing(given), "size": crop, "scales": (1.0,), "square": square}

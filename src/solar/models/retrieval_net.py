@@ -244,8 +244,8 @@ class RetrievalNet(HubMixin, nn.Module):
                 to 1. A tensor (b, 3, h, w) or an array (b, h, w, 3) is b photos.
             size: Longest side; photos are reduced to it, never enlarged. Default: the model's.
             scales: Default: the model's.
-            box: (x1, y1, x2, y2) of what to look for, in pixels of the upright photo, used for
-                every photo given. The cut-out keeps the scale it has in the whole photo.
+            box: The part to describe, (x1, y1, x2, y2) in pixels of the upright photo, for every
+                photo given. The crop keeps the scale that it has in the whole photo.
             orient: Obey the EXIF orientation. The published code ignores it: pass False to match.
             max_pixels: Refuse larger photos before they are decoded. Default: about 179 million.
             forward: What runs each scale in this network's place, as in `multiscale`. Default: on
@@ -278,17 +278,17 @@ class RetrievalNet(HubMixin, nn.Module):
     """The same as `describe`."""
 
     def describe_text(self, texts: str | Iterable[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """Describe words in the space of the photos, for models with a text side (CLIP, SigLIP).
+        """Compute embeddings of texts, for models with a text encoder (CLIP, SigLIP).
 
         Args:
-            texts: One or several, as they are: no prompt is put around them. What is longer than
-                the model reads (64 or 77 tokens) is cut off.
+            texts: One or several texts, used as they are, without a prompt template. Longer texts
+                than the model accepts (64 or 77 tokens) are truncated.
 
         Returns:
             (n, dim) float32, unit rows.
 
         Raises:
-            SolarError: The model has no text side, or its files are missing or damaged.
+            SolarError: The model has no text encoder, or its files are missing or damaged.
         """
         many = [texts] if isinstance(texts, str) else list(texts)
         if self.text is None:

@@ -54,6 +54,6 @@ def check_finite(tensors: Mapping[str, Tensor], path: Path) -> None:
     for name, tensor in tensors.items():
         if not tensor.sum().isfinite() and not tensor.isfinite().all():
             raise SolarError(
-                f"{path} holds numbers in {name} that are infinite or none at all (NaN): "
-                "use another checkpoint, of a training that did not diverge."
+                f"{path} has infinite or NaN values in {name}: use another checkpoint, from a "
+                "training that did not diverge."
             )

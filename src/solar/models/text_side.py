@@ -83,8 +83,8 @@ class TextSide:
         file = self.folder / _TOKENIZER
         if not file.is_file():
             raise SolarError(
-                f"{self.folder} has no {_TOKENIZER}, which a search for words needs: fetch or copy "
-                "it from where the model is from."
+                f"{self.folder} has no {_TOKENIZER}, which text search needs: download or copy it "
+                "from where the model came from."
             )
         try:
             tokenizer = Tokenizer.from_file(str(file))
@@ -114,10 +114,10 @@ def no_text_side(source: str | None, *, joint: bool) -> SolarError:
     name = source or "This network"
     if joint:
         return SolarError(
-            f"{name} has the image side of its model alone, as all files that solar writes: to "
-            "search for words, give the model that it was made from."
+            f"{name} contains only the image encoder, like all files that solar writes: for text "
+            "search, use the model that it was made from."
         )
     return SolarError(
-        f"{name} describes photos, not words: to search for words, build an index with a model "
-        "that has a text side, such as hf:google/siglip2-base-patch16-224."
+        f"{name} has no text encoder: for text search, build an index with a model that has one, "
+        "such as hf:google/siglip2-base-patch16-224."
     )

@@ -67,7 +67,9 @@ class TransformersBackbone(Backbone):
         numbers = {name: number for number, name in last.items()}
         super().__init__(attention, {number: strides[name] for number, name in last.items()})
         if attention and class_token == "only":
-            raise SolarError("Attention changes no class token: pool by gem or cls+gem, not cls.")
+            raise SolarError(
+                "Attention does not change the class token: pool by gem or cls+gem, not cls."
+            )
         self.stride = strides[next(reversed(strides))]
         self.least_side = (self.grid + 1) // 2
         if self.grid > 1 or hasattr(body.config, "patch_size"):  # windows that do not overlap

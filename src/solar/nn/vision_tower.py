@@ -78,7 +78,7 @@ class VisionTower(Backbone):
         kind, config = joint_tower(settings, "vision")
         super().__init__(attention)
         if not getattr(config, "vision_use_head", True):
-            raise SolarError("This model has no embedding of photos to compare with words.")
+            raise SolarError("This model has no photo embedding that can be compared with text.")
         with drawing():
             body = kind(config).eval()
         self.stride = config.patch_size

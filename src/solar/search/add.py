@@ -57,7 +57,7 @@ def add(
         for option, given in {"--new": new, "--skip-copies": skip_copies}.items():
             if given:
                 raise SolarError(
-                    f"{sources[0]} holds descriptors, all of which are added: leave out {option}."
+                    f"{sources[0]} is a store, which is added as a whole: leave out {option}."
                 )
         return _add_store(index, Store.open(sources[0]), extra)
     how = dict(describing or {})
@@ -89,7 +89,7 @@ def _regions_for(index: PhotoIndex, regions: str | Path) -> PhotoRegions:
     made_with = index.spec.settings.get("regions") if isinstance(index, AsmkIndex) else None
     if made_with != "boxes":
         raise SolarError(
-            "--regions goes with an ASMK index that was built with a file of boxes: build one "
+            "--regions needs an ASMK index that was built with a file of boxes: build one "
             "with `solar index build --method asmk --regions FILE`."
         )
     found = read_regions(regions)

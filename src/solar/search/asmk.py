@@ -55,7 +55,7 @@ class Kernel:
         if self.alpha <= 0 or not -1 <= self.threshold < 1 or self.assign < 1:
             raise SolarError(
                 "ASMK takes an alpha above 0, a threshold from -1 to below 1, and at least one "
-                "word for a query's descriptor."
+                "visual word per descriptor of a query."
             )
 
     def selectivity(self, agreement: NDArray[Any]) -> NDArray[Any]:

@@ -95,7 +95,7 @@ def build(
     settings = settings or AsmkSettings()
     local, keypoints, size = settings.local, settings.keypoints, settings.size
     if not is_folder(address):
-        raise SolarError("An ASMK index is a folder: a Milvus collection holds vectors.")
+        raise SolarError("An ASMK index must be a folder: Milvus stores only embeddings.")
     refuse_taken(address)
     if local is not None and Path(str(local)).is_file():
         local = str(Path(str(local)).resolve())  # searches may start elsewhere
@@ -214,8 +214,8 @@ class Finder:
     ) -> None:
         if model in BINARY:
             raise SolarError(
-                f"ASMK averages descriptors, and those of {model} are bits: choose rootsift, sift "
-                "or a patch model."
+                f"ASMK averages descriptors, but those of {model} are binary: choose rootsift, "
+                "sift or a patch model."
             )
         self.model, self.keypoints, self.size, self.regions = model, keypoints, size, regions
         # The same key as for verification.
@@ -313,7 +313,7 @@ def read_codebook(path: str | Path, model: LocalModel) -> Codebook:
     codebook = Codebook.read(Path(path) / CODEBOOK if Path(path).is_dir() else path)
     if codebook.facts.get("fingerprint") != local_fingerprint(model):
         raise SolarError(
-            f"The codebook {path} is of other local features "
-            f"({codebook.facts.get('local', 'unnamed')}), not of {local_name(model)}."
+            f"The codebook {path} was trained on other local features "
+            f"({codebook.facts.get('local', 'unnamed')}): choose one for {local_name(model)}."
         )
     return codebook

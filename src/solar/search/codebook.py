@@ -49,7 +49,7 @@ class Codebook:
         """The nearest words of descriptors (n, d): (n, count), the nearest first."""
         if descriptors.shape[1:] != (self.dim,):
             raise SolarError(
-                f"The codebook is of descriptors of length {self.dim}, not of shape "
+                f"The codebook needs descriptors of length {self.dim}, not an array of shape "
                 f"{descriptors.shape}: choose the local features that it was trained on."
             )
         rows = np.ascontiguousarray(descriptors, np.float32)

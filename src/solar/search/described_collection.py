@@ -87,7 +87,7 @@ class DescribedCollection:
             row = self.rows.get(self.roots.name_of(name) or "")
         if row is None:
             raise SolarError(
-                f"{where} names {name!r}, and no photo of the collection is called so: give names "
+                f"{where} names {name!r}, but no photo of the collection has that name: use names "
                 f"like {self.names[0] if self.names else 'rome/12.jpg'!r}."
             )
         return row
@@ -125,8 +125,8 @@ class DescribedCollection:
         roots = self.roots.moved_to(settings.photos)
         if not any(Path(root.path).exists() for root in roots.roots):
             raise SolarError(
-                f"{roots or 'The folder of the photos'} is not there or not known: name it with "
-                "--photos, or photos= in Python."
+                f"{roots or 'The folder of the photos'} cannot be found: name it with --photos, or "
+                "photos= in Python."
             )
         return Verifier(roots.find, self.local, settings)
 
@@ -215,8 +215,8 @@ def _photos(source: Described) -> Photos | None:
     for name in photos.names:
         if Path(name).is_absolute():
             raise SolarError(
-                f"{name} is an absolute path, and names of pairs are relative to one folder: write "
-                f"all names in {source} relative to its own."
+                f"{name} is an absolute path, but the names of pairs are relative to one folder: "
+                f"write all paths in {source} relative to the folder that it is in."
             )
     return photos
 

@@ -79,7 +79,7 @@ def build_graph(
         chunk: Rows searched for at a time.
     """
     if k < 1:
-        raise SolarError(f"A graph cannot be built from {k} neighbours: take at least 1.")
+        raise SolarError(f"A graph cannot be built from {k} neighbours: k must be 1 or more.")
     rows = np.full((count, k + 1), -1, np.int32)
     scores = np.zeros((count, k + 1), np.float32)
     for start in range(0, count, chunk):

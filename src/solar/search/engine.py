@@ -39,12 +39,12 @@ class Hit:
     """A photo found, by its path in the index, and its cosine similarity to the query.
 
     Attributes:
-        inliers: How many of its keypoints match the query's; None where nobody looked.
-        probability: How probable it is that it shows the same place; None where the model has no
-            calibration (`solar.search.calibration`), or scores are no similarities.
-        absolute: Where its file is on this machine; None where that is not known.
-        threshold: From so many inliers on, it shows the same scene as the query; None where nobody
-            looked.
+        inliers: Number of its keypoints that match the query; None if not verified.
+        probability: Probability that it shows the same place; None if the model is not calibrated
+            (`solar.search.calibration`), or scores are not similarities.
+        absolute: Path of its file on this machine; None if unknown.
+        threshold: With at least this many inliers, it shows the same scene as the query; None if
+            not verified.
     """
 
     path: str
@@ -56,7 +56,7 @@ class Hit:
 
     @property
     def same_scene(self) -> bool | None:
-        """Whether enough keypoints match; None where nobody looked."""
+        """Whether enough keypoints match; None if not verified."""
         if self.inliers is None or self.threshold is None:
             return None
         return self.inliers >= self.threshold
@@ -68,13 +68,13 @@ class Photo:
 
     Attributes:
         path: Its name and key: relative to the folder that was indexed, see `solar.images.roots`.
-        width: In pixels, upright; 0 where it is not known.
-        height: In pixels, upright; 0 where it is not known.
+        width: In pixels, upright; 0 if unknown.
+        height: In pixels, upright; 0 if unknown.
         tags: Any words.
-        taken: When it was taken, as `2019-07-14T18:30:00`; None where nobody knows.
-        stamp: What its file was when it was described; None where nobody knows.
-        position: Where it was taken, in degrees north and east; None where nobody knows.
-        camera: What it was taken with; None where nobody knows.
+        taken: Capture time, as `2019-07-14T18:30:00`; None if unknown.
+        stamp: State of its file when it was described; None if unknown.
+        position: Latitude and longitude in degrees; None if unknown.
+        camera: The camera; None if unknown.
     """
 
     path: str
@@ -307,8 +307,8 @@ def fitting(
     """
     if vectors.shape != (len(photos), dim):
         raise SolarError(
-            f"{where} holds vectors of length {dim}; an array of shape {vectors.shape} does not "
-            f"go with it and {len(photos)} photos."
+            f"{where} holds vectors of length {dim}: {len(photos)} photos need an array of shape "
+            f"({len(photos)}, {dim}), not {vectors.shape}."
         )
     sound = np.isfinite(vectors).all(axis=1)
     if not sound.all():

@@ -61,8 +61,8 @@ def create(
     """
     if compress in RETIRED:
         raise SolarError(
-            f"No index is compressed by {compress} any more: choose {RETIRED[compress]}, which is "
-            "smaller and at least as fast."
+            f"The compression {compress} is no longer supported: choose {RETIRED[compress]}, which "
+            "is smaller and at least as fast."
         )
     if compress not in COMPRESSIONS:
         choices = ", ".join(COMPRESSIONS)

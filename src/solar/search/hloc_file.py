@@ -64,8 +64,8 @@ def write_h5(
                     file.create_group(photo.path)[DATASET] = vector
                 except ValueError as error:  # the group is there, or the name is no text
                     raise SolarError(
-                        f"No group of an .h5 file can be called {photo.path!r}: rename the photo, "
-                        "or describe the folder that it is in."
+                        f"A group of an .h5 file cannot be called {photo.path!r}: rename the "
+                        "photo, or run the command on the folder that it is in."
                     ) from error
             done += len(photos)
             if watch is not None:
@@ -110,7 +110,7 @@ def read_h5(path: str | Path) -> Iterator[tuple[list[str], Vectors]]:
         raise
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
         raise SolarError(
-            f"{path} is not a whole .h5 file; it may be damaged, so fetch or make it again."
+            f"{path} is not a complete .h5 file: download or create it again."
         ) from error
 
 
@@ -123,12 +123,14 @@ def _vector(data: Any, path: str | Path, name: str, dim: int | None) -> Vectors:
         )
     if dim is not None and size != dim:
         raise SolarError(
-            f"{path} holds descriptors of {dim} numbers, and of {size} for {name!r}: describe all "
-            "photos with one model."
+            f"{path} holds descriptors of length {dim}, but {name!r} has length {size}: describe "
+            "all photos with one model."
         )
     vector = np.asarray(data[()], np.float32).reshape(-1)
     if not np.isfinite(vector).all():
-        raise SolarError(f"{path} holds a descriptor that is not finite, of {name!r}.")
+        raise SolarError(
+            f"{path} holds a descriptor of {name!r} that is not finite: describe it again."
+        )
     unit: Vectors = vector / max(float(np.linalg.norm(vector)), 1e-12)
     return unit
 

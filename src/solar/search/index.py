@@ -83,7 +83,7 @@ class Index(PhotoIndex):
         model: RetrievalNet | str | None = None,
         **options: Any,
     ) -> Index:
-        """Make an index and fill it: whole, or not at all.
+        """Create an index and fill it, completely or not at all.
 
         Args:
             address: A new folder, or `milvus://host:port/collection`.
@@ -91,7 +91,7 @@ class Index(PhotoIndex):
             photos: Their paths, or all that is known of them; a store knows its own.
             spec: How the vectors were made; a store knows that too.
             roots: Where the photos are, `Roots.at("photos/")` for example; a store knows its own.
-            model: What describes queries; the one that `spec` names if not given.
+            model: The model for queries. Default: the one named in `spec`.
             **options: For the engine: `compress=` of `solar.search.folder_engine.create`, or those
                 of `solar.search.milvus_engine.create`.
 
@@ -121,15 +121,16 @@ class Index(PhotoIndex):
 
         Args:
             address: A folder, or `milvus://host:port/collection`.
-            model: What describes queries; the one that the index names if not given.
-            device: Where it does so; on the first CUDA device if there is one, unless told. Told
-                `cuda` (every GPU, or `cuda:1` for one), an index in a folder is also searched
-                there: its vectors are loaded by the first search, see `solar.search.resident`.
+            model: The model for queries. Default: the one named in the index.
+            device: Where the model runs. Default: the first CUDA device if there is one, otherwise
+                the CPU. With `cuda` (all GPUs) or `cuda:1` (one of them), an index in a folder is
+                also searched there: the first search loads its vectors, see
+                `solar.search.resident`.
             **options: For the engine.
 
         Returns:
-            An `Index`; an `AsmkIndex` where the folder holds local features. `need_vectors`
-            refuses the latter.
+            An `Index`, or an `AsmkIndex` if the folder holds local features; `need_vectors`
+            rejects the latter.
 
         Raises:
             SolarError: There is no index, or it is damaged or too new.
@@ -160,7 +161,7 @@ class Index(PhotoIndex):
 
         model = self._given if self._given is not None else self.spec.model
         if not model:
-            raise SolarError("The index does not name its model: pass the one that describes.")
+            raise SolarError("The index does not record its model: pass the one it was built with.")
         if self._given is None:
             refuse_unfetched(self.spec.model)
         network = retrieval_model(model, device=self._device)
@@ -195,7 +196,7 @@ class Index(PhotoIndex):
         return self.located_all(found)
 
     def search_many(self, queries: Iterable[Any], k: int = 10, **options: Any) -> list[list[Hit]]:
-        """Search for many queries, each for itself, by similarity alone if not told otherwise.
+        """Search for each of many queries, by default by similarity alone.
 
         Arguments are as for `search`. Without boxes and re-ranking their vectors are compared with
         the index all at once.
@@ -224,15 +225,15 @@ class Index(PhotoIndex):
         include_self: bool = False,
         **options: Any,
     ) -> list[Hit]:
-        """Search again once results were judged: more like these, not like those.
+        """Search with feedback on earlier results: more like these, less like those.
 
         Args:
             query: As for `search`, or several as for `search_mean`.
             k: How many photos at most.
             text: As for `search`.
-            like: Photos that are right, each as a query of `search`. Those that are indexed come
+            like: Correct photos, each as a query of `search`. Those that are indexed come
                 first among the results, as far as they satisfy `where`.
-            unlike: Photos that are wrong. Those that are indexed come last.
+            unlike: Wrong photos. Those that are indexed come last.
             include_self: As for `search`.
             **options: As for `search`.
 
@@ -247,7 +248,7 @@ class Index(PhotoIndex):
         )
         liked, unliked = (self._own(photos) if photos else set() for photos in (right, wrong))
         if both := liked & unliked:
-            raise SolarError(f"{min(both)} is marked as both right and wrong: choose one.")
+            raise SolarError(f"{min(both)} is in both like and unlike: choose one.")
         nearer, farther = (
             np.array([self.describe(p) for p in photos]) for photos in (right, wrong)
         )

@@ -46,11 +46,11 @@ class Witness:
 
 @dataclass(frozen=True)
 class Location:
-    """Where a photo was taken, or why nobody can say.
+    """Where a photo was taken, or why that is unknown.
 
     Attributes:
-        position: Degrees north and east; None if there is not enough evidence.
-        radius: Metres around it that the photos which say so lie in.
+        position: Latitude and longitude in degrees; None if there is not enough evidence.
+        radius: Distance in metres within which the matching photos were taken.
         photos: Those photos, the best match first; without a position, all that match.
         reason: Why there is no position.
     """

@@ -56,7 +56,7 @@ class Matches:
             lines of B (fundamental); None where too few matches agree.
         geometry: Which of the two.
         descriptor: The model's name, `"rootsift"`, `"orb"`, ….
-        threshold: From so many inliers on, the photos show the same scene.
+        threshold: With at least this many inliers, the photos show the same scene.
     """
 
     keypoints: tuple[int, int]
@@ -133,8 +133,8 @@ def match(
         keypoints: Maximum number per photo.
         size: Longest side that photos are reduced to first.
         ratio: Lowe ratio-test threshold, applied in both directions.
-        threshold: Largest error of an inlier, in pixels of the shrunk photos; by default 3 for a
-            homography and 1.5 for a fundamental matrix.
+        threshold: Largest error of an inlier, in pixels of the downscaled photos; by default 3 for
+            a homography and 1.5 for a fundamental matrix.
         frames: How patches are cut, see `solar.describe.local`.
         backend: What runs a patch network on a CPU: "torch", or "openvino-int8", for example.
 
@@ -334,6 +334,6 @@ def _scaled(homography: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _check(geometry: str, ratio: float, threshold: float | None) -> None:
     if geometry not in get_args(Geometry):
-        raise SolarError(f"The geometry is homography or fundamental, not {geometry!r}.")
+        raise SolarError(f"The geometry must be homography or fundamental, not {geometry!r}.")
     if not ratio > 0 or (threshold is not None and not threshold > 0):
-        raise SolarError("The ratio and the threshold of matches are positive numbers.")
+        raise SolarError("The ratio and the threshold of matches must be positive numbers.")

@@ -190,7 +190,7 @@ class View:
         """
         for kind, sql in self.execute("SELECT type, sql FROM sqlite_master"):
             if sql is not None and " ".join(str(sql).split()) not in known:
-                raise SolarError(f"The metadata hold a {kind} that solar did not make.")
+                raise SolarError(f"The metadata contain a {kind} that solar did not create.")
 
     def check_sums(self) -> None:
         """Compare all rows and facts with their sum; a DamageError if they are not those written.

@@ -131,7 +131,7 @@ def parse_address(address: str) -> Place:
         file = parts.netloc + unquote(parts.path)
         if not file.endswith(".db"):
             raise SolarError(
-                f"{address} names no server and no file of Milvus Lite: write "
+                f"{address} names neither a server nor a Milvus Lite file: write "
                 "milvus://host:19530/collection or milvus:///folder/photos.db."
             )
         return Place(file, _name(options.pop("collection", "photos")), "", "", options, file)
@@ -168,10 +168,12 @@ def read_options(given: Mapping[str, Any]) -> Options:
         choices = ", ".join(CONSISTENCIES)
         raise SolarError(f"There is no consistency level {consistency!r}: choose from {choices}.")
     if options.partition not in ("none", "hash") and not options.partition.startswith(BY_TAG):
-        raise SolarError(f"Photos are partitioned by none, hash or tag:…, not {options.partition}.")
+        raise SolarError(
+            f"The option partition must be none, hash or tag:…, not {options.partition}."
+        )
     for name in ("partitions", "shards", "replicas", "timeout", "wait"):
         if getattr(options, name) <= 0:
-            raise SolarError(f"The option {name} is above 0, not {getattr(options, name)}.")
+            raise SolarError(f"The option {name} must be above 0, not {getattr(options, name)}.")
     return replace(options, consistency=consistency, index=options.index.upper())
 
 
@@ -179,7 +181,7 @@ def _typed(name: str, value: Any, kind: type) -> Any:
     try:
         return kind(value)
     except (TypeError, ValueError):
-        raise SolarError(f"The option {name} is a number, not {value!r}.") from None
+        raise SolarError(f"The option {name} must be a number, not {value!r}.") from None
 
 
 def _plain(value: Any) -> str | int | float:
@@ -197,13 +199,13 @@ def _flag(name: str, value: str) -> bool:
         return True
     if value.lower() in ("no", "false", "0"):
         return False
-    raise SolarError(f"The option {name} is yes or no, not {value!r}.")
+    raise SolarError(f"The option {name} must be yes or no, not {value!r}.")
 
 
 def _name(collection: str) -> str:
     if not _NAME.fullmatch(collection):
         raise SolarError(
-            f"{collection!r} cannot be the name of a collection: after the host comes a name of "
-            "letters, digits and underscores, as in milvus://host:19530/photos."
+            f"{collection!r} cannot be the name of a collection: use letters, digits and "
+            "underscores, as in milvus://host:19530/photos."
         )
     return collection

@@ -123,7 +123,7 @@ class MilvusEngine:
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
         """The k best photos that satisfy `where`, for each of the queries (n, dim)."""
         if k > _MOST:
-            raise SolarError(f"Milvus finds at most {_MOST} photos at a time, not {k}.")
+            raise SolarError(f"Milvus finds at most {_MOST} photos per search, not {k}.")
         found: list[list[Hit]] = []
         most = max(1, _MOST_BYTES // (4 * self.spec.dim))
         for start in range(0, len(queries), most):
@@ -170,7 +170,7 @@ class MilvusEngine:
             if not given:
                 raise
             raise SolarError(
-                f"{str(error).removesuffix('.')}; {given} photos were written before, and adding "
+                f"{str(error).removesuffix('.')}; {given} photos were already written, and adding "
                 "all of them again is safe."
             ) from error
         return given
@@ -207,7 +207,7 @@ class MilvusEngine:
     def amend(self, change: Amendment) -> None:
         """Make changes for which nothing has to be described, one after the other."""
         if change.facts:
-            raise SolarError("A collection in Milvus knows no positions: leave out --exif.")
+            raise SolarError("A Milvus collection does not store positions: leave out --exif.")
         if change.removed:
             self.remove(list(change.removed))
         back = {new: old for old, new in change.renamed.items()}

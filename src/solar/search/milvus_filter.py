@@ -50,7 +50,7 @@ def _one(condition: Condition) -> str:
     name, relation, value = condition.field, condition.relation, condition.value
     if isinstance(value, Area):
         raise SolarError(
-            "A collection in Milvus knows no positions: leave out near, or build an index in a "
+            "A Milvus collection does not store positions: leave out near, or build an index in a "
             "folder."
         )
     if name == "tag":

@@ -87,6 +87,6 @@ def parse_area(text: str) -> Area:
         if valid_position(latitude, longitude):
             return Area(latitude, longitude, reach * (1000 if found[4] == "km" else 1))
     raise SolarError(
-        f"near={text} is not understood: write degrees north, degrees east and metres or "
-        "kilometres, as near=48.858,2.294,500m."
+        f"near={text} is not understood: write latitude, longitude and a distance in metres or "
+        "kilometres, as in near=48.858,2.294,500m."
     )

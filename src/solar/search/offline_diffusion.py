@@ -92,7 +92,7 @@ def build_offline(
     rows a row can send to, itself among them. Some milliseconds of a core per row.
     """
     if k < 1 or truncate < 1:
-        raise SolarError(f"A diffusion takes neighbours and rows, at least 1, not {k}, {truncate}.")
+        raise SolarError(f"Diffusion needs k and truncate of 1 or more, not {k} and {truncate}.")
     width = min(max(truncate, k + 1), count)
     rows = np.full((count, width), -1, np.int32)
     scores = np.zeros((count, width), np.float32)

@@ -28,14 +28,14 @@ def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> int:
                 if len(name.split()) != 1:
                     spaced.add(name)
                 if len(name.splitlines()) != 1:
-                    raise SolarError(f"{name!r} has several lines: rename the photo.")
+                    raise SolarError(f"The name {name!r} contains a line break: rename the photo.")
             out.write(" ".join(pair) + "\n")
             count += 1
     if spaced:
         warnings.warn(
             f"{len(spaced)} photo{'s'[: len(spaced) != 1]} in {path} have spaces in their names, "
-            f"{min(spaced)!r} for example: COLMAP and hloc cut lines there, so rename the photos, "
-            "or write the matches themselves with --database.",
+            f"such as {min(spaced)!r}: COLMAP and hloc split lines at spaces, so rename the "
+            "photos, or write the matches themselves with --database.",
             stacklevel=2,
         )
     return count
@@ -78,8 +78,8 @@ def _split(line: str, path: str | Path, photos: DescribedCollection) -> tuple[in
                 return photos.rows[a], photos.rows[b]
     if len(parts) != 2:
         raise SolarError(
-            f"{path} has a line {line!r}: write the names of two photos of the collection, with a "
-            "space between them."
+            f"{path} has a line {line!r}: each line must have the names of two photos of the "
+            "collection, separated by a space."
         )
     a, b = parts
     return photos.row(a, path), photos.row(b, path)

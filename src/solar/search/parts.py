@@ -24,11 +24,11 @@ class Words:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A photo of a query and, where not all of it is meant, a box in it.
+    """A photo of a query, or a box in it.
 
     Attributes:
         photo: Whatever `Index.search` takes as one query; `Words` for a text.
-        box: x1, y1, x2, y2 in pixels of the upright photo; None for all of it.
+        box: x1, y1, x2, y2 in pixels of the upright photo; None for the whole photo.
 
     Example:
         >>> parts = [Part("front.jpg", (41, 30, 280, 201)), Part("side.jpg")]
@@ -53,7 +53,7 @@ def parts_of(query: Any, box: Box | None = None) -> list[Part]:
     photos = [part for part in parts if not isinstance(part.photo, Words)]
     if len(photos) != 1 or photos[0].box is not None:
         raise SolarError(
-            "One box belongs to one photo: give each of several photos a Part with its own box."
+            "A box belongs to one photo: for several photos, give each as a Part with its box."
         )
     return [Part(photos[0].photo, box), *(part for part in parts if part is not photos[0])]
 

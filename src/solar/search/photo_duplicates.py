@@ -244,8 +244,8 @@ def _unseen(photos: DescribedCollection, keys: Sequence[bytes]) -> RowNumbers:
         content = regular(file).read_bytes()
     except FileNotFoundError:
         raise SolarError(
-            "--new needs an index in a folder that was searched for duplicates before: leave "
-            "it out."
+            "--new needs an index in a folder that was searched for duplicates before: run "
+            "without --new the first time."
         ) from None
     except OSError as error:
         raise SolarError(f"{file} cannot be read: {error.strerror or error}.") from error

@@ -42,11 +42,11 @@ class GroupSettings:
 
     def __post_init__(self) -> None:
         if self.k < 1:
-            raise SolarError("Groups need a neighbour: take k from 1 up.")
+            raise SolarError("Groups need neighbours: k must be 1 or more.")
         if self.inliers < 1:
-            raise SolarError("Groups need keypoints that agree: take inliers from 1 up.")
+            raise SolarError("Groups need matching keypoints: inliers must be 1 or more.")
         if not 0 <= self.support <= 1:
-            raise SolarError(f"Support is a share of photos from 0 to 1, not {self.support:g}.")
+            raise SolarError(f"Support must be a share from 0 to 1, not {self.support:g}.")
 
 
 def groups(
@@ -71,14 +71,13 @@ def groups(
 
     Args:
         source: An index or its address, a store, or photos: a folder, a list or a tar shard.
-        k: Compare each photo with so many of the most similar ones.
-        min_score: Only with those whose cosine similarity is at least this.
-        inliers: Two photos show the same place if so many keypoints agree.
-        support: Two groups are joined if this share of the smaller one's photos, three at most,
-            match as many of the other; 0 joins whatever is connected.
+        k: Number of nearest neighbours to compare each photo with.
+        min_score: Minimum cosine similarity of these neighbours.
+        inliers: Minimum number of inliers for two photos to match.
+        support: Two groups are joined if this share of the smaller one's photos, but at most three
+            photos, match as many of the other; 0 joins all that are connected.
         photos: Where the photos of an index or a store are, if they have moved.
-        work: A folder in which unfinished work is kept, so that another run can go on with it;
-            temporary if not given.
+        work: A folder for unfinished work, from which another run can resume. Default: temporary.
         watch: Told of the progress.
         **describing: How to describe photos, as for `solar.extract`: `model`, `device`, `size`, ….
 

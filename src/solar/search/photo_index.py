@@ -125,46 +125,47 @@ class PhotoIndex(ABC):
         min_probability: float | None = None,
         **older: Unpack[OlderRerank],
     ) -> list[Hit]:
-        """Find the photos that show the same as a query, and those most similar to it.
+        """Find the photos that show the same place or object as a query.
 
         Args:
             query: A photo (whatever `solar.images.load` takes: a path, the bytes of a file, an
                 image, an array, …), the path of an indexed photo, a vector (dim,) or (1, dim), or
                 a `Part`: one of these with its box.
-                For several at once: `search_many`, each for itself, or `search_mean`, together.
+                For several queries: `search_many` for each separately, `search_mean` for all
+                together.
             k: How many photos at most.
-            text: What the photos show, in words, for models with a text side. With a photo, what
-                is searched for is the sum of both vectors. Photos are ranked by similarity alone
-                if nothing else is asked for, and have no probabilities.
-            box: x1, y1, x2, y2 of what to look for in the one photo given.
-            rerank: Ways to rank the results again, one after the other: names of
-                `solar.search.rerank.METHODS`, as a list or with commas (`"alpha,verify"`). After
-                some of them scores are no similarities, unless they are verified at last. `"auto"`
-                is what `usual` says, unless one of the three below is given; None ranks by
-                similarity alone.
-            where: Only photos that satisfy these: see `parse_where`.
-            verify: The same as `rerank="verify"`, or how to verify; see `solar.search.verify`.
-            include_self: Also find the query itself where it is an indexed photo, by its file or
-                its path. A copy of it is another photo, and always found.
-            min_probability: Only photos that show the same place with this probability, from 0
-                to 1; for models that have one, see `solar.search.calibration`.
-            **older: `expand="average"`, `expand="alpha"` and `diffuse=True`, the same as `rerank`
-                by that name or by "diffusion".
+            text: What the photos show, in words, for models with a text encoder. Together with a
+                photo, the sum of both vectors is searched for. By default, results of a text are
+                ranked by similarity alone; they have no probabilities.
+            box: The part of a single query photo to search with: x1, y1, x2, y2.
+            rerank: Re-ranking methods, in order: names of `solar.search.rerank.METHODS`, as a list
+                or separated by commas (`"alpha,verify"`). After some of them, scores are no longer
+                similarities, unless verification comes last. `"auto"` uses what `usual` returns,
+                unless `verify`, `expand` or `diffuse` is given; None ranks by similarity alone.
+            where: Only photos that satisfy these conditions, see `parse_where`.
+            verify: The same as `rerank="verify"`, or settings for it; see `solar.search.verify`.
+            include_self: Include the query itself if it is an indexed photo, given by its file or
+                its path. A copy of it is a different photo, and always included.
+            min_probability: Only photos with at least this probability of showing the same place,
+                from 0 to 1; for calibrated models, see `solar.search.calibration`.
+            **older: `expand="average"`, `expand="alpha"` and `diffuse=True`: older names for
+                `rerank="average"`, `"alpha"` and `"diffusion"`.
 
         Returns:
-            Photos, scores and probabilities, best first; after verification the most probable.
+            Photos with scores and probabilities, best first; after verification, the most probable
+            first.
 
         Raises:
-            SolarError: A photo cannot be read or is not indexed, a condition makes no sense, or
-                there is no such re-ranking, or not for this kind of index or query, or there are
-                no probabilities, or the model has no text side.
+            SolarError: A photo cannot be read or is not indexed, a condition is invalid, a
+                re-ranking method does not exist or does not work with this index or query, there
+                are no probabilities, or the model has no text encoder.
         """
         check_count(k)
         query = read_files(query)
         if isinstance(query, list | tuple):
             warnings.warn(
-                "A list of queries is searched by the mean of their vectors: call search_mean to "
-                "say so, or search_many to search for each.",
+                "A list of queries is searched by the mean of their vectors: call search_mean for "
+                "that, or search_many to search for each query separately.",
                 FutureWarning,
                 stacklevel=2,
             )
@@ -210,16 +211,16 @@ class PhotoIndex(ABC):
     def usual(
         self, query: Any = None, *, photos: str | Path | None = None
     ) -> tuple[list[str], str]:
-        """How `search` ranks again where nobody says how.
+        """The re-ranking that `search` uses by default.
 
         Args:
-            query: As for `search`; None where only the index is to be asked.
-            photos: Where the photos are, if not where the index remembers them.
+            query: As for `search`; None to ask about the index alone.
+            photos: The folder of the photos, if they have moved.
 
         Returns:
-            Names of methods: verification, where OpenCV is installed, the photos are there, and the
-            query is one. None of them otherwise, and then also why not, in a sentence; an index
-            of local features needs none, nor does a query with a text.
+            Names of methods: verification if OpenCV is installed, the photos can be found, and the
+            query is a photo. Otherwise an empty list, and a sentence with the reason; the reason is
+            empty for an ASMK index and for a query with a text, which need no re-ranking.
         """
         if "vectors" not in self.offers:
             return [], ""
@@ -248,17 +249,17 @@ class PhotoIndex(ABC):
         if self.calibration is not None:
             after = ", ".join(names) or "results were judged"
             return SolarError(
-                f"After {after} there are no probabilities: search without a minimum "
-                "probability, or without that."
+                f"There are no probabilities after {after}: leave out the minimum probability, "
+                "or the re-ranking."
             )
         known = " and ".join(calibrated_models()) or "no model"
         return SolarError(
             f"{self.spec.model or 'The model of this index'} has no calibrated "
-            f"probabilities, {known} has: search without a minimum probability."
+            f"probabilities (available for {known}): leave out the minimum probability."
         )
 
     def locate(self, query: Any, **options: Any) -> Location:
-        """Guess where a photo was taken, from verified look-alikes whose position is known.
+        """Estimate where a photo was taken, from verified matches whose position is known.
 
         Args:
             query: As for `search`. The position of an indexed photo itself does not count.
@@ -267,10 +268,10 @@ class PhotoIndex(ABC):
         return find_location(self.search, self.engine, query, **options)
 
     def search_mean(self, queries: Sequence[Any], k: int = 10, **options: Any) -> list[Hit]:
-        """Find what is most similar to several queries together, by the mean of their vectors.
+        """Search with several queries together, by the mean of their vectors.
 
         Args:
-            queries: Views of one thing, as a rule; each as for `search`, or a `Part` with a box.
+            queries: Usually views of one thing; each as for `search`, or a `Part` with a box.
             k: How many photos at most.
             **options: As for `search`.
         """
@@ -322,11 +323,11 @@ class PhotoIndex(ABC):
         return {**facts, **self.engine.info(), **kept_features(self.engine)}
 
     def check(self) -> list[str]:
-        """Read everything, recompute every checksum, and return one sentence a problem."""
+        """Read everything, recompute every checksum, and return one sentence per problem."""
         return self.engine.check()
 
     def compact(self) -> None:
-        """Give back the room of removed photos, and rebuild what speeds searches up."""
+        """Reclaim space from removed photos and rebuild the search index."""
         from solar.search.verify import forget_removed
 
         self.engine.compact()
@@ -340,7 +341,7 @@ class PhotoIndex(ABC):
 
     @abstractmethod
     def load_model(self) -> None:
-        """Load what describes queries, now and not at the first search; a SolarError if not."""
+        """Load the model for queries now rather than at the first search."""
 
     @abstractmethod
     def _describe_query(self, query: Any, box: Box | None) -> Any:
@@ -356,8 +357,8 @@ class PhotoIndex(ABC):
             if METHODS[name].needs not in self.offers:
                 raise SolarError(
                     f"Re-ranking methods such as {name} need embeddings, and this index "
-                    "holds local features (ASMK): search without, or build an index with "
-                    "--model."
+                    "holds local features (ASMK): search without them, or build an index "
+                    "with --model."
                 )
 
     def _parts(self, query: Any, box: Box | None) -> list[Part]:
@@ -402,10 +403,10 @@ class PhotoIndex(ABC):
             return photo
         if isinstance(part, str):
             return self.photo(part)
-        raise SolarError("Verification needs the query's photo, not only its vector.")
+        raise SolarError("Verification needs a query photo, not only a vector.")
 
 
 def check_count(k: int) -> None:
     """Refuse a search for no photo."""
     if k < 1:
-        raise SolarError(f"A search gives at least one photo, not {k}.")
+        raise SolarError(f"k must be 1 or more, not {k}.")

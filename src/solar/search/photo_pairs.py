@@ -45,7 +45,7 @@ class PairSettings:
 
     def __post_init__(self) -> None:
         if self.within is not None and not self.within > 0:
-            raise SolarError(f"The distance of pairs is a number of metres, not {self.within:g}.")
+            raise SolarError(f"within must be a distance in metres, not {self.within:g}.")
         if self.k < 0 or self.window < 0 or self.k + self.window < 1:
             raise SolarError(
                 "Pairs need neighbours: k or window must be 1 or more, and neither negative."

@@ -63,7 +63,7 @@ class PhotoRegions:
             more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
             raise SolarError(
                 f"{self.source} has regions of {missing[0]}{more}, which is not among the photos: "
-                "paths are those that the index has."
+                "write paths as they are in the index."
             )
 
     def of(self, name: str, width: int, height: int) -> list[Box]:
@@ -100,7 +100,7 @@ def read_regions(source: str | Path) -> PhotoRegions:
         if not isinstance(name, str) or not name:
             raise SolarError(f"{path}, {where}: a region needs the path of its photo.")
         if not isinstance(edges, list | tuple):
-            raise SolarError(f"{path}, {where}: a box is four numbers x1, y1, x2, y2.")
+            raise SolarError(f"{path}, {where}: a box must be four numbers x1, y1, x2, y2.")
         try:
             box = parse_box(",".join(str(edge) for edge in edges))
             sure = 1.0 if score in (None, "") else float(score)

@@ -306,9 +306,17 @@ def _told(
         done = done or ["re-encoded"]
     if relation.kind in ("burst", "place"):
         done = ["the same moment" if relation.kind == "burst" else "the same place"]
-        done += [] if apart is None else [f"taken {apart:.0f} s apart"]
+        done += [] if apart is None else [f"taken {_span(apart)} apart"]
     how = ", ".join(done)
     return replace(relation, how=how, why="; ".join([how, *_reasons(relation)]))
+
+
+def _span(seconds: float) -> str:
+    """A time in the largest unit that it has two of."""
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _reasons(relation: Relation) -> list[str]:

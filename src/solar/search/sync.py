@@ -45,7 +45,7 @@ _DESCRIBING = ("size", "scales", "orient", "mode", "backend")
 
 @dataclass(frozen=True)
 class Changes:
-    """What an index lacks to be true to its photos; names are those of the index."""
+    """What has changed since the photos were indexed; names are those of the index."""
 
     new: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -97,11 +97,12 @@ def sync(
 
     Args:
         index: The index, or its address.
-        dry_run: Only say what would change.
-        force: Also if a root has no photos any more, which usually means a missing disk.
-        follow: Follow links to folders.
-        exif: Also read when, where and with what photos were taken that were indexed without it;
-            what the index knows already stays.
+        dry_run: Only report what would change.
+        force: Also remove the photos of a root that is empty or missing, which usually means that
+            a disk is not connected.
+        follow: Follow symbolic links to folders.
+        exif: Also read time, position and camera of photos that were indexed without them; values
+            that the index already has stay.
         progress: Called while photos are described.
         **describing: For `solar.extract`: `device`, `max_pixels`, ….
 
@@ -109,7 +110,7 @@ def sync(
         What changed. Photos that could not be described are among `skipped`.
 
     Raises:
-        SolarError: A root is gone, or the index does not know any; nothing is changed then.
+        SolarError: A root is missing, or the index has none; then nothing is changed.
     """
     if not isinstance(index, PhotoIndex):
         with Index.open(index) as opened:
@@ -283,8 +284,8 @@ def _refuse_unknown_model(model: str) -> None:
 
     if not model:
         raise SolarError(
-            "The index does not name its model, so photos cannot be described like those in it: "
-            "describe them with that model, and add the store."
+            "The index does not record its model, so new photos cannot be described: run `solar "
+            "extract` with the model that it was built with, and add the store."
         )
     refuse_unfetched(model)
 
@@ -374,20 +375,24 @@ def relocate(
     """
     roots, there = index.roots, expanded(place).resolve()
     if not there.exists():
-        raise SolarError(f"There is no file or folder {there}.")
+        raise SolarError(f"There is no file or folder {there}: check the path.")
     wanted = None if root is None else str(expanded(root).resolve())
     found = [one for one in roots.roots if root is None or one.name == root or one.path == wanted]
     if len(found) != 1:
         known = ", ".join(one.path for one in roots.roots) or "none"
-        raise SolarError(f"Name with --root the folder that has moved: {known}.")
+        raise SolarError(f"Use --root to name the folder that has moved: {known}.")
     if any(one.path == str(there) for one in roots.roots if one != found[0]):
-        raise SolarError(f"{there} is another root of the index: its photos are other photos.")
+        raise SolarError(
+            f"{there} is another folder of the index: give the new path of {found[0].path}."
+        )
     moved = replace(found[0], path=str(there))
     all_roots = type(roots)(tuple(moved if one == found[0] else one for one in roots.roots))
     names = [name for name in index.engine.stamps() if found[0] in roots.split(name)[0]]
     here = sum(all_roots.find(name) is not None for name in names)
     if names and not here:
-        raise SolarError(f"None of the {len(names):,} photos of {found[0].path} is in {there}.")
+        raise SolarError(
+            f"None of the {len(names):,} photos of {found[0].path} is in {there}: check the path."
+        )
     index.engine.amend(Amendment(roots=all_roots))
     confirm(index.place, Roots((moved,)))
     return moved, len(names), here

@@ -70,20 +70,20 @@ class VerifySettings:
 
     Attributes:
         top: How many of the best photos are matched with the query.
-        inliers: From so many on a photo counts as verified; None for what was measured for the
-            features (`solar.search.same_scene`).
+        inliers: Minimum number of inliers of a verified photo. Default: the threshold measured for
+            the features (`solar.search.same_scene`).
         model: What describes keypoints, as for `solar.match`.
         keypoints: Maximum number per photo.
         size: Longest side that photos are reduced to first.
         geometry: What matches must agree on.
         ratio: As for `solar.match`.
-        threshold: Largest error of an inlier in pixels. Buildings are not flat, and a homography
-            with some room holds more of one together.
+        threshold: Largest error of an inlier in pixels. It is generous, because buildings are not
+            flat.
         frames: How patches are cut, see `solar.describe.local`.
         backend: What runs a patch network on a CPU, as for `solar.match`.
-        fresh: Of photos without kept features, look at so many in a search, the best ones; None
-            for all of them.
-        photos: Where the indexed photos are, if not where the index remembers them.
+        fresh: Maximum number of photos per search whose keypoints are computed, the best first;
+            None for no limit.
+        photos: The folder of the indexed photos, if they have moved.
     """
 
     top: int = 50
@@ -109,9 +109,7 @@ class VerifySettings:
     def __post_init__(self) -> None:
         least = 1 if self.inliers is None else self.inliers
         if min(self.top, least, self.keypoints, self.size) < 1:
-            raise SolarError(
-                "Verification takes whole numbers of 1 or more: top, inliers, keypoints and size."
-            )
+            raise SolarError("Verification needs top, inliers, keypoints and size of 1 or more.")
 
 
 class Verifier:
@@ -325,8 +323,8 @@ def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
     roots = engine.roots.moved_to(settings.photos)
     if not roots:
         raise SolarError(
-            "Verification reads the photos, and the index does not know where they are: say "
-            "so with --photos, or photos= in VerifySettings."
+            "Verification reads the photos, but the index does not know where they are: name "
+            "their folder with --photos, or photos= in VerifySettings."
         )
     # A root may be called anything, and Path.exists() fails for names that are too long.
     if not any(os.path.exists(root.path) for root in roots.roots):  # noqa: PTH110

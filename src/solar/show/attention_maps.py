@@ -41,7 +41,7 @@ def attention(
         >>> maps.overlay().save("attention.png")  # doctest: +SKIP
 
     Args:
-        model: A retrieval network with attention; or a patch network, and a patch for a photo.
+        model: A retrieval network with attention; or a patch network, with a patch as `image`.
         image: A path, encoded bytes, a PIL image or an array.
         at: One location or several, (x, y) in pixels of the upright photo.
         layer: 3, 4 or 5 (to 6 in a patch network); the last that has attention if not given.

@@ -189,7 +189,7 @@ def check_locations(at: Sequence[Location], size: tuple[int, int]) -> None:
         if not (isfinite(x) and isfinite(y) and 0 <= x < width and 0 <= y < height):
             raise SolarError(
                 f"The location {x:g},{y:g} is not in the photo, which is {width} × {height} "
-                f"pixels: x is below {width}, and y below {height}."
+                f"pixels: x must be below {width}, and y below {height}."
             )
 
 
@@ -197,7 +197,7 @@ def check_layer(layers: Mapping[int, object], number: int) -> None:
     """Raise a SolarError if a layer is not among those with attention."""
     if number not in layers:
         known = " and ".join(map(str, sorted(layers)))
-        raise SolarError(f"There is attention after layer {known}, not {number}.")
+        raise SolarError(f"The network has attention after layer {known}, not {number}.")
 
 
 def check_model(model: Model) -> None:

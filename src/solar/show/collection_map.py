@@ -52,7 +52,7 @@ class CollectionMap:
 def choose_method(count: int) -> tuple[Method, str]:
     """How that many photos are arranged; and if not by t-SNE, a sentence that says why."""
     if count < _FEWEST:
-        return "pca", f"{count} photos are too few for t-SNE: the map shows two main directions."
+        return "pca", f"{count} photos are too few for t-SNE: the map shows two PCA components."
     return "tsne", ""
 
 
@@ -66,7 +66,7 @@ def map_collection(
     """
     array = np.asarray(vectors)
     if array.ndim != 2:
-        raise SolarError(f"A map is made of vectors (n, dim), not of the shape {array.shape}.")
+        raise SolarError(f"A map needs vectors of shape (n, dim), not {array.shape}.")
 
     def pieces() -> Iterator[Vectors]:
         for start in range(0, len(array), _ROWS):

@@ -83,7 +83,7 @@ class Explanation:
 
     @property
     def heat_a(self) -> Heat:
-        """(h, w) what each region of A adds to the similarity; negative where it speaks against."""
+        """(h, w) what each region of A adds to the similarity; may be negative."""
         return self.a.vectors @ self.b.descriptor
 
     @property
@@ -174,8 +174,8 @@ def explain(
         device: Where to compute, for a model given by its name.
 
     Raises:
-        SolarError: A photo cannot be read, the box misses it, the network describes patches, pools
-            in another way, or has no attention to compare.
+        SolarError: A photo cannot be read, the box is outside of it, or the network describes
+            patches, pools in another way, or has no attention to compare.
     """
     from solar.models.checkpoint import retrieval_model
     from solar.models.located import check_splits, locate
@@ -183,7 +183,7 @@ def explain(
     net = retrieval_model(model or DEFAULT, device=device)
     check_splits(net)
     if compare_attention and not net.config.attention:
-        raise SolarError("This network has no attention to compare with: leave it out.")
+        raise SolarError("This network has no attention: leave out --compare-attention.")
     first, second = read_image(a), read_image(b)
     photos = _shown(first), _shown(second)
 

@@ -34,11 +34,11 @@ def read_patch(source: Source, *, number: int = 0, box: Box | None = None) -> Im
         side, (count, rest) = picture.width, divmod(picture.height, picture.width)
         if rest:
             raise SolarError(
-                f"{name} is {picture.width} × {picture.height} pixels, no square patch or strip of "
-                "them: say with a box where the patch is."
+                f"{name} is {picture.width} × {picture.height} pixels, neither a square patch nor "
+                "a strip of them: give the patch as a box."
             )
         if not 0 <= number < count:
-            raise SolarError(f"{name} has no patch {number}: it holds {count}, from 0.")
+            raise SolarError(f"{name} has no patch {number}: it has {count}, numbered from 0.")
         picture = picture.crop((0, number * side, side, (number + 1) * side))
     return picture.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR).convert("RGB")
 

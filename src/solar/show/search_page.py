@@ -54,7 +54,7 @@ def ranking_page(
     )
     style = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
     heading = f"The most similar of {len(index):,} photos"
-    made = f"Described by {index.spec.model}" if index.spec.model else "Best first"
+    made = f"Embeddings of {index.spec.model}" if index.spec.model else "Best first"
     return (
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -63,7 +63,7 @@ def ranking_page(
         f"<title>{escape(heading)}</title>\n<style>\n{style}</style>\n"
         f"<h1>{escape(heading)}</h1>\n<p>{escape(made)}</p>\n"
         f'<h2>Query</h2>\n<div class="queries">{shown}</div>\n'
-        f"<h2>Found</h2>\n<ol>{found}</ol>\n{_attention(attention)}</html>\n"
+        f"<h2>Results</h2>\n<ol>{found}</ol>\n{_attention(attention)}</html>\n"
     )
 
 
@@ -125,8 +125,8 @@ def _attention(picture: Image.Image | None) -> str:
         return ""
     return (
         "<h2>Attention maps of the query</h2>\n"
-        "<p>Left the query with four locations; then, for each location and layer of attention, "
-        "how much of every other place goes into it.</p>\n"
+        "<p>On the left, the query with four points; then the attention map of each point, for "
+        "every layer with attention.</p>\n"
         f'<figure class="attention"><img src="{data_address(picture)}" width="{picture.width}" '
         f'height="{picture.height}" alt="Attention maps of four locations"></figure>\n'
     )

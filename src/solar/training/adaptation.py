@@ -95,11 +95,11 @@ def adapt(
             label, or a mapping. Default: folder names. Photos without a label, and singletons, are
             left out.
         output: Where to write the network, a `.safetensors`.
-        model: The network that made the descriptors, if the one that the store names is gone.
+        model: The network that made the embeddings, if the one named in the store is missing.
         layer: Measure and keep this layer in place of a trained one: a file as ILIAS publishes them
             (`layer.weight` and `layer.bias`) for the descriptors of some networks.
         settings: How to train and measure.
-        watch: Told what is being done, how much of it is, and of how much.
+        watch: Called with the name of the step, the number done and the total.
         options: Fields of `AdaptationSettings`, in place of those of `settings`.
 
     Raises:
@@ -230,7 +230,7 @@ def _fitting(layer: nn.Linear | str | Path, net: RetrievalNet) -> nn.Linear:
     given = layer if isinstance(layer, nn.Linear) else load_whitening(layer)
     if given.in_features != net.dim:
         raise SolarError(
-            f"The layer takes descriptors of {given.in_features} numbers, and the network makes "
+            f"The layer takes embeddings of length {given.in_features}, but the network computes "
             f"{net.dim}: choose a layer for this network."
         )
     return given.requires_grad_(False)
@@ -253,17 +253,18 @@ def _network(
         ) from error
     if spec.fingerprint and fingerprint(net) != spec.fingerprint:
         raise SolarError(
-            f"{where} was made by another model than {net.source or 'the one given'} "
-            f"({spec.model}): give that one with --model, or extract the photos again."
+            f"{where} was made with {spec.model or 'another model'}, not with "
+            f"{net.source or 'the given model'}: give the right one with --model, or extract the "
+            "photos again."
         )
     if net.dim != spec.dim:
         raise SolarError(
-            f"{where} holds descriptors of {spec.dim} numbers, and the model makes {net.dim}: "
+            f"{where} holds embeddings of length {spec.dim}, but the model computes {net.dim}: "
             "give the model that made them with --model."
         )
     if net.adapt is not None:
         raise SolarError(
-            f"{where} was made by a network that is adapted already: extract the photos with the "
-            "network before, and adapt that with all labels."
+            f"{where} was made with a network that is already adapted: extract the photos with the "
+            "original network, and adapt that one with all labels."
         )
     return net

@@ -113,7 +113,7 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
     @torch.no_grad()
     def _start_places(self) -> None:
         """Let every place start where its photos are; each process describes some of them."""
-        self.bar.say("Describing the places")
+        self.bar.say("Computing the class centres")
         self.net.eval()
         order = torch.arange(len(self.labels))
         sums = torch.zeros_like(self.classifier.weight)

@@ -93,7 +93,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         if self.failures:
             name, reason = self.failures[0]
             count = len(self.failures)
-            self.bar.warn(f"{count} photos cannot be read and are left out, {name} first: {reason}")
+            self.bar.warn(f"Skipped {count} photos that cannot be read, such as {name}: {reason}")
         self.order = Order(self.caches, recipe.data.repeat, recipe.batch, recipe.seed)
         self.draw = OrderWithLandmarks(self.order, self.caches, recipe)
         if recipe.whiten_teacher:
@@ -125,7 +125,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
             backbone.load_state_dict(load_file(file, device=str(self.device)))
             return
 
-        self.bar.say("The teacher learns")
+        self.bar.say("Tuning the teacher")
         first, last = tune(
             self.teacher,
             self._drawn(0, recipe.tune.steps, 2, 2),

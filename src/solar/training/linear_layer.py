@@ -137,7 +137,7 @@ def _start(
     length, count = x.shape[1], int(labels.max()) + 1
     dim = min(DIM, length) if settings.dim is None else settings.dim
     if not 0 < dim <= length:
-        raise SolarError(f"Descriptors of {length} numbers cannot be adapted to {dim}: ask fewer.")
+        raise SolarError(f"Embeddings of length {length} cannot be adapted to {dim}: lower dim.")
     layer = nn.Linear(length, dim, device="meta").to_empty(device="cpu")
     with torch.no_grad():
         layer.bias.zero_()

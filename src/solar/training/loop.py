@@ -267,7 +267,7 @@ class Trainer(ABC, Generic[R, B]):
         self.step, self.best, self.collapsed = self.run.step, state["best"], state["collapsed"]
         self.figures, self.best_figures = state["figures"], state["best_figures"]
         self.load_extra(state)
-        self.bar.advance(self.step, "Going on")
+        self.bar.advance(self.step, "Resuming")
         self.ready()
         restore_random(state["random"])
         self.meter = Meter()

@@ -165,7 +165,7 @@ def parameter_groups(net: RetrievalNet, settings: RetrievalOptimiser) -> list[di
         factors = {**dict.fromkeys(plain, factors.pop("all")), **factors}
     if unknown := [name for name in factors if name not in plain]:
         there = ", ".join(plain)
-        raise SolarError(f"optimiser.backbone: there is no {unknown[0]!r}; there are all, {there}.")
+        raise SolarError(f"optimiser.backbone: there is no {unknown[0]!r}; choose all, {there}.")
     for later, name in enumerate(reversed(plain)):
         factors[name] = factors.get(name, 0.0) * settings.layer_decay**later
     wanted = [
@@ -186,7 +186,7 @@ def parameter_groups(net: RetrievalNet, settings: RetrievalOptimiser) -> list[di
             group = {"name": name, "params": parameters, "lr": settings.lr * factor}
             groups.append({**group, "weight_decay": settings.weight_decay * (name != "pool")})
     if not groups:
-        raise SolarError("Nothing learns: no part of the network has a factor above zero.")
+        raise SolarError("Nothing is trained: no part of the network has a factor above zero.")
     return groups
 
 

@@ -66,7 +66,7 @@ class RetrievalLoss:
 
     def __post_init__(self) -> None:
         if self.kind in MARGIN_LOSSES:
-            raise SolarError(f"loss.kind={self.kind} tells places apart: set task=places with it.")
+            raise SolarError(f"loss.kind={self.kind} is a classification loss: set task=places.")
         check_kind(self.kind, {**TUPLE_LOSSES, **LISTWISE_LOSSES})
         # A loss refuses what makes no sense to it now, and not after the first epoch was mined.
         objective(torch.eye(6), torch.tensor([[0, 0, 1], [1, 1, 0]]), self)
@@ -147,12 +147,12 @@ class CollapseMonitor:
         after = sum(islice(self.spreads, self.window - half, None)) / half
         if spread < max(0.02, 0.2 * self.start) and after <= 1.1 * before:
             return (
-                f"Descriptors have collapsed: their variance is {spread:.4f}, where the run began "
-                f"with {self.start:.4f}. {self.advice}"
+                f"Descriptors have collapsed: their variance is {spread:.4f}, down from "
+                f"{self.start:.4f} at the start. {self.advice}"
             )
         if self.margin is not None and max(self.gaps) < 0.02 * self.margin:
             return (
-                f"The loss has sat at its margin of {self.margin:g} for {self.window} steps: "
+                f"The loss has stayed at its margin of {self.margin:g} for {self.window} steps: "
                 "positives and negatives are equally far. Mine with mining.style=semi-hard, or "
                 "change optimiser.lr."
             )

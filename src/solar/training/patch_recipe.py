@@ -62,7 +62,7 @@ class PatchTeacher:
 
     def __post_init__(self) -> None:
         if self.weight < 0 or self.batches < 0:
-            raise SolarError("weight and batches of a teacher are 0 or more.")
+            raise SolarError("teacher.weight and teacher.batches must be 0 or more.")
 
 
 @dataclass(frozen=True)

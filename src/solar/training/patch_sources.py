@@ -172,8 +172,8 @@ class PatchSet:
         self._order, self._starts, self._counts = order, starts[pairs], counts[pairs]
         if len(self._starts) < points:
             raise SolarError(
-                f"A batch of {points} points needs as many with two patches, but there are "
-                f"{len(self._starts)}: lower the batch, or give more patches."
+                f"A batch of {points} points needs as many points with two patches each, but there "
+                f"are {len(self._starts)}: lower the batch, or give more patches."
             )
         self.batches = max(1, len(labels) // (2 * points))
         self._a_pass = len(self._starts) // points

@@ -84,8 +84,8 @@ class PhotoTrainer(Trainer[P, Batch]):
         self.run.log(0, photos=len(self.loader.photos), parameters=learning, **origin)
         if self.origin["backbone"] == "random" and frozen_stages(self.net):
             self.warn(
-                "The backbone starts at random and does not all learn: name a trained network "
-                "with network.start or network.features, or set optimiser.backbone.all=1."
+                "The backbone starts at random, but only part of it is trained: name a trained "
+                "network with network.start or network.features, or set optimiser.backbone.all=1."
             )
         if self.steps <= self.recipe.schedule.warmup:
             self.warn(
@@ -138,7 +138,7 @@ class PhotoTrainer(Trainer[P, Batch]):
         files = super().finish()
         if bad := self.loader.unreadable:
             first = next(iter(bad.values()))
-            self.warn(f"Photos that could not be read were replaced, {len(bad)} in all: {first}")
+            self.warn(f"{len(bad)} photos could not be read and were replaced; the first: {first}")
         score = self.best if isfinite(self.best) else None
         return {"model": files["model"], "mAP": score, "unreadable": len(bad)}
 

@@ -103,13 +103,14 @@ def _steps_per_epoch(recipe: RetrievalRecipe, data: TrainingSet) -> int:
     others, negatives = len(data.labels) - 1, recipe.mining.negatives
     if others < negatives:  # mining would find out, but only after the run has begun
         raise SolarError(
-            f"A photo can be told from {others} other landmark{'s' * (others != 1)}, but "
-            f"{negatives} negatives are asked for: set mining.negatives={others}, or add landmarks."
+            f"There {'are' if others != 1 else 'is'} only {others} other landmark"
+            f"{'s' * (others != 1)}, but {negatives} negatives are asked for: set "
+            f"mining.negatives={others}, or add landmarks."
         )
     known, asked = len(data.queries), recipe.mining.queries
     if known < recipe.batch:
         raise SolarError(
-            f"Only {known} photos have another one that shows the same, but a batch needs "
+            f"Only {known} photos have a positive (same landmark), but a batch needs "
             f"{recipe.batch}: set batch={known} or less, or add photos."
         )
     if asked < recipe.batch:

@@ -211,8 +211,8 @@ class PhotoRecipe(Recipe):
         twice = self.compute.grad_cache_chunks > 1 or self.compute.checkpoint
         if twice and self.optimiser.batch_norm == "trained":
             raise SolarError(
-                "compute.grad_cache_chunks and compute.checkpoint run photos twice, which batch "
-                "norms that are trained would count twice: set optimiser.batch_norm=frozen."
+                "compute.grad_cache_chunks and compute.checkpoint run every photo twice, so "
+                "trained batch norms would count it twice: set optimiser.batch_norm=frozen."
             )
 
     def may_change(self) -> tuple[str, ...]:

@@ -137,7 +137,7 @@ class Run:
         if not self.writes:
             return self
         make_folder(self.folder / "checkpoints", complaint=_unmakeable)
-        busy = f"Another process trains in {self.folder}: wait until it is done."
+        busy = f"Another process is training in {self.folder}: wait until it is done."
         self._alone.enter_context(locked(self.folder / LOCK, busy))
         for folder in (self.folder, self.folder / "checkpoints", self.folder / "pictures"):
             sweep(folder)  # what kills left

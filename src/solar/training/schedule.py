@@ -29,8 +29,8 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.warmup < 0 or not 0 <= self.final <= 1:
             raise SolarError(
-                f"A schedule warms up for 0 or more steps (not {self.warmup}) and ends between "
-                f"0 and 1 of its first value (not {self.final})."
+                f"schedule.warmup must be 0 or more steps (not {self.warmup}), and schedule.final "
+                f"between 0 and 1 (not {self.final})."
             )
 
     def factor(self, step: int, *, steps: int, steps_per_epoch: int = 1) -> float:

@@ -83,5 +83,5 @@ def tune(
         value.requires_grad_(False)
     first, last = float(losses[0]), float(losses[-1])
     if not isfinite(last):
-        raise SolarError("The teacher's weights became infinite: set tune.lr lower.")
+        raise SolarError("The teacher's weights became infinite: lower tune.lr.")
     return first, last

@@ -39,14 +39,14 @@ def check_origin(headers: Mapping[str, str]) -> None:
     site, origin = headers.get("sec-fetch-site", ""), headers.get("origin")
     same = origin is None or _parsed(origin, "Origin").netloc == headers.get("host")
     if site in ("cross-site", "same-site") or not same:
-        raise WebError(403, "Another site's page may not use this server.")
+        raise WebError(403, "Requests from pages of other sites are not allowed.")
 
 
 def _parsed(address: str, header: str) -> SplitResult:
     try:
         return urlsplit(address)
     except ValueError as error:  # a bracket that is never closed
-        raise WebError(400, f"The header {header} is no address: send another.") from error
+        raise WebError(400, f"The header {header} is not a valid address.") from error
 
 
 class Keys:

@@ -99,7 +99,7 @@ class Adder:
         self.check()
         if len(self._running) >= _JOBS_RUNNING:
             raise WebError(
-                503, "Others are adding photos: try again in 10 s.", {"Retry-After": "10"}
+                503, "Too many photos are being added: try again in 10 s.", {"Retry-After": "10"}
             )
         waiting = self._uploads / f"{_WAITING}{new_identity()}"
         try:
@@ -197,7 +197,7 @@ class Adder:
         for name, path in again:
             ids = self._ids([path])
             if not ids:  # its twin among these could not be indexed
-                self._fail(job, name, SolarError("The same photo could not be added before."))
+                self._fail(job, name, SolarError("A file with the same photo could not be added."))
                 continue
             job.added += ids
             job.known += ids
@@ -266,8 +266,8 @@ def writable_root(collection: Collection) -> Root:
         if Path(root.path).is_dir() and os.access(root.path, os.W_OK):
             return root
     raise SolarError(
-        "With --writable added photos go to the folder of the others, and there is none that can "
-        f"be written ({collection.roots or 'the index does not know any'}): name one with --photos."
+        "With --writable, added photos are saved in the folder of the others, but none is writable "
+        f"({collection.roots or 'the index does not know any'}): name one with --photos."
     )
 
 
@@ -339,7 +339,7 @@ def _keep(uploads: Sequence[tuple[str, BinaryIO]], folder: Path, index: str) -> 
 
 def _read(file: Path, most: int) -> bytes:
     if regular(file).stat().st_size > most:
-        raise WebError(413, f"The photo is too large: at most {most / 2**20:.0f} MiB are taken.")
+        raise WebError(413, f"The photo is too large: the limit is {most / 2**20:.0f} MiB.")
     return file.read_bytes()
 
 

@@ -37,9 +37,9 @@ class AlbumPhoto(BaseModel):
 
     name: str
     links: int = Field(description="How many photos of the album it matches.")
-    inliers: int = Field(description="Keypoints that agree in the best of these matches.")
+    inliers: int = Field(description="Inliers of the best of these matches.")
     agreement: float = Field(description="The share of the others that it matches, from 0 to 1.")
-    id: str | None = Field(None, description="Its id, unless the collection does not have it.")
+    id: str | None = Field(None, description="Its id; null if it is not in the collection.")
     thumbnail: str | None = None
     photo: str | None = None
 
@@ -47,11 +47,11 @@ class AlbumPhoto(BaseModel):
 class Album(BaseModel):
     """Photos of the same place."""
 
-    id: str = Field(description="Stays the same in another report with the same photos.")
+    id: str = Field(description="The same in every report with the same photos.")
     count: int = Field(description="How many photos it has.")
     links: int = Field(description="How many pairs of them match.")
     agreement: float = Field(description="The mean of its photos' agreements.")
-    photos: list[AlbumPhoto] = Field(description="The first represents it; some, where it is long.")
+    photos: list[AlbumPhoto] = Field(description="The cover first; only some if the album is long.")
 
 
 class AlbumPage(BaseModel):
@@ -129,7 +129,7 @@ class Albums:
     def _group(self, identity: str) -> PhotoGroup:
         report = self._file.current()
         if identity not in report.numbers:
-            raise WebError(404, "There is no such album: the groups were perhaps written again.")
+            raise WebError(404, "There is no such album: it may have changed, so reload the page.")
         return report.group(report.numbers[identity])
 
     def _album(self, group: PhotoGroup, offset: int, limit: int) -> Album:

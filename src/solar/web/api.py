@@ -53,7 +53,7 @@ _JPEG: dict[int | str, dict[str, Any]] = {
 
 
 class Width(IntEnum):
-    """Widths of thumbnails: few, so that each is made once."""
+    """Widths of thumbnails in pixels."""
 
     TINY = 160
     SMALL = THUMBNAIL
@@ -68,12 +68,12 @@ def create_router(service: Service) -> APIRouter:
 
     @router.get("/info")
     async def info() -> schemas.Info:
-        """Tell about the collection, the models and what this server lets visitors do."""
+        """Get the size of the collection, the models, and what this server allows."""
         return await service.info()
 
     @router.get("/photos")
     async def photos(asked: Annotated[BrowseRequest, Query()]) -> schemas.PhotoPage:
-        """List the collection, a page at a time."""
+        """List the photos of the collection, page by page."""
         return await service.threads.run(service.browse, asked)
 
     @router.get("/facets")
@@ -81,37 +81,37 @@ def create_router(service: Service) -> APIRouter:
         search: Annotated[str | None, Query(max_length=200)] = None,
         limit: Annotated[int, Query(ge=1, le=MOST)] = MOST,
     ) -> FacetsAnswer:
-        """Tell which folders, tags, roots and times there are to filter by."""
+        """List the folders, tags, roots and times to filter by."""
         return await service.slow.run(service.facets.answer, search, limit)  # it counts at first
 
     @router.post("/photos/remove")
     async def remove(asked: RemoveRequest) -> RemoveAnswer:
-        """Take photos out of the index, where this server allows it; their files stay."""
+        """Remove photos from the index, if this server allows it; their files stay."""
         return await service.remover.remove(asked.photos)
 
     @router.get("/photos/{id}")
     async def photo(id: _PictureId) -> schemas.PhotoDetails:
-        """Tell what is known of a photo."""
+        """Get all details of a photo."""
         return await service.threads.run(service.photo_details, id)
 
     @router.get("/photos/{id}/thumbnail", response_class=Response, responses=_JPEG)
     async def thumbnail(id: _PictureId, w: Width = Width.SMALL) -> Response:
-        """Show a photo, made small, upright and free of what its file said about it."""
+        """Get a thumbnail of a photo, upright and without its metadata."""
         return _jpeg(await service.picture(id, int(w)))
 
     @router.get("/photos/{id}/photo", response_class=Response, responses=_JPEG)
     async def large(id: _PictureId) -> Response:
-        """Show a photo with up to 1600 pixels a side."""
+        """Get a photo with at most 1600 pixels on its longest side."""
         return _jpeg(await service.picture(id, LARGEST))
 
     @router.get("/photos/{id}/original", response_class=Response, responses=_JPEG)
     async def full_size(id: _PictureId) -> Response:
-        """Show a photo with all its pixels: the file itself where this server gives files out."""
+        """Get a photo at full size: the file itself if this server allows downloads."""
         return await service.original(id)
 
     @router.post("/queries", status_code=201, openapi_extra=_upload("photo", many=False))
     async def queries(request: Request) -> schemas.PhotoInfo:
-        """Send a photo to search with; it is kept in memory for a while and not indexed."""
+        """Upload a photo to search with; it is kept in memory for a while and not indexed."""
         async with _form(request, "photo", 1) as [upload]:
             data = await upload.read()
             name = upload.filename or "photo"
@@ -119,9 +119,9 @@ def create_router(service: Service) -> APIRouter:
 
     @router.post("/search", responses={200: {"content": {NDJSON: {}}}})
     async def search(asked: schemas.SearchRequest, request: Request) -> schemas.SearchAnswer:
-        """Find photos like a photo, or like a part of it, or as a text says.
+        """Search with a photo, a part of it, or a text.
 
-        With `Accept: application/x-ndjson` an answer comes after every stage, a line each.
+        With `Accept: application/x-ndjson`, the results of every stage come as one line each.
         """
         photo = None
         if asked.photo is not None:
@@ -137,9 +137,9 @@ def create_router(service: Service) -> APIRouter:
 
     @router.post("/attention")
     async def attention(asked: schemas.AttentionRequest) -> schemas.AttentionAnswer:
-        """Tell where a location of a photo looks.
+        """Compute the attention map of a point in a photo.
 
-        The first click on a photo runs the network; those that follow take milliseconds.
+        The first request for a photo runs the network; later ones take milliseconds.
         """
         started = perf_counter()
         photo = await service.threads.run(service.visible, asked.photo)
@@ -157,21 +157,21 @@ def create_router(service: Service) -> APIRouter:
 
     @router.post("/why/answers")
     async def answers(asked: RegionRequest) -> RegionAnswer:
-        """Find what a region of one photo matches in the other; after `why` in milliseconds."""
+        """Find what a region of one photo matches in the other; after `why`, in milliseconds."""
         started = perf_counter()
         _, found, cached = await _explain(service, asked)
         return await service.threads.run(answered, asked, found, cached, started)
 
     @router.post("/matches")
     async def matches(asked: schemas.MatchRequest) -> schemas.MatchAnswer:
-        """Compare two photos point by point."""
+        """Match the keypoints of two photos."""
         a, b = [await service.threads.run(service.visible, one) for one in (asked.a, asked.b)]
         (found, seconds), cached = await service.matching.match(a, b, _box(asked.box))
         return _matched(service, (a, b), found, seconds, cached)
 
     @router.get("/map", responses={202: {"model": schemas.Unfinished}})
     async def collection_map() -> schemas.MapAnswer:
-        """Give every photo a place, alike ones close together; 202 while that is worked out."""
+        """Arrange all photos on a map, similar ones close together; 202 while computing."""
         found = service.explorer.ask(service.collection.revision)
         if found is None:
             since = round(service.explorer.seconds, 1)
@@ -181,7 +181,7 @@ def create_router(service: Service) -> APIRouter:
 
     @router.get("/duplicates")
     async def duplicates() -> ReportOverview:
-        """Tell what the report of duplicates holds, where this server was given one."""
+        """Summarise the report of duplicates, if the server has one."""
         return await service.threads.run(service.reviewer.overview)
 
     @router.get("/duplicates/groups")
@@ -190,7 +190,7 @@ def create_router(service: Service) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=200)] = 25,
         kind: Kind | None = None,
     ) -> GroupPage:
-        """List groups of duplicates, a page at a time."""
+        """List groups of duplicates, page by page."""
         return await service.threads.run(service.reviewer.page, offset, limit, kind)
 
     @router.get("/albums")
@@ -199,14 +199,14 @@ def create_router(service: Service) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=200)] = 25,
         shown: Annotated[int, Query(ge=1, le=20)] = 4,
     ) -> AlbumPage:
-        """List albums of photos of the same place, a page at a time, each with its first photos."""
+        """List albums of photos of the same place, page by page, each with its first photos."""
         return await service.threads.run(service.albums.page, offset, limit, shown)
 
     @router.get("/albums/export", response_class=Response)
     async def export(
         form: ExportForm = "json", album: Annotated[str | None, Query(max_length=40)] = None
     ) -> Response:
-        """Give an album, or all, as JSON, as a table or as a list of paths."""
+        """Export one album, or all, as JSON, as CSV or as a list of paths."""
         text = await service.slow.run(service.albums.export, form, album)
         return Response(text.encode("utf-8", "surrogateescape"), media_type=TYPES[form])
 
@@ -216,12 +216,12 @@ def create_router(service: Service) -> APIRouter:
         offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
     ) -> Album:
-        """Open an album."""
+        """Get an album and some of its photos."""
         return await service.threads.run(service.albums.album, id, offset, limit)
 
     @router.post("/photos", status_code=202, openapi_extra=_upload("photos", many=True))
     async def add(request: Request) -> schemas.JobStarted:
-        """Add photos to the collection, where this server allows it."""
+        """Add photos to the collection, if this server allows it."""
         service.adder.check()
         async with _form(request, "photos", service.settings.max_uploads) as uploads:
             files = [(_shown(upload.filename or ""), upload.file) for upload in uploads]
@@ -229,15 +229,15 @@ def create_router(service: Service) -> APIRouter:
 
     @router.post("/sync", status_code=202)
     async def sync() -> schemas.JobStarted:
-        """Bring the collection up to date with its folders, where this server allows it.
+        """Update the collection from its folders, if this server allows it.
 
-        While that goes on, the answer is the job that runs already.
+        While an update is running, its job is returned.
         """
         return schemas.JobStarted(job=service.updater.start())
 
     @router.get("/jobs/{id}")
     async def job(id: Annotated[str, Path(max_length=40)]) -> schemas.Job:
-        """Tell how far the adding of photos, or an update of the collection, is."""
+        """Get the progress of a job that adds photos or updates the collection."""
         return service.jobs.get(id)
 
     return router

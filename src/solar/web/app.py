@@ -50,16 +50,16 @@ def create_app(
     """Make the web app of an index.
 
     Args:
-        index: The collection; it stays open as long as the app runs.
-        models: Indexes of the same photos made with other models, by name, to compare with.
-        settings: How to behave.
+        index: The index to serve; keep it open as long as the app runs.
+        models: Indexes of the same photos built with other models, by name, to compare with.
+        settings: Settings of the app.
 
     Returns:
-        An ASGI app; `app.state.service` is what it works with.
+        An ASGI app; `app.state.service` is the service behind it.
 
     Raises:
-        SolarError: Photos are to be added, and there is no folder, or the index compares local
-            features.
+        SolarError: The app is writable, but there is no folder to add photos to, or the index is
+            an ASMK index.
     """
     return create_site([(index, settings or WebSettings())], models)
 
@@ -71,11 +71,11 @@ def create_site(
     """Make the web app of several indexes, each below `/indexes/NAME/`, the first also at `/`.
 
     Args:
-        indexes: Each with its settings, which differ in names, reports and folders of photos.
-        models: See `create_app`; for the first.
+        indexes: Indexes with their settings, which differ in names, reports and folders of photos.
+        models: As for `create_app`, for the first index.
 
     Returns:
-        The app of the first index, which hands on what is for others.
+        The app of the first index, which forwards requests for the others.
 
     Raises:
         SolarError: See `create_app`; or two indexes have the same name.
@@ -172,12 +172,12 @@ def _add_pages(app: FastAPI, service: Service, ready: Callable[[], bool]) -> Non
 
     @app.get("/healthz")
     async def healthz() -> Health:
-        """Say that the server runs."""
+        """Report that the server is running."""
         return Health(status="ok")
 
     @app.get("/readyz", responses={503: {"model": Health}})
     async def readyz() -> JSONResponse:
-        """Say whether the networks are loaded."""
+        """Report whether the networks are loaded."""
         good = ready()
         return JSONResponse({"status": "ok" if good else "starting"}, 200 if good else 503)
 

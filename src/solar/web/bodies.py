@@ -39,9 +39,7 @@ class InFlight:
     def reserved(self, size: int) -> Iterator[None]:
         """Count an upload inside the block; a WebError if others leave no room for it."""
         if self.bytes and self.bytes + size > self._budget:
-            raise WebError(
-                503, "Others are sending photos: try again in 5 s.", {"Retry-After": "5"}
-            )
+            raise WebError(503, "Too many uploads at once: try again in 5 s.", {"Retry-After": "5"})
         self.bytes += size
         try:
             yield
@@ -127,7 +125,7 @@ class Body:
             left = self._patience + self._bytes / _PACE - self._waited
             return await asyncio.wait_for(self._receive(), left)
         except TimeoutError:
-            self.problem = WebError(408, "The request came too slowly: send it again.")
+            self.problem = WebError(408, "The request was too slow: send it again.")
             raise self.problem from None
         finally:
             self._waited += time.monotonic() - started
@@ -135,4 +133,4 @@ class Body:
     def _too_long(self) -> WebError:
         size = self._longest - FRAME if self._longest > JSON_BYTES else self._longest
         shown = f"{size / 2**20:.0f} MiB" if size >= 2**20 else f"{size / 2**10:.0f} KiB"
-        return WebError(413, f"This is too large: at most {shown} are taken here.")
+        return WebError(413, f"The request is too large: the limit is {shown}.")

@@ -26,7 +26,7 @@ class BrowseRequest(Asked):
     root: RootName = None
     sort: KnownOrder | None = None
     name: list[Annotated[str, Field(max_length=4000)]] = Field(
-        [], max_length=200, description="These photos and no others, by their whole names."
+        [], max_length=200, description="Only these photos, by their full names."
     )
 
 

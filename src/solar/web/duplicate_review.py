@@ -35,11 +35,11 @@ class ReviewedPhoto(BaseModel):
     width: int
     height: int
     bytes: int
-    taken: str | None = Field(description="When, by the camera's clock, where it is known.")
+    taken: str | None = Field(description="Capture time by the camera's clock, if known.")
     sharpness: float
-    keep: bool = Field(description="Whether the report suggests to keep it.")
+    keep: bool = Field(description="Whether the report suggests keeping it.")
     why: str = Field(description="The reason for that.")
-    id: str | None = Field(None, description="Its id, unless the collection does not have it.")
+    id: str | None = Field(None, description="Its id; null if it is not in the collection.")
     thumbnail: str | None = None
     photo: str | None = None
 
@@ -47,15 +47,15 @@ class ReviewedPhoto(BaseModel):
 class ReviewedPair(BaseModel):
     """How two photos of a group are related."""
 
-    a: int = Field(description="The place of a photo in the group's list, from 0.")
+    a: int = Field(description="Position of a photo in the list of the group, from 0.")
     b: int
     kind: Kind
     how: str
     score: float | None
     mapping: list[list[float]] | None = Field(
-        description="3 × 3, from a to b; the sides of both upright photos count as 1."
+        description="3 × 3, from a to b, in coordinates from 0 to 1 of the upright photos."
     )
-    covers: list[float] = Field(description="The share of a, and of b, that the other shows.")
+    covers: list[float] = Field(description="The share of a, and of b, that the other contains.")
     difference: float | None
     inliers: int | None
     why: str
@@ -64,7 +64,7 @@ class ReviewedPair(BaseModel):
 class ReviewedGroup(BaseModel):
     """Photos that are related."""
 
-    id: str = Field("", description="Stays the same in another report with the same photos.")
+    id: str = Field("", description="The same in every report with the same photos.")
     kind: Kind
     photos: list[ReviewedPhoto] = Field(min_length=2)
     pairs: list[ReviewedPair] = Field(min_length=1)
@@ -83,7 +83,7 @@ class ReportOverview(BaseModel):
     name: str
     photos: int = Field(description="How many were compared.")
     kinds: dict[Kind, int] = Field(description="How many groups there are of each kind.")
-    groups: list[list[str]] = Field(description="Of each group its kind and its id, in order.")
+    groups: list[list[str]] = Field(description="Kind and id of each group, in order.")
 
 
 class _OpenReport:

@@ -29,23 +29,23 @@ class WhyRequest(schemas.Asked):
 
     a: PhotoId
     b: PhotoId
-    box: BoxCorners | None = Field(None, description="What is meant in A, in upright pixels.")
+    box: BoxCorners | None = Field(None, description="The part of A to use.")
     model: str | None = Field(None, max_length=500)
-    attention: bool = Field(True, description="Off: pass by the attention blocks.")
+    attention: bool = Field(True, description="False: skip the attention blocks.")
 
 
 class ExplainedPhoto(schemas.PhotoInfo):
-    """A photo by its regions."""
+    """A photo and its regions."""
 
-    rows: list[float] = Field(description="Where regions begin and end, in pixels from the top.")
-    columns: list[float] = Field(description="The same from the left.")
+    rows: list[float] = Field(description="Edges of the rows of regions, in pixels from the top.")
+    columns: list[float] = Field(description="Edges of the columns, in pixels from the left.")
     heat: list[float] = Field(
-        description="What each region adds to the similarity, row by row; negative is against it."
+        description="What each region adds to the similarity, row by row; may be negative."
     )
 
 
 class ExplainedPair(BaseModel):
-    """A region of each photo, by its middle, and what the two add to the similarity."""
+    """A region of each photo, by its centre, and what the two add to the similarity."""
 
     a: Pair[float]
     b: Pair[float]
@@ -57,12 +57,12 @@ class WhyAnswer(BaseModel):
 
     score: float = Field(description="The similarity: the sum of either heat map.")
     shift: float = Field(
-        description="How much of it comes from the whitening's shift, which the regions share."
+        description="The part of it that comes from the bias of the whitening layer."
     )
     a: ExplainedPhoto
     b: ExplainedPhoto
     pairs: list[ExplainedPair] = Field(
-        description="The strongest pairs of regions that are each other's best."
+        description="The strongest pairs of regions that are mutual best matches."
     )
     seconds: float
     cached: bool
@@ -77,7 +77,7 @@ class RegionRequest(WhyRequest):
 
 
 class RegionAnswer(BaseModel):
-    """What the regions of the other photo add to the similarity together with this one."""
+    """What each region of the other photo adds to the similarity with this region."""
 
     region: Pair[int] = Field(description="Its row and column.")
     value: float = Field(description="What the region adds: the sum of the map.")

@@ -30,14 +30,14 @@ class Facet(BaseModel):
 class RootFacet(Facet):
     """A root; photos of one without a name have no root in their own names."""
 
-    shown: str = Field(description="What to call it: its name, or that of its folder.")
+    shown: str = Field(description="The name to show: its own, or that of its folder.")
 
 
 class FacetsAnswer(BaseModel):
-    """What there is to filter by; of folders and tags, those with most photos."""
+    """Values to filter by; of folders and tags, those with the most photos."""
 
     photos: int
-    folders: list[Facet] = Field(description="By path, with what lies in folders below them.")
+    folders: list[Facet] = Field(description="Paths of folders; counts include subfolders.")
     folders_total: int
     tags: list[Facet]
     tags_total: int

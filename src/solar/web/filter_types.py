@@ -14,12 +14,15 @@ Conditions = Annotated[
     list[Annotated[str, Field(max_length=500)]],
     Field(
         max_length=20,
-        description="Conditions that all hold, as of `solar search --where`: `tag=night`, "
+        description="Conditions that must all hold, as for `solar search --where`: `tag=night`, "
         "`path=rome/`, `width>=1024`, `taken>=2019-07-14`, `taken<2020`, "
         "`near=48.858,2.294,500m`.",
     ),
 ]
 RootName = Annotated[
     str | None,
-    Field(max_length=500, description="Below this root, by its name in `facets`; may be empty."),
+    Field(
+        max_length=500,
+        description="Only photos of this root, by its name in `facets`; may be empty.",
+    ),
 ]

@@ -35,7 +35,7 @@ def settings_of_several(given: Sequence[WebSettings]) -> list[WebSettings]:
     for name in names:
         if names.count(name) > 1:
             raise SolarError(
-                f"Two indexes are called {name!r}: rename one, as a page shows them by their names."
+                f"Two indexes are called {name!r}: rename one, because the page shows their names."
             )
     return [
         replace(

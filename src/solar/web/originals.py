@@ -57,12 +57,12 @@ def _encoded(source: Path | bytes, most: int) -> bytes:
     if width * height > most:
         raise WebError(
             413,
-            f"The photo has {width:,} × {height:,} pixels, more than the {most:,} shown here: "
-            "start the server with --originals to give out files.",
+            f"The photo has {width:,} × {height:,} pixels, more than the limit of {most:,}: "
+            "start the server with --originals to serve the file itself.",
         )
     buffer = io.BytesIO()
     try:
         Image.fromarray(load(source, None).pixels).save(buffer, "JPEG", quality=_QUALITY)
     except OSError as error:  # JPEG ends at 65,500 pixels a side
-        raise SolarError(f"The photo cannot be a JPEG: {error}.") from error
+        raise SolarError(f"The photo cannot be converted to JPEG: {error}.") from error
     return buffer.getvalue()

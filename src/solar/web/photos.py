@@ -192,7 +192,7 @@ class Collection:
         photo, version = self.photo(number), self.version(number)
         source = self.roots.find(photo.path)
         if source is None:
-            raise WebError(404, f"The photo {photo.path} is not where the index remembers it.")
+            raise WebError(404, f"The photo {photo.path} is no longer where it was indexed.")
         width, height = photo.width, photo.height
         if not (width and height):
             width, height = image_size(source)
@@ -264,7 +264,7 @@ class Uploads:
         """A photo; a WebError where it was never there or is forgotten."""
         photo = self._kept.get(identity)
         if photo is None:
-            raise WebError(404, "This photo is not known any more: send it again.")
+            raise WebError(404, "The server no longer has this photo: send it again.")
         return photo
 
     def clear(self) -> None:
@@ -294,7 +294,7 @@ def check_photo(data: bytes, max_pixels: int) -> tuple[int, int]:
     if width * height > max_pixels:
         raise WebError(
             413,
-            f"The photo has {width:,} × {height:,} pixels, more than the {max_pixels:,} taken "
-            "here: send a smaller one.",
+            f"The photo has {width:,} × {height:,} pixels, more than the limit of "
+            f"{max_pixels:,}: send a smaller one.",
         )
     return width, height

@@ -1,6 +1,6 @@
 """What a visitor is told when something does not work: a status and one sentence."""
 
-HIDDEN = "Something went wrong here; the server's log says what."
+HIDDEN = "Something went wrong on the server; see its log."
 """All that visitors are told of a mistake of ours."""
 
 

@@ -19,13 +19,13 @@ _ATTEMPTS = 5
 
 
 class RemoveRequest(Asked):
-    """Photos to take out of the index."""
+    """Photos to remove from the index."""
 
     photos: list[PhotoId] = Field(min_length=1, max_length=MOST)
 
 
 class RemoveAnswer(BaseModel):
-    """What was taken out; the files are where they were."""
+    """How many photos were removed; their files stay."""
 
     removed: int
     photos: int = Field(description="How many are indexed now.")

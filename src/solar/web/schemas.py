@@ -14,7 +14,7 @@ Expansion = Literal["alpha", "average"]
 
 
 class Asked(BaseModel):
-    """A request: what it does not know is refused, so that a misspelt option does not vanish."""
+    """A request; unknown fields are rejected, so that a misspelt option is noticed."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -29,13 +29,13 @@ class ModelInfo(BaseModel):
     """A model that can be searched with."""
 
     name: str
-    attention: list[int] = Field(description="The layers whose attention can be looked at.")
-    why: bool = Field(description="Whether it can tell why two photos are similar.")
-    text: bool = Field(description="Whether it can be searched with words.")
+    attention: list[int] = Field(description="The layers that have attention maps.")
+    why: bool = Field(description="Whether it can explain why two photos are similar.")
+    text: bool = Field(description="Whether it supports text search.")
 
 
 class SettingsInfo(BaseModel):
-    """What this server lets visitors do."""
+    """What this server allows, and its limits."""
 
     writable: bool
     token: bool
@@ -45,7 +45,7 @@ class SettingsInfo(BaseModel):
 
 def _method(name: str) -> str:
     if name not in METHODS:
-        raise ValueError(f"no re-ranking is called {name!r}: choose from {', '.join(METHODS)}")
+        raise ValueError(f"there is no re-ranking {name!r}: choose from {', '.join(METHODS)}")
     return name
 
 
@@ -57,27 +57,27 @@ Method = Annotated[str, AfterValidator(_method), Field(json_schema_extra=_list_m
 
 
 class MethodInfo(BaseModel):
-    """A way to rank results again."""
+    """A re-ranking method."""
 
     name: str
     label: str
-    summary: str = Field(description="What it does, in a sentence.")
+    summary: str = Field(description="What it does, in one sentence.")
     needs: Literal["vectors", "photos"] = Field(description="What it needs.")
 
 
 class Features(BaseModel):
-    """What can be asked for."""
+    """What the server supports."""
 
     rerank: list[MethodInfo]
-    usual: list[str] = Field(description="Names of the defaults.")
+    usual: list[str] = Field(description="Names of the methods that are used by default.")
     probability: bool = Field(description="Whether hits come with probabilities.")
-    expand: list[Expansion] = Field(description="An older spelling of some of `rerank`.")
+    expand: list[Expansion] = Field(description="Older names of some methods of `rerank`.")
     verify: bool
     match: bool
     labels: bool
     map: bool
-    judge: bool = Field(description="Whether results can be liked and unliked.")
-    sync: bool = Field(description="Whether the collection may be brought up to date.")
+    judge: bool = Field(description="Whether results can be marked as liked or unliked.")
+    sync: bool = Field(description="Whether the collection can be updated from its folders.")
     duplicates: bool = Field(description="Whether there is a report of duplicates.")
     albums: bool = Field(description="Whether there are groups of photos of the same place.")
 
@@ -86,116 +86,119 @@ class IndexLink(BaseModel):
     """One of several indexes of a server."""
 
     name: str
-    address: str = Field(description="The path of its page, below which its API is.")
+    address: str = Field(description="The path of its page; its API is below it.")
 
 
 class Info(BaseModel):
     """About the collection and the server."""
 
     name: str
-    indexes: list[IndexLink] = Field(description="All of this server, where there are several.")
+    indexes: list[IndexLink] = Field(description="All indexes of the server, if it has several.")
     photos: int = Field(description="How many are indexed.")
-    dim: int = Field(description="Length of a descriptor.")
-    models: list[ModelInfo] = Field(description="The first is used where none is named.")
+    dim: int = Field(description="Length of an embedding.")
+    models: list[ModelInfo] = Field(description="The first is the default.")
     settings: SettingsInfo
     features: Features
 
 
 class PhotoInfo(BaseModel):
-    """A photo, and where its pictures are."""
+    """A photo, and the addresses of its pictures."""
 
     id: str
     name: str
-    width: int = Field(description="Of the upright photo; 0 where it is not known.")
+    width: int = Field(description="Of the upright photo; 0 if unknown.")
     height: int
-    label: str | None = Field(None, description="What it shows, where the collection says so.")
-    taken: str | None = Field(None, description="When, by the camera's clock, where it is known.")
+    label: str | None = Field(None, description="What it shows, if the collection has labels.")
+    taken: str | None = Field(None, description="Capture time by the camera's clock, if known.")
     position: list[float] | None = Field(
         None,
         min_length=2,
         max_length=2,
-        description="Where it was taken, in degrees north and east, where it is known.",
+        description="Latitude and longitude in degrees, if known.",
     )
-    camera: str | None = Field(None, description="What it was taken with, where it is known.")
+    camera: str | None = Field(None, description="The camera, if known.")
     tags: list[str] = []
-    thumbnail: str = Field(description=f"A ready-made address, {THUMBNAIL} pixels.")
-    photo: str = Field(description=f"A ready-made address, up to {LARGEST} pixels.")
+    thumbnail: str = Field(description=f"Address of a picture of {THUMBNAIL} pixels.")
+    photo: str = Field(description=f"Address of a picture of up to {LARGEST} pixels.")
 
 
 class PhotoDetails(PhotoInfo):
-    """All that is known of one photo."""
+    """All details of one photo."""
 
-    bytes: int = Field(description="Of its file; 0 where it has just gone.")
-    original: str = Field(description="A ready-made address, at its full size.")
+    bytes: int = Field(description="Size of its file; 0 if it has just been deleted.")
+    original: str = Field(description="Address of the photo at full size.")
     original_is_file: bool = Field(
-        description="Whether that is the file itself; otherwise it is upright and encoded anew."
+        description="Whether that is the file itself; otherwise it is an upright, re-encoded JPEG."
     )
 
 
 class PhotoPage(BaseModel):
-    """A piece of the collection."""
+    """A page of the collection."""
 
     total: int
     photos: list[PhotoInfo]
 
 
 class Filter(Asked):
-    """Which photos may be found."""
+    """Conditions on the photos to find."""
 
     name_contains: str | None = Field(None, max_length=200)
     label: str | None = Field(None, max_length=500)
     min_score: float | None = Field(None, allow_inf_nan=False)
-    min_probability: float | None = Field(None, ge=0, le=1, description="Of the same place.")
+    min_probability: float | None = Field(
+        None, ge=0, le=1, description="Minimum probability of showing the same place."
+    )
     where: Conditions = []
     root: RootName = None
 
 
 class QueryPart(Asked):
-    """A further photo of a query, or a part of one."""
+    """A further photo of a query, or a box in it."""
 
     photo: PhotoId
     box: BoxCorners | None = None
 
 
 class SearchRequest(Asked):
-    """What to look for, and how."""
+    """The query and the search options."""
 
-    photo: PhotoId | None = Field(None, description="May be missing where there is a text.")
+    photo: PhotoId | None = Field(None, description="Optional if there is a text.")
     text: str | None = Field(
         None,
         max_length=500,
         description="What the photos show, in words, alone or together with a photo; for models "
-        "with a text side. Nothing is ranked again unless `rerank` says so.",
+        "with a text encoder. Results are not re-ranked unless `rerank` is given.",
     )
     box: BoxCorners | None = None
     further: list[QueryPart] = Field(
-        [], max_length=9, description="More photos of the same thing, searched for together."
+        [], max_length=9, description="More photos of the same thing, combined into one query."
     )
     like: list[PhotoId] = Field(
         [],
         max_length=50,
-        description="Results that are right: they come first, more like them next.",
+        description="Correct results: they come first, then photos like them.",
     )
     unlike: list[PhotoId] = Field(
         [],
         max_length=50,
-        description="Results that are wrong: they come last, few like them before.",
+        description="Wrong results: they come last, and photos like them rank lower.",
     )
-    k: int = Field(50, ge=1, le=200, description="How many hits at a time.")
-    offset: int = Field(0, ge=0, le=9800, description="How many to leave out, for endless scroll.")
+    k: int = Field(50, ge=1, le=200, description="Number of results per request.")
+    offset: int = Field(0, ge=0, le=9800, description="Number of results to skip.")
     rerank: list[Method] | None = Field(
         None,
         max_length=10,
-        description="Ways to rank the results again, in order; none if empty, `info`'s `usual` "
-        "if not given.",
+        description="Re-ranking methods, in order; none if empty; by default `usual` of `info`.",
     )
-    expand: Expansion | None = Field(None, description="The same, before those in `rerank`.")
-    verify: bool = Field(False, description='`"verify"` after those in `rerank`.')
-    model: str | None = Field(None, max_length=500, description="One of `info`'s; the first.")
+    expand: Expansion | None = Field(
+        None, description="A method to apply before those in `rerank`."
+    )
+    verify: bool = Field(False, description='Apply `"verify"` after those in `rerank`.')
+    model: str | None = Field(None, max_length=500, description="Default: the first of `info`.")
     filter: Filter | None = None
-    include_self: bool = Field(False, description="Also find an indexed photo for itself.")
+    include_self: bool = Field(False, description="Include the query itself if it is indexed.")
     sort: HitOrder | None = Field(
-        None, description="Another order than by rank, of the best 1,000; ranks stay as they are."
+        None, description="Sort the best 1,000 results by this; `rank` does not change."
     )
 
     @model_validator(mode="after")
@@ -203,46 +206,44 @@ class SearchRequest(Asked):
         if self.photo is None and not (self.text or "").strip():
             raise ValueError("a search needs a photo or a text")
         if self.photo is None and (self.box or self.further):
-            raise ValueError("a box and further photos go with a photo, not with a text alone")
+            raise ValueError("a box and further photos need a photo, not only a text")
         return self
 
 
 class HitInfo(PhotoInfo):
-    """A photo found."""
+    """A search result."""
 
     score: float
-    rank: int = Field(description="From 1.")
+    rank: int = Field(description="Rank, from 1.")
     same_label: bool | None = Field(
-        None, description="Whether it shows what the query shows, where both are known."
+        None, description="Whether it has the label of the query, if both have one."
     )
-    inliers: int | None = Field(None, description="Matches that fit one geometry, if verified.")
+    inliers: int | None = Field(None, description="Number of inliers, if verified.")
     same_scene: bool | None = Field(
-        None, description="Whether `inliers` reach the `threshold`; None where nobody looked."
+        None, description="Whether `inliers` reaches `threshold`; null if not verified."
     )
-    threshold: int | None = Field(None, description="Fewer inliers may be there by chance.")
+    threshold: int | None = Field(None, description="Fewer inliers can occur by chance.")
     probability: float | None = Field(
-        None, description="That it shows the same place, where the model is calibrated."
+        None, description="Probability that it shows the same place, if the model is calibrated."
     )
-    moved: int | None = Field(
-        None, description="Ranks gained (+) or lost (-) against the plain search."
-    )
+    moved: int | None = Field(None, description="Ranks gained (+) or lost (-) by re-ranking.")
 
 
 class SearchAnswer(BaseModel):
-    """What was found. As NDJSON one of these a line, a stage each, the last one complete."""
+    """Search results. As NDJSON, one line per stage; the last line is complete."""
 
-    stage: str = Field(description="`search`, `expand`, or what another method is called.")
+    stage: str = Field(description="`search`, `expand`, or the name of another method.")
     complete: bool
-    awaited: list[str] = Field(description="The stages that follow.")
-    query: PhotoInfo | None = Field(None, description="None where there is a text alone.")
+    awaited: list[str] = Field(description="The stages still to come.")
+    query: PhotoInfo | None = Field(None, description="Null for a search by text alone.")
     text: str | None = None
     hits: list[HitInfo]
-    more: bool = Field(description="Whether a higher offset gives more.")
-    seconds: dict[str, float] = Field(description="What `describe` and each stage took.")
+    more: bool = Field(description="Whether a higher offset gives more results.")
+    seconds: dict[str, float] = Field(description="Time of `describe` and of each stage.")
 
 
 class AttentionRequest(Asked):
-    """A click on a photo."""
+    """A point in a photo."""
 
     photo: PhotoId
     x: Pixel = Field(description="In pixels of the upright original.")
@@ -252,26 +253,26 @@ class AttentionRequest(Asked):
 
 
 class AttentionAnswer(BaseModel):
-    """Where the location looks: a number for each cell of the layer, row by row, their sum one."""
+    """An attention map: one value per cell of the layer, row by row, with sum 1."""
 
     layer: int
     rows: int
     columns: int
     row: list[float]
-    cell: Pair[int] = Field(description="Row and column of the location's own cell.")
+    cell: Pair[int] = Field(description="Row and column of the cell that contains the point.")
     extent: Pair[float] = Field(
-        description="How many columns and rows the photo covers; the last may be cut."
+        description="Number of columns and rows that the photo covers; may be fractional."
     )
     seconds: float
     cached: bool
 
 
 class MatchRequest(Asked):
-    """Two photos to compare point by point."""
+    """Two photos whose keypoints to match."""
 
     a: PhotoId
     b: PhotoId
-    box: BoxCorners | None = Field(None, description="Only keypoints of A inside it.")
+    box: BoxCorners | None = Field(None, description="Only use keypoints of A inside this box.")
 
 
 class MatchedPhoto(BaseModel):
@@ -284,15 +285,13 @@ class MatchedPhoto(BaseModel):
 
 
 class MatchAnswer(BaseModel):
-    """What two photos have in common."""
+    """Keypoint matches of two photos."""
 
-    keypoints: Pair[int] = Field(description="Of A and of B.")
-    matches: int = Field(description="Pairs of keypoints that look alike.")
-    inliers: list[list[float]] = Field(
-        description="x and y in A, x and y in B, of the pairs that fit one geometry."
-    )
-    same_scene: bool = Field(description="Whether the inliers reach the `threshold`.")
-    threshold: int = Field(description="Fewer inliers may be there by chance.")
+    keypoints: Pair[int] = Field(description="Number of keypoints of A and of B.")
+    matches: int = Field(description="Number of matches before geometric verification.")
+    inliers: list[list[float]] = Field(description="x and y in A and x and y in B of each inlier.")
+    same_scene: bool = Field(description="Whether there are at least `threshold` inliers.")
+    threshold: int = Field(description="Fewer inliers can occur by chance.")
     a: MatchedPhoto
     b: MatchedPhoto
     seconds: float
@@ -300,46 +299,46 @@ class MatchAnswer(BaseModel):
 
 
 class MapPoint(BaseModel):
-    """A photo's place on the map."""
+    """A photo on the map."""
 
     id: str
     name: str
     label: str | None = None
-    taken: str | None = Field(None, description="When, by the camera's clock, where it is known.")
+    taken: str | None = Field(None, description="Capture time by the camera's clock, if known.")
     thumbnail: str
     x: float = Field(ge=0, le=1, description="From left to right.")
     y: float = Field(ge=0, le=1, description="From top to bottom.")
 
 
 class MapAnswer(BaseModel):
-    """All photos, or an even sample of very many, alike ones close together."""
+    """All photos, or an even sample of very many, similar ones close together."""
 
     points: list[MapPoint]
-    total: int = Field(description="How many photos were arranged; `points` may be fewer.")
+    total: int = Field(description="Number of photos on the map; `points` may be fewer.")
     method: str = Field(description="`tsne`, or `pca` for a few photos.")
 
 
 class Unfinished(BaseModel):
-    """Not done yet: ask again."""
+    """Not finished yet: ask again."""
 
-    seconds: float = Field(ge=0, description="For how long it has been worked on.")
+    seconds: float = Field(ge=0, description="Time spent so far.")
 
 
 class JobStarted(BaseModel):
-    """Work has begun; `jobs/{job}` tells how far it is."""
+    """A job has started; `jobs/{job}` returns its progress."""
 
     job: str
 
 
 class Failed(BaseModel):
-    """A photo that was not added, and why."""
+    """A photo that was not added, and the reason."""
 
     name: str
     error: str
 
 
 class ChangeCounts(BaseModel):
-    """How many photos an update found new, changed, moved, deleted, and could not take in."""
+    """Number of new, changed, moved, deleted and skipped photos of an update."""
 
     new: int
     changed: int
@@ -354,22 +353,22 @@ class ChangeCounts(BaseModel):
 
 
 class Job(BaseModel):
-    """How far the adding of photos, or an update of the collection, is."""
+    """Progress of adding photos or of an update of the collection."""
 
     state: Literal["running", "done"]
-    done: int = Field(description="Photos that are dealt with.")
-    total: int = Field(description="Of an update: those to describe, 0 until that is known.")
-    added: list[str] = Field(description="Ids of the photos that are indexed now.")
+    done: int = Field(description="Number of photos processed.")
+    total: int = Field(description="Number of photos to process; 0 while an update is scanning.")
+    added: list[str] = Field(description="Ids of the photos that are now indexed.")
     known: list[str] = Field(
-        default=[], description="Ids of those of `added` that had been there already."
+        default=[], description="Ids of photos in `added` that were already indexed."
     )
     failed: list[Failed]
     changes: ChangeCounts | None = Field(default=None, description="What an update changed.")
-    error: str | None = Field(default=None, description="Why an update broke off.")
+    error: str | None = Field(default=None, description="Why an update failed.")
 
 
 class Health(BaseModel):
-    """How the server is."""
+    """Status of the server."""
 
     status: Literal["ok", "starting"]
 
@@ -383,17 +382,17 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         **({"headers": _WAIT} if "Retry-After" in text else {}),
     }
     for status, text in {
-        400: "The request is not understood.",
-        401: "A token is missing.",
-        403: "Not from another site's page, or not on this server.",
-        404: "There is no such thing.",
-        405: "Not with this method.",
-        408: "The rest of the request did not come.",
+        400: "The request is malformed.",
+        401: "The token is missing or wrong.",
+        403: "Not allowed on this server, or from a page of another site.",
+        404: "Not found.",
+        405: "Method not allowed.",
+        408: "The rest of the request did not arrive in time.",
         413: "Too many bytes or pixels.",
         415: "Not a photo.",
-        421: "The server is not called that.",
-        422: "A value makes no sense.",
+        421: "The server does not answer to this host name.",
+        422: "A value is invalid.",
         429: "Too many requests; `Retry-After` says when to try again.",
-        503: "Too much is waiting; `Retry-After` says when to come back.",
+        503: "The server is busy; `Retry-After` says when to try again.",
     }.items()
 }

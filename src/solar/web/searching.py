@@ -178,8 +178,8 @@ class Searcher:
         if wanted.text is not None or wanted.like or wanted.unlike:
             raise WebError(
                 422,
-                f"{wanted.model.name} compares local features (ASMK), which a text or judged "
-                "results cannot change: search with photos alone.",
+                f"{wanted.model.name} is an ASMK index, which cannot be searched with text or "
+                "judged results: search with photos alone.",
             )
         words, took = await self._visual_words(wanted)
         return words, {"features": took}

@@ -65,8 +65,8 @@ class Service:
         self._vectors = "vectors" in index.offers
         if settings.writable and not self._vectors:
             raise SolarError(
-                f"{settings.name} compares local features (ASMK), to which photos cannot be added "
-                "in the web app: leave out --writable, and use `solar index add`."
+                f"{settings.name} is an ASMK index, to which photos cannot be added in the web "
+                "app: leave out --writable, and use `solar index add`."
             )
         self.settings = settings
         self.keys = Keys(settings.token, guesses=resources.guesses, realm=settings.home)
@@ -142,7 +142,7 @@ class Service:
             return next(iter(self.models.values()))
         if name not in self.models:
             known = ", ".join(self.models)
-            raise WebError(404, f"No model is called {name!r} here: choose from {known}.")
+            raise WebError(404, f"There is no model {name!r} here: choose from {known}.")
         return self.models[name]
 
     def visible(self, identity: str) -> VisiblePhoto:

@@ -86,8 +86,8 @@ def serve(
     wanted = WebSettings(name=collection_name(several[0]), device=device, **settings)
     if not _SUB_PATH.fullmatch(wanted.root_path):
         raise SolarError(
-            f"--root-path {wanted.root_path} is not a path, or one of the app's own: write it like "
-            "/photos."
+            f"--root-path {wanted.root_path} is not a path, or is used by the app itself: write "
+            "one such as /photos."
         )
     proxies = networks(wanted.proxies)
     check_exposure(host, wanted)
@@ -141,7 +141,9 @@ def refuse_single(**given: Any) -> None:
     for name in ("model", "compare_model", "photos", "duplicates", "groups"):
         if given.get(name):
             option = name.replace("_", "-")
-            raise SolarError(f"--{option} goes with one index: leave it out, or serve that alone.")
+            raise SolarError(
+                f"--{option} applies to one index: leave it out, or serve only that index."
+            )
 
 
 def found_reports(address: str, settings: WebSettings, say: Say) -> dict[str, Any]:
@@ -166,7 +168,7 @@ def found_reports(address: str, settings: WebSettings, say: Say) -> dict[str, An
                 pass
             found[name] = place
         except SolarError as error:
-            say(f"Left out: {error}")
+            say(f"Ignored: {error}")
     return found
 
 
@@ -218,13 +220,13 @@ def check_exposure(host: str, settings: WebSettings) -> None:
     local = host == "localhost" if address is None else address.is_loopback
     if settings.writable and settings.token is None and settings.proxies:
         raise SolarError(
-            "With --writable behind a proxy anybody could add photos, or remove some: set a "
+            "With --writable behind a proxy, anybody could add photos, or remove some: set a "
             "--token as well."
         )
     if settings.writable and settings.token is None and not local:
         raise SolarError(
-            f"With --writable on {host} anybody could add photos, or remove some: set a --token as "
-            "well."
+            f"With --writable on {host}, anybody could add photos, or remove some: set a --token "
+            "as well."
         )
 
 
@@ -259,8 +261,8 @@ def _described(index: PhotoIndex, settings: WebSettings, model: str, say: Say) -
         photos = photos.select(n for n, name in enumerate(photos.names) if name in known)
     if not isinstance(engine, FolderStorage) or not photos:
         raise SolarError(
-            f"The photos cannot be read, to compute embeddings with {model}: build an index "
-            "with `solar index build --model`, and name that one."
+            f"The photos cannot be read to compute embeddings with {model}: build an index with "
+            "`solar index build --model`, and give that index."
         )
     say(f"Describing {len(photos):,} photos with {model} → {place}")
     with working_folder(place) as store:

@@ -16,44 +16,45 @@ class WebSettings:
 
     Attributes:
         name: The collection's name, shown on the page.
-        photos: Where the photos are; the place that the index remembers if not given.
-        writable: Let visitors add photos, remove some from the index, and have the collection
-            brought up to date.
-        originals: Let visitors have the files themselves, with what EXIF says; otherwise photos
-            are encoded anew at every size.
-        device: Where photos are described when it is; found out if not given.
-        token: What visitors must know; None lets everybody in who can reach the address.
-        duplicates: A report of `solar duplicates` to go through on the page.
+        photos: The folder of the photos. Default: the one recorded in the index.
+        writable: Let visitors add photos, remove photos from the index, and update it from its
+            folders.
+        originals: Let visitors download the files themselves, with their EXIF; otherwise photos
+            are re-encoded at every size.
+        device: The device that computes embeddings during an update, "cpu" or "cuda". Default:
+            auto-detected.
+        token: Access token required from visitors; None admits everybody who can reach the
+            address.
+        duplicates: A report of `solar duplicates` to review on the page.
         groups: A file of `solar groups` whose albums the page shows.
-        labels: Take a photo's label from its folder; None looks whether the names are like that.
-        hosts: Host names the app answers to, besides `localhost` and any address in numbers. A page
-            of somebody else's that makes its own name point here is refused by this.
-        root_path: The path that the app is reached under, `/photos` for
-            `https://example.org/photos/`; empty for a site of its own.
-        home: The path below that of one index among several; empty for the first.
-        indexes: The names of all indexes of the server, where there are several.
-        proxies: Addresses or networks of reverse proxies that are believed when they say who the
-            visitor is.
-        max_upload_bytes: Largest photo taken from a visitor.
-        max_uploads: Photos in one request to add some.
-        max_pixels: Largest photo decoded for a visitor; its header tells.
-        rate: Requests a second and visitor, in the long run; 0 for no limit. Pictures count a
-            tenth.
+        labels: Use folder names as labels; None detects whether they are labels.
+        hosts: Host names that the app answers to, besides `localhost` and numeric addresses. This
+            protects against DNS rebinding.
+        root_path: The path that the app is served under, `/photos` for
+            `https://example.org/photos/`; empty for the root of a site.
+        home: The path of one of several indexes below `root_path`; empty for the first.
+        indexes: The names of all indexes of the server, if there are several.
+        proxies: Addresses or networks of reverse proxies whose `X-Forwarded-For` is trusted.
+        max_upload_bytes: Maximum size of an uploaded photo.
+        max_uploads: Maximum number of photos in one request that adds photos.
+        max_pixels: Maximum number of pixels of a photo that is decoded, checked in its header.
+        rate: Requests per second per visitor, on average; 0 for no limit. A picture counts as a
+            tenth of a request.
         burst: Requests that a visitor may send at once.
-        queue: Searches and clicks that wait for the network; a further one is told to come back.
-        batch: Queries of one size that share a forward pass, at most.
-        gather: Seconds that a query waits for others to share it with.
-        threads: Threads that decode, search and match.
-        query_bytes: Memory for uploaded queries; the oldest are forgotten.
-        picture_bytes: Memory for pictures made before.
-        attention_bytes: Memory for what attention maps are made of.
-        attention_size: The shorter side of a photo whose attention is looked at.
-        why_bytes: Memory for what explanations are made of.
-        in_flight_bytes: Uploads that arrive or are looked at together, those to search with and
-            those to add each; a further one is told to come back.
-        patience: Seconds that a visitor may be silent in all during an upload; every 16 KiB that
-            come give one more.
-        static: Where the page is.
+        queue: Maximum number of searches and clicks waiting for the network; beyond it, visitors
+            get a 503.
+        batch: Maximum number of queries of the same size in one forward pass.
+        gather: Seconds that a query waits for others to share a forward pass with.
+        threads: Number of threads that decode, search and match.
+        query_bytes: Memory for uploaded queries; the oldest are dropped.
+        picture_bytes: Memory for cached thumbnails and pictures.
+        attention_bytes: Memory for cached attention maps.
+        attention_size: Photos are resized to this shorter side for attention maps.
+        why_bytes: Memory for cached explanations.
+        in_flight_bytes: Maximum size of all uploads in progress, separately for queries and for
+            photos to add; beyond it, visitors get a 503.
+        patience: Seconds that an upload may pause in total; every 16 KiB received add one second.
+        static: The folder of the page's files.
     """
 
     name: str = "photos"

@@ -107,8 +107,8 @@ def _settle(index: PhotoIndex, roots: Roots) -> None:
     before = index.roots.roots
     if len({root.path for root in roots.roots}) < len(roots.roots):
         raise SolarError(
-            "--photos names one folder for photos of several: say with `solar index relocate` "
-            "where each of them is."
+            "--photos names one folder, but the index has photos from several: use `solar index "
+            "relocate` for each folder that has moved."
         )
     if not before:
         index.engine.amend(Amendment(roots=roots))

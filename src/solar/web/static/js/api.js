@@ -89,7 +89,7 @@ async function send(path, { body, accept = "application/json", signal }) {
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError(
-      navigator.onLine ? SILENT : "You are offline: this works again once you are back.",
+      navigator.onLine ? SILENT : "You are offline: try again once you are back online.",
     );
   }
 }

@@ -16,7 +16,7 @@ export function boxEditor(photo, changed) {
   const frame = el("div.box", {
     tabindex: "0",
     role: "group",
-    "aria-label": "The box to search with. Arrows move it, Shift and arrows change its size.",
+    "aria-label": "The box to search with. Arrow keys move it, Shift and arrow keys resize it.",
     hidden: true,
   });
   frame.append(...HANDLES.map((edges) => el("i", { "data-edges": edges })));
@@ -115,7 +115,7 @@ export function boxEditor(photo, changed) {
     if (!box) return;
     show(null);
     settle();
-    say("The box is gone.");
+    say("Box removed.");
   }
 
   return {

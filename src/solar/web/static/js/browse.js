@@ -24,7 +24,7 @@ const PAGE = 60;
  */
 export function browser(links, shelving = null) {
   const tools =
-    shelving && shelf({ ...shelving, orders: PHOTOS, filter, removed: () => begin(wanted) });
+    shelving && shelf({ ...shelving, orders: PHOTOS, filter, fold, removed: () => begin(wanted) });
   const fields = shelving && filterFields(shelving.change);
   const grid = createGrid("Photos of the collection", (one) => {
     const made = card(one, links(one.id));
@@ -38,7 +38,6 @@ export function browser(links, shelving = null) {
   const find = field("Find by name", { type: "search", placeholder: "Part of a name" }, (name) =>
     change({ name }),
   );
-  const folded = fields && el("details", {}, el("summary", {}, "Filters"), fields.element);
   let wanted = {};
   let loaded = 0;
   let awaited = false; // whether the first card takes the focus once it is there
@@ -74,10 +73,22 @@ export function browser(links, shelving = null) {
   // Who types on does not go on to what was found.
   find.addEventListener("input", () => (awaited = false));
 
+  function unfold(open) {
+    fields.element.hidden = !open;
+    tools.unfolded(open);
+  }
+
   function filter() {
-    folded.open = true;
+    unfold(true);
     fields.focus();
   }
+
+  function fold() {
+    if (fields.element.hidden) filter();
+    else unfold(false);
+  }
+
+  if (shelving) unfold(false);
 
   let shown = null;
 
@@ -88,7 +99,7 @@ export function browser(links, shelving = null) {
     saved.replaceChildren(...[savedList(shelving.info)].filter(Boolean));
     const input = find.querySelector("input");
     if (input !== document.activeElement) input.value = params.name ?? "";
-    if (FILTERS.some((name) => name !== "name" && params[name])) folded.open = true;
+    if (FILTERS.some((name) => name !== "name" && params[name])) unfold(true);
     const query = String(browseQuery(params, {}));
     if (query === shown) return;
     shown = query;
@@ -102,8 +113,8 @@ export function browser(links, shelving = null) {
       { "aria-label": "The collection" },
       saved,
       el("div.browse-head", {}, el("h2", {}, "The collection"), total, find),
-      folded,
       tools && tools.tools,
+      fields && fields.element,
       grid.element,
       empty,
       list.element,
@@ -122,5 +133,5 @@ export function browser(links, shelving = null) {
 
 function lack(params) {
   if (FILTERS.some((name) => name !== "name" && params[name])) return "No photos match these filters.";
-  return params.name ? `No photo is called “${params.name}”.` : "This collection is empty.";
+  return params.name ? `No photo name contains “${params.name}”.` : "This collection is empty.";
 }

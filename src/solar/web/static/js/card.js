@@ -9,7 +9,7 @@ const TRUTH = new Map([
   [false, ["wrong", "✗", "another landmark"]],
 ]);
 
-const PROBABLE = "How probable it is that this is the same place";
+const PROBABLE = "Probability that this is the same place";
 
 const percent = (probability) => `${Math.round(100 * probability)} %`;
 
@@ -25,7 +25,7 @@ export function card(hit, links, { beside = null, foot = null } = {}) {
   const spoken = [
     ranked && `Rank ${hit.rank}`,
     ranked && `score ${hit.score.toFixed(3)}`,
-    hit.probability != null && `${percent(hit.probability)} probably the same place`,
+    hit.probability != null && `${percent(hit.probability)} probability of the same place`,
     hit.moved && `${Math.abs(hit.moved)} ${hit.moved > 0 ? "up" : "down"}`,
     hit.same_scene != null && (hit.same_scene ? "same scene" : "not verified"),
     truthText,
@@ -57,7 +57,7 @@ export function card(hit, links, { beside = null, foot = null } = {}) {
       {},
       links.match && small(links.match, "match", `Matches with ${hit.name}`),
       links.why && small(links.why, "why", `Why ${hit.name} is similar`),
-      links.look && small(links.look, "look", `Look into ${hit.name}`),
+      links.look && small(links.look, "look", `Attention maps of ${hit.name}`),
       links.search && small(links.search, "search", `Search with ${hit.name}`),
     ),
   );

@@ -37,7 +37,7 @@ export function watchConnection() {
   const banner = document.getElementById("banner");
   const show = () => {
     banner.hidden = navigator.onLine;
-    banner.textContent = navigator.onLine ? "" : "You are offline. What is on the page stays.";
+    banner.textContent = navigator.onLine ? "" : "You are offline. What is already on the page stays.";
   };
   addEventListener("online", show);
   addEventListener("offline", show);

@@ -49,7 +49,7 @@ export function strip(parts, changed) {
     const name = (text) => {
       main.setAttribute("aria-label", at ? `Edit the box of ${text}` : `${text}, being edited`);
       main.title = main.ariaLabel;
-      drop.setAttribute("aria-label", `Take ${text} out of the query`);
+      drop.setAttribute("aria-label", `Remove ${text} from the query`);
       drop.title = drop.ariaLabel;
     };
     name(`photo ${at + 1}`);

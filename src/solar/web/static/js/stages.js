@@ -65,5 +65,5 @@ export function summary(answers) {
     .filter(([, text]) => text)
     .map(([stage, text]) => `${named(DONE, stage)}: ${text}.`);
   const found = `${counted(last.hits.length, "photo")}${last.more ? " and more" : ""}.`;
-  return [found, `The best is ${last.hits[0].name}.`, ...changes].join(" ");
+  return [found, `The best match is ${last.hits[0].name}.`, ...changes].join(" ");
 }

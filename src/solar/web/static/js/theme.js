@@ -3,7 +3,7 @@
 import { icon } from "./dom.js";
 
 const NEXT = { auto: "light", light: "dark", dark: "auto" };
-const NAMES = { auto: "as the system", light: "light", dark: "dark" };
+const NAMES = { auto: "system", light: "light", dark: "dark" };
 
 const current = () => document.documentElement.dataset.theme ?? "auto";
 
@@ -12,7 +12,7 @@ export function themeButton(button, changed) {
   const show = () => {
     const now = current();
     button.replaceChildren(icon(now));
-    const text = `Colours: ${NAMES[now]}. Change to ${NAMES[NEXT[now]]}.`;
+    const text = `Theme: ${NAMES[now]}. Change to ${NAMES[NEXT[now]]}.`;
     button.setAttribute("aria-label", text);
     button.title = text;
   };

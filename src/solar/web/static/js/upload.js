@@ -9,7 +9,7 @@ export async function upload(file, info) {
   const most = info.settings.max_upload_bytes;
   if (file.size > most) {
     throw new Error(
-      `${file.name} has ${bytes(file.size)}, and at most ${bytes(most)} are taken here.`,
+      `${file.name} has ${bytes(file.size)}, but the limit is ${bytes(most)}.`,
     );
   }
   const form = new FormData();

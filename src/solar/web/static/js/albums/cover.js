@@ -5,7 +5,7 @@ import { el } from "../dom.js";
 import * as route from "../route.js";
 import { counted } from "../words.js";
 
-const AGREEMENT = "How many of the album's other photos each of them matches, on average";
+const AGREEMENT = "The share of the other photos of the album that a photo matches, on average";
 
 /** How well the photos of an album agree. */
 export const agreementOf = ({ agreement }) =>
@@ -34,5 +34,5 @@ export function cover(album) {
 
 /** A photo, or a place for one that the index does not have any more. */
 function picture(photo) {
-  return photo.thumbnail ? thumbnail(photo) : el("span.album-gone", { title: photo.name }, "gone");
+  return photo.thumbnail ? thumbnail(photo) : el("span.album-gone", { title: photo.name }, "missing");
 }

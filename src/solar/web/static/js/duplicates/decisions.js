@@ -61,7 +61,7 @@ export function decisionStore(name, failed) {
     try {
       localStorage.setItem(key, JSON.stringify(all));
     } catch {
-      if (!broken) failed("This browser keeps no decisions: export them before you leave.");
+      if (!broken) failed("This browser does not save decisions: export them before you leave.");
       broken = true;
     }
   }

@@ -43,13 +43,13 @@ export function exportDialog(source, store) {
     el(
       "p.soft",
       {},
-      "Nothing is deleted or moved. The list has the photos that are not kept, one per line.",
+      "Nothing is deleted or moved. The list contains the photos to remove, one per line.",
     ),
     chooser(
       "Groups",
       [
-        ["", `Those decided (${count(decided)})`],
-        ["all", `All ${count(groups.length)}, undecided ones as suggested`],
+        ["", `Decided groups (${count(decided)})`],
+        ["all", `All ${count(groups.length)} groups, undecided ones as suggested`],
       ],
       "",
       (value) => (every = value === "all"),
@@ -131,7 +131,7 @@ function asList(found) {
   const fine = paths.filter((path) => !/[\r\n]/.test(path));
   if (fine.length < paths.length) {
     const left = counted(paths.length - fine.length, "path");
-    notify(`Left out ${left} with a line break: take JSON for these.`, "bad");
+    notify(`Skipped ${left} with a line break: export JSON for these.`, "bad");
   }
   return fine.map((path) => `${path}\n`).join("");
 }

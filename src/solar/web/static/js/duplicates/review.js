@@ -201,7 +201,7 @@ export function review(root, source, went = () => {}, address = () => null) {
     const input = slide.querySelector("input");
     input.disabled = !can;
     input.checked = can && aligned;
-    slide.title = can ? "s" : "No mapping between these photos is known.";
+    slide.title = can ? "s" : "These photos cannot be aligned.";
     why.replaceChildren(
       el("b.dup-kind", { "data-kind": one.kind }, NAMES[one.kind] ?? one.kind),
       el("span.tag", { hidden: true }, "decided"),
@@ -262,7 +262,7 @@ export function review(root, source, went = () => {}, address = () => null) {
     const { keep } = current();
     const others = keep.filter((one) => one !== wanted);
     if (keep.includes(wanted) && !others.length) {
-      notify("One photo is kept: choose another one first.");
+      notify("At least one photo must be kept: choose another one first.");
       return;
     }
     decide({ keep: others.length < keep.length ? others : [...keep, wanted].sort(ascending) });

@@ -18,7 +18,7 @@ const TEXTS = {
 
 /** @param {function(object)} change Called with the parameters of the address that changed. */
 export function chips(change) {
-  const element = el("ul.chips", { "aria-label": "Filters in force", hidden: true });
+  const element = el("ul.chips", { "aria-label": "Active filters", hidden: true });
   return {
     element,
     show(params) {
@@ -28,8 +28,8 @@ export function chips(change) {
         const text = TEXTS[name](params[name]);
         const drop = button(text, {
           kind: "chip",
-          title: "Drop this filter",
-          "aria-label": `Drop the filter: ${text}`,
+          title: "Remove this filter",
+          "aria-label": `Remove the filter: ${text}`,
           on: () => change({ [name]: "" }),
         });
         drop.append(el("i", { "aria-hidden": "true" }, "×"));
@@ -37,7 +37,7 @@ export function chips(change) {
       });
       if (set.length > 1) {
         const none = Object.fromEntries(set.map((name) => [name, ""]));
-        items.push(el("li", {}, button("Drop all", { kind: "chip", on: () => change(none) })));
+        items.push(el("li", {}, button("Remove all", { kind: "chip", on: () => change(none) })));
       }
       element.replaceChildren(...items);
       element.hidden = !items.length;

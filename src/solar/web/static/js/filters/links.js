@@ -44,7 +44,7 @@ export async function resolved(params) {
   const now = new Map(photos.map((one) => [one.name, one.id]));
   const moved = new Map();
   for (const [name, value] of names) {
-    if (!now.has(value)) throw new Error(`${value} is not in this collection any more.`);
+    if (!now.has(value)) throw new Error(`${value} is no longer in this collection.`);
     moved.set(PINNED.exec(name)[1], now.get(value));
   }
   return { ...unpinned(params), ...renumbered(params, moved) };

@@ -28,8 +28,8 @@ export function removalDialog(photos, info, removed) {
     el(
       "p.soft",
       {},
-      `Searches in “${info.name}” find them no more, for everyone who uses it. ` +
-        "The files stay where they are: an update of the collection takes them in again.",
+      `Searches in “${info.name}” will no longer find them, for everyone who uses it. ` +
+        "The files stay where they are: the next update of the collection adds them again.",
     ),
   );
   const cancel = button("Cancel", { on: () => dialog.close() });

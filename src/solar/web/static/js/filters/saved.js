@@ -9,8 +9,8 @@ import { lasting, uploaded } from "./links.js";
 
 const MOST = 100;
 const UPLOADED =
-  "An uploaded photo cannot be in a link: the server forgets it. Search with a photo of the " +
-  "collection, or with words.";
+  "An uploaded photo cannot be part of a link, because the server does not keep it. Search with " +
+  "a photo of the collection, or with words.";
 
 // One site may have several collections, below paths of their own.
 const key = (info) => `solar-searches:${location.pathname}:${info.name}`;
@@ -30,7 +30,7 @@ function keep(info, all) {
     localStorage.setItem(key(info), JSON.stringify(all.slice(0, MOST)));
     return true;
   } catch {
-    notify("The browser keeps nothing for this page: copy the link.", "bad");
+    notify("The browser does not save data for this page: copy the link instead.", "bad");
     return false;
   }
 }
@@ -76,8 +76,8 @@ export function savedDialog(params, info) {
           button("", {
             kind: "icon-button",
             symbol: "close",
-            title: "Forget",
-            "aria-label": `Forget ${one.name}`,
+            title: "Delete",
+            "aria-label": `Delete ${one.name}`,
             on() {
               keep(info, savedSearches(info).filter(({ name: other }) => other !== one.name));
               fill();
@@ -109,7 +109,7 @@ export function savedDialog(params, info) {
     try {
       const [page] = location.href.split("#");
       const done = await copy(page + (await lasting(params)));
-      told.textContent = done ? "Link copied." : "The browser does not let this page copy.";
+      told.textContent = done ? "Link copied." : "The browser does not allow copying.";
     } catch (error) {
       told.textContent = error.message;
     }
@@ -124,7 +124,7 @@ export function savedDialog(params, info) {
       {},
       lost
         ? UPLOADED
-        : "A link has the query, the filters and the order. Saved searches stay in this browser.",
+        : "A link contains the query, the filters and the sort order. Saved searches stay in this browser.",
     ),
     !lost &&
       el(

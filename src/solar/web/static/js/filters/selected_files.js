@@ -10,7 +10,7 @@ const FACTS = ["label", "taken", "camera", "width", "height", "rank", "score", "
 export async function copyPaths(photos) {
   const done = await copy(photos.map((photo) => `${photo.name}\n`).join(""));
   if (done) notify(`${counted(photos.length, "path")} copied.`);
-  else notify("The browser does not let this page copy: save the paths as CSV.", "bad");
+  else notify("The browser does not allow copying: save the paths as CSV instead.", "bad");
 }
 
 /** Saves what is known of photos as JSON. */

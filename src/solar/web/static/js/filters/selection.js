@@ -21,7 +21,7 @@ export function selection(list, actions) {
     "div.selected",
     { role: "group", "aria-label": "Selected photos", hidden: true },
     text,
-    button("All shown", { title: "Select all that are shown (*)", on: all }),
+    button("All shown", { title: "Select all photos shown (*)", on: all }),
     el(
       "div.row",
       {},
@@ -29,7 +29,7 @@ export function selection(list, actions) {
         button(name, { kind, on: () => act([...chosen.values()]) }),
       ),
     ),
-    button("Clear", { title: "Select nothing (Esc)", on: clear }),
+    button("Clear", { title: "Clear the selection (Esc)", on: clear }),
   );
 
   function paint() {
@@ -99,7 +99,7 @@ export function selection(list, actions) {
           role: "checkbox",
           "aria-checked": "false",
           "aria-label": `Select ${photo.name}`,
-          title: "Select (x); with Shift from the last one to this",
+          title: "Select (x); Shift-click selects all from the last one to this one",
           tabindex: "-1",
           on: { click: (event) => (event.shiftKey ? reach : toggle)(photo.id) },
         }),

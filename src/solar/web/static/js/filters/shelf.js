@@ -14,10 +14,12 @@ import { sorter } from "./sorting.js";
  * @param {object} given.info What the server told of itself.
  * @param {string[][]} given.orders Of `sorting.js`.
  * @param {function(object)} given.change Called with the parameters of the address that changed.
- * @param {function()} given.filter Shows the fields to filter by.
+ * @param {function()} given.filter Shows the fields to filter by, and goes there.
+ * @param {function()} given.fold Shows or hides them, where they can be hidden; `unfolded(open)` then
+ *   tells.
  * @param {function(Set<string>)} given.removed Called with the ids of photos that are gone.
  */
-export function shelf({ info, orders, change, removed, filter }) {
+export function shelf({ info, orders, change, removed, filter, fold = filter }) {
   let params = {};
   const sort = sorter(orders, info, change);
   const inForce = chips(change);
@@ -36,12 +38,13 @@ export function shelf({ info, orders, change, removed, filter }) {
   ].filter(Boolean);
 
   const save = () => savedDialog(params, info);
+  const filters = button("Filters", { title: "Filters (f)", on: fold });
   const tools = el(
     "div.shelf",
     { role: "group", "aria-label": "Order and selection" },
     sort.element,
-    button("Filters", { title: "Go to the filters (f)", on: filter }),
-    button("Select all shown", { symbol: "tick", title: "Select all that are shown (*)", on: all }),
+    filters,
+    button("Select all shown", { symbol: "tick", title: "Select all photos shown (*)", on: all }),
     button("Save search", { title: "Save this search, or copy its link (S)", on: save }),
   );
 
@@ -65,6 +68,7 @@ export function shelf({ info, orders, change, removed, filter }) {
       inForce.show(params);
     },
     paint: () => picked.paint(),
+    unfolded: (open) => filters.setAttribute("aria-expanded", String(open)),
     /** The keys of all of this; `onCurrent` makes of what is done with an id a key's action. */
     keys: (onCurrent) => ({
       f: filter,

@@ -3,7 +3,7 @@
 import { thumbnail } from "../card.js";
 import { button, el } from "../dom.js";
 import { copyPaths } from "../filters/selected_files.js";
-import * as route from "../route.js";
+import { opening } from "../viewer/address.js";
 import { count, counted } from "../words.js";
 
 const SHOWN = 200;
@@ -38,7 +38,7 @@ export function selectedList(clear) {
             {},
             el(
               "a",
-              { href: route.address("search", [], { q: point.id }), title: "Search with this photo" },
+              opening(point.id),
               thumbnail(point),
               el("span", {}, point.name),
             ),

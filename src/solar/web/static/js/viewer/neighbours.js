@@ -30,7 +30,7 @@ export function neighbourStrip(chosen) {
       const request = { photo: id, k: MANY, rerank: [], model };
       const { hits } = await post("/search", request, { signal: control.signal });
       if (shown !== id) return;
-      note.textContent = hits.length ? "" : "There are no others.";
+      note.textContent = hits.length ? "" : "There are no other photos.";
       list.replaceChildren(...hits.map((hit) => item(hit, id)));
     } catch (error) {
       if (!isAbort(error) && shown === id) note.textContent = error.message;

@@ -152,7 +152,7 @@ export function photoViewer(main, shared) {
         route.address("match", [other, id], { box: part }),
       look: route.address("look", [id]),
     };
-    const known = beside ? "the photo before" : "the query";
+    const known = beside ? "the previous photo" : "the query";
     return [
       link("search", "Search with this", to.search, "q", "primary"),
       to.why && link("why", "Why", to.why, "w", "", `Why it is similar to ${known}`),
@@ -172,7 +172,7 @@ export function photoViewer(main, shared) {
   function fileLinks(found) {
     const told = found.original_is_file
       ? "The file itself"
-      : "At its full size, without what the file says about it";
+      : "At full size, without the metadata of the file";
     const open = link("photo", "Original", found.original, "o", "", told);
     set(open, "target", "_blank");
     const save = link("save", "Download", found.original, "d", "", told);

@@ -71,8 +71,8 @@ export function add(root, shared) {
       sum.done < sum.total
         ? `${count(sum.done)} of ${counted(sum.total, "photo")}`
         : `${counted(sum.added - sum.known, "photo")} added`,
-      sum.known && `${count(sum.known)} had been there already`,
-      sum.failed && `${count(sum.failed)} could not be`,
+      sum.known && `${count(sum.known)} already there`,
+      sum.failed && `${count(sum.failed)} failed`,
     ];
     said.textContent = `${parts.filter(Boolean).join(", ")}.`;
   }
@@ -82,7 +82,7 @@ export function add(root, shared) {
     const most = info.settings.max_upload_bytes;
     const fitting = files.filter((file) => file.size <= most);
     for (const file of files.filter((one) => one.size > most)) {
-      fail(file.name, `It has ${bytes(file.size)}, and at most ${bytes(most)} are taken.`);
+      fail(file.name, `It has ${bytes(file.size)}, but the limit is ${bytes(most)}.`);
       sum.done += 1;
     }
     show();

@@ -48,7 +48,7 @@ function listAlbums(root, { info }) {
     const page = await get(`/albums?offset=${offset}&limit=${COVERS}`, { signal });
     note.textContent =
       `${counted(page.total, "album")} with ${count(page.grouped)} of ${counted(page.photos, "photo")}. ` +
-      "Keypoints of their photos fit together.";
+      "The keypoints of their photos match.";
     if (!page.total) empty.replaceChildren(nothing("No two photos show the same place."));
     return [page.albums, page.total];
   });
@@ -80,7 +80,7 @@ function openAlbum(root, { info }, id) {
   const list = paged(grid, async (offset, signal) => {
     const query = `offset=${offset}&limit=${PHOTOS}`;
     const album = await get(`/albums/${encodeURIComponent(id)}?${query}`, { signal });
-    const facts = `${counted(album.count, "photo")}, ${counted(album.links, "pair")} that match · `;
+    const facts = `${counted(album.count, "photo")}, ${counted(album.links, "matching pair")} · `;
     note.replaceChildren(facts, agreementOf(album));
     return [album.photos, album.count];
   });
@@ -113,7 +113,7 @@ function albumPhoto(photo, { models }) {
     search: route.address("search", [], { q: photo.id }),
     look: models[0].attention.length > 0 && route.address("look", [photo.id]),
   };
-  return card({ ...photo, inliers: null }, links, { beside: `matches ${count(photo.links)}` });
+  return card({ ...photo, inliers: null }, links, { beside: counted(photo.links, "match", "matches") });
 }
 
 /** Fills a grid piece by piece; `piece(offset, signal)` gives items and how many there are. */

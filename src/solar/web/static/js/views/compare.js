@@ -227,7 +227,7 @@ function comparing(root, shared, first) {
     if (!part.search.complete) return;
     part.verdict.replaceChildren(...verdict(part.search.hits));
     if (!part.search.hits.length) part.state.replaceChildren(nothing("Nothing was found."));
-    if (SIDES.every((one) => columns[one].search?.complete)) say("Both sides are there.");
+    if (SIDES.every((one) => columns[one].search?.complete)) say("Both sides have finished.");
   }
 
   return {
@@ -250,9 +250,9 @@ function verdict(hits) {
   const right = judged.filter((hit) => hit.same_label).length;
   return [
     el("b.right", {}, `✓ ${right}`),
-    el("span.long", {}, " right, "),
+    el("span.long", {}, " correct, "),
     " ",
     el("b.wrong", {}, `✗ ${judged.length - right}`),
-    el("span.long", {}, ` wrong among the best ${TOP}`),
+    el("span.long", {}, ` wrong in the top ${TOP}`),
   ];
 }

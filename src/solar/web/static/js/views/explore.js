@@ -13,7 +13,7 @@ import { count, counted } from "../words.js";
 const AGAIN = 700;
 const METHODS = { tsne: "t-SNE", pca: "PCA, first two components" };
 const MEANING = {
-  tsne: "Photos that look alike to the model lie close together. The distance between groups that are far apart means nothing, and neither does the direction.",
+  tsne: "Photos that look alike to the model lie close together. Distances between groups that are far apart have no meaning, and neither do directions.",
   pca: "Photos that look alike to the model lie close together. Different photos may lie close together, too, because two components show only a small part of the differences.",
 };
 

@@ -128,7 +128,7 @@ function divider(before, hit) {
   if (same(hit) || (before && !same(before))) return null;
   const text = before
     ? "Similar, but probably another place"
-    : "Probably none shows the same place; similar ones:";
+    : "Probably no photo of the same place; similar photos:";
   return el("li.divider", {}, text);
 }
 

@@ -135,10 +135,20 @@ class Client:
         return [one["name"] for one in self._ask("GET", "info", None, "indexes")["indexes"]]
 
     def photos(
-        self, offset: int = 0, limit: int = 50, *, label: str | None = None, search: str = ""
+        self,
+        offset: int = 0,
+        limit: int = 50,
+        *,
+        label: str | None = None,
+        search: str = "",
+        name: str | None = None,
     ) -> ServerPage:
-        """A page of the collection; only photos with a label, or with a text in their names."""
+        """A page of the collection.
+
+        Only photos with a label, or with a text in their names; or the photo with a `name`.
+        """
         wanted = {"offset": offset, "limit": limit, "label": label, "search": search or None}
+        wanted["name"] = name
         given = parse.urlencode({key: value for key, value in wanted.items() if value is not None})
         return cast("ServerPage", self._ask("GET", f"photos?{given}", None, "photos"))
 
@@ -171,6 +181,8 @@ class Client:
             **options: Further fields of the request: `rerank`, `filter`, `sort`, `like`, `unlike`,
                 `model`, `include_self`; `filter={"where": ["tag=night"]}` takes conditions.
         """
+        if k < 1:
+            raise SolarError(f"k must be 1 or more, not {k}.")
         known = self.upload(photo) if isinstance(photo, str | Path | bytes) else photo
         wanted = {
             "photo": None if known is None else known["id"],

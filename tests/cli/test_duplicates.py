@@ -41,6 +41,47 @@ def test_a_report_a_table_and_json(
     assert sorted(file.name for file in tmp_path.iterdir()) == ["report.csv", "report.json"]
 
 
+def test_reports_lie_beside_the_index_and_one_of_new_photos_replaces_no_other(
+    index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, page = tmp_path / "photos.solar", tmp_path / "page.html"
+    shutil.copytree(index, place, ignore=shutil.ignore_patterns("local"))
+    with pytest.raises(SolarError, match="run without --new the first time"):
+        run(place, "--new")
+    run(place, "--kinds", "exact", "--html", page)
+    report, new = tmp_path / "photos.duplicates.json", tmp_path / "photos.duplicates-new.json"
+    assert capsys.readouterr().out.splitlines() == [
+        f"Groups: 1 exact; 1 of {read_facts(report).photos} photos are copies or crops → {report}",
+        f"Page → {page}",
+        f"`solar serve {place}` shows them in the browser.",
+    ]
+    run(place, "--kinds", "exact", "--new")
+    assert capsys.readouterr().out.startswith("Groups: none;")
+    assert len(list(read_groups(report))) == 1
+    assert not list(read_groups(new))
+
+
+def test_files_that_cannot_be_read_are_listed(
+    index: Path,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    shutil.copy(index.parent / "photos" / "03.png", photos)
+    (photos / "torn.png").touch()
+    for name in ("duplicates", "groups"):
+        app([name, "photos", "--model", str(model)], standalone_mode=False)
+        told = capsys.readouterr()
+        assert "1 photo, skipped 1\n  torn.png: it is empty: get a complete copy" in told.err
+        assert told.out.endswith(f"→ {name}.json\n")  # no index, so nothing to serve
+    with pytest.raises(SolarError, match="needs an index, but photos is not one: leave out --new"):
+        run("photos", "--new", "--model", "no-such-model")
+
+
 def test_paths_are_printed_for_other_tools(
     index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

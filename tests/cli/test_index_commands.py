@@ -101,6 +101,13 @@ def test_search_with_conditions(home: Path) -> None:
     assert set(between) == {"1/0.jpg", "1/1.jpg"}
 
 
+def test_a_search_that_finds_nothing_says_so(home: Path) -> None:
+    never = ("search", home / "photos.solar", "1/0.jpg", "--after", "2030")
+    done = solar(*never, "--json")
+    assert json.loads(done.stdout) == []
+    assert done.stderr.decode() == "No photo matches these filters.\n"
+
+
 def test_search_writes_a_page_with_the_box(home: Path) -> None:
     page = home / "page.html"
     photo = home / "photos" / "0" / "1.jpg"
@@ -118,7 +125,7 @@ def test_every_photo_of_a_query_has_its_box(home: Path) -> None:
     solar("search", index, photo, "1/0.jpg", *boxes, "--html", page)
     assert page.read_text().count('class="box"') == 1
     told = refused("search", index, photo, "1/0.jpg", "--box", "10,10,90,90")
-    assert "2 photos and 1 boxes do not match" in told
+    assert "2 photos and 1 box do not match" in told
 
 
 def test_more_like_these_and_less_like_those(home: Path) -> None:
@@ -175,6 +182,10 @@ def test_mistakes_are_one_sentence(home: Path, tmp_path: Path) -> None:
     index = home / "photos.solar"
     assert "is not an index" in refused("search", tmp_path, "a.jpg")
     assert "neither a file nor" in refused("search", index, "no.jpg")
+    folder = home / "photos"
+    told = refused("search", index, folder)
+    assert told == f"solar: {folder} is a folder: name a photo in it.\n"
+    assert "--json cannot be" in refused("search", index, "1/0.jpg", "--json", "--csv")
     assert "is not understood" in refused("search", index, "1/0.jpg", "--where", "colour=red")
     assert "--expand" in refused("search", index, "1/0.jpg", "--expand", "sideways")
     unknown = refused("search", index, "1/0.jpg", "--rerank", "alpha,sideways")

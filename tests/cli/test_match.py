@@ -59,7 +59,9 @@ def test_a_picture_compares_models(home: Path) -> None:
 
 def test_the_geometry_is_printed_where_no_picture_shows_it(home: Path) -> None:
     photos, few = (home / "a.png", home / "b.png"), ("--keypoints", 100)
-    assert len(solar("match", *photos, *few).stdout.splitlines()) == 4
+    _, label, *rows = solar("match", *photos, *few).stdout.splitlines()
+    assert label == f"Homography from {photos[0]} to {photos[1]}, in pixels:"
+    assert [len(row.split()) for row in rows] == [3, 3, 3]
     drawn = solar("match", *photos, *few, "-o", home / "one.png").stdout
     assert drawn.startswith("rootsift: ")
     assert len(drawn.splitlines()) == 1
@@ -110,9 +112,12 @@ def test_search_ranks_again_unless_told_otherwise(home: Path) -> None:
     plain = solar("search", index, "name:a.png", "--no-verify")
     assert [line.split()[-1] for line in plain.stdout.splitlines()] == ["grey.png", "b.png"]
     assert plain.stderr == ""
-    away = solar("search", index, "name:a.png", "--photos", home / "gone")
+    (home / "empty").mkdir()
+    away = solar("search", index, "name:a.png", "--photos", home / "empty")
     assert away.stdout == plain.stdout
     assert "Not re-ranked by matching points" in away.stderr
+    nowhere = refused("search", index, "name:a.png", "--photos", home / "gone")
+    assert f"There is no folder {home / 'gone'}: check --photos." in nowhere
     both = refused("search", index, "name:a.png", "--no-rerank", "--verify")
     assert "--no-rerank cannot be combined with verify" in both
     least = refused("search", index, "name:a.png", "--min-probability", 0.5)

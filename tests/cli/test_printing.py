@@ -102,7 +102,6 @@ def test_items_and_steps_are_told_as_well(clock: Clock, capsys: pytest.CaptureFi
         f"Looking at {SHOWN}: 3 of 3",
         "Comparing: 5 of 7,205",
         "Comparing: 10 of 7,205, 2:23:54 left",
-        "Comparing: 10 of 7,205, 2:23:54 left",
     ]
 
 

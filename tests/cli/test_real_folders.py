@@ -275,7 +275,8 @@ def test_other_settings_in_between_are_refused_with_the_folder_to_delete(
     command = ("index", "build", tmp_path / "photos", "-o", stopped, "--model", model)
     told = solar(*command, "--size", 48, expect=2)
     assert told.err.count("\n") == 1
-    assert f"delete {stopped}.extracting to start over" in told.err
+    assert f"{stopped}.extracting was made with another size (64, not 48): use" in told.err
+    assert told.err.endswith("or delete the folder to start over.\n")
     shutil.rmtree(f"{stopped}.extracting")
     solar(*command, "--size", 48)
 

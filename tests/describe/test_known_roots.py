@@ -86,9 +86,11 @@ def test_written_forms_and_links_lead_nowhere_else(tmp_path: Path, private: Path
         with pytest.raises(SolarError, match="have not confirmed"):
             shown_roots("some.solar", Roots((Root(str(written)),)), given=[fine])
     many = Roots(tuple(Root(f"/no/{number} $(rm)") for number in range(9)))
-    with pytest.raises(SolarError, match=r"--root '/no/0 \$\(rm\)'.*above them will do") as told:
+    with pytest.raises(SolarError, match="--root FOLDER for each of them") as told:
         shown_roots("some.solar", many)
-    assert "and 6 more" in str(told.value)
+    assert "and 1 more" in str(told.value)
+    with pytest.raises(SolarError, match=r"--root '/no/0 \$\(rm\)' .*--root '/no/7 \$\(rm\)';"):
+        shown_roots("some.solar", Roots(many.roots[:8]))
 
 
 def test_changing_or_copying_a_foreign_index_confirms_only_what_was_named(

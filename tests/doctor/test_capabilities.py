@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,10 @@ def test_devices_name_what_runs_here() -> None:
     assert found["threads"] >= 1
 
 
-def test_jpeg_can_be_read() -> None:
-    assert "JPEG" in capabilities.photo_formats()
+def test_jpeg_can_be_read_and_heic_where_its_package_is() -> None:
+    found = capabilities.photo_formats()
+    assert "JPEG" in found
+    assert ("HEIC" in found) == (find_spec("pillow_heif") is not None)
 
 
 def test_the_self_test_draws_a_network_where_none_is_in_the_box(

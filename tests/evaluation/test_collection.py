@@ -17,6 +17,7 @@ from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluation import evaluation_settings, rankings, sweep
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet, checkpoint
+from solar.search import Index
 
 SMALL = {"size": 64, "scales": (1.0,)}
 
@@ -108,6 +109,29 @@ def test_a_photo_that_cannot_be_read_is_left_out_and_told(
     found = solar.evaluate(photos, model=model, **SMALL)
     assert list(found.failures) == ["landmark1/12.png"]
     assert len(found.queries) == 6
+
+
+def test_photos_of_a_csv_that_are_not_there_are_told_with_the_first_reason(
+    model: RetrievalNet, photos: Path
+) -> None:
+    listed = photos.parent / "labels.csv"
+    listed.write_text("10.png,a\n11.png,a\n")
+    with pytest.raises(SolarError, match=r"could be read \(.*10.png .*\): .* name it with --root"):
+        solar.evaluate(listed, model=model, **SMALL)
+    told = r"\(1 label for 1 photo; 1 photo skipped because .*11.png .* No such file"
+    listed.write_text("landmark1/10.png,a\nlandmark1/11.png,a\n")
+    (photos / "landmark1" / "11.png").unlink()
+    with pytest.raises(SolarError, match=told):
+        solar.evaluate(listed, root=photos, model=model, **SMALL)
+
+
+def test_an_index_is_no_set_to_evaluate(model: RetrievalNet, photos: Path) -> None:
+    index = photos.parent / "photos.solar"
+    Index.create(index, np.eye(2), ["a/1.jpg", "a/2.jpg"]).close()
+    sentence = "photos.solar is an index: give the folder of its photos, or a store"
+    for what, others in ((index, None), (photos, index)):
+        with pytest.raises(SolarError, match=sentence):
+            solar.evaluate(what, model=model, distractors=others, **SMALL)
 
 
 @pytest.fixture

@@ -11,13 +11,15 @@ def related(a: int, b: int, kind: str, covers: tuple[float, float] = (1.0, 1.0))
     return RelatedPair(a, b, 0.9, Relation(kind, kind, covers=covers))
 
 
-def grouped(*pairs: RelatedPair, kinds: Sequence[str] = KINDS) -> list[DuplicateGroup]:
+def grouped(
+    *pairs: RelatedPair, kinds: Sequence[str] = KINDS, taken: Sequence[str | None] = (None,) * 9
+) -> list[DuplicateGroup]:
     """Groups of photos that are called by their rows; the first ones have the most pixels."""
-    return list(
-        groups_of(
-            pairs, kinds, lambda row: PhotoFacts(DuplicatePhoto(str(row), 90 - row, 1, 1), False)
-        )
-    )
+
+    def facts(row: int) -> PhotoFacts:
+        return PhotoFacts(DuplicatePhoto(str(row), 90 - row, 1, 1, taken[row]), False)
+
+    return list(groups_of(pairs, kinds, facts))
 
 
 def kept(group: DuplicateGroup) -> tuple[list[str], list[str]]:
@@ -64,3 +66,14 @@ def test_places_are_told_of_kept_photos_whatever_is_asked_for() -> None:
     for kinds in (("burst",), ("exact", "burst"), KINDS):
         [burst] = [one for one in grouped(*pairs, kinds=kinds) if one.kind == "burst"]
         assert kept(burst) == (["0", "2", "3"], [])
+
+
+def test_a_photo_without_a_time_does_not_join_moments_that_are_apart() -> None:
+    # 2 looks like all of the others, and 3 to 5 are frames of a long series.
+    pairs = [related(a, b, "burst") for a, b in ((0, 1), (0, 2), (2, 3), (3, 4), (4, 5))]
+    series = [f"2023-07-14T10:00:{second:02}" for second in (0, 9, 18)]
+    taken = ["2019-05-01T12:00:00", "2019-05-01T12:00:01", None, *series]
+    found = [(group.kind, group.keep) for group in grouped(*pairs, taken=taken)]
+    assert found == [("burst", ["0", "1"]), ("burst", list("345")), ("place", list("012345"))]
+    [one] = grouped(*pairs[2:], taken=taken)
+    assert (one.kind, one.keep) == ("burst", list("2345"))

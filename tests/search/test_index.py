@@ -249,6 +249,17 @@ def test_an_index_of_plain_vectors_asks_for_a_model(photos: Path, tmp_path: Path
         index.search(photos / "0-0.png")
 
 
+def test_the_model_of_an_index_that_has_moved_is_asked_for(photos: Path, tmp_path: Path) -> None:
+    spec = DescriptorSpec(4, str(tmp_path / "mine.safetensors"), "hash")
+    index = Index.create(tmp_path / "i.solar", np.eye(4), list("abcd"), spec=spec)
+    local = AsmkIndex(cast("Any", SimpleNamespace(spec=spec, kernel=None)))
+    sentence = r"model of this index, .*mine.safetensors, is no longer there: .* with --model"
+    with pytest.raises(SolarError, match=sentence):
+        index.search(photos / "0-0.png")
+    with pytest.raises(SolarError, match=sentence):
+        _ = local.local
+
+
 @pytest.mark.parametrize("query", ["none.png", "name:none.png"])
 def test_a_query_that_is_nowhere_is_one_sentence(index: Index, query: str) -> None:
     with pytest.raises(SolarError, match=r"^none\.png is .*check its path\.$"):

@@ -54,6 +54,22 @@ def test_build_describes_a_folder_and_gathers_what_is_known(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["i.solar", "photos", "tags.jsonl"]
 
 
+def test_metadata_of_photos_that_are_not_indexed_are_told_of(
+    photos: Path, model: str, tmp_path: Path
+) -> None:
+    tags = tmp_path / "tags.jsonl"
+    tags.write_text('{"path": "3.png"}\n{"path": "2.png"}\n{"path": "gone/4.png"}\n')
+    with pytest.warns(UserWarning, match=r"tags.jsonl names 2 photos .*\(the first is 3.png\)"):
+        build(photos, tmp_path / "i.solar", model=model, metadata=tags)
+    tags.write_text('{"path": "gone/4.png"}\n')
+    with pytest.warns(UserWarning, match=r"a photo that is not in the index \(gone/4.png\)"):
+        add([photos], tmp_path / "i.solar", metadata=tags)
+    with pytest.raises(SolarError, match=r"none.jsonl cannot be read: No such file .*ory\.$"):
+        add([photos], tmp_path / "i.solar", metadata=tmp_path / "none.jsonl")
+    with pytest.raises(SolarError, match=r"solar.Index.open opens it, and solar.sync adds"):
+        build(photos, tmp_path / "i.solar", model=model)
+
+
 def test_a_store_can_be_kept_and_indexed_again(photos: Path, model: str, tmp_path: Path) -> None:
     build_index([photos], tmp_path / "a.solar", model=model, store=tmp_path / "kept.store")
     index = build(tmp_path / "kept.store", tmp_path / "b.solar")
@@ -156,12 +172,29 @@ def test_an_index_that_exists_is_refused_before_any_work(
         build(photos, tmp_path / "i.solar", model="no-such-model")
 
 
+def test_an_index_that_cannot_be_made_is_refused_before_any_work(
+    photos: Path, tmp_path: Path
+) -> None:
+    for place, compress, sentence in (
+        (photos, None, "photos holds other files: choose a new or empty folder"),
+        (photos / "2.png", None, "2.png is a file, not a folder: choose another name"),
+        (tmp_path / "i.solar", "zip", "There is no compression 'zip'"),
+    ):
+        with pytest.raises(SolarError, match=sentence):
+            build(photos, place, model="no-such-model", compress=compress)
+    assert list(tmp_path.iterdir()) == [photos]
+
+
 def test_photos_that_all_fail_make_no_index(model: str, tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "broken.jpg").write_text("not a photo")
     with pytest.raises(SolarError, match=r"No photo of .* could be described: .*broken\.jpg"):
         build(tmp_path / "photos", tmp_path / "i.solar", model=model)
     assert not (tmp_path / "i.solar").exists()
+    # What that run left holds no embeddings, so another size may take its place.
+    toy.landmark(0, 0, size=(64, 48)).save(tmp_path / "photos" / "1.png")
+    assert len(build(tmp_path / "photos", tmp_path / "i.solar", model=model, size=48)) == 1
+    assert not (tmp_path / "i.solar.extracting").exists()
 
 
 def test_photos_are_not_added_to_an_index_that_names_no_model(photos: Path, tmp_path: Path) -> None:

@@ -59,7 +59,8 @@ def test_lists_that_cannot_be_used_are_told_of(tmp_path: Path) -> None:
             read_names(tmp_path / f"{name}.txt", collection(tmp_path))
 
 
-def test_a_name_of_several_lines_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(SolarError, match="contains a line break"):
-        write_pairs(tmp_path / "pairs.txt", [("a\nb.jpg", "c.jpg")])
-    assert not list(tmp_path.iterdir())
+def test_a_photo_whose_name_has_several_lines_is_left_out(tmp_path: Path) -> None:
+    pairs = [("a\nb.jpg", "c.jpg"), ("c.jpg", "d.jpg")]
+    with pytest.warns(UserWarning, match=r"'a\\nb.jpg' is left out of .*: rename the photo"):
+        assert write_pairs(tmp_path / "pairs.txt", pairs) == 1
+    assert (tmp_path / "pairs.txt").read_text() == "c.jpg d.jpg\n"

@@ -214,6 +214,7 @@ def test_mirrored_histograms_are_those_of_the_mirrored_photo(photos: Path) -> No
         ({"kinds": ["twin"]}, "no kind 'twin'"),
         ({"kinds": []}, "Name a kind"),
         ({"k": 0}, "1 or more"),
+        ({"min_score": -1.5}, "from -1 to 1, not -1.5"),
     ],
 )
 def test_what_makes_no_sense_is_refused(index: Path, options: dict, words: str) -> None:

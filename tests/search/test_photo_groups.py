@@ -104,7 +104,12 @@ def test_a_file_of_groups_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
-    [({"k": 0}, "k must be 1"), ({"inliers": 0}, "inliers must be 1"), ({"support": 2}, "not 2")],
+    [
+        ({"k": 0}, "k must be 1"),
+        ({"inliers": 0}, "inliers must be 1"),
+        ({"support": 2}, "not 2"),
+        ({"min_score": 5}, "--min-score is a cosine similarity: .* not 5"),
+    ],
 )
 def test_settings_that_make_no_sense(settings: dict, sentence: str) -> None:
     with pytest.raises(SolarError, match=sentence):

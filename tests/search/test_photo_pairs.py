@@ -41,7 +41,7 @@ def brute(vectors: np.ndarray, k: int, least: float = -2.0) -> set[frozenset[int
     return found
 
 
-@pytest.mark.parametrize(("k", "least"), [(1, None), (5, None), (5, 0.3), (500, None), (3, 1.5)])
+@pytest.mark.parametrize(("k", "least"), [(1, None), (5, None), (5, 0.3), (500, None), (3, 1.0)])
 def test_pairs_are_those_of_the_whole_matrix_each_once(
     tmp_path: Path, k: int, least: float | None
 ) -> None:
@@ -121,6 +121,7 @@ def test_queries_alone_are_paired_with_all_photos(tmp_path: Path) -> None:
     ("options", "sentence"),
     [
         ({"k": 0}, "Pairs need neighbours"),
+        ({"min_score": float("nan")}, "from -1 to 1, not nan"),
         ({"query": ["gone.jpg"]}, "names 'gone.jpg', but no photo of the collection has that name"),
         ({"model": "solar-r18"}, "already holds embeddings: leave out --model"),
         ({"verify": True}, "cannot be found: name it with --photos"),

@@ -127,3 +127,35 @@ def test_checkpoints_of_older_versions_have_todays_keys() -> None:
     assert (distilled["network"], distilled["figures"]) == (8, {"places": 0.5})
     retrieval = current_keys({**common, "network": 9, "health": 10, "collapsed": True})
     assert (retrieval["monitor"], retrieval["collapsed"]) == (10, True)
+
+
+class StoppedTrainer(LineTrainer):
+    """Somebody presses Ctrl-C after step 4."""
+
+    def batches(self) -> Iterator[Tensor]:
+        for batch in super().batches():
+            if self.step == 4:
+                raise KeyboardInterrupt
+            yield batch
+
+
+@pytest.mark.parametrize(
+    ("every", "told"),
+    [
+        (3, "Stopped at step 4: --resume continues from step 3.\n"),
+        (0, "Stopped at step 4, before the first checkpoint: start the run again.\n"),
+    ],
+)
+def test_who_stops_a_run_is_told_where_it_goes_on(
+    tmp_path: Path,
+    every: int,
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("solar.training.progress._PAUSE", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        StoppedTrainer(recipe(save_every=every), tmp_path, progress=True).fit()
+    lines = capsys.readouterr().err.splitlines(keepends=True)
+    assert lines[0].endswith(": 1 of 9 steps\n")  # without a terminal, there are lines
+    assert lines[-1] == told

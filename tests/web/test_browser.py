@@ -345,7 +345,9 @@ def test_photos_can_be_pasted_and_dropped(site: str, visit: Visit, way: str) -> 
         """async (way) => {
           const picture = await (await fetch('/api/v1/photos/7/photo')).blob();
           const carried = new DataTransfer();
-          carried.items.add(new File([picture], 'mine.jpg', { type: 'image/jpeg' }));
+          const type = 'image/jpeg';
+          carried.items.add(new File([picture], 'mine.jpg', { type }));
+          if (way === 'drop') carried.items.add(new File([picture], 'too.jpg', { type }));
           const given = { bubbles: true, cancelable: true };
           dispatchEvent(way === 'paste'
             ? new ClipboardEvent('paste', { ...given, clipboardData: carried })
@@ -356,4 +358,5 @@ def test_photos_can_be_pasted_and_dropped(site: str, visit: Visit, way: str) -> 
     page.wait_for_url(re.compile(r"q=q-"))
     finished(page)
     assert page.locator(".query-name").text_content() == "mine.jpg"
+    assert parameters(page).get("and", "").startswith("q-") == (way == "drop")
     assert ranks(page)[0] == "7"

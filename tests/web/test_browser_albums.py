@@ -114,3 +114,20 @@ def test_an_uploaded_photo_is_searched_with_in_the_other_index_too(
     finished(page)
     page.get_by_label("Index", exact=True).select_option("first")
     page.wait_for_url("**/mine/#/?q=q-**")  # where its saved searches are
+
+
+def test_large_letters_do_not_overlap_in_the_bar(visit: Visit, several: str) -> None:
+    page = visit(f"{several.rstrip('/')}/indexes/second/")
+    page.locator(".browse .card").first.wait_for()
+    page.evaluate("document.documentElement.style.fontSize = '200%'")
+    page.shoot("large-letters")
+    parts = page.locator(".brand, .index-switch, .tab, .bar-end").all()
+    boxes = [part.bounding_box() for part in parts]
+    assert len(boxes) == 8
+    for at, one in enumerate(boxes):
+        for two in boxes[at + 1 :]:
+            beside = one["x"] + one["width"] <= two["x"] or two["x"] + two["width"] <= one["x"]
+            assert beside or one["y"] + one["height"] <= two["y"]
+    cut = "one => one.scrollWidth > one.clientWidth || one.scrollHeight > one.clientHeight"
+    for name in (".brand", ".bar"):
+        assert not page.locator(name).evaluate(cut), name

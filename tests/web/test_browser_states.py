@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from support.web_browser import PHONE, PHOTOS, TOKEN, Visit, finished, parameters, within
 
 from solar.demo import toy
@@ -36,6 +37,39 @@ def test_a_phone_shows_every_view_without_scrolling_sideways(site: str, visit: V
         assert widths[0] <= widths[1] == PHONE["width"], name
         tabs = page.locator(".tabs").bounding_box()
         assert tabs["y"] + tabs["height"] == pytest.approx(PHONE["height"], abs=1), name
+
+
+@pytest.mark.parametrize("width", [390, 320])
+def test_narrow_columns_do_not_scroll_sideways(site: str, visit: Visit, width: int) -> None:
+    page = visit(
+        f"{site}#/compare?q=4&a.verify=1&b.expand=alpha&b.verify=1&set=1",
+        viewport={"width": width, "height": 800},
+    )
+    for at in range(2):
+        page.locator(".column").nth(at).locator("[data-stage=verify] em").wait_for()
+    page.shoot(f"compare-verified-{width}")
+    # Photos move or do not; this is the longest that a stage tells.
+    page.locator("[data-stage=verify] em").evaluate_all(
+        "all => all.forEach(one => { one.textContent = '132 moved, 10 new in the top 10'; })"
+    )
+    chips = page.locator(".column .stage-chip")
+    assert chips.evaluate_all("all => all.every(one => one.scrollWidth <= one.clientWidth)")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.shoot(f"compare-long-{width}")
+
+
+@pytest.mark.parametrize("viewport", [{"width": 1280, "height": 800}, PHONE])
+def test_a_very_high_photo_is_seen_at_once(
+    site: str, visit: Visit, tmp_path: Path, viewport: dict[str, int]
+) -> None:
+    Image.effect_noise((300, 4000), 60).convert("RGB").save(tmp_path / "tower.jpg")
+    page = visit(f"{site}#/look", viewport=viewport)
+    page.locator("input[type=file]").first.set_input_files(tmp_path / "tower.jpg")
+    page.locator(".facts", has_text="Layer").wait_for(timeout=40_000)
+    stage = page.locator(".look-stage").bounding_box()
+    page.shoot(f"look-tower-{viewport['width']}")
+    assert stage["width"] / stage["height"] == pytest.approx(300 / 4000, rel=0.05)
+    assert stage["height"] <= 0.71 * viewport["height"]
 
 
 def test_fingers_draw_only_when_asked(site: str, visit: Visit) -> None:

@@ -90,6 +90,13 @@ def test_a_photo_is_seen_with_the_keyboard_alone(site: str, visit: Visit, width:
 
     press("Enter")
     opened(page, found[2])
+    page.reload()  # the list comes after the photo
+    opened(page, found[2])
+    finished(page)
+    press("ArrowRight")
+    opened(page, found[3])
+    press("ArrowLeft")
+    opened(page, found[2])
     for key, there in (("w", f"#/why/4/{found[2]}"), ("m", f"#/match/4/{found[2]}")):
         press(key)
         page.wait_for_url(re.compile(there))
@@ -98,7 +105,13 @@ def test_a_photo_is_seen_with_the_keyboard_alone(site: str, visit: Visit, width:
         opened(page, found[2])
     page.go_back()
     closed(page, found[2])
-    page.go_forward()
+    press("w")  # and back to the same card
+    page.locator("#main[data-view=why]").wait_for()
+    press("Escape")
+    page.locator("#main[data-view=search]").wait_for()
+    finished(page)
+    press("ArrowDown")
+    press("Enter")
     opened(page, found[2])
     press("q")
     page.wait_for_url(re.compile(rf"#/\?q={found[2]}&rerank=none$"))
@@ -130,6 +143,8 @@ def test_an_address_of_a_photo_can_be_shared(site: str, visit: Visit) -> None:
     page.keyboard.press("Escape")
     closed(page, other)
     assert page.url == f"{site}#/"
+    page.goto(f"{site}#/%E0%A4%A")  # a link that was cut off
+    page.locator(".browse .card").first.wait_for()
     gone = visit(f"{site}#/?photo=99999", expected=("404",))
     gone.get_by_role("alert").get_by_text("There is no photo 99999").wait_for()
 

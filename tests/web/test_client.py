@@ -98,6 +98,12 @@ def test_the_command_searches_on_a_server(
     assert [one["path"].partition("/")[0] for one in json.loads(wide.stdout)] == (
         ["landmark-001"] * VIEWS
     )
+    named = (f"name:{QUERY.as_posix()}", "--include-self", "--no-rerank", "-k", 1)
+    assert solar("search", address, *named).stdout == f"1.0000  {QUERY.as_posix()}\n"
+    gone = solar("search", address, "gone.jpg", expect=2).stderr
+    assert "gone.jpg is neither a file nor a photo in the index at http://" in gone
+    never = solar("search", address, query, "--after", "2030")
+    assert (never.stdout, never.stderr) == ("", "No photo matches these filters.\n")
     wrong = solar("search", address, query, "--after", "soon", expect=2)
     assert "The condition 'taken>=soon' is not understood: write a time as 2019" in wrong.stderr
     refused = solar("search", address, query, "--html", "page.html", expect=2)
@@ -115,6 +121,8 @@ def test_what_goes_wrong_is_one_sentence(address: str, home: Home) -> None:
         Client(address, TOKEN).search("gone.jpg")
     with pytest.raises(SolarError, match="refuses: "):
         Client(address, TOKEN).search(b"no photo")
+    with pytest.raises(SolarError, match="k must be 1 or more, not 0"):
+        Client(address, TOKEN).search("gone.jpg", k=0)
     for wrong in ("http://host:abc", "http://[::1", "ftp://host"):
         with pytest.raises(SolarError, match="is not the address of a server"):
             Client(wrong)

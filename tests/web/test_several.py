@@ -70,7 +70,7 @@ def test_each_index_has_its_page_and_its_api_and_the_first_the_root_too(site: Te
     missing = site.get("/indexes/nobody/api/v1/info")
     assert (missing.status_code, missing.json()["error"]) == (
         404,
-        "This server has no index 'nobody'.",
+        "This server has no index 'nobody': choose a, b #1, c.",
     )
 
 
@@ -134,7 +134,11 @@ def test_a_picture_signed_for_one_index_opens_none_of_another(site: TestClient) 
         moved = listed["thumbnail"].replace(B, home)
         assert site.get(moved, headers=bare).status_code == 401
     assert site.get(f"{B}/api/v1/info", headers=bare).status_code == 401
-    assert site.get("/indexes/nobody/api/v1/info", headers=bare).status_code == 404
+    missing = site.get("/indexes/nobody/api/v1/info", headers=bare)
+    assert (missing.status_code, missing.json()["error"]) == (
+        404,
+        "This server has no index 'nobody': check its name.",
+    )
 
 
 def test_jobs_and_numbers_are_each_indexs_own(site: TestClient) -> None:
@@ -174,8 +178,8 @@ def test_the_command_serves_several_below_a_path(folder: Path) -> None:
         second = Client(address, index="c")
         assert second.info()["name"] == "c"
         assert second.picture(second.photos()["photos"][0]).startswith(b"\xff\xd8")
-        with pytest.raises(SolarError, match="refuses: This server has no index 'd'"):
-            Client(address, index="d").info()
+        with pytest.raises(SolarError, match="refuses: This server has no index 'd': choose a, c"):
+            Client(address, index="d").upload(photo.read_bytes() + bytes(200_000))
         found = solar("search", f"{address}/indexes/c/", photo, "-k", 1)
         assert "landmark-002/view-001.jpg" in found.stdout
 

@@ -20,15 +20,22 @@ from solar.cli.options import (
 from solar.errors import SolarError
 from solar.files import refuse_places
 
-EXAMPLE = "Example: solar duplicates photos.solar -o duplicates.json"
+EXAMPLE = "Example: solar duplicates photos.solar --html page.html"
 Listed = Literal["keep", "rest"]
 
 
 def duplicates(
     source: CollectionSource,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The report: JSON with one group per line.")
-    ] = Path("duplicates.json"),
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The report: JSON with one group per line; default: duplicates.json, or for an "
+            "index photos.duplicates.json beside photos.solar, where `solar serve` finds it (with "
+            "--new photos.duplicates-new.json).",
+        ),
+    ] = None,
     csv: Table = None,
     html: Annotated[
         Path | None,
@@ -68,25 +75,27 @@ def duplicates(
     Each group says which photo to keep and why. Nothing is deleted or moved.
     Run it again to resume.
     """
-    from solar.search.described_collection import described
+    from solar.cli.report_places import default_place, how_to_look
+    from solar.cli.skip_report import described_photos
     from solar.search.duplicate_report import COPIES, ReportFacts, read_groups, write_csv
     from solar.search.duplicate_report import write_report as write
     from solar.search.index_build import working_folder
-    from solar.search.photo_duplicates import DuplicateSettings, find_duplicates
+    from solar.search.photo_duplicates import DuplicateSettings, find_duplicates, refuse_new
 
     wanted = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
     settings = DuplicateSettings(wanted, k, min_score, new)
+    refuse_new(source, settings)
+    output = output or default_place(source, "duplicates-new" if new else "duplicates")
     refuse_places({"the report": output, "the table": csv, "the page": html})
     if json and listed:
         raise SolarError("--json and --print both go to standard output: choose one.")
     describing: dict[str, Any] = {"model": model, "size": size, "device": device}
     describing["backend"] = backend
     with printing.warnings_as_sentences(), working_folder(output) as work:
-        with printing.photo_progress() as shown:
-            found = described(source, work, progress=shown, **describing).moved_to(photos)
+        found = described_photos(source, work, **describing).moved_to(photos)
         with printing.steps() as watch:
             facts = ReportFacts(len(found), wanted, found.roots)
-            write(output, facts, find_duplicates(found, settings, work, watch))
+            count = write(output, facts, find_duplicates(found, settings, work, watch))
     if csv is not None:
         write_csv(csv, read_groups(output))
     if html is not None:
@@ -105,15 +114,24 @@ def duplicates(
             ]
         )
         return
-    counts = Counter(group.kind for group in read_groups(output))
-    rest = sum(len(group.rest) for group in read_groups(output))
-    told = ", ".join(f"{counts[kind]:,} {kind}" for kind in wanted if counts[kind]) or "none"
-    printing.say(
-        f"Groups: {told}; {rest:,} of {len(found):,} photos are copies or crops → {output}",
-        to=None if listed else printing.output(),
-    )
+    lines = [f"{_summary(output, wanted, len(found))} → {output}"]
+    lines += [f"{what} → {file}" for what, file in (("Table", csv), ("Page", html)) if file]
+    if count and (look := how_to_look(source, "duplicates", output)):
+        lines.append(look)
+    for line in lines:
+        printing.say(line, to=None if listed else printing.output())
     if listed:
         end = "\0" if null else "\n"
         for group in read_groups(output):
             for name in getattr(group, listed) if group.kind in COPIES else ():
                 typer.echo((found.roots.absolute(name) or name) + end, nl=False)
+
+
+def _summary(report: Path, kinds: tuple[str, ...], photos: int) -> str:
+    """How many groups of each kind a report has, and how many photos could go."""
+    from solar.search.duplicate_report import read_groups
+
+    counts = Counter(group.kind for group in read_groups(report))
+    rest = sum(len(group.rest) for group in read_groups(report))
+    told = ", ".join(f"{counts[kind]:,} {kind}" for kind in kinds if counts[kind]) or "none"
+    return f"Groups: {told}; {rest:,} of {photos:,} photos are copies or crops"

@@ -64,7 +64,8 @@ def groups(
     Embeddings select candidate pairs; matching keypoints decide. The first
     photo of a group is its cover. Run it again to resume.
     """
-    from solar.search.described_collection import described
+    from solar.cli.report_places import default_place, how_to_look
+    from solar.cli.skip_report import described_photos
     from solar.search.group_report import (
         GroupFacts,
         read_photo_groups,
@@ -75,13 +76,11 @@ def groups(
     from solar.search.photo_groups import GroupSettings, find_groups
 
     settings = GroupSettings(k, min_score, inliers, support, device)
-    output = output or _place(source)
+    output = output or default_place(source, "groups")
     refuse_places({"the groups": output, "the table": csv})
     describing: dict[str, Any] = {"model": model, "size": size, "backend": backend}
     with printing.warnings_as_sentences(), working_folder(output) as work:
-        with printing.photo_progress() as shown:
-            found = described(source, work, progress=shown, device=device, **describing)
-        found = found.moved_to(photos)
+        found = described_photos(source, work, device=device, **describing).moved_to(photos)
         with printing.steps() as watch:
             facts = GroupFacts(len(found), found.roots)
             count = write_groups(output, facts, find_groups(found, settings, work, watch))
@@ -97,16 +96,10 @@ def groups(
         return
     inside = sum(len(group.photos) for group in read_photo_groups(output))
     said = "1 group" if count == 1 else f"{count:,} groups"
-    printing.say(
-        f"{said} with {inside:,} of {len(found):,} photos → {output}",
-        to=printing.output(),
-    )
-
-
-def _place(source: str) -> Path:
-    """Where groups are written if nobody says: beside an index, whose server looks there."""
-    from solar.search.addresses import is_folder, report_place
-    from solar.search.metadata import FILE
-
-    index = is_folder(source) and (Path(source) / FILE).is_file()
-    return report_place(source, "groups") if index else Path("groups.json")
+    lines = [f"{said} with {inside:,} of {len(found):,} photos → {output}"]
+    if csv is not None:
+        lines.append(f"Table → {csv}")
+    if count and (look := how_to_look(source, "groups", output)):
+        lines.append(look)
+    for line in lines:
+        printing.say(line, to=printing.output())

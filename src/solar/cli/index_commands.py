@@ -126,7 +126,7 @@ def build(
 
     Files that cannot be indexed are skipped and listed with the reason.
     """
-    from solar.cli.printing import photo_progress
+    from solar.cli.printing import photo_progress, warnings_as_sentences
     from solar.search import asmk_build
     from solar.search.asmk_build import AsmkSettings
     from solar.search.index_build import build_index
@@ -142,7 +142,7 @@ def build(
         "train_on": train_on,
         "regions": regions,
     }
-    with photo_progress() as shown:
+    with photo_progress() as shown, warnings_as_sentences():
         known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}
         known["follow"] = follow
         if asmk or method == "asmk":

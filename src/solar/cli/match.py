@@ -87,6 +87,8 @@ def match(
     for name, result in map(caption, found):
         printing.say(f"{name}: {result}", to=printing.output())
     if output is None and found[0].same_scene and found[0].matrix is not None:
+        kind = "Fundamental matrix" if found[0].geometry == "fundamental" else "Homography"
+        printing.say(f"{kind} from {a} to {b}, in pixels:", to=printing.output())
         for row in found[0].matrix:
             printing.output().print("  ".join(f"{value:12.6g}" for value in row))
 

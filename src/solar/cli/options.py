@@ -1,5 +1,6 @@
 """Options that several commands take, each with one help text."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,17 @@ def known_device(device: str | None) -> str | None:
 
         checked_device(device)
     return device
+
+
+def existing_folder(photos: Path | None) -> Path | None:
+    """The folder that --photos names; a SolarError if there is no such thing."""
+    from solar.errors import SolarError
+    from solar.images.roots import expanded
+
+    # A name may be too long for a file, and Path.exists() fails for that.
+    if photos is not None and not os.path.exists(expanded(photos)):  # noqa: PTH110
+        raise SolarError(f"There is no folder {photos}: check --photos.")
+    return photos
 
 
 Model = Annotated[
@@ -95,9 +107,10 @@ Report = Annotated[
 IndexAddress = Annotated[
     str, typer.Argument(metavar="INDEX", help="A folder, or milvus://host:port/collection.")
 ]
-MovedPhotos = Annotated[
-    Path | None, typer.Option(help="Folder of the indexed photos, if they have moved.")
-]
+_MOVED = "Folder of the indexed photos, if they have moved."
+MovedPhotos = Annotated[Path | None, typer.Option(callback=existing_folder, help=_MOVED)]
+# Whoever serves photos may connect their disk later.
+ServedPhotos = Annotated[Path | None, typer.Option(help=_MOVED)]
 ShownRoots = Annotated[
     list[Path] | None,
     typer.Option(

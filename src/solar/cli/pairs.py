@@ -176,16 +176,10 @@ def pairs(
 
 def _collection(source: str, work: Path, named: bool, **describing: Any) -> "DescribedCollection":
     """The photos with their descriptors, or by name alone."""
-    from solar.cli.skip_report import print_summary
-    from solar.search.described_collection import described, only_named
+    from solar.cli.skip_report import described_photos
+    from solar.search.described_collection import only_named
 
-    if named:
-        return only_named(source, work)
-    with printing.photo_progress() as shown:
-        found = described(source, work, progress=shown, **describing)
-    if shown.described or found.skipped:
-        print_summary("Described", len(found), found.skipped)
-    return found
+    return only_named(source, work) if named else described_photos(source, work, **describing)
 
 
 def _reconstructed(

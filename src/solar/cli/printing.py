@@ -107,21 +107,28 @@ class _Bars(Progress):
             transient=True,
             disable=not console.is_terminal,
         )
-        self._said: dict[TaskID, float] = {}  # when each was last told of in a line
+        self._said: dict[TaskID, tuple[float, str]] = {}  # when each was last told of, and how far
 
     def update(self, task_id: TaskID, **changes: Any) -> None:
         """Change a task, and tell of it where it is time."""
         super().update(task_id, **changes)
         task, now = self._tasks[task_id], self.get_time()
-        if self.disable and now - self._said.get(task_id, task.start_time or now) >= _EVERY:
-            self._said[task_id] = now
-            say(_line(task))
+        before, _ = self._said.get(task_id, (task.start_time or now, ""))
+        if self.disable and now - before >= _EVERY:
+            self._tell(task)
 
     def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
         """Tell how much was done in the end, of what was told before."""
         super().__exit__(kind, *error)
-        for task_id in self._said if kind is None else ():
-            say(_line(self._tasks[task_id]))
+        for task_id in list(self._said) if kind is None else ():
+            self._tell(self._tasks[task_id])
+
+    def _tell(self, task: Task) -> None:
+        """Print a line about a task, unless the last one said the same."""
+        _, told = self._said.get(task.id, (0.0, ""))
+        self._said[task.id] = (self.get_time(), _count(task))
+        if told != _count(task):
+            say(_line(task))
 
 
 def _line(task: Task) -> str:

@@ -149,6 +149,8 @@ def search(
 
     if expand not in (None, "alpha", "average"):
         raise SolarError(f"--expand takes alpha or average, not {expand!r}.")
+    if json and csv:
+        raise SolarError("--json cannot be combined with --csv: give one of them.")
     conditions = [*(where or []), *_times(after, before)]
     conditions += [] if near is None else [f"near={near}"]
     asked = _parts([_query(query) for query in queries or []], box or [])
@@ -156,12 +158,13 @@ def search(
     methods = chosen(rerank, expand=expand, diffuse=diffuse, verify=verify)
     if no_rerank and methods:
         raise SolarError(f"--no-rerank cannot be combined with {methods[0]}: give one of them.")
+    only = {"min_probability": min_probability, "where": conditions or None}
+    only = {name: value for name, value in only.items() if value is not None}
     if is_server(index):
         order = methods if methods or no_rerank else None
-        only = {"min_probability": min_probability, "where": conditions or None}
-        only = {name: value for name, value in only.items() if value is not None}
         options = {"text": text, "rerank": order, "filter": only, "include_self": include_self}
         hits, known = found_by_server(index, asked, k, given, **options)
+        _say_if_none(hits, only)
         _tell(hits, text, known, json=json, csv=csv)
         return
     with Index.open(index, model=model, device=device) as opened, warnings_as_sentences():
@@ -182,7 +185,7 @@ def search(
             hits = need_vectors(opened).search_like(asked, k, **how)
         else:
             hits = opened.search_mean(asked, k, **how)
-        if note:
+        if note and hits:
             say(note)
         if html is not None:
             from solar.files import replacing
@@ -191,8 +194,9 @@ def search(
             page = ranking_page(opened, every, hits, photos=photos)
             with replacing(html) as temporary:
                 temporary.write_text(page, encoding="utf-8")
-            say(f"{len(hits)} photos → {html}")
+            say(f"{_counted(len(hits), 'photo')} → {html}")
         known = opened.engine.find([hit.path for hit in hits]) if json else {}
+    _say_if_none(hits, only)
     if html is None or json or csv:
         _tell(hits, text, known, json=json, csv=csv)
 
@@ -213,11 +217,23 @@ def _parts(queries: list[str | bytes], boxes: list[str]) -> "list[Part]":
 
     if boxes and len(boxes) != len(queries):
         raise SolarError(
-            f"{len(queries)} photos and {len(boxes)} boxes do not match: give one --box per "
-            "photo, in the same order, and --box - for a whole photo."
+            f"{_counted(len(queries), 'photo')} and {_counted(len(boxes), 'box', 'boxes')} do not "
+            "match: give one --box per photo, in the same order, and --box - for a whole photo."
         )
     wanted = [None if text == "-" else parse_box(text) for text in boxes] or [None] * len(queries)
     return [Part(photo, box) for photo, box in zip(queries, wanted, strict=True)]
+
+
+def _counted(count: int, one: str, several: str = "") -> str:
+    return f"{count} {one if count == 1 else several or one + 's'}"
+
+
+def _say_if_none(hits: "list[Hit]", only: Mapping[str, Any]) -> None:
+    """Say on standard error that a search with these filters has found nothing."""
+    from solar.cli.printing import say
+
+    if not hits:
+        say("No photo matches these filters." if only else "Nothing found.")
 
 
 def _tell(

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from solar.cli.completion import photo_models
-from solar.cli.options import IndexModel, MovedPhotos, SearchDevice, ShownRoots
+from solar.cli.options import IndexModel, SearchDevice, ServedPhotos, ShownRoots
 from solar.cli.printing import output, say
 from solar.web.settings import WebSettings
 
@@ -35,7 +35,7 @@ def serve(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")
     ] = 8000,
-    photos: MovedPhotos = None,
+    photos: ServedPhotos = None,
     root: ShownRoots = None,
     duplicates: Annotated[
         Path | None,

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from solar.client import Client, ServerPhoto
     from solar.search import Hit, Part
 
 # What takes the index itself, not its server.
@@ -36,15 +37,15 @@ def found_by_server(
     if given["verify_top"] != VerifySettings.top:
         raise SolarError("A search on a server does not take --verify-top: leave it out.")
     client = Client(address, os.environ.get("SOLAR_TOKEN") or None)
-    # Queries of the command are names of files, or bytes.
-    uploaded = [client.upload(cast("str | bytes", part.photo)) for part in asked]
+    # Queries of the command are texts or bytes.
+    known_there = [_query_photo(client, cast("str | bytes", part.photo)) for part in asked]
     boxes = [None if part.box is None else list(part.box) for part in asked]
     further = [
         _without_none({"photo": photo["id"], "box": box})
-        for photo, box in list(zip(uploaded, boxes, strict=True))[1:]
+        for photo, box in list(zip(known_there, boxes, strict=True))[1:]
     ]
     hits = client.search(
-        uploaded[0] if uploaded else None,
+        known_there[0] if known_there else None,
         k,
         box=boxes[0] if boxes else None,
         further=further,
@@ -57,6 +58,24 @@ def found_by_server(
         Hit(name, one.score, **{fact: getattr(one, fact, None) for fact in facts})
         for name, one in known.items()
     ], known
+
+
+def _query_photo(client: "Client", query: str | bytes) -> "ServerPhoto":
+    """A query as the server knows it: files are uploaded, indexed photos found by their paths."""
+    from solar.errors import SolarError
+    from solar.search.photo_index import BY_NAME
+
+    if isinstance(query, bytes):
+        return client.upload(query)
+    if not query.startswith(BY_NAME) and os.path.exists(query):  # noqa: PTH110 (any text may come)
+        return client.upload(query)
+    name = query.removeprefix(BY_NAME)
+    for photo in client.photos(name=name)["photos"]:
+        if photo["name"] == name:
+            return photo
+    raise SolarError(
+        f"{name} is neither a file nor a photo in the index at {client.address}: check its path."
+    )
 
 
 def _without_none(options: Mapping[str, Any]) -> dict[str, Any]:

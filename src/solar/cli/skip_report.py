@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from solar.cli.printing import json_text, say
-from solar.errors import printable
+from solar.cli.printing import json_text, photo_progress, say
 from solar.files import replacing
+
+if TYPE_CHECKING:
+    from solar.search.described_collection import DescribedCollection
 
 
 def write_report(
@@ -21,14 +23,36 @@ def write_report(
         verb: What was done to them: "Described" gives the key "described".
         **more: Further keys.
     """
-    left_out = [{"path": name, "reason": reason} for name, reason in skipped.items()]
+    left_out = [{"path": name, "reason": unnamed(name, why)} for name, why in skipped.items()]
     report = {verb.lower(): done, "skipped": left_out, **more}
     with replacing(path) as part:
         part.write_text(json_text(report), encoding="utf-8")
 
 
+def described_photos(source: str, work: Path, **describing: Any) -> "DescribedCollection":
+    """The photos of a collection with their embeddings.
+
+    Shows the progress, and prints how many were described and which were skipped. Arguments are
+    those of `solar.search.described_collection.described`.
+    """
+    from solar.search.described_collection import described
+
+    with photo_progress() as shown:
+        found = described(source, work, progress=shown, **describing)
+    if shown.described or found.skipped:
+        print_summary(
+            "Described", len(found), found.skipped, report="`solar extract --report FILE`"
+        )
+    return found
+
+
 def print_summary(
-    verb: str, done: int, skipped: Mapping[str, str], most: int = 10, where: str = ""
+    verb: str,
+    done: int,
+    skipped: Mapping[str, str],
+    most: int = 10,
+    where: str = "",
+    report: str = "--report FILE",
 ) -> None:
     """Print "Indexed 326 photos, skipped 12", and below it which were skipped and why.
 
@@ -38,30 +62,32 @@ def print_summary(
         skipped: Photo to reason; photos with the same reason share a line.
         most: So many lines; another says how many photos are not among them.
         where: What was written, to follow an arrow.
+        report: The option or command that lists every photo that was skipped.
     """
     also = f", skipped {len(skipped):,}" if skipped else ""
     say(f"{verb} {done:,} photo{'s'[: done != 1]}{also}{where and ' → '}{where}")
-    print_skipped(skipped, most)
+    print_skipped(skipped, most, report)
 
 
-def print_skipped(skipped: Mapping[str, str], most: int = 10) -> None:
+def print_skipped(
+    skipped: Mapping[str, str], most: int = 10, report: str = "--report FILE"
+) -> None:
     """Print which photos were skipped and why; see `print_summary`."""
     groups: dict[str, list[str]] = {}
     for name, reason in skipped.items():
-        groups.setdefault(_unnamed(name, reason), []).append(name)
+        groups.setdefault(unnamed(name, reason), []).append(name)
     for reason, names in list(groups.items())[:most]:
-        if len(names) > 1:
-            say(f"  {len(names):,} files: {reason}", "yellow")
-        else:
-            told = printable(skipped[names[0]])
-            named = printable(names[0]) in told
-            say(f"  {told}" if named else f"  {names[0]}: {told}", "yellow")
+        told = f"{len(names):,} files" if len(names) > 1 else names[0]
+        say(f"  {told}: {reason}", "yellow")
     rest = sum(len(names) for names in list(groups.values())[most:])
     if rest:
-        say(f"  … and {rest:,} more: --report FILE lists them all.", "yellow")
+        say(f"  … and {rest:,} more: {report} lists them all.", "yellow")
 
 
-def _unnamed(name: str, reason: str) -> str:
-    """A reason without the photo's path, with which most sentences begin: so equal ones meet."""
-    folder, found, rest = printable(reason).partition(printable(name))
-    return rest.strip() if found and " " not in folder else printable(reason)
+def unnamed(name: str, reason: str) -> str:
+    """A reason without the photo's path: "it is empty" for "photos/rome/1.jpg is empty".
+
+    Most sentences begin with that path. What comes after it is the same for other photos.
+    """
+    folder, found, rest = reason.partition(f"{name.rpartition('/')[2]} ")
+    return f"it {rest}" if found and (not folder or folder.endswith("/")) else reason

@@ -19,7 +19,7 @@ from solar.files import replacing
 from solar.images import Root, Roots
 from solar.images.roots import expanded
 
-_MOST = 3  # folders that a sentence names
+_MOST = 8  # folders that a sentence names
 
 
 def confirm(place: str | Path, roots: Roots) -> None:
@@ -85,12 +85,13 @@ def shown_roots(
 def _question(place: str | Path, folders: Sequence[str]) -> str:
     some = folders[:_MOST]
     more = "" if len(folders) == len(some) else f" and {len(folders) - len(some)} more"
-    above = " (a folder above them will do)" if more else ""
     options = " ".join(f"--root {quote(folder)}" for folder in some)
+    if more:
+        options = "--root FOLDER for each of them, or for a folder above them"
     return (
         f"{place} names folders that you have not confirmed on this machine "
-        f"({', '.join(some)}{more}): if their photos may be shown, confirm once with {options}"
-        f"{above}; otherwise name the folder of its photos with --photos."
+        f"({', '.join(some)}{more}): if their photos may be shown, confirm once with {options}; "
+        "otherwise name the folder of its photos with --photos."
     )
 
 

@@ -40,7 +40,7 @@ from solar.describe.store_files import (
     Manifest,
     OtherSettingsError,
     damaged,
-    listed,
+    difference,
     make_folder,
     read_manifest,
     sha256,
@@ -405,11 +405,8 @@ class Store:
         return vectors
 
     def _refuse_other(self, new: Manifest) -> None:
-        old = self._manifest
-        before, now = old.choices(), new.choices()
-        keys = sorted(k for k in before | now if before.get(k, ...) != now.get(k, ...))
-        if keys:
+        if other := difference(self._manifest, new):
             raise OtherSettingsError(
-                f"{self.path} was made with {listed(before, keys)}, not {listed(now, keys)}; "
-                "choose another folder or pass the same settings."
+                f"{self.path} was made with {other}; choose another folder or pass the same "
+                "settings."
             )

@@ -21,6 +21,7 @@ SOURCE = "source.json"
 # What the manifest's file calls a field of `Manifest`, where the two differ.
 _ON_DISK = {"fingerprint": "model_hash"}
 _SUM = "manifest_sha256"
+_LONG = 200
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -132,11 +133,28 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def listed(choices: dict[tuple[str, bool], Any], keys: list[tuple[str, bool]]) -> str:
-    """Choices as a sentence names them."""
-    return " and ".join(
-        f"{key[0]}={json.dumps(choices[key])}" if key in choices else f"no {key[0]}" for key in keys
-    )
+def difference(old: Manifest, new: Manifest) -> str:
+    """What was chosen otherwise for a store: "another model (gem, not how)"; empty if nothing was.
+
+    With another model, nothing else is named: its settings are different anyway.
+    """
+    before, now = old.choices(), new.choices()
+    keys = sorted(key for key in before | now if before.get(key, ...) != now.get(key, ...))
+    if ("fingerprint", False) in keys and old.model == new.model:
+        return f"another edition of the model {old.model}"
+    if ("model", False) in keys:
+        keys = [("model", False)]
+    return " and ".join(f"another {key[0]}{_both(before.get(key), now.get(key))}" for key in keys)
+
+
+def _both(before: Any, now: Any) -> str:
+    """Two values in brackets, unless they are too long to be read."""
+    text = f" ({_shown(before)}, not {_shown(now)})"
+    return text if len(text) <= _LONG else ""
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
 def damaged(path: Path) -> SolarError:

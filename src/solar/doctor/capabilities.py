@@ -1,5 +1,6 @@
 """What is tried out in a process of its own; see `probe.py`. Every result is ready for JSON."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,15 +66,20 @@ def _attention_kernels(device: str) -> list[str]:
 
 
 def photo_formats() -> dict[str, str]:
-    """Formats of photos that depend on how Pillow was built, and what reads them."""
+    """Formats of photos that depend on how Pillow was built or extended, and what reads them."""
+    from importlib.metadata import PackageNotFoundError, version
+
     from PIL import features
 
     readers = {"JPEG": "libjpeg_turbo", "WebP": "webp", "AVIF": "avif"}
-    return {
+    found = {
         name: f"{library} {features.version(library)}"
         for name, library in readers.items()
         if features.check(library)
     }
+    with suppress(PackageNotFoundError):
+        found["HEIC"] = f"pillow-heif {version('pillow-heif')}"
+    return found
 
 
 def self_test() -> str:

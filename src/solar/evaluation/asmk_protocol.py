@@ -130,7 +130,7 @@ def _labelled(
         for number, (name, label) in enumerate(zip(photos.names, labels, strict=True))
         if name in index.rows
     ]
-    asking, kin = label_groups([label for _, label in shown], "the photos")
+    asking, kin = label_groups([label for _, label in shown], "the photos", index.failures)
     places, names = [], []
     for row, members in zip(asking.tolist(), kin, strict=True):
         number = shown[row][0]

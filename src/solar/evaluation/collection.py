@@ -190,5 +190,11 @@ def _labelled(
         known = dict(zip(photos.names, given, strict=True))
         labels = [known[name] for name in store.names]
     if not len(store):
-        raise SolarError(f"No photo of {path} could be read.")
+        why = next(iter(store.failures.values()), "there is none").rstrip(".")
+        if path.suffix.lower() == ".csv":
+            raise SolarError(
+                f"No photo of {path} could be read ({why}): if its paths are relative to another "
+                "folder, name it with --root."
+            )
+        raise SolarError(f"No photo of {path} could be read: {why}.")
     return DescribedSet(DescribedPhotos(store, str(path), photos), labels=labels)

@@ -21,6 +21,7 @@ from solar.evaluation.evaluation_settings import EvaluationSettings, Features
 from solar.evaluation.ranks import RankOptions
 from solar.evaluation.row_blocks import NAMES, Database
 from solar.images import Box, Photos, find_photos
+from solar.search.metadata import FILE
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -90,10 +91,19 @@ def open_rows(
         return DescribedPhotos(Store.open(path), name)
     if path.name.partition(":")[0].lower().endswith(tuple(VECTOR_FILES)):
         return DescribedPhotos(read_vectors(what), name)
+    refuse_index(path)
     if describe is None:
         raise SolarError(f"{option} {path} is not a store, .npy, .pt or .mat file of descriptors.")
     photos = find_photos(path)
     return DescribedPhotos(describe(photos, {}), name, photos)
+
+
+def refuse_index(path: Path) -> None:
+    """A SolarError if an index is given where photos or a store are expected."""
+    if (path / FILE).is_file():
+        raise SolarError(
+            f"{path} is an index: give the folder of its photos, or a store of their embeddings."
+        )
 
 
 def find_side(place: Path, side: int, settings: EvaluationSettings) -> Photos | DescribedPhotos:

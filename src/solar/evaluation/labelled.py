@@ -1,10 +1,11 @@
 """Any labelled collection: every photo asks for the others that show the same."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 import numpy as np
 
+from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluation.metrics import CUTS, Ranks, measure, without_junk
 from solar.evaluation.ranks import RankOptions, ranks
@@ -38,26 +39,39 @@ def evaluate_labels(
     names = ranking.setdefault("names", ("the photos", "the photos", "the distractors"))
     if len(labels) != len(database):
         raise SolarError(f"There are {len(labels)} labels for {len(database)} rows of {names[1]}.")
-    asking, kin = label_groups(labels, names[1])
+    skipped = database.failures if isinstance(database, Store) else {}
+    asking, kin = label_groups(labels, names[1], skipped)
     places = ranks(select_rows(database, asking), database, kin, **ranking)
     asked = [str(row) if photos is None else photos[row] for row in asking.tolist()]
     return measure_labels(asked, asking, kin, places, average=average)
 
 
-def label_groups(labels: Sequence[str], name: str) -> tuple[Ranks, list[Ranks]]:
+def label_groups(
+    labels: Sequence[str], name: str, skipped: Mapping[str, str] | None = None
+) -> tuple[Ranks, list[Ranks]]:
     """The rows that ask for others, and for each the rows of its label, itself among them.
 
-    A SolarError if no label comes twice, which calls the rows `name`.
+    A SolarError if no label comes twice, which calls the rows `name` and tells of photos that were
+    skipped, with the reasons given.
     """
     shown, of_row = np.unique(np.array(labels, dtype=np.str_), return_inverse=True)
     members = np.split(np.argsort(of_row, kind="stable"), np.cumsum(np.bincount(of_row))[:-1])
     asking = np.flatnonzero(np.bincount(of_row)[of_row] > 1)
     if not len(asking):
+        found = f"{_counted(len(shown), 'label')} for {_counted(len(labels), 'photo')}"
+        if skipped:
+            why = next(iter(skipped.values())).rstrip(".")
+            first = ", the first" if len(skipped) > 1 else ""
+            found += f"; {_counted(len(skipped), 'photo')} skipped{first} because {why}"
         raise SolarError(
-            f"No two photos of {name} have the same label ({len(shown)} labels for "
-            f"{len(labels)} photos): there is nothing to search for."
+            f"No two photos of {name} have the same label ({found}): there is nothing to search "
+            "for."
         )
     return asking, [members[of_row[row]] for row in asking]
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s'[: count != 1]}"
 
 
 def measure_labels(

@@ -13,6 +13,7 @@ from solar.datasets.revisited import (
     read_ground_truth,
 )
 from solar.errors import SolarError
+from solar.evaluation.described_photos import refuse_index
 from solar.evaluation.evaluation_settings import EvaluationSettings
 from solar.images import Box, Photos
 
@@ -20,7 +21,10 @@ _TRUTH_FILES = {".json", ".pkl"}
 
 
 def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | None:
-    """The ground truth of a set, a SolarError if it cannot be read; None for labelled photos."""
+    """The ground truth of a set; None for labelled photos.
+
+    A SolarError if it cannot be read, or the set is an index.
+    """
     name, given = os.fspath(what), settings.ground_truth
     if name in GROUND_TRUTHS:
         if given is None and settings.root is None:
@@ -30,7 +34,10 @@ def find_truth(what: str | Path, settings: EvaluationSettings) -> GroundTruth | 
         return read_ground_truth(given or find_ground_truth(name, settings.root or ""), name)
     if given is None and Path(name).suffix.lower() in _TRUTH_FILES:
         given = name
-    return None if given is None else read_ground_truth(given)
+    if given is None:
+        refuse_index(Path(name))
+        return None
+    return read_ground_truth(given)
 
 
 def truth_photos(

@@ -153,6 +153,8 @@ def _stream(source: Any) -> BinaryIO:
     path = Path(os.path.expanduser(source) if isinstance(source, str) else source)  # noqa: PTH111
     try:
         return _regular_file(path, name)
+    except ImageError:  # which is a ValueError, too
+        raise
     except FileNotFoundError as error:
         if _ADDRESS.match(name):
             raise ImageError(
@@ -219,7 +221,7 @@ def _identified(stream: BinaryIO, source: Source) -> Image.Image:
     if image is None:
         raise ImageError(
             f"{name} is not a photo that can be read: its content is not JPEG, PNG, WebP, "
-            "TIFF, GIF, AVIF or HEIC, or is damaged from the start."
+            "TIFF, GIF, BMP, AVIF or HEIC, or is damaged from the start."
         )
     return image
 

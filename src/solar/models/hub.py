@@ -19,6 +19,7 @@ from typing import Any
 from solar import __version__
 from solar.errors import SolarError
 from solar.files import reading
+from solar.images.roots import expanded
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -106,6 +107,17 @@ def refuse_unfetched(name: str, named_by: object = "The index") -> None:
         raise SolarError(
             f"{named_by} names {name}, a model on the hub that is not on this machine: if you "
             f"trust it, download it once with `solar describe PHOTO --model {name}`."
+        )
+
+
+def refuse_moved(name: str) -> None:
+    """A SolarError if an index names the file of a model, and that is not there."""
+    path = expanded(name)
+    is_file = path.is_absolute() or path.suffix in (".safetensors", ".pth", ".pt")
+    if is_file and not os.path.exists(path):  # noqa: PTH110 (the name may be a stranger's)
+        raise SolarError(
+            f"The model of this index, {path}, is no longer there: put it back, or name its new "
+            "place with --model (in Python: model=)."
         )
 
 

@@ -18,7 +18,7 @@ from solar.search.asmk_index import AsmkIndex
 from solar.search.copies import CopyFinder
 from solar.search.engine import Amendment
 from solar.search.index import Index, need_vectors
-from solar.search.index_build import BuiltIndex, details, read_metadata
+from solar.search.index_build import BuiltIndex, details, read_metadata, warn_of_unknown
 from solar.search.ingest import joined_roots, roots_known
 from solar.search.photo_index import PhotoIndex
 from solar.search.photo_regions import PhotoRegions, read_regions
@@ -59,7 +59,9 @@ def add(
                 raise SolarError(
                     f"{sources[0]} is a store, which is added as a whole: leave out {option}."
                 )
-        return _add_store(index, Store.open(sources[0]), extra)
+        built = _add_store(index, Store.open(sources[0]), extra)
+        warn_of_unknown(metadata, extra, built)
+        return built
     how = dict(describing or {})
     regions = how.pop("regions", None)
     boxes = None if regions is None else _regions_for(index, regions)
@@ -82,7 +84,9 @@ def add(
     how |= {"regions": boxes} if boxes else {}
     made = apply(index, photos, changes, store=store, extra=extra, progress=progress, **how)
     count = len(made.new) + len(made.changed) + len(made.moved)
-    return BuiltIndex(index, count, {**made.skipped, **copies})
+    built = BuiltIndex(index, count, {**made.skipped, **copies})
+    warn_of_unknown(metadata, extra, built)
+    return built
 
 
 def _regions_for(index: PhotoIndex, regions: str | Path) -> PhotoRegions:

@@ -41,6 +41,7 @@ from solar.search.index_build import (
     note_skipped,
     read_metadata,
     refuse_taken,
+    warn_of_unknown,
     working_folder,
 )
 from solar.search.photo_regions import GRID, PhotoRegions, read_regions
@@ -133,7 +134,9 @@ def build(
         index = AsmkIndex(asmk_folder.create(address, spec, codebook, described, photos.roots))
         confirm(index.place, photos.roots)
         note_skipped(index, photos, failures)
-    return BuiltIndex(index, len(photos) - len(failures), {**photos.skipped, **failures})
+    built = BuiltIndex(index, len(photos) - len(failures), {**photos.skipped, **failures})
+    warn_of_unknown(metadata, extra, built)
+    return built
 
 
 def add(

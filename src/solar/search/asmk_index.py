@@ -68,10 +68,11 @@ class AsmkIndex(PhotoIndex):
 
         A SolarError if it cannot be loaded, or is not the one that described the photos.
         """
-        from solar.models.hub import refuse_unfetched
+        from solar.models.hub import refuse_moved, refuse_unfetched
 
         if not self._chosen:
             refuse_unfetched(self.spec.model)
+            refuse_moved(self.spec.model)
         model = local_model(self._chosen or self.spec.model)
         if local_fingerprint(model) != self.spec.fingerprint:
             raise SolarError(

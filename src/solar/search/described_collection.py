@@ -204,14 +204,20 @@ def only_named(source: Described, folder: Path) -> DescribedCollection:
     return DescribedCollection(photos.names, nothing, "", photos.roots, folder / "local")
 
 
+def are_photos(source: Described) -> bool:
+    """Whether a source must be described first: it is no index, store, or file of hloc's."""
+    if not isinstance(source, str | Path) or not is_folder(source):
+        return False
+    path = expanded(source)
+    return not (path.suffix.lower() in SUFFIXES or is_store(path) or (path / FILE).is_file())
+
+
 def _photos(source: Described) -> Photos | None:
     """The photos that a source is; None for an index, a store, or a file of hloc's."""
-    if not isinstance(source, str | Path) or not is_folder(source):
+    if not are_photos(source):
         return None
-    path = expanded(source)
-    if path.suffix.lower() in SUFFIXES or is_store(path) or (path / FILE).is_file():
-        return None
-    photos = collect([path])
+    assert isinstance(source, str | Path)
+    photos = collect([expanded(source)])
     for name in photos.names:
         if Path(name).is_absolute():
             raise SolarError(

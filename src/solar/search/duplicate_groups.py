@@ -7,7 +7,9 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +23,7 @@ from solar.search.duplicate_report import (
     DuplicatePair,
     DuplicatePhoto,
 )
-from solar.search.photo_relation import Relation
+from solar.search.photo_relation import MOMENT, Relation
 
 _WHOLE = 0.95
 _COPIED = re.compile(r"copy|kopie|copie|edit|small|thumb|resiz|crop|screenshot|\(\d+\)|~\d", re.I)
@@ -100,11 +102,35 @@ def groups_of(
             for pair in by_rows
             if pair.kind in allowed and pair.a not in spare and pair.b not in spare
         ]
-        for members in _joined(loose):
-            if any(pair.kind == kind for pair in members):
+        for members in _moments(loose, known) if kind == "burst" else _joined(loose):
+            # What is joined by bursts alone and is no moment is a place.
+            if any(pair.kind == kind for pair in members) or _apart(members, known):
                 rows = _rows(members)
                 shown = [replace(known(row).shown, why="another photo") for row in rows]
                 yield DuplicateGroup(kind, tuple(shown), _pairs(members, rows))
+
+
+def _moments(
+    bursts: Sequence[RelatedPair], facts: Callable[[int], PhotoFacts]
+) -> Iterator[list[RelatedPair]]:
+    """Pairs by the moment that they make.
+
+    A photo that does not say when it was taken may look like others that were taken years apart:
+    it joins no moment then.
+    """
+    for members in _joined(bursts):
+        if not _apart(members, facts):
+            yield members
+            continue
+        timed = {row for row in _rows(members) if facts(row).shown.taken is not None}
+        yield from _joined([pair for pair in members if {pair.a, pair.b} <= timed])
+
+
+def _apart(members: Iterable[RelatedPair], facts: Callable[[int], PhotoFacts]) -> bool:
+    """Whether between photos of a group, ordered by time, more passed than within a moment."""
+    taken = [facts(row).shown.taken for row in _rows(members)]
+    times = sorted(datetime.fromisoformat(time) for time in taken if time is not None)
+    return any((late - early).total_seconds() > MOMENT for early, late in pairwise(times))
 
 
 def _joined(pairs: Sequence[RelatedPair]) -> list[list[RelatedPair]]:

@@ -59,6 +59,17 @@ def create(
     the bytes), `ivf` (as `pq`, in lists of which an eighth is searched; the fastest) and `web` (an
     eighth: four bits a number, from whitenings that need four photos for each number).
     """
+    refuse_compression(compress)
+    folder = Path(address)
+    with creating(folder) as view:
+        view.begin(spec, compress, roots or Roots())
+        view.set_version(first_version(compress))
+        Writer(folder, view, spec.dim, compress).add(batches)
+    return FolderEngine(folder, spec, compress)
+
+
+def refuse_compression(compress: str) -> None:
+    """A SolarError if no new index can be compressed so."""
     if compress in RETIRED:
         raise SolarError(
             f"The compression {compress} is no longer supported: choose {RETIRED[compress]}, which "
@@ -67,12 +78,6 @@ def create(
     if compress not in COMPRESSIONS:
         choices = ", ".join(COMPRESSIONS)
         raise SolarError(f"There is no compression {compress!r}: choose from {choices}.")
-    folder = Path(address)
-    with creating(folder) as view:
-        view.begin(spec, compress, roots or Roots())
-        view.set_version(first_version(compress))
-        Writer(folder, view, spec.dim, compress).add(batches)
-    return FolderEngine(folder, spec, compress)
 
 
 def open_index(address: str | os.PathLike[str], metadata: Metadata | None = None) -> FolderEngine:

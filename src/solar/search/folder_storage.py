@@ -235,12 +235,21 @@ class FolderStorage(ABC, Generic[S]):
         return []
 
 
+def refuse_place(folder: Path) -> None:
+    """A SolarError if no index can be made there: it is a file, or holds other files."""
+    if folder.is_dir():
+        make_folder(folder, FILE)
+    elif folder.exists():
+        raise SolarError(f"{folder} is a file, not a folder: choose another name for the index.")
+
+
 @contextlib.contextmanager
 def creating(folder: Path) -> Iterator[View]:
     """Fill a new or empty folder with an index: whole, or not at all.
 
     A SolarError if it is an index, holds other files, or cannot be written.
     """
+    refuse_place(folder)
     make_folder(folder, FILE)
     with Metadata(folder).writing(create=True) as view:
         if view.facts() is not None:

@@ -157,13 +157,14 @@ class Index(PhotoIndex):
             SolarError: It cannot be loaded, or is not the one that made the vectors.
         """
         from solar.models import fingerprint, retrieval_model
-        from solar.models.hub import refuse_unfetched
+        from solar.models.hub import refuse_moved, refuse_unfetched
 
         model = self._given if self._given is not None else self.spec.model
         if not model:
             raise SolarError("The index does not record its model: pass the one it was built with.")
         if self._given is None:
             refuse_unfetched(self.spec.model)
+            refuse_moved(self.spec.model)
         network = retrieval_model(model, device=self._device)
         if self.spec.fingerprint and fingerprint(network) != self.spec.fingerprint:
             raise SolarError(

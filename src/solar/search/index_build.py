@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 from solar.describe.store import Store
 from solar.describe.store_files import OtherPhotosError, OtherSettingsError, is_store
 from solar.errors import SolarError
+from solar.files import reading
 from solar.images import Photos, collect
 from solar.images.exif import ExifFacts, exif_facts, valid_position
-from solar.search.addresses import Address
+from solar.search.addresses import Address, is_folder
 from solar.search.engine import Amendment, NoIndexError, Photo, Skipped
+from solar.search.folder_engine import refuse_compression
+from solar.search.folder_storage import refuse_place
 from solar.search.index import Index
 from solar.search.photo_index import PhotoIndex
 from solar.weights import DEFAULT
@@ -103,6 +107,8 @@ def build_index(
         **options: For the engine, such as `compress="pq"`.
     """
     refuse_taken(address)
+    if is_folder(address):
+        refuse_compression(options.get("compress", "none"))
     shown = ", ".join(map(str, sources))
     settings = {name: value for name, value in (describing or {}).items() if value is not None}
     extra = read_metadata(metadata) if metadata else {}
@@ -113,7 +119,9 @@ def build_index(
             )
         found = Store.open(sources[0])
         index = _filled(address, found, details(found, None, extra), shown, options)
-        return BuiltIndex(index, len(found), found.failures)
+        built = BuiltIndex(index, len(found), found.failures)
+        warn_of_unknown(metadata, extra, built)
+        return built
     photos = collect(sources, follow=follow)
     given = None if model is None or isinstance(model, str | Path) else model
     options = {"model": given, **options}
@@ -122,7 +130,9 @@ def build_index(
         known = details(found, photos, extra)
         index = _filled(address, found, known, shown, {"roots": photos.roots, **options})
         note_skipped(index, photos, found.failures)
-    return BuiltIndex(index, len(found), {**photos.skipped, **found.failures})
+    built = BuiltIndex(index, len(found), {**photos.skipped, **found.failures})
+    warn_of_unknown(metadata, extra, built)
+    return built
 
 
 def _filled(
@@ -159,10 +169,8 @@ def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
     Each has a `path`, and any of `tags`, `taken`, `position` (degrees north and east) and `camera`.
     """
     known = {}
-    try:
+    with reading(path, "is not text in UTF-8: save it as that", UnicodeDecodeError):
         lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SolarError(f"{path} cannot be read: {error}.") from error
     for number, line in enumerate(lines, 1):
         try:
             facts = json.loads(line)
@@ -185,6 +193,22 @@ def read_metadata(path: str | Path) -> dict[str, dict[str, Any]]:
                 '"taken": "2019-07-14T18:30:00", "position": [48.858, 2.294]}.'
             ) from error
     return known
+
+
+def warn_of_unknown(
+    path: str | Path | None, extra: Mapping[str, Mapping[str, Any]], built: BuiltIndex
+) -> None:
+    """Warn if a file of metadata, as `read_metadata` reads it, names photos that nobody knows."""
+    known = {**built.index.engine.find(list(extra)), **built.skipped} if extra else {}
+    if unknown := [name for name in extra if name not in known]:
+        count = len(unknown)
+        what = "a photo that is" if count == 1 else f"{count:,} photos that are"
+        first = unknown[0] if count == 1 else f"the first is {unknown[0]}"
+        warnings.warn(
+            f"{path} names {what} not in the index ({first}): write paths as `solar search` "
+            "prints them.",
+            stacklevel=3,
+        )
 
 
 @contextlib.contextmanager
@@ -223,16 +247,26 @@ def describe_photos(
     try:
         try:
             return extract(photos, place, **known)
-        except OtherPhotosError:
-            if not place.name.endswith(_WORKING):
+        except (OtherPhotosError, OtherSettingsError) as error:
+            if not _leftover(place, error):
                 raise
-            shutil.rmtree(place)  # what another command left when it was stopped
-            return extract(photos, place, **known)
+            shutil.rmtree(place)
+            return describe_photos(photos, model, place, progress, **settings)
     except OtherSettingsError as error:
         raise SolarError(
-            f"{str(error).partition(';')[0]}: pass the same settings as before to continue, "
-            f"or delete {place} to start over."
+            f"{str(error).partition(';')[0]}: use the same again to continue, or delete the "
+            "folder to start over."
         ) from error
+
+
+def _leftover(place: Path, error: SolarError) -> bool:
+    """Whether a store that does not fit is what a stopped command left, and nothing is lost.
+
+    Embeddings that were computed with other settings are kept: those settings may come back.
+    """
+    if not place.name.endswith(_WORKING):
+        return False
+    return isinstance(error, OtherPhotosError) or not len(Store.open(place, allow_partial=True))
 
 
 def details(
@@ -257,9 +291,14 @@ def detail(
 
 
 def refuse_taken(address: Address) -> None:
-    """Raise a SolarError where there is an index already."""
+    """Raise a SolarError where there is an index already, or no place for one."""
     try:
         Index.open(address).close()
     except NoIndexError:  # anything else, a server that does not answer say, is told at once
+        if is_folder(address):
+            refuse_place(Path(address))
         return
-    raise SolarError(f"{address} is an index already: add to it, or choose another name.")
+    raise SolarError(
+        f"{address} is an index already: add photos with `solar index add`, or choose another "
+        "name; in Python, solar.Index.open opens it, and solar.sync adds new photos."
+    )

@@ -16,21 +16,27 @@ Pair: TypeAlias = tuple[str, str]
 def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> int:
     """Write a list of pairs, whole or not at all, and say how many; a warning if names have spaces.
 
-    A SolarError if a name has several lines, or the disk is full or read-only.
+    Photos whose name has several lines are left out, with a warning for each. A SolarError if the
+    disk is full or read-only.
     """
-    count, spaced = 0, set[str]()
+    count, spaced, broken = 0, set[str](), set[str]()
     with (
         replacing(path) as temporary,
         temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as out,
     ):
         for pair in pairs:
-            for name in pair:
-                if len(name.split()) != 1:
-                    spaced.add(name)
-                if len(name.splitlines()) != 1:
-                    raise SolarError(f"The name {name!r} contains a line break: rename the photo.")
+            if unlisted := {name for name in pair if len(name.splitlines()) != 1}:
+                broken |= unlisted
+                continue
+            spaced |= {name for name in pair if len(name.split()) != 1}
             out.write(" ".join(pair) + "\n")
             count += 1
+    for name in sorted(broken):
+        warnings.warn(
+            f"{name!r} is left out of {path}, because its name contains a line break: rename the "
+            "photo.",
+            stacklevel=2,
+        )
     if spaced:
         warnings.warn(
             f"{len(spaced)} photo{'s'[: len(spaced) != 1]} in {path} have spaces in their names, "

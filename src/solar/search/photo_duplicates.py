@@ -23,11 +23,16 @@ from solar import __version__
 from solar.errors import SolarError, and_more
 from solar.files import make_folder, regular, replacing, unwritable
 from solar.search.blas_threads import one_core_each
-from solar.search.described_collection import Described, DescribedCollection, walk_described
+from solar.search.described_collection import (
+    Described,
+    DescribedCollection,
+    are_photos,
+    walk_described,
+)
 from solar.search.duplicate_candidates import DuplicateCandidates, candidates
 from solar.search.duplicate_groups import PhotoFacts, RelatedPair, groups_of, photo_facts
 from solar.search.duplicate_report import KINDS, DuplicateGroup, DuplicatePhoto
-from solar.search.engine import RowNumbers
+from solar.search.photo_pairs import refuse_score
 from solar.search.photo_relation import SETTINGS, PhotoComparer, Relation
 from solar.search.small_pictures import small_pictures
 
@@ -41,7 +46,7 @@ PLACE_SCORE = 0.7
 """From this cosine similarity on, two photos may show one place."""
 
 _BLOCK = 128  # pairs that a stop costs at the most
-_SEEN = "duplicates-seen.bin"
+_SEEN_FILE = "duplicates-seen.bin"
 _KEY = 32
 _UNREADABLE = "unreadable"
 
@@ -63,6 +68,7 @@ class DuplicateSettings:
             raise SolarError(f"Name a kind to look for: {', '.join(KINDS)}.")
         if self.k < 1:
             raise SolarError("Duplicates need neighbours: k must be 1 or more.")
+        refuse_score(self.min_score)
 
 
 def duplicates(
@@ -101,12 +107,22 @@ def duplicates(
             OpenCV is not installed, or the disk is full.
     """
     settings = DuplicateSettings(tuple(kinds), k, min_score, new)
+    refuse_new(source, settings)
     return walk_described(
         source,
         work,
         lambda found, folder: find_duplicates(found.moved_to(photos), settings, folder, watch),
         **describing,
     )
+
+
+def refuse_new(source: Described, settings: DuplicateSettings) -> None:
+    """A SolarError if only new photos are asked for of photos that no index remembers."""
+    if settings.new and are_photos(source):
+        raise SolarError(
+            f"--new needs an index, but {source} is not one: leave out --new, or make an index "
+            "with `solar index build`."
+        )
 
 
 def find_duplicates(
@@ -124,11 +140,10 @@ def find_duplicates(
         _note_seen(photos.local, [])
         return
     verifier = photos.verifier(SETTINGS)  # what would go wrong is told before any work
+    seen = _seen(photos) if settings.new else set[bytes]()
     told = None if watch is None else lambda done, of: watch("Reading photos", done, of)
     small = small_pictures(photos.names, photos.roots.find, photos.local, told)
-    asked = np.arange(len(photos))
-    if settings.new:
-        asked = _unseen(photos, small.keys)
+    asked = np.array([row for row, key in enumerate(small.keys) if key not in seen], np.int64)
     places = bool({"burst", "place"} & set(settings.kinds))
     pairs = candidates(
         photos,
@@ -237,9 +252,9 @@ def _relation(stored: dict[str, Any]) -> Relation:
     return Relation(**{**stored, "covers": tuple(stored["covers"])})
 
 
-def _unseen(photos: DescribedCollection, keys: Sequence[bytes]) -> RowNumbers:
-    """The rows of photos that no finished run has looked at."""
-    file = photos.local / _SEEN
+def _seen(photos: DescribedCollection) -> set[bytes]:
+    """The keys of photos that a finished run has looked at; a SolarError if there was none."""
+    file = photos.local / _SEEN_FILE
     try:
         content = regular(file).read_bytes()
     except FileNotFoundError:
@@ -249,11 +264,10 @@ def _unseen(photos: DescribedCollection, keys: Sequence[bytes]) -> RowNumbers:
         ) from None
     except OSError as error:
         raise SolarError(f"{file} cannot be read: {error.strerror or error}.") from error
-    seen = {content[at : at + _KEY] for at in range(0, len(content), _KEY)}
-    return np.array([row for row, key in enumerate(keys) if key not in seen], np.int64)
+    return {content[at : at + _KEY] for at in range(0, len(content), _KEY)}
 
 
 def _note_seen(folder: Path, keys: Sequence[bytes]) -> None:
     make_folder(folder)
-    with replacing(folder / _SEEN, durable=False) as temporary:
+    with replacing(folder / _SEEN_FILE, durable=False) as temporary:
         temporary.write_bytes(b"".join(keys))

@@ -18,7 +18,7 @@ from solar.errors import SolarError
 from solar.files import make_folder
 from solar.search.described_collection import Described, DescribedCollection, walk_described
 from solar.search.group_report import GroupPhoto, PhotoGroup
-from solar.search.photo_pairs import PairSettings, Told, chosen_pairs
+from solar.search.photo_pairs import PairSettings, Told, chosen_pairs, refuse_score
 from solar.search.supported_groups import SHARE, supported_groups
 from solar.search.verified_graph import VerifiedGraph, verified_graph
 from solar.search.verify import VerifySettings
@@ -41,6 +41,7 @@ class GroupSettings:
     device: str | None = None
 
     def __post_init__(self) -> None:
+        refuse_score(self.min_score)
         if self.k < 1:
             raise SolarError("Groups need neighbours: k must be 1 or more.")
         if self.inliers < 1:

@@ -44,12 +44,21 @@ class PairSettings:
     device: str | None = None
 
     def __post_init__(self) -> None:
+        refuse_score(self.min_score)
         if self.within is not None and not self.within > 0:
             raise SolarError(f"within must be a distance in metres, not {self.within:g}.")
         if self.k < 0 or self.window < 0 or self.k + self.window < 1:
             raise SolarError(
                 "Pairs need neighbours: k or window must be 1 or more, and neither negative."
             )
+
+
+def refuse_score(min_score: float | None) -> None:
+    """A SolarError if no two photos could ever be that similar, or all are."""
+    if min_score is not None and not -1 <= min_score <= 1:
+        raise SolarError(
+            f"--min-score is a cosine similarity: give a number from -1 to 1, not {min_score:g}."
+        )
 
 
 def pairs(

@@ -40,12 +40,13 @@ from solar.search.verify import Verifier, VerifySettings
 SETTINGS = VerifySettings(keypoints=500, size=512)
 """How keypoints are found: copies need fewer of them than buildings do."""
 
+MOMENT = 10.0  # seconds between frames of a burst, at the most
+
 _SIDE = 384  # of pictures that are compared
 _KEPT = 128  # pictures in memory: some tens of MB
 _COPY_ERROR, _PLACE_ERROR = 2.0, 4.0  # pixels
 _COPY_POINTS, _PLACE_POINTS = 8, 15
 _WHOLE = 0.95  # of a photo's area
-_MOMENT = 10.0  # seconds between frames of a burst
 _STILL = 0.25  # how far a corner moves at most between them, as a share of the side
 _OVERLAP = 0.6
 
@@ -273,7 +274,7 @@ def _same_place(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:
     covers = (_seen(mapping), _seen(back))
     apart = _seconds(a, b)
     still = _corners_move(mapping) < _STILL and min(covers) > _OVERLAP
-    moment = still if apart is None else apart <= _MOMENT
+    moment = still if apart is None else apart <= MOMENT
     relation = Relation("burst" if moment else "place", "", _stored(mapping), covers, None, count)
     return _told(a, b, relation, 0, None)
 
@@ -290,7 +291,7 @@ def _told(
     """The relation with its words."""
     apart = _seconds(a, b)
     if relation.kind in COPIES[1:] and apart:  # copies keep the time at which they were taken
-        relation = replace(relation, kind="burst" if apart <= _MOMENT else "place")
+        relation = replace(relation, kind="burst" if apart <= MOMENT else "place")
     done = [WORDS[way]] if WORDS[way] else []
     if relation.kind == "exact":
         done.append("the same pixels")

@@ -72,7 +72,7 @@ METHODS: dict[str, Reranker] = {
     ),
     "verify": Reranker(
         "Geometric verification",
-        "Match keypoints of the best 50 with the query, and put matching photos first.",
+        "Match keypoints of the best 50 photos with the query, and re-rank them.",
         "photos",
         "solar.search.verify",
     ),

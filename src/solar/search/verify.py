@@ -328,6 +328,11 @@ def index_verifier(engine: Storage, settings: VerifySettings) -> Verifier:
         )
     # A root may be called anything, and Path.exists() fails for names that are too long.
     if not any(os.path.exists(root.path) for root in roots.roots):  # noqa: PTH110
+        if settings.photos is not None:
+            raise SolarError(
+                f"There is no folder {settings.photos}: check --photos, or photos= in "
+                "VerifySettings."
+            )
         raise SolarError(
             f"{roots} no longer exists: say where the photos are with --photos, or with "
             "`solar index relocate`."

@@ -176,16 +176,20 @@ class Trainer(ABC, Generic[R, B]):
 
         What else it returns is up to `finish`; a SolarError if the training went wrong.
         """
-        with self.run, self.bar:
-            self._start()
-            for batch in self.batches():
-                self.take(batch)
-                late = self._is_late()
-                self._after_step(late)
-                if late:
-                    break
-            done = {"steps": self.step, "finished": self.step == self.steps}
-            return {"run": str(self.run.folder), **done, **self.finish()}
+        try:
+            with self.run, self.bar:
+                self._start()
+                for batch in self.batches():
+                    self.take(batch)
+                    late = self._is_late()
+                    self._after_step(late)
+                    if late:
+                        break
+                done = {"steps": self.step, "finished": self.step == self.steps}
+                return {"run": str(self.run.folder), **done, **self.finish()}
+        except KeyboardInterrupt:
+            self.bar.tell(self._stopped())
+            raise
 
     def take(self, batch: B) -> None:
         """Take a step."""
@@ -290,6 +294,11 @@ class Trainer(ABC, Generic[R, B]):
         best = judged and self._validate()
         if saves:
             self.save(best=best)
+
+    def _stopped(self) -> str:
+        if self.run.step:
+            return f"Stopped at step {self.step}: --resume continues from step {self.run.step}."
+        return f"Stopped at step {self.step}, before the first checkpoint: start the run again."
 
     def _due(self, every: int) -> bool:
         return every > 0 and self.step % every == 0

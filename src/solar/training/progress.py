@@ -2,7 +2,11 @@
 
 import os
 import sys
+from time import monotonic
 from typing import Any
+
+_PAUSE = 30.0
+"""Seconds between lines where there is no terminal for a bar."""
 
 
 def warn(sentence: str) -> None:
@@ -12,7 +16,7 @@ def warn(sentence: str) -> None:
 
 
 class Bar:
-    """Steps done and the time left, on standard error if that is a terminal.
+    """Steps done and the time left, on standard error: a bar, or a line now and then.
 
     Unless it is shown, there is only `warn`.
     """
@@ -22,6 +26,8 @@ class Bar:
         self._bar: Any = None
         self._task: Any = None
         self._done = 0
+        self._lines = False  # whether there is no terminal for a bar
+        self._told = monotonic()
 
     def __enter__(self) -> "Bar":
         if self.shown:
@@ -31,8 +37,8 @@ class Bar:
             console = Console(stderr=True, highlight=False)
             words = "[progress.description]{task.description}"
             columns = words, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-            hidden = not console.is_terminal
-            self._bar = Progress(*columns, console=console, transient=True, disable=hidden)
+            self._lines = not console.is_terminal
+            self._bar = Progress(*columns, console=console, transient=True, disable=self._lines)
             self._bar.start()
             self._task = self._bar.add_task("Starting", total=self.total, completed=self._done)
         return self
@@ -46,11 +52,19 @@ class Bar:
         self._done = done
         if self._bar is not None:
             self._bar.update(self._task, completed=done, description=what)
+        if self._lines and monotonic() - self._told >= _PAUSE:
+            self._told = monotonic()
+            sys.stderr.write(f"{what}: {done:,} of {self.total:,} steps\n")
 
     def say(self, what: str) -> None:
         """Say what is going on between steps."""
         if self._bar is not None:
             self._bar.update(self._task, description=what)
+
+    def tell(self, sentence: str) -> None:
+        """Print a sentence, once the bar is gone."""
+        if self.shown:
+            sys.stderr.write(f"{sentence}\n")
 
     def warn(self, sentence: str) -> None:
         """Print a warning above the bar, or to standard error where there is none."""

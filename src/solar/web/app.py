@@ -165,11 +165,6 @@ def _add_pages(app: FastAPI, service: Service, ready: Callable[[], bool]) -> Non
     async def docs() -> Response:
         return Response(docs_page(app.openapi()), media_type="text/html")
 
-    @app.api_route("/indexes/{name:path}", methods=[*_READ, "POST"], include_in_schema=False)
-    async def no_index(name: str) -> Response:
-        # Not which there are: this is told to visitors without a token, too.
-        raise WebError(404, f"This server has no index {name.partition('/')[0]!r}.")
-
     @app.get("/healthz")
     async def healthz() -> Health:
         """Report that the server is running."""

@@ -11,16 +11,14 @@ from starlette.responses import RedirectResponse
 
 from solar.errors import SolarError
 from solar.web.bodies import Receive
-from solar.web.middleware import App, Scope, Send
+from solar.web.middleware import INDEXES, App, Scope, Send
 from solar.web.schemas import IndexLink
 from solar.web.settings import WebSettings
-
-ROOT = "/indexes/"
 
 
 def home_of(name: str) -> str:
     """The path of an index, as it stands in an address."""
-    return ROOT + quote(name, safe="")
+    return INDEXES + quote(name, safe="")
 
 
 def settings_of_several(given: Sequence[WebSettings]) -> list[WebSettings]:
@@ -79,8 +77,8 @@ class IndexPaths:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Have a request answered."""
         path = scope.get("path", "")
-        name, slash, rest = path.removeprefix(ROOT).partition("/")
-        if not path.startswith(ROOT) or name not in self._apps:
+        name, slash, rest = path.removeprefix(INDEXES).partition("/")
+        if not path.startswith(INDEXES) or name not in self._apps:
             await self._app(scope, receive, send)
         elif slash:
             await self._apps[name]({**scope, "path": f"/{rest}"}, receive, send)

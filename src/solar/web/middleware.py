@@ -40,6 +40,9 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "X-Frame-Options": "DENY",
 }
+INDEXES = "/indexes/"
+"""Each of several indexes is below this path."""
+
 _ADD_TIMES = 16  # photos of full size in one request to add some
 
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
@@ -130,6 +133,17 @@ class Guard:
         visitor = (scope.get("client") or ("", 0))[0]
         self._admission.rates.spend(visitor, cost_of(method, path))
         self._keys.check(path, scope["query_string"].decode("latin-1"), headers, visitor)
+        if path.startswith(INDEXES):  # whatever is sent there, no index would take it
+            raise self._no_index(path.removeprefix(INDEXES).partition("/")[0], headers, visitor)
+
+    def _no_index(self, name: str, headers: dict[str, str], visitor: str) -> WebError:
+        there = self._settings.indexes
+        advice = f"choose {', '.join(there)}" if there else f"leave out {INDEXES}{name}"
+        try:
+            self._keys.check("/api/", "", headers, visitor)
+        except WebError:  # only visitors with a token are told which indexes there are
+            advice = "check its name"
+        return WebError(404, f"This server has no index {name!r}: {advice}.")
 
 
 class _Answer:

@@ -279,6 +279,7 @@ class MatchedPhoto(BaseModel):
     """One side of a match."""
 
     id: str
+    name: str
     width: int
     height: int
     photo: str

@@ -9,7 +9,8 @@ const TRUTH = new Map([
   [false, ["wrong", "✗", "another landmark"]],
 ]);
 
-const PROBABLE = "Probability that this is the same place";
+const PROBABLE =
+  "Probability that this is the same place; too high where many places look alike. “Same scene” is the surer sign";
 
 const percent = (probability) => `${Math.round(100 * probability)} %`;
 
@@ -41,7 +42,7 @@ export function card(hit, links, { beside = null, foot = null } = {}) {
     },
     thumbnail(hit),
     ranked && el("span.rank", {}, String(hit.rank)),
-    mark && el("span.truth", {}, mark),
+    mark && el("span.truth", { title: `By its label: ${truthText}` }, mark),
     moveBadge(hit.moved),
     hit.probability != null &&
       el("span.probability", { title: PROBABLE }, percent(hit.probability)),

@@ -13,6 +13,7 @@ const GLIDE = { duration: 420, easing: "cubic-bezier(.2,.8,.2,1)" };
 export function createGrid(label, make, between = () => null) {
   const list = el("ul.grid", { "aria-label": label });
   let focused = null;
+  let remembered = null;
   let last = null;
 
   const cards = () => [...list.querySelectorAll(":scope > .card")];
@@ -56,7 +57,7 @@ export function createGrid(label, make, between = () => null) {
   });
 
   function put(items) {
-    const before = list.contains(document.activeElement) ? focused?.dataset.id : null;
+    const before = list.contains(document.activeElement) ? focused?.dataset.id : remembered;
     last = null;
     list.replaceChildren(...made(items));
     reach(cards().find((one) => one.dataset.id === before) ?? cards()[0]);
@@ -78,6 +79,10 @@ export function createGrid(label, make, between = () => null) {
     },
     focus() {
       (focused ?? cards()[0])?.querySelector("a").focus();
+    },
+    /** Says which card the keys begin at, once it is there. */
+    remember(id) {
+      remembered = id;
     },
     /** The id of the card that has the focus. */
     get current() {

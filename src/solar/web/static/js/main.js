@@ -5,6 +5,7 @@ import { el, icon } from "./dom.js";
 import { indexSwitch } from "./indexes.js";
 import { help, watchKeys } from "./keys.js";
 import { notify, problem, watchConnection } from "./notice.js";
+import { MOST, written } from "./parts.js";
 import * as route from "./route.js";
 import { themeButton } from "./theme.js";
 import { upload, watchIncoming } from "./upload.js";
@@ -56,7 +57,8 @@ async function learn() {
 
 /** Shows where the visitor has come: the view, and a photo over it. */
 function show(place) {
-  if (!VIEWS[place.view]) {
+  if (!VIEWS[place.view] || lacking(place.view)) {
+    if (VIEWS[place.view]) notify(`${shared.info.name} has no ${place.view}.`);
     route.go("#/", { replace: true });
     return;
   }
@@ -70,6 +72,13 @@ function show(place) {
   }
   viewer.show(wanted, view.order?.());
   if (!wanted.photo) entitle();
+}
+
+/** Whether this index has nothing for a view that another one may have. */
+function lacking(view) {
+  const { features, settings } = shared.info;
+  const has = { albums: features.albums, duplicates: features.duplicates, add: settings.writable };
+  return view in has && !has[view];
 }
 
 const entitle = () =>
@@ -134,10 +143,13 @@ async function receive(files) {
     return;
   }
   document.body.classList.add("sending");
+  const most = view.takePhoto ? 1 : MOST;
+  if (files.length > most) notify(`${files.length - most} of ${files.length} photos are left out.`);
   try {
-    const photo = await upload(files[0], shared.info);
-    if (view.takePhoto) view.takePhoto(photo);
-    else route.go(route.address("search", [], { q: photo.id }));
+    const photos = [];
+    for (const file of files.slice(0, most)) photos.push(await upload(file, shared.info));
+    if (view.takePhoto) view.takePhoto(photos[0]);
+    else route.go(route.address("search", [], written(photos.map(({ id }) => ({ id, box: null })))));
   } catch (error) {
     notify(error.message, "bad");
   } finally {

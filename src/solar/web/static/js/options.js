@@ -142,13 +142,16 @@ export function searchOptions(info, params, changed, usual = []) {
   ].filter(Boolean);
 }
 
+const clamped = (share) => Math.min(1, Math.max(0, share));
+
 /** What of a request the parameters of an address stand for; `usual` as above. */
 export function searchRequest(params, usual = []) {
   const filter = {
     name_contains: params.name || undefined,
     label: params.label || undefined,
     min_score: params.min ? Number(params.min) : undefined,
-    min_probability: params.probable ? Number(params.probable) / 100 : undefined,
+    // What is shown is rounded: a photo with "97 %" is one of at least 97 %.
+    min_probability: params.probable ? clamped((Number(params.probable) - 0.5) / 100) : undefined,
     ...filterOf(params),
   };
   return {

@@ -8,8 +8,17 @@ let shown = "";
 /** An address as a view, its parts and its parameters. */
 export function parse(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
-  const [view, ...parts] = path.split("/").filter(Boolean).map(decodeURIComponent);
+  const [view, ...parts] = path.split("/").filter(Boolean).map(decoded);
   return { view: view ?? "search", parts, params: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+/** A link that was cut off leads somewhere else, not nowhere. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** The address of a view; parameters that are empty, null or false are left out. */

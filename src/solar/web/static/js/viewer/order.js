@@ -29,6 +29,7 @@ export function cardOrder(main) {
     },
     /** The id of the photo `by` steps on; null at the ends. */
     step(id, by) {
+      if (!grid?.isConnected) this.reach(id); // the list came after the photo
       const ids = [...(grid?.querySelectorAll(".card[data-id]") ?? [])].map((one) => one.dataset.id);
       const at = ids.indexOf(ids.includes(id) ? id : last);
       return at < 0 ? null : (ids[at + by] ?? null);

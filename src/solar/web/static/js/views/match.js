@@ -9,7 +9,7 @@ import { layLines, line } from "../lines.js";
 import { problem, say } from "../notice.js";
 import { toggle } from "../options.js";
 import * as route from "../route.js";
-import { counted, count, duration, evidence, verdict } from "../words.js";
+import { counted, count, duration, evidence, shortName, verdict } from "../words.js";
 
 /** Makes the view in `root`. */
 export function match(root) {
@@ -31,6 +31,7 @@ function matching(root, a, b, params) {
   const box = read(params.box) ?? undefined;
   const facts = el("p.facts", { role: "status" }, "Matching keypoints of both photos…");
   const pair = el("div.pair", { "aria-busy": "true" });
+  const names = el("p.soft");
   const tools = el("div.row");
   root.append(
     el(
@@ -41,6 +42,7 @@ function matching(root, a, b, params) {
         {},
         button("Back", { symbol: "back", on: route.back }),
         el("h1.view-title", {}, "Matches"),
+        names,
       ),
       pair,
       el("div.match-foot", {}, facts, tools),
@@ -53,6 +55,7 @@ function matching(root, a, b, params) {
       pair.removeAttribute("aria-busy");
       const some = found.same_scene;
       drawing = draw(pair, found, some ? found.inliers : []);
+      names.textContent = [found.a, found.b].map(({ name }) => shortName(name)).join(" and ");
       const counts = evidence(found.inliers.length, found.threshold);
       const chance = some ? "" : " Photos of different places can reach this number by chance.";
       facts.replaceChildren(
@@ -85,7 +88,12 @@ function matching(root, a, b, params) {
 function draw(pair, found, inliers) {
   const images = [found.a, found.b].map((side, at) =>
     style(
-      el("img", { src: side.photo, alt: at ? "The result" : "The query", draggable: "false" }),
+      el("img", {
+        src: side.photo,
+        alt: `The ${at ? "result" : "query"}, ${side.name}`,
+        title: side.name,
+        draggable: "false",
+      }),
       {
         "--ratio": String(side.width / side.height || 4 / 3),
       },

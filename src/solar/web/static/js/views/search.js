@@ -30,6 +30,9 @@ const WIDE = matchMedia("(min-width: 861px)");
 
 const SAME = 0.5;
 
+// The result that had the focus last: who comes back from another view goes on there.
+let reached = {};
+
 const to = (params) => route.address("search", [], params);
 
 /** Makes the view in `root`. */
@@ -156,6 +159,8 @@ function results(root, shared, first) {
     (before, hit) =>
       params.sort && params.sort !== "probability" ? null : divider(before, hit),
   );
+  if (reached.query === query) grid.remember(reached.id);
+  grid.element.addEventListener("focusin", () => (reached = { query, id: grid.current }));
   const tools = shelf({
     info,
     orders: HITS,

@@ -1,7 +1,11 @@
 """The map of the collection: never out of sight, its colours, photos that are selected on it."""
 
+import io
+from typing import Any
+
 import pytest
-from support.web_browser import PHOTOS, Page, Visit, drag, within
+from PIL import Image
+from support.web_browser import PHOTOS, Page, Visit, drag, until, within
 
 pytest_plugins = ["support.web_browser_fixtures"]
 
@@ -15,6 +19,22 @@ def seen(page: Page) -> int:
 def chosen(page: Page) -> int:
     shown = page.locator(".map-selected-title")
     return int(shown.text_content().split()[0]) if shown.is_visible() else 0
+
+
+def opened(visit: Visit, site: str, **given: Any) -> Page:
+    """The map, with all its photos."""
+    page = visit(f"{site}#/explore", **given)
+    page.locator(f"canvas[data-pictures='{PHOTOS}']").wait_for(timeout=40_000)
+    return page
+
+
+def card_inside(page: Page) -> bool:
+    """Whether all of the card is on the map."""
+    card, room = (page.locator(name).bounding_box() for name in (".map-card", ".map"))
+    return all(
+        card[at] >= room[at] and card[at] + card[size] <= room[at] + room[size]
+        for at, size in (("x", "width"), ("y", "height"))
+    )
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
@@ -34,6 +54,9 @@ def test_the_map_is_explored(site: str, visit: Visit, width: int, scheme: str) -
     page.shoot(f"explore-{width}-{scheme}")
     legend.locator("select").select_option("date")
     legend.get_by_text("2019-07-14").first.wait_for()
+    dates = legend.locator(".map-dates")
+    assert dates.evaluate("one => one.scrollWidth <= one.clientWidth")  # beside "no date"
+    page.shoot(f"explore-dates-{width}")
     legend.locator("select").select_option("group")
     legend.get_by_text("group 1").first.wait_for()
     assert "colour=group" in page.url
@@ -71,9 +94,81 @@ def test_the_map_is_explored(site: str, visit: Visit, width: int, scheme: str) -
     assert page.evaluate(overflow) <= 0
 
 
+@pytest.mark.parametrize("size", [(360, 640), (390, 844), (844, 390)])
+def test_the_map_is_high_enough_on_a_phone(site: str, visit: Visit, size: tuple[int, int]) -> None:
+    viewport = dict(zip(("width", "height"), size, strict=True))
+    page = opened(visit, site, viewport=viewport, has_touch=True, is_mobile=True)
+    page.shoot(f"explore-{size[0]}x{size[1]}")
+    assert page.locator(".map").bounding_box()["height"] >= 240
+    page.get_by_role("button", name="Select view").tap()
+    assert chosen(page) == seen(page) == PHOTOS
+    assert page.locator(".map").bounding_box()["height"] >= 240
+    assert page.locator(".map canvas").bounding_box()["height"] >= 230
+    page.shoot(f"explore-selected-{size[0]}x{size[1]}")
+    # The page scrolls to the end of the list, which lies above the tabs.
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    shown = page.locator(".map-selected").bounding_box()
+    tabs = page.locator(".tabs").bounding_box()
+    end = tabs["y"] if size[0] < 761 else size[1]
+    assert shown["y"] + shown["height"] <= end
+    page.shoot(f"explore-end-{size[0]}x{size[1]}")
+
+
+def test_a_finger_shows_a_photo_and_opens_it_with_the_second_tap(site: str, visit: Visit) -> None:
+    page = opened(
+        visit, site, viewport={"width": 390, "height": 664}, has_touch=True, is_mobile=True
+    )
+    assert "tap a photo twice" in page.locator(".facts").text_content()
+    canvas, card = page.locator(".map canvas"), page.locator(".map-card")
+    for part in (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8):  # until a photo is there
+        place = within(canvas, part, 0.5)
+        page.touchscreen.tap(*place)
+        page.wait_for_timeout(100)
+        if card.is_visible():
+            break
+    assert card.is_visible()
+    assert "photo=" not in page.url
+    name = card.locator("span").text_content()
+    page.shoot("explore-tapped")
+    page.touchscreen.tap(*place)
+    page.locator("dialog.viewer .viewer-title", has_text=name).wait_for()
+
+
+def test_the_card_of_a_portrait_photo_is_all_on_the_map(site: str, visit: Visit) -> None:
+    page = opened(visit, site)
+    file = io.BytesIO()
+    Image.new("RGB", (240, 480), "tan").save(file, "JPEG")
+
+    def answer(route: Any) -> None:
+        route.fulfill(body=file.getvalue(), content_type="image/jpeg")
+
+    page.route("**/thumbnail*", answer)
+    page.locator(".map canvas").focus()
+    for _ in range(12):  # to a photo far below
+        page.keyboard.press("ArrowDown")
+    until(page, "document.querySelector('.map-card img').naturalHeight === 480")
+    page.wait_for_timeout(100)
+    page.shoot("explore-portrait")
+    assert card_inside(page)
+
+
+def test_keys_that_zoom_keep_the_photo(site: str, visit: Visit) -> None:
+    page = opened(visit, site)
+    canvas, card = page.locator(".map canvas"), page.locator(".map-card")
+    canvas.focus()
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
+    name = card.locator("span").text_content()
+    for key in ("+", "+", "+", "+", "-", "0"):
+        page.keyboard.press(key)
+        assert card.is_visible()
+        assert card_inside(page)
+    page.keyboard.press("Enter")
+    page.locator("dialog.viewer .viewer-title", has_text=name).wait_for()
+
+
 def test_photos_are_selected_by_keyboard(site: str, visit: Visit) -> None:
-    page = visit(f"{site}#/explore")
-    page.locator(f"canvas[data-pictures='{PHOTOS}']").wait_for(timeout=40_000)
+    page = opened(visit, site)
     press = page.keyboard.press
     press("v")
     assert chosen(page) == PHOTOS

@@ -262,7 +262,8 @@ def _sharp(facts: PhotoFacts) -> int:
 
 
 def _bytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{max(count // 1000, 1)} kB"
+    """A size in the units of the web app, which shows the two beside each other."""
+    return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{math.ceil(count / 2**10)} KiB"
 
 
 def _pairs(members: Sequence[RelatedPair], order: Sequence[int]) -> tuple[DuplicatePair, ...]:

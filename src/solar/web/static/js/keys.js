@@ -40,10 +40,11 @@ const HELP = {
     ["i", "Show or hide the photo details"],
   ],
   "Look, Why, Explore": [
-    ["← ↑ ↓ →", "Look: move the star. Why: move the region. Explore: go to the next photo"],
+    ["← ↑ ↓ →", "Look: move the star. Why: move the region. Explore: ↓ goes to the map, then all go to the next photo"],
     ["4 5", "Look: choose the layer"],
     ["+ - 0", "Explore: zoom in, zoom out, show the whole map"],
     ["Space v b", "Explore: select the photo, all in view, or all in a box"],
+    ["Shift ← →", "Explore: select photos on the way; also with ↑ and ↓; Esc selects none"],
     ["Enter q", "Explore: open the photo, or search with it"],
   ],
 };

@@ -75,29 +75,38 @@ export function chart(holder, points, colourOf, selecting) {
       remembered?.points === points.length && remembered.camera.window === `${width}x${height}`;
     camera ??= same ? remembered.camera : null;
     if (camera?.window !== `${width}x${height}`) {
-      const kept = chosen;
       const all = { ...cameras.fitted(points, width, height), window: `${width}x${height}` };
-      move(camera ? cameras.resized(camera, before, all, size) : all);
-      choose(kept);
+      move(camera ? cameras.resized(camera, before, all, size) : all, { keeping: true });
     }
     recolour();
   }
 
-  function move(next) {
+  /** Shows another part of the map; `keeping` the chosen photo, if that part has it. */
+  function move(next, { keeping = false } = {}) {
     camera = cameras.kept(next, points, size.width, size.height);
-    choose(null);
+    if (keeping && chosen && inView(chosen)) place();
+    else choose(null);
     draw();
   }
 
-  function fit() {
-    move({
-      ...cameras.fitted(points, size.width, size.height),
-      window: `${size.width}x${size.height}`,
-    });
+  function inView(point) {
+    const [x, y] = cameras.toScreen(camera, point);
+    return x >= 0 && y >= 0 && x <= size.width && y <= size.height;
   }
 
-  const zoom = (factor, at = [size.width / 2, size.height / 2]) =>
-    move(cameras.zoomed(camera, factor, at, cameras.closest(camera, between)));
+  function fit() {
+    const all = cameras.fitted(points, size.width, size.height);
+    move({ ...all, window: `${size.width}x${size.height}` }, { keeping: true });
+  }
+
+  const zoomed = (factor, at) =>
+    cameras.zoomed(camera, factor, at, cameras.closest(camera, between));
+
+  /** Zooms where the chosen photo is, which so stays in sight, or else in the middle. */
+  function zoom(factor) {
+    const at = chosen ? cameras.toScreen(camera, chosen) : [size.width / 2, size.height / 2];
+    move(zoomed(factor, at), { keeping: true });
+  }
 
   function select(chosenOnes) {
     selected = new Set(chosenOnes);
@@ -126,19 +135,30 @@ export function chart(holder, points, colourOf, selecting) {
     canvas.classList.toggle("over", Boolean(point));
     draw();
     if (!point) return;
+    const picture = thumbnail(point);
+    // Only then is it known how high the card is.
+    picture.addEventListener("load", place);
     card.replaceChildren(
-      thumbnail(point),
+      picture,
       el("span", {}, shortName(point.name)),
       ...(point.label ? [el("small", {}, point.label)] : []),
       ...(point.taken ? [el("small", {}, point.taken.slice(0, 10))] : []),
     );
-    const [x, y] = cameras.toScreen(camera, point);
     card.hidden = false;
-    style(card, {
-      left: `${Math.min(Math.max(x + 18, 8), size.width - card.offsetWidth - 8)}px`,
-      top: `${Math.min(Math.max(y + 18, 8), size.height - card.offsetHeight - 8)}px`,
-    });
+    place();
     say(point.name);
+  }
+
+  /** Puts the card beside the chosen photo, inside the map. */
+  function place() {
+    if (!chosen) return;
+    const [x, y] = cameras.toScreen(camera, chosen);
+    const inside = (from, room) => `${Math.max(Math.min(from, room - 8), 8)}px`;
+    style(card, { "--room": `${size.height}px` });
+    style(card, {
+      left: inside(x + 18, size.width - card.offsetWidth),
+      top: inside(y + 18, size.height - card.offsetHeight),
+    });
   }
 
   const open = (point) => point && route.go(photoAddress(point.id));
@@ -204,12 +224,15 @@ export function chart(holder, points, colourOf, selecting) {
   };
   canvas.addEventListener("pointerup", lift);
   canvas.addEventListener("pointercancel", lift);
-  canvas.addEventListener("pointerleave", () => fingers.size || choose(null));
+  canvas.addEventListener("pointerleave", ({ pointerType }) => {
+    // A finger leaves with every tap, and what it chose stays.
+    if (pointerType !== "touch" && !fingers.size) choose(null);
+  });
   canvas.addEventListener(
     "wheel",
     (event) => {
       event.preventDefault();
-      zoom(Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0015)), at(event));
+      move(zoomed(Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0015)), at(event)));
     },
     { passive: false },
   );
@@ -238,8 +261,7 @@ export function chart(holder, points, colourOf, selecting) {
     if (!next) return;
     if (more) select(new Set([...selected, ...(chosen ? [chosen] : []), next]));
     const [x, y] = cameras.toScreen(camera, next);
-    const outside = x < 0 || y < 0 || x > size.width || y > size.height;
-    if (outside) camera = cameras.panned(camera, middle[0] - x, middle[1] - y);
+    if (!inView(next)) camera = cameras.panned(camera, middle[0] - x, middle[1] - y);
     choose(next);
   }
 

@@ -73,7 +73,7 @@ function byDate(points) {
       return time >= first ? shade((time - first) / Math.max(last - first, 1)) : REST;
     },
     legend: [
-      el("span.map-swatch", {}, day(first), bar, day(last)),
+      el("span.map-swatch.map-dates", {}, day(first), bar, day(last)),
       undated > 0 && swatch(REST, "no date", count(undated)),
     ].filter(Boolean),
   };

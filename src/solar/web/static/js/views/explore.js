@@ -17,6 +17,12 @@ const MEANING = {
   pca: "Photos that look alike to the model lie close together. Different photos may lie close together, too, because two components show only a small part of the differences.",
 };
 
+/** How to move and to open, for a mouse or for fingers. */
+const hint = () =>
+  matchMedia("(pointer: coarse)").matches
+    ? "Drag to move, pinch to zoom, tap a photo twice to open it."
+    : "Drag to move, scroll to zoom, click a photo to open it.";
+
 /** Makes the view in `root`. */
 export function explore(root) {
   const control = new AbortController();
@@ -69,7 +75,7 @@ export function explore(root) {
     found = answer;
     const { points, total, method } = answer;
     const part = total > points.length ? ` of ${count(total)}, an even sample` : "";
-    note.textContent = `${counted(points.length, "photo")}${part}, arranged by ${METHODS[method] ?? method}. Drag to move, scroll to zoom, click a photo to open it.`;
+    note.textContent = `${counted(points.length, "photo")}${part}, arranged by ${METHODS[method] ?? method}. ${hint()}`;
     const icon = (symbol, name, key, on) =>
       button("", {
         ...{ symbol, kind: "icon-button", "aria-label": name, title: `${name} (${key})`, on },
@@ -123,6 +129,7 @@ export function explore(root) {
 
   return {
     title: "Explore",
+    order: () => found?.points.map(({ id }) => id) ?? null,
     show({ params }) {
       const changed = wanted !== (params.colour ?? null);
       wanted = params.colour ?? null;

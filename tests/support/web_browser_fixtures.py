@@ -151,7 +151,7 @@ def shoot(page: Page, name: str) -> None:
     """
     page.evaluate(
         """() => Promise.all([...document.images]
-          .filter(image => image.getBoundingClientRect().top < innerHeight)
+          .filter(image => image.getClientRects()[0]?.top < innerHeight)
           .map(image => image.decode().catch(() => {})))"""
     )
     if folder := os.environ.get("SOLAR_SCREENSHOTS"):

@@ -30,7 +30,7 @@ const WIDE = matchMedia("(min-width: 861px)");
 
 const SAME = 0.5;
 
-// The result that had the focus last: who comes back from another view goes on there.
+// The result that had the focus last, and of which search: who comes back to it goes on there.
 let reached = {};
 
 const to = (params) => route.address("search", [], params);
@@ -159,8 +159,7 @@ function results(root, shared, first) {
     (before, hit) =>
       params.sort && params.sort !== "probability" ? null : divider(before, hit),
   );
-  if (reached.query === query) grid.remember(reached.id);
-  grid.element.addEventListener("focusin", () => (reached = { query, id: grid.current }));
+  grid.element.addEventListener("focusin", () => (reached = { at: to(params), id: grid.current }));
   const tools = shelf({
     info,
     orders: HITS,
@@ -489,6 +488,7 @@ function results(root, shared, first) {
     query,
     show(next) {
       params = next;
+      grid.remember(reached.at === to(params) ? reached.id : null);
       showOptions();
       showWords();
       showParts();

@@ -87,6 +87,9 @@ def test_albums_of_the_second_index_are_opened_and_exported(
     page.locator(".card .beside").first.wait_for()
     page.get_by_role("link", name="All albums").click()
     page.locator(".album-card").first.wait_for()
+    page.get_by_label("Index", exact=True).select_option("first")
+    page.get_by_text("There are no albums in first.").wait_for()
+    page.locator(".browse .card").first.wait_for()
 
 
 def test_an_uploaded_photo_is_searched_with_in_the_other_index_too(

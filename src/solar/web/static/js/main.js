@@ -58,7 +58,7 @@ async function learn() {
 /** Shows where the visitor has come: the view, and a photo over it. */
 function show(place) {
   if (!VIEWS[place.view] || lacking(place.view)) {
-    if (VIEWS[place.view]) notify(`${shared.info.name} has no ${place.view}.`);
+    if (VIEWS[place.view]) notify(`There are no ${place.view} in ${shared.info.name}.`);
     route.go("#/", { replace: true });
     return;
   }
@@ -75,11 +75,8 @@ function show(place) {
 }
 
 /** Whether this index has nothing for a view that another one may have. */
-function lacking(view) {
-  const { features, settings } = shared.info;
-  const has = { albums: features.albums, duplicates: features.duplicates, add: settings.writable };
-  return view in has && !has[view];
-}
+const lacking = (view) =>
+  ["albums", "duplicates"].includes(view) && !shared.info.features[view];
 
 const entitle = () =>
   (document.title = `${view.title ?? "Search"} · ${shared.info.name} · solar`);

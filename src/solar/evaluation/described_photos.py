@@ -21,7 +21,7 @@ from solar.evaluation.evaluation_settings import EvaluationSettings, Features
 from solar.evaluation.ranks import RankOptions
 from solar.evaluation.row_blocks import NAMES, Database
 from solar.images import Box, Photos, find_photos
-from solar.search.metadata import FILE
+from solar.search.metadata import is_index
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def open_rows(
 
 def refuse_index(path: Path) -> None:
     """A SolarError if an index is given where photos or a store are expected."""
-    if (path / FILE).is_file():
+    if is_index(path):
         raise SolarError(
             f"{path} is an index: give the folder of its photos, or a store of their embeddings."
         )

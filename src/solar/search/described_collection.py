@@ -31,7 +31,7 @@ from solar.search.exact import Stored
 from solar.search.hloc_file import SUFFIXES, read_h5
 from solar.search.index import Index, need_vectors
 from solar.search.index_build import describe_photos
-from solar.search.metadata import FILE
+from solar.search.metadata import is_index
 from solar.search.parquet_export import described_rows, open_described
 from solar.search.verify import Verifier, VerifySettings, own_folder
 from solar.weights import DEFAULT
@@ -209,7 +209,7 @@ def are_photos(source: Described) -> bool:
     if not isinstance(source, str | Path) or not is_folder(source):
         return False
     path = expanded(source)
-    return not (path.suffix.lower() in SUFFIXES or is_store(path) or (path / FILE).is_file())
+    return not (path.suffix.lower() in SUFFIXES or is_store(path) or is_index(path))
 
 
 def _photos(source: Described) -> Photos | None:

@@ -71,6 +71,11 @@ _KNOWN = frozenset(
 """What the file may consist of."""
 
 
+def is_index(folder: Path) -> bool:
+    """Whether a folder is an index, of vectors or of local features."""
+    return (folder / FILE).is_file()
+
+
 class Metadata:
     """The metadata in the folder of an index; every thread and process may have its own."""
 
@@ -160,7 +165,7 @@ class Metadata:
         A SolarError if there is no index, or it is unfinished, damaged or too new.
         """
         place = self._folder
-        if not (place / FILE).is_file():
+        if not is_index(place):
             raise NoIndexError(f"{place} is not an index: make one with `solar index build`.")
         regular(place / FILE)
         with self.reading() as view:

@@ -16,7 +16,7 @@ from solar.files import refuse_folder, replacing
 from solar.search.engine import DescriptorSpec, Photo, Vectors
 from solar.search.index import Index, need_vectors
 from solar.search.ingest import BATCH, batches, spec_of
-from solar.search.metadata import FILE
+from solar.search.metadata import is_index
 
 KEY = "solar"
 """Of the file's metadata: how the vectors were made, as JSON."""
@@ -29,7 +29,7 @@ def open_described(path: Path) -> AbstractContextManager[Store | Index] | None:
     """
     if is_store(path):
         return nullcontext(Store.open(path))
-    return need_vectors(Index.open(path)) if (path / FILE).is_file() else None
+    return need_vectors(Index.open(path)) if is_index(path) else None
 
 
 def check_target(path: Path) -> None:

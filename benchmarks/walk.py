@@ -1,8 +1,9 @@
-"""Count the functions and files of solar that a query, a photo and a gradient pass.
+"""Count the functions and files of solar that five jobs pass through.
 
     PYTHONPATH=src python benchmarks/walk.py [--list] [--json walk.json]
 
-Everything goes through the public API (`Index.search`, `solar.extract`, `solar.train`), so that any
+The jobs: build an index, search it with the default re-ranking, train for one step, search with an
+uploaded photo in the web app, find duplicates. Everything goes through the public API, so that any
 two versions of the package can be compared. A function counts once, however often it is called, and
 whatever thread calls it. The second run counts, so that what runs while modules are imported does
 not.
@@ -80,18 +81,42 @@ def photos(folder: Path) -> Path:
     return folder
 
 
-def query(folder: Path) -> Callable[[], object]:
-    """Open an index of photos and search it with one of them."""
-    store = solar.extract(photos(folder / "photos"), folder / "store", device="cpu")
-    solar.Index.create(folder / "index", store).close()
-    asked = str(folder / "photos" / "a" / "0.png")
-    return lambda: solar.Index.open(folder / "index").search(asked, k=3, rerank=None)
-
-
-def photo(folder: Path) -> Callable[[], object]:
-    """Describe a folder of photos into a store."""
+def build(folder: Path) -> Callable[[], object]:
+    """Build an index of a folder of photos."""
     taken = photos(folder / "photos")
-    return lambda: solar.extract(taken, folder / "store", device="cpu")
+    return lambda: solar.build(taken, folder / "index", device="cpu").close()
+
+
+def search(folder: Path) -> Callable[[], object]:
+    """Open an index of photos and search it with one of them."""
+    build(folder)()
+    asked = str(folder / "photos" / "a" / "0.png")
+    return lambda: solar.Index.open(folder / "index").search(asked, k=3)
+
+
+def upload(folder: Path) -> Callable[[], object]:
+    """Search with a photo that is sent to the web app."""
+    from fastapi.testclient import TestClient
+
+    from solar.web import WebSettings, create_app
+
+    build(folder)()
+    photo = (folder / "photos" / "a" / "0.png").read_bytes()
+    app = create_app(solar.Index.open(folder / "index"), settings=WebSettings(rate=0.0))
+
+    def visit() -> None:
+        with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+            files = {"photo": ("query.png", photo)}
+            sent = client.post("/api/v1/queries", files=files).raise_for_status().json()
+            client.post("/api/v1/search", json={"photo": sent["id"], "k": 3}).raise_for_status()
+
+    return visit
+
+
+def duplicates(folder: Path) -> Callable[[], object]:
+    """Find copies among the photos of an index."""
+    build(folder)()
+    return lambda: list(solar.duplicates(folder / "index"))
 
 
 def gradient(folder: Path) -> Callable[[], object]:
@@ -108,7 +133,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     counts: dict[str, dict[str, int]] = {}
-    for walk in (query, photo, gradient):
+    for walk in (build, search, gradient, upload, duplicates):
         for _ in range(2):
             with tempfile.TemporaryDirectory() as folder:
                 run = walk(Path(folder))

@@ -14,7 +14,8 @@ MODULE = """
 from dataclasses import replace
 
 import numpy as np
-from solar.search.engine import Hit, NoIndexError
+from solar.search.storage_protocol import NoIndexError
+from solar.search.types import Hit
 
 KEPT = {}
 

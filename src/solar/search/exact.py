@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from solar.search.engine import RowNumbers, Vectors
 from solar.search.products import LARGE, Multiply, Stored, best_of, multiplication, with_own_rows
+from solar.search.types import RowNumbers, Vectors
 
 __all__ = ["Selection", "Stored", "rank", "rank_all", "scan"]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from solar.search.engine import Hit, Vectors
+from solar.search.types import Hit, Vectors
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,7 @@ from solar.describe.known_roots import confirm, confirmed_roots
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.search.addresses import FORMATS, ON_GPU, Address, engine_module, is_folder
-from solar.search.engine import (
-    Amendment,
-    DescriptorSpec,
-    Engine,
-    Hit,
-    Photo,
-    Vectors,
-    Where,
-    parse_where,
-)
+from solar.search.conditions import Where, parse_where
 from solar.search.feedback import JudgedQuery, arranged, updated
 from solar.search.ingest import (
     BATCH,
@@ -41,6 +32,8 @@ from solar.search.location import Location
 from solar.search.parts import Part, Words, as_vector, mean_vector, read_files, with_words
 from solar.search.photo_index import Conditions, NoVectorsError, PhotoIndex, check_count
 from solar.search.search_results import rated
+from solar.search.storage_protocol import Engine
+from solar.search.types import Amendment, DescriptorSpec, Hit, Photo, Vectors
 
 if TYPE_CHECKING:
     from solar.describe.query_encoder import QueryEncoder

@@ -16,15 +16,7 @@ from solar.errors import SolarError
 from solar.images import Roots
 from solar.images.roots import expanded
 from solar.search.calibration import Calibration, calibrated_models, calibration_of
-from solar.search.engine import (
-    Condition,
-    DescriptorSpec,
-    Hit,
-    Photo,
-    Storage,
-    Where,
-    parse_where,
-)
+from solar.search.conditions import Condition, Where, parse_where
 from solar.search.feedback import JudgedQuery
 from solar.search.location import Location, find_location
 from solar.search.parts import (
@@ -39,6 +31,8 @@ from solar.search.parts import (
 )
 from solar.search.rerank import AUTO, METHODS, chosen
 from solar.search.search_results import SearchResults
+from solar.search.storage_protocol import Storage
+from solar.search.types import DescriptorSpec, Hit, Photo
 from solar.search.verify import FRESH, VerifySettings, kept_verifier
 
 if TYPE_CHECKING:

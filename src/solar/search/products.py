@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from solar.search.engine import RowNumbers, Vectors
+from solar.search.types import RowNumbers, Vectors
 
 Stored: TypeAlias = npt.NDArray[np.floating[Any]]
 Multiply: TypeAlias = Callable[[Stored, Vectors], object]

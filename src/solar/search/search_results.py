@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from solar.search.calibration import Calibration
-from solar.search.engine import Engine, Hit, RowNumbers, Storage, Vectors
 from solar.search.neighbours import Scores
+from solar.search.storage_protocol import Engine, Storage
+from solar.search.types import Hit, RowNumbers, Vectors
 
 if TYPE_CHECKING:
     from solar.search.parts import Part

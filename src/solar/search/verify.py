@@ -44,10 +44,11 @@ from solar.describe.local_cache import LocalCache, count_kept, forget_others, ro
 from solar.errors import SolarError, and_more
 from solar.images.opencv import opencv
 from solar.search.calibration import Evidence
-from solar.search.engine import Engine, Hit, Photo, Storage, Vectors
 from solar.search.matching import RATIO, Floats, Geometry, Matches, match_features
 from solar.search.parts import unit
 from solar.search.search_results import SearchResults
+from solar.search.storage_protocol import Engine, Storage
+from solar.search.types import Hit, Photo, Vectors
 
 if TYPE_CHECKING:
     from solar.images import Box, Source

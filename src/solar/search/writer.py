@@ -14,10 +14,11 @@ import numpy as np
 from solar.errors import SolarError
 from solar.files import file_digest, regular, sync_folder
 from solar.search import codes as compressed
-from solar.search.engine import Photo, Vectors, fitting
 from solar.search.exact import Stored
 from solar.search.folder_storage import FolderWriter
 from solar.search.metadata_view import CodesFile, Version, View
+from solar.search.storage_protocol import validated
+from solar.search.types import Photo, Vectors
 
 COMPRESSIONS = ("none", "fp16", *compressed.KINDS)
 
@@ -65,7 +66,7 @@ class Writer(FolderWriter):
         rows = version.rows
         with self._appending(version.vectors, rows) as file:
             for batch in batches:
-                photos, vectors = fitting(*batch, self._dim, self._folder)
+                photos, vectors = validated(*batch, self._dim, self._folder)
                 self._append(file, vectors, rows)
                 replaced += self._view.put(photos, rows)
                 rows += len(photos)

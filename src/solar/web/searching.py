@@ -13,11 +13,11 @@ import numpy as np
 from solar.errors import SolarError
 from solar.images import Box
 from solar.search import Hit, Index, Part, need_vectors
-from solar.search.engine import Vectors
 from solar.search.feedback import arranged, updated
 from solar.search.parts import mean_vector, shown
 from solar.search.rerank import METHODS
 from solar.search.search_results import SearchResults
+from solar.search.types import Vectors
 from solar.search.verify import FRESH, VerifySettings
 from solar.web.cache import Cache
 from solar.web.filtering import PhotoFilter

@@ -17,7 +17,7 @@ from solar.errors import SolarError
 from solar.images import Roots, scan_roots
 from solar.search import Index, PhotoIndex, need_vectors
 from solar.search.addresses import engine_module, is_folder, report_place
-from solar.search.engine import NoIndexError
+from solar.search.storage_protocol import NoIndexError
 from solar.web.access import address_of, networks
 from solar.web.settings import WebSettings
 

@@ -85,7 +85,7 @@ def query(folder: Path) -> Callable[[], object]:
     store = solar.extract(photos(folder / "photos"), folder / "store", device="cpu")
     solar.Index.create(folder / "index", store).close()
     asked = str(folder / "photos" / "a" / "0.png")
-    return lambda: solar.Index.open(folder / "index").search(asked, k=3, rerank=None)
+    return lambda: solar.Index.open(folder / "index").search(asked, k=3)
 
 
 def photo(folder: Path) -> Callable[[], object]:

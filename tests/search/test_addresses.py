@@ -7,7 +7,7 @@ import pytest
 
 from solar.errors import SolarError
 from solar.search import Index, need_vectors
-from solar.search.addresses import ENGINES, is_folder, report_place
+from solar.search.index import ENGINES, is_folder, report_place
 from solar.web.serving import collection_name
 
 MODULE = """

@@ -29,11 +29,11 @@ from solar.describe.local_cache import LocalCache, pack, unpack
 from solar.errors import SolarError
 from solar.images import Photos, collect, find_photos
 from solar.search import asmk_folder
-from solar.search.addresses import is_folder
 from solar.search.asmk import aggregate_all, aggregate_regions
 from solar.search.asmk_folder import CODEBOOK, Described
 from solar.search.asmk_index import AsmkIndex
 from solar.search.codebook import LEAST_EACH, MOST_EACH, MOST_WORDS, Codebook, train_codebook
+from solar.search.index import is_folder
 from solar.search.index_build import (
     BuiltIndex,
     detail,

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from solar.errors import SolarError
-from solar.images.scan import is_text
+from solar.files import is_text
 from solar.search.near import Area, parse_area
 from solar.search.types import Photo
 

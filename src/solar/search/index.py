@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +17,6 @@ import numpy.typing as npt
 from solar.describe.known_roots import confirm, confirmed_roots
 from solar.errors import SolarError
 from solar.images import Roots
-from solar.search.addresses import FORMATS, ON_GPU, Address, engine_module, is_folder
 from solar.search.conditions import Where, parse_where
 from solar.search.feedback import JudgedQuery, arranged, updated
 from solar.search.ingest import (
@@ -36,11 +37,44 @@ from solar.search.storage_protocol import Engine
 from solar.search.types import Amendment, DescriptorSpec, Hit, Photo, Vectors
 
 if TYPE_CHECKING:
-    from solar.describe.query_encoder import QueryEncoder
+    from solar.describe.pipeline import QueryEncoder
     from solar.describe.store import Store
     from solar.images import Box, Source
     from solar.models import RetrievalNet
     from solar.search.copies import FoundCopy
+
+Address: TypeAlias = str | os.PathLike[str]
+
+ENGINES = {"milvus": "solar.search.milvus_engine"}
+"""Modules with `create` and `open_index`, by the scheme of their addresses."""
+
+FORMATS = {"asmk": "solar.search.asmk_index"}
+"""Modules whose `open_index` opens a folder that holds something else than vectors."""
+
+ON_GPU = "solar.search.resident_engine"
+"""The module whose `open_index` opens a folder of vectors to be searched on a GPU."""
+
+
+def is_folder(address: Address) -> bool:
+    """Whether an index is a folder on this machine, and no address of an engine."""
+    scheme, separator, _ = str(address).partition("://")
+    return not separator or scheme not in ENGINES
+
+
+def engine_module(address: Address) -> ModuleType:
+    """The module whose `create` and `open_index` understand an address."""
+    scheme = str(address).partition("://")[0]
+    return import_module("solar.search.folder_engine" if is_folder(address) else ENGINES[scheme])
+
+
+def report_place(address: Address, kind: str) -> Path:
+    """Where a report of `photos.solar` is looked for: `photos.groups.json` beside it.
+
+    Any other name stays whole: `trip.2023` and `trip.2024` do not share a report.
+    """
+    place = Path(address).absolute()
+    name = place.stem if place.suffix == ".solar" else place.name
+    return place.with_name(f"{name}.{kind}.json")
 
 
 class Index(PhotoIndex):
@@ -170,7 +204,7 @@ class Index(PhotoIndex):
     @cached_property
     def encoder(self) -> QueryEncoder:
         """Describes queries as the photos were described; made when first needed, as `model` is."""
-        from solar.describe.query_encoder import QueryEncoder
+        from solar.describe.pipeline import QueryEncoder
 
         return QueryEncoder(self.model, self.spec.settings)
 

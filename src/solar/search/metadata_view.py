@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from solar.errors import SolarError
+from solar.files import is_text
 from solar.images import Roots, Stamp
 from solar.images.exif import ExifFacts
-from solar.images.scan import is_text
 from solar.search import places_table
 from solar.search.conditions import Where
 from solar.search.near import Area, NoPositionsError

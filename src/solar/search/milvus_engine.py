@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from solar.errors import SolarError
+from solar.files import is_text
 from solar.images import Roots, Stamp
-from solar.images.scan import is_text
 from solar.search import milvus_schema as stored
 from solar.search.conditions import Where
 from solar.search.milvus_address import BY_TAG, parse_address, read_options

@@ -70,7 +70,7 @@ class Engine(Storage, Protocol):
 
     Scores are inner products, best first. A module that offers one has `create(address, spec,
     batches, roots, **options)`, `open_index(address, **options)` and `index_name(address)`, and a
-    line in `ENGINES` of `solar.search.addresses`.
+    line in `ENGINES` of `solar.search.index`.
     """
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:

@@ -24,9 +24,8 @@ from solar.images.exif import ExifFacts, exif_facts
 from solar.images.roots import expanded
 from solar.images.scan import Place
 from solar.search import asmk_build
-from solar.search.addresses import Address
 from solar.search.asmk_index import AsmkIndex
-from solar.search.index import Index
+from solar.search.index import Address, Index
 from solar.search.index_build import (
     describe_photos,
     details,

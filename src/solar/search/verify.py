@@ -2,7 +2,7 @@
 
 A global descriptor says that two photos look alike; keypoints that fit one geometry say that they
 show the same thing. The first `top` photos are matched with the query. Those with enough inliers
-are verified: they show the same scene (`solar.search.same_scene`).
+are verified: they show the same scene (`solar.search.matching`).
 
 Where the model is calibrated (`solar.search.calibration`), the mean of the query and the verified
 photos is searched for (Chum et al., Total Recall, ICCV 2007), and the first of what that finds are
@@ -72,7 +72,7 @@ class VerifySettings:
     Attributes:
         top: How many of the best photos are matched with the query.
         inliers: Minimum number of inliers of a verified photo. Default: the threshold measured for
-            the features (`solar.search.same_scene`).
+            the features (`solar.search.matching`).
         model: What describes keypoints, as for `solar.match`.
         keypoints: Maximum number per photo.
         size: Longest side that photos are reduced to first.

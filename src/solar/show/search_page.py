@@ -12,9 +12,9 @@ from PIL import Image
 
 from solar.errors import SolarError, printable
 from solar.images import Box, Roots, Source, read_image
+from solar.search.matching import compared
 from solar.search.parts import Words, parts_of
 from solar.search.photo_index import BY_NAME, PhotoIndex
-from solar.search.same_scene import compared
 from solar.search.types import Hit
 
 _SIDE = 480

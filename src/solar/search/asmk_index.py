@@ -100,8 +100,7 @@ class AsmkIndex(PhotoIndex):
             raise SolarError("The query has no keypoints to look for: choose a photo with detail.")
         return aggregate(descriptors, self.engine.codebook, self.kernel.assign)
 
-    def _describe_query(self, query: Any, box: Box | None) -> Signatures:
-        return self.signatures(query, box=box)
+    _described = signatures
 
     def nearest(self, asked: Signatures, count: int, where: Where) -> list[Hit]:
         """Photos that share visual words with these; see `PhotoIndex.nearest`."""

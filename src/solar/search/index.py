@@ -18,7 +18,7 @@ from solar.describe.known_roots import confirm, confirmed_roots
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.search.conditions import Where, parse_where
-from solar.search.feedback import JudgedQuery, arranged, updated
+from solar.search.feedback import arranged, updated
 from solar.search.ingest import (
     BATCH,
     batches,
@@ -30,7 +30,7 @@ from solar.search.ingest import (
     spec_of,
 )
 from solar.search.location import Location
-from solar.search.parts import Part, Words, as_vector, mean_vector, read_files, with_words
+from solar.search.parts import Words, as_vector, mean_vector, read_files, with_words
 from solar.search.photo_index import Conditions, NoVectorsError, PhotoIndex, check_count
 from solar.search.search_results import rated
 from solar.search.storage_protocol import Engine
@@ -91,7 +91,7 @@ class Index(PhotoIndex):
     """
 
     engine: Engine
-    offers: ClassVar[frozenset[str]] = frozenset({"vectors", "photos"})
+    has_vectors: ClassVar[bool] = True
 
     def __init__(self, engine: Engine, model: RetrievalNet | str | None = None) -> None:
         super().__init__(engine)
@@ -269,7 +269,7 @@ class Index(PhotoIndex):
             Photos and their similarities to the query as it was changed, see
             `solar.search.feedback`; best first, but for those that were judged.
         """
-        asked, given = with_words(read_files(query), text), options.get("box")
+        asked = with_words(read_files(query), text)
         right, wrong = (
             read_files([photos] if isinstance(photos, str) else list(photos))
             for photos in (like, unlike)
@@ -280,10 +280,10 @@ class Index(PhotoIndex):
         nearer, farther = (
             np.array([self.describe(p) for p in photos]) for photos in (right, wrong)
         )
-        vector = updated(self.describe(asked, box=given), nearer, farther)
+        vector = updated(self.describe(asked, box=options.get("box")), nearer, farther)
         own = set() if include_self else self._own(asked)
-        judged = JudgedQuery(asked, vector, frozenset(own | liked | unliked))
-        found = self.search(judged, k, **options)
+        check_count(k)
+        found = self._search(asked, k, own | liked | unliked, vector=vector, **options)
         conditions = parse_where(options.get("where"))
         first, last = (
             [
@@ -366,14 +366,7 @@ class Index(PhotoIndex):
         """Load the network; see `PhotoIndex.load_model`."""
         _ = self.encoder
 
-    def _describe_query(self, query: Any, box: Box | None) -> Vectors:
-        return query.vector if isinstance(query, JudgedQuery) else self.describe(query, box=box)
-
-    def _parts(self, query: Any, box: Box | None) -> list[Part]:
-        return super()._parts(query.query if isinstance(query, JudgedQuery) else query, box)
-
-    def _own(self, query: Any) -> set[str]:
-        return set(query.left_out) if isinstance(query, JudgedQuery) else super()._own(query)
+    _described = describe
 
     def nearest(self, asked: Vectors, count: int, where: Where) -> list[Hit]:
         """Photos with the largest inner products; see `PhotoIndex.nearest`."""

@@ -39,8 +39,8 @@ from solar.images import Photos, find_photos
 from solar.search.asmk import REGIONAL, Kernel, aggregate
 from solar.search.asmk_build import KEYPOINTS, SIZE, Finder, learn_words
 from solar.search.asmk_folder import create
-from solar.search.engine import DescriptorSpec
 from solar.search.photo_regions import read_regions
+from solar.search.types import DescriptorSpec
 
 SETS = ("landmarks", "buildings")
 

@@ -32,7 +32,7 @@ from solar.errors import SolarError
 from solar.images.sources import find_photos
 from solar.models import fingerprint, retrieval_model
 from solar.search.calibration import Calibration, Evidence, seen
-from solar.search.engine import Vectors
+from solar.search.types import Vectors
 from solar.search.verify import Verifier, together
 from solar.weights import FOLDER, probabilities
 

@@ -37,8 +37,8 @@ from numpy.typing import NDArray
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images.sources import Photos, find_photos
-from solar.search.engine import RowNumbers, Vectors
 from solar.search.feedback import Rocchio, updated
+from solar.search.types import RowNumbers, Vectors
 
 SHOWN = 10
 ROUNDS = 2

@@ -32,9 +32,9 @@ from solar.errors import SolarError
 from solar.images import find_photos
 from solar.images.exif import ExifFacts, Position
 from solar.search import Index
-from solar.search.engine import Amendment
 from solar.search.location import TOGETHER
 from solar.search.near import distances
+from solar.search.types import Amendment
 
 SPREAD = 50.0  # metres between a building and who takes its photo
 APART = 1000.0  # metres between buildings, at least

@@ -25,9 +25,9 @@ from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images.sources import find_photos
 from solar.search.diffuse import TRUNCATE, build_graph, diffuse
-from solar.search.engine import RowNumbers, Vectors
 from solar.search.neighbours import exact_neighbours
 from solar.search.offline_diffusion import build_offline, diffuse_offline
+from solar.search.types import RowNumbers, Vectors
 
 SEEDS = 10
 

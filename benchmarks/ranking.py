@@ -33,7 +33,8 @@ from solar.evaluation.metrics import average_precision
 from solar.images import Photos, find_photos
 from solar.search import Index, verify
 from solar.search.calibration import Evidence
-from solar.search.engine import Storage, Vectors
+from solar.search.storage_protocol import Storage
+from solar.search.types import Vectors
 from solar.search.verify import Verifier, VerifySettings
 
 # None of the first has a calibration: verification then puts the most points first.

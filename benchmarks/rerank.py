@@ -31,10 +31,10 @@ from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images.sources import find_photos
 from solar.search.diffuse import TRUNCATE, Graph, build_graph, diffuse, mutual_graph
-from solar.search.engine import RowNumbers, Vectors
 from solar.search.expand import Method, augment, augment_database, expand_queries
 from solar.search.neighbours import Scores, exact_neighbours
 from solar.search.superglobal import TOP, superglobal
+from solar.search.types import RowNumbers, Vectors
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ from solar.describe.local_cache import pack
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images import Photos, find_photos
-from solar.search.engine import Hit, RowNumbers, Vectors
+from solar.search.types import Hit, RowNumbers, Vectors
 from solar.search.verify import Verifier, VerifySettings, reordered
 
 DEFAULT = VerifySettings()

@@ -105,7 +105,7 @@ def _package(module: str) -> str:
 def test_the_source_was_read() -> None:
     assert len(INSIDE) > 500
     named = {one[:2] for one in INSIDE}  # also where a table names it
-    assert ("solar.search.addresses", "solar.search.asmk_index") in named
+    assert ("solar.search.index", "solar.search.asmk_index") in named
 
 
 def test_every_package_has_its_place_in_the_order() -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from solar.models import load as load
     from solar.models import save as save
     from solar.search import Index as Index
+    from solar.search import Photo as Photo
     from solar.search.index import locate as locate
     from solar.search.index_build import build as build
     from solar.search.matching import match as match

@@ -221,3 +221,12 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def is_text(name: str) -> bool:
+    """Whether a name is text: some old file names are bytes that mean none."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in name

@@ -6,7 +6,7 @@ from PIL import Image
 
 from solar.demo import toy
 from solar.describe import Throughput, extract
-from solar.describe.query_encoder import QueryEncoder
+from solar.describe.pipeline import QueryEncoder
 from solar.errors import SolarError
 from solar.models import RetrievalNet
 
@@ -65,7 +65,7 @@ def test_photos_of_one_size_share_passes_within_a_budget(
     alone = [encoder.describe([one])[0] for one in photos]
     passes: list[int] = []
     run = encoder._run
-    monkeypatch.setattr("solar.describe.query_encoder._PIXELS", 2 * 64 * 48)
+    monkeypatch.setattr("solar.describe.pipeline._PIXELS", 2 * 64 * 48)
     monkeypatch.setattr(encoder, "_run", _Counted(run, passes))
     # A convolution of another batch may add in another order, so the last bits may differ.
     np.testing.assert_allclose(encoder.describe(photos), alone, atol=1e-6)

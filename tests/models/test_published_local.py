@@ -14,7 +14,7 @@ from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet, convert, fingerprint, load
 from solar.models.published import published_names
 from solar.models.published_local import delg_name
-from solar.nn.transformers_backbone import without_drawing
+from solar.nn.backbone import without_drawing
 
 KEYS: dict[str, list[int]] = json.loads((FOLDER / "how_r18_keys.json").read_text())
 LOCAL: dict[str, Any] = {"whitening": False, "scales": (1.0,)}

@@ -13,7 +13,7 @@ from PIL import Image
 from support.tiny_joint import SIDE, joint, write_joint
 
 from solar import models
-from solar.describe.query_encoder import QueryEncoder
+from solar.describe.pipeline import QueryEncoder
 from solar.errors import SolarError
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.models.conversion import convert

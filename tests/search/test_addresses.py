@@ -7,14 +7,15 @@ import pytest
 
 from solar.errors import SolarError
 from solar.search import Index, need_vectors
-from solar.search.addresses import ENGINES, is_folder, report_place
+from solar.search.index import ENGINES, is_folder, report_place
 from solar.web.serving import collection_name
 
 MODULE = """
 from dataclasses import replace
 
 import numpy as np
-from solar.search.engine import Hit, NoIndexError
+from solar.search.storage_protocol import NoIndexError
+from solar.search.types import Hit
 
 KEPT = {}
 

@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 
 from solar.errors import SolarError
 from solar.search.diffuse import Graph, build_graph, diffuse, mutual_graph
-from solar.search.engine import Vectors
 from solar.search.neighbours import exact_neighbours
+from solar.search.types import Vectors
 
 Dense = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.images import Root, Roots, Stamp
 from solar.search import Condition, DescriptorSpec, Hit, Index, Photo, parse_where
-from solar.search.engine import Amendment
+from solar.search.types import Amendment
 
 DIM = 16
 MADE = DescriptorSpec(DIM, "m", "hash", {"size": 96, "scales": [1.0, 0.5]})

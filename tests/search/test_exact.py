@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from solar.search import exact, products
+from solar.search import exact
 
 
 def unit(seed: int, rows: int, dim: int = 16) -> np.ndarray:
@@ -65,7 +65,7 @@ def test_a_start_leaves_out_what_is_before() -> None:
 def test_half_precision_is_ranked_by_what_is_stored(
     large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(products, "LARGE", large)
+    monkeypatch.setattr(exact, "LARGE", large)
     vectors, queries = unit(0, 5000).astype(np.float16), unit(1, 4)
     assert found(queries, vectors, 10) == [oracle(q, vectors, np.arange(5000), 10) for q in queries]
 
@@ -97,7 +97,7 @@ def test_one_query_among_many_rows_equals_a_full_sort(
     distinct: int, dtype: type[np.floating], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exact, "LARGE", 0)
-    monkeypatch.setattr(products, "LARGE", 0)
+    monkeypatch.setattr(exact, "LARGE", 0)
     monkeypatch.setattr(exact, "_ALONE", 4096)
     vectors = unit(0, distinct)[np.arange(9000) % distinct].astype(dtype)
     gone = np.array([0, 3, 4100])

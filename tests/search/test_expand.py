@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
-from solar.search.engine import RowNumbers, Vectors
 from solar.search.expand import Method, augment, augment_database, expand_queries, expand_query
 from solar.search.neighbours import Scores, exact_neighbours
+from solar.search.types import RowNumbers, Vectors
 
 METHODS: tuple[Method, ...] = ("average", "alpha", "rank")
 

@@ -16,7 +16,8 @@ from solar.describe.store import Store
 from solar.describe.store_lock import lock
 from solar.errors import SolarError
 from solar.search import Index, need_vectors
-from solar.search.engine import Amendment, NoIndexError
+from solar.search.storage_protocol import NoIndexError
+from solar.search.types import Amendment
 from solar.training.run import Run
 
 FULL = (errno.ENOSPC,)

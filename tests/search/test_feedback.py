@@ -7,8 +7,8 @@ from solar.demo import toy
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.search import DescriptorSpec, Hit, Index, Part
-from solar.search.engine import Photo, Vectors
 from solar.search.feedback import Rocchio, arranged, updated
+from solar.search.types import Photo, Vectors
 
 NONE = np.zeros((0, 8), np.float32)
 

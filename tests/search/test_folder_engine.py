@@ -23,8 +23,8 @@ from solar.search import (
     parse_where,
     writer,
 )
-from solar.search.engine import Amendment
 from solar.search.metadata_view import View
+from solar.search.types import Amendment
 
 DIM = 16
 

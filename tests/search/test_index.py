@@ -18,7 +18,7 @@ from solar.images import Photos, Roots, find_photos
 from solar.models import PatchNet, RetrievalConfig, RetrievalNet, fingerprint, save
 from solar.search import DescriptorSpec, Hit, Index, Part, sync
 from solar.search.asmk_index import AsmkIndex
-from solar.search.engine import Amendment
+from solar.search.types import Amendment
 
 
 @pytest.fixture(scope="module")

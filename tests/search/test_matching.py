@@ -14,8 +14,7 @@ import solar
 from solar.errors import SolarError
 from solar.models import PatchNet
 from solar.search import matching as module
-from solar.search.matching import estimate, match, mutual_matches
-from solar.search.same_scene import THRESHOLDS, compared, verdict
+from solar.search.matching import SAME_SCENE, compared, estimate, match, mutual_matches, verdict
 
 
 def unit(rng: np.random.Generator, rows: int, dim: int) -> np.ndarray:
@@ -198,7 +197,7 @@ def test_nothing_in_common_is_no_crash(geometry: str) -> None:
         "inliers": 0,
         "matrix": None,
         "same_scene": False,
-        "threshold": THRESHOLDS["numbers", geometry],
+        "threshold": SAME_SCENE["numbers", geometry],
     }
 
 
@@ -224,7 +223,7 @@ def test_enough_inliers_are_the_same_scene(model: str) -> None:
     photo = toy_photo(0, (320, 240))
     same, different = (match(photo, b, model=model) for b in (turned(photo)[0], toy_photo(1)))
     kind = "bits" if model == "orb" else "numbers"
-    assert same.threshold == different.threshold == THRESHOLDS[kind, "homography"]
+    assert same.threshold == different.threshold == SAME_SCENE[kind, "homography"]
     assert [same.same_scene, different.same_scene] == [True, False]
     assert different.inliers.sum() < different.threshold <= same.inliers.sum()
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solar.errors import SolarError
-from solar.search.engine import Condition, parse_where
+from solar.search.conditions import Condition, parse_where
 from solar.search.milvus_filter import after_prefix, expression, quoted
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

@@ -5,9 +5,9 @@ import pytest
 
 from solar.errors import SolarError
 from solar.search.diffuse import build_graph, diffuse
-from solar.search.engine import Vectors
 from solar.search.neighbours import exact_neighbours
 from solar.search.offline_diffusion import OfflineDiffusion, build_offline, diffuse_offline
+from solar.search.types import Vectors
 
 
 def clouds(seed: int, count: int = 80, dim: int = 6) -> Vectors:

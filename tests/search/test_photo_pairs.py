@@ -15,9 +15,9 @@ from solar.images import Roots
 from solar.models import RetrievalConfig, RetrievalNet
 from solar.search import Index, exact, neighbour_lists
 from solar.search.described_collection import described
-from solar.search.engine import Photo
+from solar.search.exact import Multiply
 from solar.search.photo_pairs import NameOrder, pairs
-from solar.search.products import Multiply
+from solar.search.types import Photo
 
 
 def made(folder: Path, vectors: np.ndarray, names: list[str]) -> Path:

@@ -7,7 +7,7 @@ import pytest
 from solar.errors import SolarError
 from solar.images.exif import ExifFacts
 from solar.search import Index, Photo
-from solar.search.engine import Amendment
+from solar.search.types import Amendment
 
 EIFFEL, COLOSSEUM = (48.8582, 2.2945), (41.8902, 12.4922)
 PHOTOS = [

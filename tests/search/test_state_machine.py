@@ -18,7 +18,7 @@ from solar.errors import SolarError
 from solar.images import Photos, Roots, Stamp
 from solar.images.scan import Found
 from solar.search import Index, Photo, need_vectors
-from solar.search.engine import Amendment
+from solar.search.types import Amendment
 
 DIM = 4
 PATHS = st.sampled_from([f"{folder}/{n}.jpg" for folder in "ab" for n in range(4)])

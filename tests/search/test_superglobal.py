@@ -5,9 +5,9 @@ import pytest
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
-from solar.search.engine import RowNumbers, Vectors
 from solar.search.neighbours import exact_neighbours
 from solar.search.superglobal import refinement, superglobal
+from solar.search.types import RowNumbers, Vectors
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "superglobal.npz"
 

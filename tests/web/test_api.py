@@ -14,8 +14,8 @@ from support.web_visits import LANDMARKS, PHOTOS, VIEWS, Home, Open, names, numb
 from solar.images.exif import ExifFacts
 from solar.search import Index, Part
 from solar.search.calibration import Calibration
-from solar.search.engine import Amendment
 from solar.search.rerank import METHODS
+from solar.search.types import Amendment
 
 
 def test_info_tells_what_there_is(client: TestClient) -> None:

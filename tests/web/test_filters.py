@@ -15,7 +15,7 @@ from support.web_visits import Open, names, numbers, search, upload
 from solar import SolarError
 from solar.images import Root
 from solar.search import Index, Photo
-from solar.search.engine import parse_where
+from solar.search.conditions import parse_where
 from solar.search.metadata import Metadata
 from solar.web import WebSettings, create_app, removing
 from solar.web.facets import MOST, Facets

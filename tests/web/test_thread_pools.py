@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from support.web_visits import Open, upload
 
-from solar.describe.query_encoder import QueryEncoder
+from solar.describe.pipeline import QueryEncoder
 from solar.web import thread_pools
 from solar.web.inspection import MadeOnce
 from solar.web.problems import BusyError

@@ -380,7 +380,7 @@ def _report(built: "BuiltIndex", index: str, report: Path | None) -> None:
 
 def _compression(address: str, asked: str | None, otherwise: str = "none") -> dict[str, str]:
     """The engine's option; another address names its own kind of index."""
-    from solar.search.addresses import is_folder
+    from solar.search.index import is_folder
 
     if is_folder(address):
         return {"compress": asked or otherwise}

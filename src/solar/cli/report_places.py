@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from solar.search.addresses import is_folder, report_place
+from solar.search.index import is_folder, report_place
 from solar.search.metadata import is_index
 
 

@@ -296,7 +296,7 @@ def _print_csv(rows: list[dict[str, Any]]) -> None:
 def _print(hits: "list[Hit]") -> None:
     from solar.cli.printing import output
     from solar.errors import printable
-    from solar.search.same_scene import compared
+    from solar.search.matching import compared
 
     console = output()
     rated = any(hit.probability is not None for hit in hits)

@@ -17,8 +17,8 @@ from solar.files import replacing
 from solar.images import Photos, find_photos
 from solar.models import RetrievalNet, fingerprint
 from solar.search import Hit, Index, need_vectors
-from solar.search.engine import NoIndexError
 from solar.search.rerank import AUTO
+from solar.search.storage_protocol import NoIndexError
 from solar.show.attention_maps import draw_photos
 from solar.show.search_page import ranking_page
 

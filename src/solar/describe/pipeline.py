@@ -7,6 +7,7 @@ any run that finishes a store finishes the same one.
 """
 
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -376,3 +377,51 @@ def decoders_for(device: torch.device) -> int:
     """A GPU needs all the decoding it can get; a CPU that runs the network hardly any."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, (cores or 2) - 1) if device.type == "cuda" else 1
+
+
+# Pixels a forward pass: ten photos of 1024 × 768, a few GB of feature maps in a large network.
+_PIXELS = 8 * 2**20
+# What a query takes over from the photos. Not the device, which is the network's own here, and not
+# the backend: torch agrees with all of them, and needs neither their packages nor an export.
+_SHARED = ("size", "scales", "orient", "mode")
+
+
+class QueryEncoder:
+    """Describes queries as the photos that they are compared with were described.
+
+    Decoding, the fused network and the averaging of scales are those of `solar.extract`. The
+    network is left as it is. Several threads may use one encoder.
+
+    Args:
+        recorded: The settings that a store or an index keeps; the network's own where it has none.
+    """
+
+    def __init__(self, net: RetrievalNet, recorded: Mapping[str, Any] | None = None) -> None:
+        known = {name: value for name, value in (recorded or {}).items() if name in _SHARED}
+        self.net = net
+        self.settings = Settings.of(net, **known)
+        self._run = describer(net, self.settings)
+        self._alone = threading.Lock()  # a GPU's recorded graphs have one input each
+
+    def __call__(self, photo: Source, box: Box | None = None) -> Float32Rows:
+        """The descriptor (dim,) of a photo or of a box in it; raises as `decode` does."""
+        [row] = self.describe([self.decode(photo, box)])
+        return row
+
+    def decode(self, photo: Source, box: Box | None = None) -> Pixels:
+        """A photo as the network takes it, (h, w, 3).
+
+        A SolarError if it cannot be read, the box misses it, or too little is left of it.
+        """
+        return self.settings.decode(photo, box).pixels
+
+    def describe(self, photos: Sequence[Pixels]) -> list[Float32Rows]:
+        """Descriptors (dim,) of decoded photos of one size, in few forward passes."""
+        height, width = photos[0].shape[:2]
+        step = max(1, _PIXELS // (height * width))
+        rows: list[Float32Rows] = []
+        for start in range(0, len(photos), step):
+            batch = stack(photos[start : start + step], self._run.device)
+            with self._alone:
+                rows += list(self._run(batch).cpu().numpy())
+        return rows

@@ -22,8 +22,8 @@ from solar.search.asmk import REGIONAL, Kernel, Signatures, aggregate
 from solar.search.asmk_build import KEYPOINTS, SIZE, Finder, learn_words, read_codebook
 from solar.search.asmk_folder import AsmkFolder
 from solar.search.codebook import Codebook
-from solar.search.engine import DescriptorSpec
 from solar.search.photo_regions import PhotoRegions, read_regions
+from solar.search.types import DescriptorSpec
 
 _DISTRACTORS = "distractors:"  # before their names, which may be those of other photos
 

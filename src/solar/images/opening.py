@@ -22,8 +22,6 @@ from solar.images.formats import (
     HEIF_BRANDS,
     PILLOW_FORMATS,
     RAW_SUFFIXES,
-    is_raw_start,
-    is_raw_tiff,
 )
 from solar.images.quiet import hush
 
@@ -50,6 +48,9 @@ Source = Union[str, os.PathLike[str], bytes, BinaryFile, Image.Image, NDArray[np
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # two letters: C:/ is a drive
 _BYTES = bytes | bytearray | memoryview
+# Fujifilm, Olympus (three) and Panasonic.
+_RAW_STARTS = (b"FUJIFILMCCD-RAW", b"IIRO", b"IIRS", b"MMOR", b"IIU\0")
+_SUBFILE_TYPE, _SUB_IFDS, _DNG_VERSION = 254, 330, 50706
 _pillow_limit = threading.Lock()
 hush()
 Image.preinit()  # BMP, GIF, JPEG, PNG and PPM; the others are in modules of their own
@@ -305,3 +306,18 @@ def _tensor_pixels(tensor: "Tensor") -> NDArray[np.uint8]:
         pixels = (pixels.float() * 255).round().byte()
     array: NDArray[np.uint8] = pixels.movedim(0, -1).numpy() if first else pixels.numpy()
     return np.ascontiguousarray(array)
+
+
+def is_raw_start(head: bytes) -> bool:
+    """Whether a file starts as CR2, CR3, RAF, ORF or RW2 do; of others it takes more to know."""
+    canon = head[:4] in (b"II*\0", b"MM\0*") and head[8:10] == b"CR"
+    return canon or head[4:12] == b"ftypcrx " or head.startswith(_RAW_STARTS)
+
+
+def is_raw_tiff(image: Image.Image) -> bool:
+    """Whether an opened TIFF is a RAW file, as DNG, NEF and ARW are.
+
+    Pillow opens them, too, but reads the first picture inside, which is a thumbnail.
+    """
+    tags = getattr(image, "tag_v2", {}) if image.format == "TIFF" else {}
+    return _DNG_VERSION in tags or (tags.get(_SUBFILE_TYPE) == 1 and _SUB_IFDS in tags)

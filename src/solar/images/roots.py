@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from solar.errors import SolarError
-from solar.files import reading
-from solar.images.scan import Place, is_text, scan
+from solar.files import is_text, reading
+from solar.images.scan import Place, scan
 
 Finder: TypeAlias = Callable[[str], Path | bytes | None]
 """Takes a photo's name to what `solar.images.load` takes, or to None if it is not there."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from solar.errors import SolarError
-from solar.files import reading
+from solar.files import is_text, reading
 from solar.images.formats import RAW_SUFFIXES, SUFFIXES
 
 Place: TypeAlias = Path | tuple[Path, int, int]
@@ -128,15 +128,6 @@ def scan_folder(
                 links.append(path)
     result.found.sort()
     return result
-
-
-def is_text(name: str) -> bool:
-    """Whether a name is text: some old file names are bytes that mean none."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in name
 
 
 def _in_list(path: Path) -> Scan:

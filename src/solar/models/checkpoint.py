@@ -30,7 +30,7 @@ from solar.models.retrieval_config import RetrievalConfig
 from solar.models.retrieval_net import RetrievalNet
 from solar.models.soundness import check_digest, check_finite, with_digest
 from solar.nn import Whitening
-from solar.nn.transformers_backbone import without_drawing
+from solar.nn.backbone import without_drawing
 
 Model = RetrievalNet | PatchNet
 

@@ -19,6 +19,7 @@ from solar.models.retrieval_config import IMAGENET_MEAN, IMAGENET_STD, Retrieval
 from solar.models.retrieval_net import RetrievalNet
 from solar.models.soundness import check_finite
 from solar.models.text_side import TextSide
+from solar.nn.backbone import without_drawing
 from solar.nn.grid import Interpolation
 from solar.nn.transformers_backbone import (
     TransformersBackbone,
@@ -26,7 +27,6 @@ from solar.nn.transformers_backbone import (
     has_class_token,
     library_config,
     new_body,
-    without_drawing,
 )
 from solar.nn.vision_tower import VisionTower, image_settings, is_joint, joint_tower
 

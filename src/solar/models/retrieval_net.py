@@ -1,9 +1,11 @@
 """Whole photos: a backbone, a pooling, whitening, and the preprocessing that belongs to them."""
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -12,7 +14,6 @@ from torch import Tensor, nn
 
 from solar.errors import SolarError
 from solar.images import Box, Source, check_visible, load, photo_list
-from solar.models.fused_copy import FusedCopy
 from solar.models.hub_mixin import HubMixin
 from solar.models.inference import inference, named
 from solar.models.retrieval_config import TOKENS, RetrievalConfig
@@ -91,7 +92,7 @@ class RetrievalNet(HubMixin, nn.Module):
         what = f"{parts}, {self.config.pooling}, {self.dim} numbers, on {self.device}"
         return f"<{named(self)}: {what}>"
 
-    def train(self, mode: bool = True) -> "RetrievalNet":
+    def train(self, mode: bool = True) -> RetrievalNet:
         """Switch to training, except for layers that do not learn, and batch norms if frozen."""
         super().train(mode)
         for module in self.modules():
@@ -180,7 +181,7 @@ class RetrievalNet(HubMixin, nn.Module):
         """Averaged descriptors (b, ·) through the layer of `solar.adapt`, if there is one."""
         return vectors if self.adapt is None else F.normalize(self.adapt(vectors))
 
-    def with_adaptation(self, layer: nn.Linear | None) -> "RetrievalNet":
+    def with_adaptation(self, layer: nn.Linear | None) -> RetrievalNet:
         """A network with another last layer, or with none, which shares all other weights."""
         shared = (*self.parameters(), *self.buffers())
         net = copy.deepcopy(self, {id(tensor): tensor for tensor in shared})
@@ -249,7 +250,7 @@ class RetrievalNet(HubMixin, nn.Module):
             orient: Obey the EXIF orientation. The published code ignores it: pass False to match.
             max_pixels: Refuse larger photos before they are decoded. Default: about 179 million.
             forward: What runs each scale in this network's place, as in `multiscale`. Default: on
-                a CPU a fused copy of the network, see `solar.models.fused_copy`.
+                a CPU a fused copy of the network, see `FusedCopy`.
 
         Returns:
             (n, dim) float32, unit rows.
@@ -310,4 +311,78 @@ def _build_backbone(config: RetrievalConfig) -> Backbone:
         config.attention,
         class_token=TOKENS.get(config.pooling, "none"),
         interpolation=config.interpolation,
+    )
+
+
+_Stamp: TypeAlias = tuple[Tensor, int, Tensor]
+_LOOKED_AT = 64
+
+
+class FusedCopy:
+    """A fused copy of a network's backbone, with which it describes photos on a CPU.
+
+    Batch norms are folded into convolutions, and maps lie channels-last: the same descriptors to
+    about 1e-6, a sixth sooner (`benchmarks/describe_cpu.py`). It is made when photos are first
+    described, in less time than one photo takes, and anew once weights changed.
+
+    Copies of the network, and files that it is pickled into, begin without one.
+    """
+
+    def __init__(self) -> None:
+        self._made: tuple[list[_Stamp], bool, nn.Module] | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FusedCopy:
+        return FusedCopy()
+
+    def __reduce__(self) -> tuple[type[FusedCopy], tuple[()]]:
+        return FusedCopy, ()
+
+    def forward(
+        self, backbone: Backbone, head: Callable[[Tensor], Tensor], *, clamped: bool
+    ) -> Callable[[Tensor], Tensor] | None:
+        """What gives the same as backbone and head, sooner; None if there is no such thing.
+
+        Only on a CPU, in float32, and while the backbone is neither trained nor watched by hooks.
+        `clamped` as for `Backbone.fuse`.
+        """
+        if not _can_be_fused(backbone):
+            return None
+        tensors = [*backbone.parameters(), *backbone.buffers()]
+        made = self._made
+        if made is None or made[1] != clamped or not _unchanged(made[0], tensors):
+            with torch.no_grad():
+                fused: nn.Module = backbone.fuse(clamped=clamped)
+                fused.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            made = self._made = [_stamp(tensor) for tensor in tensors], clamped, fused
+        fast = made[2]
+        return lambda images: head(fast(images))
+
+
+def _can_be_fused(backbone: Backbone) -> bool:
+    return (
+        backbone.fusable
+        and not backbone.training
+        and all(p.device.type == "cpu" and p.dtype == torch.float32 for p in backbone.parameters())
+        and not any(t.is_inference() for t in (*backbone.parameters(), *backbone.buffers()))
+        and not any(m._forward_hooks or m._forward_pre_hooks for m in backbone.modules())
+    )
+
+
+def _stamp(tensor: Tensor) -> _Stamp:
+    # Holding on to what the copy was made of, nothing else can come to lie in its place.
+    return tensor.detach(), tensor._version, _some(tensor).clone()
+
+
+def _some(tensor: Tensor) -> Tensor:
+    """Some of its numbers: fused optimisers, and writes to `.data`, do not count versions up."""
+    flat = tensor.detach().reshape(-1)
+    return flat[:: max(1, len(flat) // _LOOKED_AT)]
+
+
+def _unchanged(before: list[_Stamp], now: list[Tensor]) -> bool:
+    return len(before) == len(now) and all(
+        tensor.data_ptr() == old.data_ptr()
+        and tensor._version == version
+        and torch.equal(_some(tensor), some)
+        for (old, version, some), tensor in zip(before, now, strict=True)
     )

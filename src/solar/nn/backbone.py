@@ -1,6 +1,8 @@
 """What all backbones have in common: stages, insertion points for attention, a way to be fused."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import ClassVar
 
 import torch
@@ -12,6 +14,22 @@ from solar.nn.soa import Init, SecondOrderAttention
 
 RunAttention = Callable[[int, SecondOrderAttention, Tensor], Tensor]
 """How a backbone runs one of its attention blocks: (layer number, block, map) to map."""
+
+draws_weights = ContextVar("draws_weights", default=True)
+"""Whether a backbone of a library draws its weights when it is built; see `without_drawing`."""
+
+
+@contextmanager
+def without_drawing() -> Iterator[None]:
+    """Within the block, backbones are built without drawing weights, which takes seconds.
+
+    For networks whose weights are all about to be read from a file.
+    """
+    token = draws_weights.set(False)
+    try:
+        yield
+    finally:
+        draws_weights.reset(token)
 
 
 class Backbone(nn.Module):

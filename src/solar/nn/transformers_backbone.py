@@ -11,7 +11,6 @@ The layers are numbered by stride, as in the paper: attention at stride s is num
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
 from math import log2
 from typing import Any
 
@@ -19,12 +18,11 @@ import torch
 from torch import nn
 
 from solar.errors import SolarError
-from solar.nn.backbone import Backbone
+from solar.nn.backbone import Backbone, draws_weights
 from solar.nn.backbone_parts import TokenUse, Whole, blocks_of, final_norm, parts_of
 from solar.nn.fused_layers import fuse_layers
 from solar.nn.grid import Interpolation, ToGrid
 
-_drawing = ContextVar("drawing", default=True)
 _SIDE = 448  # of the images that strides are measured with
 # What a config.json says that is not about the architecture.
 _IGNORED = (
@@ -142,19 +140,6 @@ def cleaned(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key not in _IGNORED}
 
 
-@contextmanager
-def without_drawing() -> Iterator[None]:
-    """Within the block, backbones are built without drawing weights, which takes seconds.
-
-    For networks whose weights are all about to be read from a file.
-    """
-    token = _drawing.set(False)
-    try:
-        yield
-    finally:
-        _drawing.reset(token)
-
-
 def new_body(settings: Mapping[str, Any]) -> Any:
     """A backbone as the library builds it, with random weights; a SolarError if it cannot."""
     config = library_config(settings)
@@ -167,7 +152,7 @@ def drawing() -> AbstractContextManager[None]:
     """Within the block the library draws weights, but not inside `without_drawing`."""
     from transformers.initialization import no_init_weights
 
-    return nullcontext() if _drawing.get() else no_init_weights()
+    return nullcontext() if draws_weights.get() else no_init_weights()
 
 
 def library() -> Any:

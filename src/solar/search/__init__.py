@@ -1,9 +1,11 @@
 """Descriptors become answers: an index of photos, its engines, and better rankings."""
 
-from solar.search.engine import Condition, DescriptorSpec, Engine, Hit, Photo, Where, parse_where
+from solar.search.conditions import Condition, Where, parse_where
 from solar.search.index import Index, need_vectors
 from solar.search.parts import Part
 from solar.search.photo_index import PhotoIndex
+from solar.search.storage_protocol import Engine
+from solar.search.types import DescriptorSpec, Hit, Photo
 
 __all__ = [
     "Condition",

@@ -13,16 +13,15 @@ from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.images import ImageError, Photos, collect
-from solar.search.addresses import Address
 from solar.search.asmk_index import AsmkIndex
 from solar.search.copies import CopyFinder
-from solar.search.engine import Amendment
-from solar.search.index import Index, need_vectors
+from solar.search.index import Address, Index, need_vectors
 from solar.search.index_build import BuiltIndex, details, read_metadata, warn_of_unknown
 from solar.search.ingest import joined_roots, roots_known
 from solar.search.photo_index import PhotoIndex
 from solar.search.photo_regions import PhotoRegions, read_regions
 from solar.search.sync import Changes, apply, compare
+from solar.search.types import Amendment
 
 if TYPE_CHECKING:
     from solar.describe.counting import Progress

@@ -29,12 +29,11 @@ from solar.describe.local_cache import LocalCache, pack, unpack
 from solar.errors import SolarError
 from solar.images import Photos, collect, find_photos
 from solar.search import asmk_folder
-from solar.search.addresses import is_folder
 from solar.search.asmk import aggregate_all, aggregate_regions
 from solar.search.asmk_folder import CODEBOOK, Described
 from solar.search.asmk_index import AsmkIndex
 from solar.search.codebook import LEAST_EACH, MOST_EACH, MOST_WORDS, Codebook, train_codebook
-from solar.search.engine import DescriptorSpec, Photo, Vectors
+from solar.search.index import is_folder
 from solar.search.index_build import (
     BuiltIndex,
     detail,
@@ -45,6 +44,7 @@ from solar.search.index_build import (
     working_folder,
 )
 from solar.search.photo_regions import GRID, PhotoRegions, read_regions
+from solar.search.types import DescriptorSpec, Photo, Vectors
 from solar.search.verify import VerifySettings
 
 if TYPE_CHECKING:

@@ -29,9 +29,10 @@ from solar.files import file_digest, regular, sync_folder
 from solar.images import Roots
 from solar.search.asmk import REGIONAL, Kernel, Postings, Signatures, inverse_frequency
 from solar.search.codebook import Codebook, Floats
-from solar.search.engine import DescriptorSpec, Hit, Photo, RowNumbers, Where
+from solar.search.conditions import Where
 from solar.search.folder_storage import FolderState, FolderStorage, FolderWriter, creating
 from solar.search.metadata_view import CodesFile, Version, View
+from solar.search.types import DescriptorSpec, Hit, Photo, RowNumbers
 
 CODEBOOK = "codebook.safetensors"
 KIND = "asmk"

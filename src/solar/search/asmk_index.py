@@ -13,9 +13,10 @@ from solar.describe.local import LocalModel, local_features, local_fingerprint, 
 from solar.errors import SolarError
 from solar.search.asmk import Kernel, Signatures, aggregate
 from solar.search.asmk_folder import AsmkFolder
-from solar.search.engine import Hit, Photo, Where
+from solar.search.conditions import Where
 from solar.search.metadata import Metadata
 from solar.search.photo_index import NoVectorsError, PhotoIndex
+from solar.search.types import Hit, Photo
 
 if TYPE_CHECKING:
     from solar.images import Box, Source
@@ -99,8 +100,7 @@ class AsmkIndex(PhotoIndex):
             raise SolarError("The query has no keypoints to look for: choose a photo with detail.")
         return aggregate(descriptors, self.engine.codebook, self.kernel.assign)
 
-    def _describe_query(self, query: Any, box: Box | None) -> Signatures:
-        return self.signatures(query, box=box)
+    _described = signatures
 
     def nearest(self, asked: Signatures, count: int, where: Where) -> list[Hit]:
         """Photos that share visual words with these; see `PhotoIndex.nearest`."""

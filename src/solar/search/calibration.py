@@ -73,12 +73,19 @@ def seen(score: float, rank: int, evidence: Evidence | None = None) -> tuple[flo
 
 
 @cache
-def calibration_of(fingerprint: str) -> Calibration | None:
-    """The calibration of the model with this fingerprint; None if it has none."""
-    for facts in probabilities().values():
-        if fingerprint and facts["fingerprint"] == fingerprint:
-            return Calibration(tuple(facts["similar"]), tuple(facts["matched"]))
-    return None
+def _calibrations() -> dict[str, Calibration]:
+    return {
+        facts["fingerprint"]: Calibration(tuple(facts["similar"]), tuple(facts["matched"]))
+        for facts in probabilities().values()
+    }
+
+
+def calibration_of(fingerprint: object) -> Calibration | None:
+    """The calibration of the model with this fingerprint; None if it has none.
+
+    An untrusted index may hold a non-string here.
+    """
+    return _calibrations().get(fingerprint) if isinstance(fingerprint, str) else None
 
 
 def calibrated_models() -> list[str]:

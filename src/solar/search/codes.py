@@ -23,8 +23,8 @@ import numpy as np
 
 from solar.errors import SolarError
 from solar.files import file_digest, regular
-from solar.search.engine import RowNumbers, Vectors
 from solar.search.exact import Stored
+from solar.search.types import RowNumbers, Vectors
 from solar.search.web_codes import ROWS_A_NUMBER, WebCodes, is_web, learn_codes
 
 Codes: TypeAlias = Any

@@ -13,12 +13,13 @@ from solar.errors import SolarError
 from solar.images import Source
 from solar.images.small_picture import small_picture
 from solar.search.duplicate_report import COPIES, KINDS
-from solar.search.engine import Engine, Vectors
 from solar.search.photo_relation import SETTINGS, PhotoComparer, Relation
 from solar.search.picture_fit import are_parts, copy_ways
 from solar.search.picture_windows import PART, best_windows, patterns
 from solar.search.small_pictures import SmallPictures, small_pictures
+from solar.search.storage_protocol import Engine
 from solar.search.symmetries import ALIKE, SHAPE, invariant
+from solar.search.types import Vectors
 from solar.search.verify import index_verifier
 
 K = 20

@@ -25,14 +25,13 @@ from solar.files import replacing
 from solar.images import Photos, Roots, collect
 from solar.images.exif import Position, position
 from solar.images.roots import expanded
-from solar.search.addresses import is_folder
-from solar.search.engine import Vectors
 from solar.search.exact import Stored
 from solar.search.hloc_file import SUFFIXES, read_h5
-from solar.search.index import Index, need_vectors
+from solar.search.index import Index, is_folder, need_vectors
 from solar.search.index_build import describe_photos
 from solar.search.metadata import is_index
 from solar.search.parquet_export import described_rows, open_described
+from solar.search.types import Vectors
 from solar.search.verify import Verifier, VerifySettings, own_folder
 from solar.weights import DEFAULT
 

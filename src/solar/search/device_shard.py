@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from solar.errors import SolarError
-from solar.search.engine import RowNumbers, Vectors
 from solar.search.exact import Stored
+from solar.search.types import RowNumbers, Vectors
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
-from solar.search.engine import RowNumbers
 from solar.search.neighbours import Neighbours, Scores, VectorsOf, distinct_places, exact_neighbours
 from solar.search.search_results import SearchResults
+from solar.search.types import RowNumbers
 
 Values = NDArray[np.float64]
 

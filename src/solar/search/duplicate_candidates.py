@@ -21,12 +21,12 @@ import numpy.typing as npt
 from solar.files import replacing
 from solar.search.blas_threads import one_core_each
 from solar.search.described_collection import DescribedCollection
-from solar.search.engine import RowNumbers
 from solar.search.neighbour_lists import NeighbourLists, neighbour_lists
 from solar.search.picture_fit import are_parts, copy_ways
 from solar.search.picture_windows import CELLS, PART, best_windows, patterns
 from solar.search.small_pictures import SmallPictures
 from solar.search.symmetries import ALIKE, WAYS, along, laid
+from solar.search.types import RowNumbers
 
 Told = Callable[[str, int, int], None]
 Floats = npt.NDArray[np.float32]

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
-from solar.search.engine import RowNumbers, Vectors
 from solar.search.neighbours import Neighbours, Scores, VectorsOf, exact_neighbours
 from solar.search.search_results import SearchResults
+from solar.search.types import RowNumbers, Vectors
 
 Method = Literal["average", "alpha", "rank"]
 

@@ -12,11 +12,10 @@ last.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from solar.search.engine import Hit, Vectors
+from solar.search.types import Hit, Vectors
 
 
 @dataclass(frozen=True)
@@ -25,21 +24,6 @@ class Rocchio:
 
     like: float = 0.8
     unlike: float = 0.25
-
-
-@dataclass(frozen=True, eq=False)
-class JudgedQuery:
-    """A query whose results somebody has judged.
-
-    Attributes:
-        query: As it was asked.
-        vector: What is searched for instead, (dim,).
-        left_out: Paths that the search need not rank: judged photos, and the query's own.
-    """
-
-    query: Any
-    vector: Vectors
-    left_out: frozenset[str]
 
 
 def updated(

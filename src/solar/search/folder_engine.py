@@ -28,13 +28,14 @@ from solar.errors import SolarError
 from solar.images import Roots
 from solar.search import exact
 from solar.search.codes import RETIRED, CompressedCodes, read_part
-from solar.search.engine import DescriptorSpec, Hit, Photo, RowNumbers, Vectors, Where
-from solar.search.exact import Stored
+from solar.search.conditions import Where
+from solar.search.exact import Stored, mapped
 from solar.search.folder_storage import FolderState, FolderStorage, creating
 from solar.search.integrity import Block, CheckedVectors, gaps, rows_of, whole, whole_if_there
 from solar.search.metadata import Metadata
 from solar.search.metadata_view import CodesFile, DamageError, Version, View
-from solar.search.writer import COMPRESSIONS, Writer, first_version, mapped
+from solar.search.types import DescriptorSpec, Hit, Photo, RowNumbers, Vectors
+from solar.search.writer import COMPRESSIONS, Writer, first_version
 
 # Candidates that are ranked exactly: this many, or ten for every hit. Of 200,000 vectors around
 # those of photos 400 found 0.988 to 0.995 of the ten best, 600 found 0.993 and more.
@@ -119,7 +120,7 @@ class _State(FolderState):
 
 
 class FolderEngine(FolderStorage[_State]):
-    """An index in a folder; see `solar.search.engine.Engine`."""
+    """An index in a folder; see `solar.search.storage_protocol.Engine`."""
 
     engine = "embedded"
 

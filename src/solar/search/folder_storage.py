@@ -17,9 +17,9 @@ import numpy as np
 from solar.errors import SolarError
 from solar.files import file_digest, make_folder
 from solar.images import Roots, Stamp
-from solar.search.engine import Amendment, DescriptorSpec, Photo, RowNumbers, Skipped
 from solar.search.metadata import FILE, Metadata
 from solar.search.metadata_view import Version, View
+from solar.search.types import Amendment, DescriptorSpec, Photo, RowNumbers, Skipped
 
 # Photos whose metadata are checked whole before the first search; of more, the rows it reads.
 _CHECKED_AT_ONCE = 4096
@@ -89,7 +89,7 @@ S = TypeVar("S", bound=FolderState)
 
 
 class FolderStorage(ABC, Generic[S]):
-    """Photos in a folder, as far as their metadata go; see `solar.search.engine.Storage`."""
+    """Photos in a folder; see `Storage` of `solar.search.storage_protocol`."""
 
     engine: ClassVar[str]
     """What `info` calls it."""

@@ -16,10 +16,10 @@ import numpy as np
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.files import refuse_folder, replacing
-from solar.search.engine import Vectors
 from solar.search.index import Index
 from solar.search.ingest import BATCH
 from solar.search.parquet_export import described_rows
+from solar.search.types import Vectors
 
 DATASET = "global_descriptor"
 SUFFIXES = frozenset({".h5", ".hdf5"})

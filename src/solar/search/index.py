@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,18 +17,8 @@ import numpy.typing as npt
 from solar.describe.known_roots import confirm, confirmed_roots
 from solar.errors import SolarError
 from solar.images import Roots
-from solar.search.addresses import FORMATS, ON_GPU, Address, engine_module, is_folder
-from solar.search.engine import (
-    Amendment,
-    DescriptorSpec,
-    Engine,
-    Hit,
-    Photo,
-    Vectors,
-    Where,
-    parse_where,
-)
-from solar.search.feedback import JudgedQuery, arranged, updated
+from solar.search.conditions import Where, parse_where
+from solar.search.feedback import arranged, updated
 from solar.search.ingest import (
     BATCH,
     batches,
@@ -38,16 +30,51 @@ from solar.search.ingest import (
     spec_of,
 )
 from solar.search.location import Location
-from solar.search.parts import Part, Words, as_vector, mean_vector, read_files, with_words
+from solar.search.parts import Words, as_vector, mean_vector, read_files, with_words
 from solar.search.photo_index import Conditions, NoVectorsError, PhotoIndex, check_count
 from solar.search.search_results import rated
+from solar.search.storage_protocol import Engine
+from solar.search.types import Amendment, DescriptorSpec, Hit, Photo, Vectors
 
 if TYPE_CHECKING:
-    from solar.describe.query_encoder import QueryEncoder
+    from solar.describe.pipeline import QueryEncoder
     from solar.describe.store import Store
     from solar.images import Box, Source
     from solar.models import RetrievalNet
     from solar.search.copies import FoundCopy
+
+Address: TypeAlias = str | os.PathLike[str]
+
+ENGINES = {"milvus": "solar.search.milvus_engine"}
+"""Modules with `create` and `open_index`, by the scheme of their addresses."""
+
+FORMATS = {"asmk": "solar.search.asmk_index"}
+"""Modules whose `open_index` opens a folder that holds something else than vectors."""
+
+ON_GPU = "solar.search.resident_engine"
+"""The module whose `open_index` opens a folder of vectors to be searched on a GPU."""
+
+
+def is_folder(address: Address) -> bool:
+    """Whether an index is a folder on this machine, and no address of an engine."""
+    scheme, separator, _ = str(address).partition("://")
+    return not separator or scheme not in ENGINES
+
+
+def engine_module(address: Address) -> ModuleType:
+    """The module whose `create` and `open_index` understand an address."""
+    scheme = str(address).partition("://")[0]
+    return import_module("solar.search.folder_engine" if is_folder(address) else ENGINES[scheme])
+
+
+def report_place(address: Address, kind: str) -> Path:
+    """Where a report of `photos.solar` is looked for: `photos.groups.json` beside it.
+
+    Any other name stays whole: `trip.2023` and `trip.2024` do not share a report.
+    """
+    place = Path(address).absolute()
+    name = place.stem if place.suffix == ".solar" else place.name
+    return place.with_name(f"{name}.{kind}.json")
 
 
 class Index(PhotoIndex):
@@ -64,7 +91,7 @@ class Index(PhotoIndex):
     """
 
     engine: Engine
-    offers: ClassVar[frozenset[str]] = frozenset({"vectors", "photos"})
+    has_vectors: ClassVar[bool] = True
 
     def __init__(self, engine: Engine, model: RetrievalNet | str | None = None) -> None:
         super().__init__(engine)
@@ -177,7 +204,7 @@ class Index(PhotoIndex):
     @cached_property
     def encoder(self) -> QueryEncoder:
         """Describes queries as the photos were described; made when first needed, as `model` is."""
-        from solar.describe.query_encoder import QueryEncoder
+        from solar.describe.pipeline import QueryEncoder
 
         return QueryEncoder(self.model, self.spec.settings)
 
@@ -242,7 +269,7 @@ class Index(PhotoIndex):
             Photos and their similarities to the query as it was changed, see
             `solar.search.feedback`; best first, but for those that were judged.
         """
-        asked, given = with_words(read_files(query), text), options.get("box")
+        asked = with_words(read_files(query), text)
         right, wrong = (
             read_files([photos] if isinstance(photos, str) else list(photos))
             for photos in (like, unlike)
@@ -253,10 +280,10 @@ class Index(PhotoIndex):
         nearer, farther = (
             np.array([self.describe(p) for p in photos]) for photos in (right, wrong)
         )
-        vector = updated(self.describe(asked, box=given), nearer, farther)
+        vector = updated(self.describe(asked, box=options.get("box")), nearer, farther)
         own = set() if include_self else self._own(asked)
-        judged = JudgedQuery(asked, vector, frozenset(own | liked | unliked))
-        found = self.search(judged, k, **options)
+        check_count(k)
+        found = self._search(asked, k, own | liked | unliked, vector=vector, **options)
         conditions = parse_where(options.get("where"))
         first, last = (
             [
@@ -339,14 +366,7 @@ class Index(PhotoIndex):
         """Load the network; see `PhotoIndex.load_model`."""
         _ = self.encoder
 
-    def _describe_query(self, query: Any, box: Box | None) -> Vectors:
-        return query.vector if isinstance(query, JudgedQuery) else self.describe(query, box=box)
-
-    def _parts(self, query: Any, box: Box | None) -> list[Part]:
-        return super()._parts(query.query if isinstance(query, JudgedQuery) else query, box)
-
-    def _own(self, query: Any) -> set[str]:
-        return set(query.left_out) if isinstance(query, JudgedQuery) else super()._own(query)
+    _described = describe
 
     def nearest(self, asked: Vectors, count: int, where: Where) -> list[Hit]:
         """Photos with the largest inner products; see `PhotoIndex.nearest`."""

@@ -17,12 +17,12 @@ from solar.errors import SolarError
 from solar.files import reading
 from solar.images import Photos, collect
 from solar.images.exif import ExifFacts, exif_facts, valid_position
-from solar.search.addresses import Address, is_folder
-from solar.search.engine import Amendment, NoIndexError, Photo, Skipped
 from solar.search.folder_engine import refuse_compression
 from solar.search.folder_storage import refuse_place
-from solar.search.index import Index
+from solar.search.index import Address, Index, is_folder
 from solar.search.photo_index import PhotoIndex
+from solar.search.storage_protocol import NoIndexError
+from solar.search.types import Amendment, Photo, Skipped
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:

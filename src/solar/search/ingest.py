@@ -12,7 +12,7 @@ import numpy.typing as npt
 from solar.describe.known_roots import confirmed_roots
 from solar.errors import SolarError
 from solar.images import Root, Roots
-from solar.search.engine import DescriptorSpec, Photo, Vectors
+from solar.search.types import DescriptorSpec, Photo, Vectors
 
 if TYPE_CHECKING:
     from solar.describe.store import Store

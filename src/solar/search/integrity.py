@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from solar.errors import SolarError
-from solar.search.engine import RowNumbers
 from solar.search.exact import Stored
+from solar.search.types import RowNumbers
 
 AT_ONCE = 64 << 20
 """Bytes that are checked before the first search: 0.03 to 0.1 s."""

@@ -16,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.images.exif import Position
-from solar.search.engine import Condition, Hit, Storage
+from solar.search.conditions import Condition
 from solar.search.near import Area, distances, in_space, on_ground
+from solar.search.storage_protocol import Storage
+from solar.search.types import Hit
 from solar.search.verify import VerifySettings
 
 if TYPE_CHECKING:

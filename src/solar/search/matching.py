@@ -21,7 +21,6 @@ from solar.describe.local import (
 )
 from solar.errors import SolarError
 from solar.images.opencv import opencv
-from solar.search.same_scene import scene_threshold
 
 if TYPE_CHECKING:
     from solar.images import Source
@@ -71,7 +70,7 @@ class Matches:
 
     @property
     def same_scene(self) -> bool:
-        """Whether enough matches agree; fewer do by chance (`solar.search.same_scene`)."""
+        """Whether enough matches agree; fewer do by chance (`solar.search.matching`)."""
         return bool(self.inliers.sum() >= self.threshold)
 
     def to_dict(self) -> dict[str, Any]:
@@ -337,3 +336,46 @@ def _check(geometry: str, ratio: float, threshold: float | None) -> None:
         raise SolarError(f"The geometry must be homography or fundamental, not {geometry!r}.")
     if not ratio > 0 or (threshold is not None and not threshold > 0):
         raise SolarError("The ratio and the threshold of matches must be positive numbers.")
+
+
+Kind = Literal["numbers", "bits", "dense"]
+"""Features of keypoints that are numbers (SIFT, patch networks) or bits, or locations of a map."""
+
+SAME_SCENE: dict[tuple[Kind, str], int] = {
+    ("numbers", "homography"): 9,
+    ("numbers", "fundamental"): 17,
+    ("bits", "homography"): 10,
+    ("bits", "fundamental"): 20,
+    ("dense", "homography"): 15,
+    ("dense", "fundamental"): 30,
+}
+"""From this many inliers on, two photos show the same scene, by kind of features and geometry.
+
+Photos of different places have matches too, and some of them fit a geometry by chance: at most one
+in 1,000 of such pairs should reach these numbers, which `benchmarks/same_scene.py` measures. Those
+of a homography were measured, with RootSIFT and ORB. Those of a fundamental matrix and of dense
+features, which agree within more pixels and so more often by chance, are cautious choices."""
+
+
+def scene_threshold(features: LocalFeatures, geometry: str) -> int:
+    """From so many inliers on, a photo with such features shows the same scene as another."""
+    if features.dense:
+        return SAME_SCENE["dense", geometry]
+    binary = features.descriptors.dtype == np.uint8
+    return SAME_SCENE["bits" if binary else "numbers", geometry]
+
+
+def verdict(inliers: int, threshold: int) -> str:
+    """What so many inliers mean, as a sentence begins."""
+    if inliers >= threshold:
+        return f"Likely the same scene: {inliers:,} inliers, threshold {threshold}"
+    return f"Not verified as the same scene: {inliers:,} inliers, threshold {threshold}"
+
+
+def compared(inliers: int | None, threshold: int | None) -> str:
+    """The same in a column of results; empty if not verified."""
+    if inliers is None or threshold is None:
+        return ""
+    if inliers >= threshold:
+        return f"same scene ({inliers} ≥ {threshold} points)"
+    return f"not verified ({inliers} < {threshold} points)"

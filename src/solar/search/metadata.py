@@ -16,8 +16,9 @@ from urllib.parse import quote
 
 from solar.errors import SolarError
 from solar.files import LOCK, locked, regular, unwritable
-from solar.search.engine import DescriptorSpec, NoIndexError
 from solar.search.metadata_view import DamageError, Version, View
+from solar.search.storage_protocol import NoIndexError
+from solar.search.types import DescriptorSpec
 
 T = TypeVar("T")
 

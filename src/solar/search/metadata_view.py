@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from solar.errors import SolarError
+from solar.files import is_text
 from solar.images import Roots, Stamp
 from solar.images.exif import ExifFacts
-from solar.images.scan import is_text
 from solar.search import places_table
-from solar.search.engine import Amendment, DescriptorSpec, Photo, RowNumbers, Skipped, Where
+from solar.search.conditions import Where
 from solar.search.near import Area, NoPositionsError
 from solar.search.places_table import place_of
+from solar.search.types import Amendment, DescriptorSpec, Photo, RowNumbers, Skipped
 
 _CODES = "sketch"  # what the file calls the names of codes
 _WHOLE = "whole"

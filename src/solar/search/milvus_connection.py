@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from solar.errors import SolarError
-from solar.search.engine import NoIndexError
 from solar.search.milvus_address import TOKEN, Options, Place
+from solar.search.storage_protocol import NoIndexError
 
 _CONNECTING = 10.0  # seconds; nobody waits longer for a host that is misspelt
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0

@@ -22,23 +22,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from solar.errors import SolarError
+from solar.files import is_text
 from solar.images import Roots, Stamp
-from solar.images.scan import is_text
 from solar.search import milvus_schema as stored
-from solar.search.engine import (
-    Amendment,
-    DescriptorSpec,
-    Hit,
-    Photo,
-    Skipped,
-    Vectors,
-    Where,
-    fitting,
-)
+from solar.search.conditions import Where
 from solar.search.milvus_address import BY_TAG, parse_address, read_options
 from solar.search.milvus_connection import Connection
 from solar.search.milvus_filter import among, expression
 from solar.search.milvus_schema import CollectionFacts
+from solar.search.storage_protocol import validated
+from solar.search.types import Amendment, DescriptorSpec, Hit, Photo, Skipped, Vectors
 
 _UNFINISHED = "_unfinished_"
 _MOST = 16384  # rows in one answer, a limit of Milvus
@@ -100,7 +93,7 @@ def index_name(address: str) -> str:
 
 
 class MilvusEngine:
-    """A collection of Milvus; see `solar.search.engine.Engine`.
+    """A collection of Milvus; see `solar.search.storage_protocol.Engine`.
 
     Where it differs: `add` and `remove` become visible piece by piece, many may write at a time,
     and `batches` shows changes made meanwhile or not.
@@ -310,7 +303,7 @@ class MilvusEngine:
         for photos, vectors in batches:
             for photo in photos:
                 stored.check_photo(photo)
-            kept, sound = fitting(photos, vectors, self.spec.dim, self._place)
+            kept, sound = validated(photos, vectors, self.spec.dim, self._place)
             stamped = self._facts.stamped
             rows = stored.rows_of(kept, sound, self._partition_tag, stamped=stamped)
             for some in _chunks(rows, self._rows_per_call):

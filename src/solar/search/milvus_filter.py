@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from solar.errors import SolarError
-from solar.search.engine import Condition, Where
+from solar.search.conditions import Condition, Where
 from solar.search.near import Area
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r"})

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from solar.errors import SolarError
+from solar.files import is_text
 from solar.images import Roots, Stamp
-from solar.images.scan import is_text
-from solar.search.engine import DescriptorSpec, Photo, Vectors
 from solar.search.milvus_address import BY_TAG, Options
 from solar.search.milvus_connection import Connection
+from solar.search.types import DescriptorSpec, Photo, Vectors
 
 FORMAT = 1
 FACTS = "solar"

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.errors import SolarError
+from solar.files import is_text
 from solar.images.exif import Position, valid_position
-from solar.images.scan import is_text
 
 _EARTH = 6_371_008.8  # mean radius in metres: the ellipsoid differs by half a percent at most
 _NUMBER = r"[+-]?\d{1,3}(?:\.\d*)?"

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from solar.search.described_collection import DescribedCollection
-from solar.search.engine import RowNumbers
 from solar.search.neighbours import Neighbours, nearest_rows
 from solar.search.record_file import Records, Watch, grown_records
+from solar.search.types import RowNumbers
 
 BLOCK = 1024
 """Photos whose neighbours are written at a time: some seconds of work."""

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.search import exact
-from solar.search.engine import RowNumbers, Vectors
 from solar.search.exact import Stored
+from solar.search.types import RowNumbers, Vectors
 
 Scores: TypeAlias = NDArray[np.float32]
 """Inner products that belong to rows."""

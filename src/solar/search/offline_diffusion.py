@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.search.diffuse import TRUNCATE, Graph, mutual_graph, solve_among
-from solar.search.engine import RowNumbers
 from solar.search.neighbours import Neighbours, Scores, VectorsOf, distinct_places
+from solar.search.types import RowNumbers
 
 _RECORD = "rows", "scores"
 

@@ -13,10 +13,10 @@ from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.files import refuse_folder, replacing
-from solar.search.engine import DescriptorSpec, Photo, Vectors
 from solar.search.index import Index, need_vectors
 from solar.search.ingest import BATCH, batches, spec_of
 from solar.search.metadata import is_index
+from solar.search.types import DescriptorSpec, Photo, Vectors
 
 KEY = "solar"
 """Of the file's metadata: how the vectors were made, as JSON."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from solar.errors import SolarError
-from solar.search.engine import Vectors
+from solar.search.types import Vectors
 
 if TYPE_CHECKING:
     from solar.images import Box

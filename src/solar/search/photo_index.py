@@ -8,24 +8,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.images.roots import expanded
-from solar.search.calibration import Calibration, calibrated_models, calibration_of
-from solar.search.engine import (
-    Condition,
-    DescriptorSpec,
-    Hit,
-    Photo,
-    Storage,
-    Where,
-    parse_where,
-)
-from solar.search.feedback import JudgedQuery
+from solar.search.calibration import Calibration, calibration_of
+from solar.search.conditions import Condition, Where, parse_where
 from solar.search.location import Location, find_location
 from solar.search.parts import (
     Part,
@@ -37,8 +28,10 @@ from solar.search.parts import (
     shown,
     with_words,
 )
-from solar.search.rerank import AUTO, METHODS, chosen
+from solar.search.rerank import AUTO, METHODS, check_needs, chosen
 from solar.search.search_results import SearchResults
+from solar.search.storage_protocol import Storage
+from solar.search.types import DescriptorSpec, Hit, Photo
 from solar.search.verify import FRESH, VerifySettings, kept_verifier
 
 if TYPE_CHECKING:
@@ -67,8 +60,8 @@ class NoVectorsError(SolarError, AttributeError):
 class PhotoIndex(ABC):
     """Photos that can be searched: `Index` compares vectors, `AsmkIndex` local features."""
 
-    offers: ClassVar[frozenset[str]] = frozenset({"photos"})
-    """What re-ranking methods find here, of what they may need."""
+    has_vectors: ClassVar[bool] = False
+    """Whether there is one embedding per photo, which some re-ranking methods need."""
 
     def __init__(self, engine: Storage) -> None:
         self.engine = engine
@@ -160,7 +153,6 @@ class PhotoIndex(ABC):
                 re-ranking method does not exist or does not work with this index or query, there
                 are no probabilities, or the model has no text encoder.
         """
-        check_count(k)
         query = read_files(query)
         if isinstance(query, list | tuple):
             warnings.warn(
@@ -170,22 +162,50 @@ class PhotoIndex(ABC):
                 stacklevel=2,
             )
         query = with_words(query, text)
+        check_count(k)
+        return self._search(
+            *(query, k, set() if include_self else self._own(query)),
+            box=box,
+            rerank=rerank,
+            where=where,
+            verify=verify,
+            min_probability=min_probability,
+            calibration=self.calibration if text is None else None,
+            **older,
+        )
+
+    def _search(
+        self,
+        query: Any,
+        k: int,
+        left_out: set[str],
+        *,
+        vector: Any = None,
+        box: Box | None = None,
+        rerank: str | Sequence[str] | None = AUTO,
+        where: Conditions = None,
+        verify: bool | VerifySettings = False,
+        min_probability: float | None = None,
+        calibration: Calibration | None = None,
+        **older: Unpack[OlderRerank],
+    ) -> list[Hit]:
+        """Search without some photos, for a query or another `vector` in its place."""
         conditions = parse_where(where)
         names = chosen(None if rerank == AUTO else rerank, verify=bool(verify), **older)
         automatic = rerank == AUTO and not names
         if automatic:
             names, _ = self.usual(query)
             verify = VerifySettings(fresh=FRESH)
-        self.refuse_rerank(names)
-        own = set() if include_self else self._own(query)
+        check_needs(names, vectors=self.has_vectors)
+        more = len(left_out)
 
         def find(asked: Any, count: int) -> list[Hit]:
-            hits = self.nearest(asked, count + len(own), conditions)
-            return [hit for hit in hits if hit.path not in own][:count]
+            hits = self.nearest(asked, count + more, conditions)
+            return [hit for hit in hits if hit.path not in left_out][:count]
 
         results = SearchResults(
             self.engine,
-            cache(partial(self._describe_query, query, box)),
+            cache(lambda: self._described(query, box=box) if vector is None else vector),
             find,
             lambda: [
                 Part(self._photo_of(part.photo), part.box)
@@ -194,18 +214,16 @@ class PhotoIndex(ABC):
             k,
             settings={} if isinstance(verify, bool) else {"verify": verify},
             kept=self._kept,
-            # Probabilities were fitted to queries as they are.
-            calibration=None if text or isinstance(query, JudgedQuery) else self.calibration,
+            calibration=calibration,
         )
         for name in names:
-            # What nobody asked for stops no search.
+            # Errors of automatic re-ranking are ignored.
             with suppress(SolarError) if automatic else nullcontext():
                 results = METHODS[name].rerank(results)
         hits = results.rated(k)
         if min_probability is not None:
-            if results.rating is None:
-                raise self.no_probabilities(names)
-            hits = [hit for hit in hits if (hit.probability or 0.0) >= min_probability]
+            calibrated = self.calibration is not None
+            hits = results.probable(hits, min_probability, names, calibrated=calibrated)
         return self.located(hits)
 
     def usual(
@@ -222,7 +240,7 @@ class PhotoIndex(ABC):
             query is a photo. Otherwise an empty list, and a sentence with the reason; the reason is
             empty for an ASMK index and for a query with a text, which need no re-ranking.
         """
-        if "vectors" not in self.offers:
+        if not self.has_vectors:
             return [], ""
         try:
             parts = [] if query is None else self._parts(query, None)
@@ -241,22 +259,7 @@ class PhotoIndex(ABC):
     @property
     def calibration(self) -> Calibration | None:
         """What makes probabilities of scores; None if the model of the index has none."""
-        known = self.spec.fingerprint
-        return calibration_of(known) if isinstance(known, str) else None  # a stranger's may be any
-
-    def no_probabilities(self, names: Sequence[str]) -> SolarError:
-        """What to tell somebody who wants probabilities after these methods, and there are none."""
-        if self.calibration is not None:
-            after = ", ".join(names) or "results were judged"
-            return SolarError(
-                f"There are no probabilities after {after}: leave out the minimum probability, "
-                "or the re-ranking."
-            )
-        known = " and ".join(calibrated_models()) or "no model"
-        return SolarError(
-            f"{self.spec.model or 'The model of this index'} has no calibrated "
-            f"probabilities (available for {known}): leave out the minimum probability."
-        )
+        return calibration_of(self.spec.fingerprint)
 
     def locate(self, query: Any, **options: Any) -> Location:
         """Estimate where a photo was taken, from verified matches whose position is known.
@@ -344,22 +347,12 @@ class PhotoIndex(ABC):
         """Load the model for queries now rather than at the first search."""
 
     @abstractmethod
-    def _describe_query(self, query: Any, box: Box | None) -> Any:
+    def _described(self, query: Any, *, box: Box | None = None) -> Any:
         """What `nearest` looks for."""
 
     @abstractmethod
     def nearest(self, asked: Any, count: int, where: Where) -> list[Hit]:
         """The photos most like a described query that satisfy `where`, best first."""
-
-    def refuse_rerank(self, names: Sequence[str]) -> None:
-        """Raise a SolarError if a method needs what this index has not."""
-        for name in names:
-            if METHODS[name].needs not in self.offers:
-                raise SolarError(
-                    f"Re-ranking methods such as {name} need embeddings, and this index "
-                    "holds local features (ASMK): search without them, or build an index "
-                    "with --model."
-                )
 
     def _parts(self, query: Any, box: Box | None) -> list[Part]:
         """The photos, paths and vectors that a query consists of."""

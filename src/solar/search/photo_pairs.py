@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from solar.errors import SolarError
 from solar.search.described_collection import Described, DescribedCollection, walk_described
-from solar.search.engine import RowNumbers
 from solar.search.near import in_space, straight
 from solar.search.neighbour_lists import NeighbourLists, neighbour_lists
 from solar.search.pair_files import Pair, read_names
 from solar.search.pair_verification import verified
+from solar.search.types import RowNumbers
 from solar.search.verify import VerifySettings
 
 Told: TypeAlias = Callable[[str, int, int], None]

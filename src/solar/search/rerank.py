@@ -112,3 +112,14 @@ def chosen(
                 f"There is no re-ranking method {name!r}: choose from {', '.join(METHODS)}."
             )
     return list(dict.fromkeys(given))
+
+
+def check_needs(names: Iterable[str], *, vectors: bool) -> None:
+    """Raise a SolarError if a method needs embeddings and there are none."""
+    for name in names:
+        if METHODS[name].needs == "vectors" and not vectors:
+            raise SolarError(
+                f"Re-ranking methods such as {name} need embeddings, and this index "
+                "holds local features (ASMK): search without them, or build an index "
+                "with --model."
+            )

@@ -36,8 +36,8 @@ from solar.search.device_shard import (
     devices_called,
     free_memory,
 )
-from solar.search.engine import RowNumbers, Vectors
 from solar.search.exact import Stored
+from solar.search.types import RowNumbers, Vectors
 
 Found: TypeAlias = tuple[RowNumbers, Vectors]
 """Rows and their scores, best first."""

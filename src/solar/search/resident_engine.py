@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+from solar.search.conditions import Where
 from solar.search.device_shard import DeviceMemoryError, Mask
-from solar.search.engine import DescriptorSpec, Hit, RowNumbers, Vectors, Where
 from solar.search.folder_engine import FolderEngine
 from solar.search.integrity import rows_of
 from solar.search.metadata import Metadata
 from solar.search.resident import ResidentVectors, resident_on, tell_fallback
+from solar.search.types import DescriptorSpec, Hit, RowNumbers, Vectors
 
 
 def open_index(

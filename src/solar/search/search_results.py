@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from solar.search.calibration import Calibration
-from solar.search.engine import Engine, Hit, RowNumbers, Storage, Vectors
+from solar.errors import SolarError
+from solar.search.calibration import Calibration, calibrated_models
 from solar.search.neighbours import Scores
+from solar.search.storage_protocol import Engine, Storage
+from solar.search.types import Hit, RowNumbers, Vectors
 
 if TYPE_CHECKING:
     from solar.search.parts import Part
@@ -65,6 +67,28 @@ class SearchResults:
         than a photo before it.
         """
         return rated(self.best(count), self.rating)
+
+    def probable(
+        self, hits: Sequence[Hit], least: float, names: Sequence[str], *, calibrated: bool
+    ) -> list[Hit]:
+        """Those of the rated hits that are probable enough after the methods with these names.
+
+        A SolarError if there are no probabilities, although the index is `calibrated`, or as it is
+        not.
+        """
+        if self.rating is not None:
+            return [hit for hit in hits if (hit.probability or 0.0) >= least]
+        if calibrated:
+            after = ", ".join(names) or "results were judged"
+            raise SolarError(
+                f"There are no probabilities after {after}: leave out the minimum probability, "
+                "or the re-ranking."
+            )
+        known = " and ".join(calibrated_models()) or "no model"
+        raise SolarError(
+            f"{self.engine.spec.model or 'The model of this index'} has no calibrated "
+            f"probabilities (available for {known}): leave out the minimum probability."
+        )
 
     @property
     def rating(self) -> Calibration | None:

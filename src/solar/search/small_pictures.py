@@ -21,8 +21,8 @@ from solar.errors import SolarError
 from solar.files import locked, make_folder, unwritable
 from solar.images.roots import Finder
 from solar.images.small_picture import SIDE, small_picture
-from solar.search.engine import RowNumbers
 from solar.search.symmetries import invariant
+from solar.search.types import RowNumbers
 
 _FILE = "small-pictures.bin"
 _SOME = 4096  # pictures in memory at a time

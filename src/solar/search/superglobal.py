@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solar.errors import SolarError
-from solar.search.engine import RowNumbers, Vectors
 from solar.search.neighbours import Scores, VectorsOf, distinct_places
 from solar.search.search_results import SearchResults
+from solar.search.types import RowNumbers, Vectors
 
 TOP = 400
 

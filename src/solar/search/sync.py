@@ -24,10 +24,8 @@ from solar.images.exif import ExifFacts, exif_facts
 from solar.images.roots import expanded
 from solar.images.scan import Place
 from solar.search import asmk_build
-from solar.search.addresses import Address
 from solar.search.asmk_index import AsmkIndex
-from solar.search.engine import Amendment, Photo
-from solar.search.index import Index
+from solar.search.index import Address, Index
 from solar.search.index_build import (
     describe_photos,
     details,
@@ -35,6 +33,7 @@ from solar.search.index_build import (
     working_folder,
 )
 from solar.search.photo_index import PhotoIndex
+from solar.search.types import Amendment, Photo
 
 if TYPE_CHECKING:
     from solar.describe.counting import Progress

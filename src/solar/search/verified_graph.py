@@ -19,11 +19,11 @@ from solar import __version__
 from solar.files import unwritable
 from solar.search.calibration import Evidence
 from solar.search.described_collection import DescribedCollection
-from solar.search.engine import RowNumbers
 from solar.search.pair_files import Pair
 from solar.search.pair_verification import PAIRS, matched
 from solar.search.photo_pairs import ChosenPairs
 from solar.search.record_file import Records, Watch, grown_records
+from solar.search.types import RowNumbers
 from solar.search.verify import Verifier
 
 _RECORD = np.dtype([("inliers", "<i4")])

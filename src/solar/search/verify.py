@@ -2,7 +2,7 @@
 
 A global descriptor says that two photos look alike; keypoints that fit one geometry say that they
 show the same thing. The first `top` photos are matched with the query. Those with enough inliers
-are verified: they show the same scene (`solar.search.same_scene`).
+are verified: they show the same scene (`solar.search.matching`).
 
 Where the model is calibrated (`solar.search.calibration`), the mean of the query and the verified
 photos is searched for (Chum et al., Total Recall, ICCV 2007), and the first of what that finds are
@@ -44,10 +44,11 @@ from solar.describe.local_cache import LocalCache, count_kept, forget_others, ro
 from solar.errors import SolarError, and_more
 from solar.images.opencv import opencv
 from solar.search.calibration import Evidence
-from solar.search.engine import Engine, Hit, Photo, Storage, Vectors
 from solar.search.matching import RATIO, Floats, Geometry, Matches, match_features
 from solar.search.parts import unit
 from solar.search.search_results import SearchResults
+from solar.search.storage_protocol import Engine, Storage
+from solar.search.types import Hit, Photo, Vectors
 
 if TYPE_CHECKING:
     from solar.images import Box, Source
@@ -71,7 +72,7 @@ class VerifySettings:
     Attributes:
         top: How many of the best photos are matched with the query.
         inliers: Minimum number of inliers of a verified photo. Default: the threshold measured for
-            the features (`solar.search.same_scene`).
+            the features (`solar.search.matching`).
         model: What describes keypoints, as for `solar.match`.
         keypoints: Maximum number per photo.
         size: Longest side that photos are reduced to first.

@@ -2,26 +2,24 @@
 
 import contextlib
 import hashlib
-import mmap
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
-from solar.errors import SolarError
 from solar.files import file_digest, regular, sync_folder
 from solar.search import codes as compressed
-from solar.search.engine import Photo, Vectors, fitting
-from solar.search.exact import Stored
+from solar.search.exact import DTYPES, Stored, mapped
 from solar.search.folder_storage import FolderWriter
 from solar.search.metadata_view import CodesFile, Version, View
+from solar.search.storage_protocol import validated
+from solar.search.types import Photo, Vectors
 
 COMPRESSIONS = ("none", "fp16", *compressed.KINDS)
 
-_DTYPES: dict[str, np.dtype[np.floating[Any]]] = {".f32": np.dtype("<f4"), ".f16": np.dtype("<f2")}
 _PIECE = 8192
 # So many rows, or an eighth of the others, are searched exactly before they get codes.
 _TAIL = 8192
@@ -30,23 +28,6 @@ _TAIL = 8192
 def first_version(compress: str) -> Version:
     """What an index consists of before anything is added."""
     return Version(vectors=_vectors_name(1, ".f16" if compress == "fp16" else ".f32"))
-
-
-def mapped(path: Path, rows: int, dim: int) -> Stored:
-    """The first rows of a vectors file, (rows, dim), read when they are used.
-
-    FileNotFoundError if there is none, a SolarError if it is shorter than it must be.
-    """
-    dtype = _DTYPES[path.suffix]
-    if rows == 0:
-        return np.empty((0, dim), dtype)
-    with regular(path).open("rb") as file:
-        try:
-            content = mmap.mmap(file.fileno(), rows * dim * dtype.itemsize, access=mmap.ACCESS_READ)
-        except ValueError as error:
-            raise SolarError(f"{path} is cut short: restore it or build it again.") from error
-    vectors: Stored = np.frombuffer(content, dtype).reshape(rows, dim)
-    return vectors
 
 
 class Writer(FolderWriter):
@@ -65,7 +46,7 @@ class Writer(FolderWriter):
         rows = version.rows
         with self._appending(version.vectors, rows) as file:
             for batch in batches:
-                photos, vectors = fitting(*batch, self._dim, self._folder)
+                photos, vectors = validated(*batch, self._dim, self._folder)
                 self._append(file, vectors, rows)
                 replaced += self._view.put(photos, rows)
                 rows += len(photos)
@@ -99,7 +80,7 @@ class Writer(FolderWriter):
         path = self._folder / name
         path.touch()
         with regular(path).open("r+b") as file:
-            file.seek(rows * self._dim * _DTYPES[path.suffix].itemsize)
+            file.seek(rows * self._dim * DTYPES[path.suffix].itemsize)
             file.truncate()
             yield file
             file.flush()
@@ -107,7 +88,7 @@ class Writer(FolderWriter):
         sync_folder(self._folder)
 
     def _append(self, file: BinaryIO, vectors: Stored, first: int) -> None:
-        data = np.ascontiguousarray(vectors, _DTYPES[Path(file.name).suffix])
+        data = np.ascontiguousarray(vectors, DTYPES[Path(file.name).suffix])
         file.write(data.data)
         self._view.add_block(first, len(data), hashlib.sha256(data.data).hexdigest())
 

@@ -11,8 +11,7 @@ from PIL import Image
 from solar.errors import SolarError
 from solar.images import Source, load
 from solar.images.opencv import opencv
-from solar.search.matching import Matches
-from solar.search.same_scene import verdict
+from solar.search.matching import Matches, verdict
 from solar.show.lettering import INK, PAPER, SOFT, short, wide, write
 
 _FINE = 4  # bits after the point in the coordinates of lines

@@ -20,9 +20,10 @@ from solar.evaluation.significance import interval
 from solar.models import RetrievalNet, fingerprint, retrieval_model, save
 from solar.models.checkpoint import load_whitening
 from solar.models.hub import refuse_unfetched
-from solar.search.engine import DescriptorSpec, NoIndexError, RowNumbers
 from solar.search.index import Index, need_vectors
 from solar.search.ingest import spec_of
+from solar.search.storage_protocol import NoIndexError
+from solar.search.types import DescriptorSpec, RowNumbers
 from solar.training.linear_layer import AdaptationSettings, PlaceNames, trained_layer
 
 LEAST_PLACES = 10

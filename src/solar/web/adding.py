@@ -28,7 +28,7 @@ from solar.images.exif import exif_facts
 from solar.images.formats import SUFFIXES
 from solar.images.opening import opened
 from solar.search import Photo, need_vectors
-from solar.search.engine import Vectors
+from solar.search.types import Vectors
 from solar.web.jobs import Jobs, new_identity, without_places
 from solar.web.photos import UPLOADS, Collection, check_photo, told_of_upload
 from solar.web.problems import HIDDEN, BusyError, WebError

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from solar.images.roots import MARK
 from solar.search import Condition, Hit, Photo
-from solar.search.engine import Where, parse_where
+from solar.search.conditions import Where, parse_where
 from solar.web.filter_types import HitOrder, KnownOrder
 from solar.web.photos import Collection
 from solar.web.problems import WebError

@@ -20,7 +20,7 @@ from solar.errors import SolarError
 from solar.images import Roots, image_size, load
 from solar.images.roots import MARK
 from solar.search import PhotoIndex
-from solar.search.engine import Photo
+from solar.search.types import Photo
 from solar.web.cache import Cache
 from solar.web.problems import WebError
 

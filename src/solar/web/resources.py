@@ -12,7 +12,7 @@ from solar.web.settings import WebSettings
 from solar.web.thread_pools import NetworkThread, Threads
 
 if TYPE_CHECKING:
-    from solar.describe.query_encoder import QueryEncoder
+    from solar.describe.pipeline import QueryEncoder
 
 _PICTURES_WAITING = 512
 _GUESSES = 1 / 6, 10  # wrong tokens a second and at once

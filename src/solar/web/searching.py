@@ -13,11 +13,11 @@ import numpy as np
 from solar.errors import SolarError
 from solar.images import Box
 from solar.search import Hit, Index, Part, need_vectors
-from solar.search.engine import Vectors
 from solar.search.feedback import arranged, updated
 from solar.search.parts import mean_vector, shown
-from solar.search.rerank import METHODS
+from solar.search.rerank import METHODS, check_needs
 from solar.search.search_results import SearchResults
+from solar.search.types import Vectors
 from solar.search.verify import FRESH, VerifySettings
 from solar.web.cache import Cache
 from solar.web.filtering import PhotoFilter
@@ -90,14 +90,11 @@ def depth_for(hits: int) -> int:
 
 def _probable(wanted: Wanted, ranked: _Ranked, awaited: Sequence[str]) -> Sequence[Hit]:
     """The hits that are probable enough; all of them where a later stage will tell."""
-    index, least = wanted.model.index, wanted.min_probability
-    if least is None:
+    least, results = wanted.min_probability, ranked.results
+    calibrated = wanted.model.index.calibration is not None
+    if least is None or (results.rating is None and awaited and calibrated):
         return ranked.hits
-    if ranked.results.rating is not None:
-        return [hit for hit in ranked.hits if (hit.probability or 0) >= least]
-    if awaited and index.calibration is not None:
-        return ranked.hits
-    raise index.no_probabilities(wanted.rerank)
+    return results.probable(ranked.hits, least, wanted.rerank, calibrated=calibrated)
 
 
 class Searcher:
@@ -154,7 +151,7 @@ class Searcher:
         ]
         names = [name for name in wanted.rerank if name in self._methods]
         if not wanted.usual:
-            wanted.model.index.refuse_rerank(names)
+            check_needs(names, vectors=wanted.model.index.has_vectors)
         stages = ["search", *(METHODS[name].stage or name for name in names)]
         ranked: _Ranked | None = None
         plain: dict[str, int] = {}

@@ -11,7 +11,7 @@ from solar.search import Index, PhotoIndex, need_vectors
 from solar.web.thread_pools import NetworkThread
 
 if TYPE_CHECKING:
-    from solar.describe.query_encoder import QueryEncoder
+    from solar.describe.pipeline import QueryEncoder
     from solar.models import RetrievalNet
 
 

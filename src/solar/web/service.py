@@ -62,7 +62,7 @@ class Service:
         settings: WebSettings,
         resources: Resources,
     ) -> None:
-        self._vectors = "vectors" in index.offers
+        self._vectors = index.has_vectors
         if settings.writable and not self._vectors:
             raise SolarError(
                 f"{settings.name} is an ASMK index, to which photos cannot be added in the web "
@@ -395,8 +395,8 @@ def _has_cv2() -> bool:
 
 def _methods(index: PhotoIndex) -> Mapping[str, Reranker]:
     """The ways to re-rank that this server can offer."""
-    here = index.offers if _has_cv2() else index.offers - {"photos"}
-    return {name: method for name, method in METHODS.items() if method.needs in here}
+    here = {"vectors": index.has_vectors, "photos": _has_cv2()}
+    return {name: method for name, method in METHODS.items() if here[method.needs]}
 
 
 def model_name(index: PhotoIndex) -> str:

@@ -16,8 +16,8 @@ from solar.describe.known_roots import confirm, confirmed_roots, shown_roots
 from solar.errors import SolarError
 from solar.images import Roots, scan_roots
 from solar.search import Index, PhotoIndex, need_vectors
-from solar.search.addresses import engine_module, is_folder, report_place
-from solar.search.engine import NoIndexError
+from solar.search.index import engine_module, is_folder, report_place
+from solar.search.storage_protocol import NoIndexError
 from solar.web.access import address_of, networks
 from solar.web.settings import WebSettings
 

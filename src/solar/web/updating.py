@@ -10,8 +10,8 @@ from solar.describe.pipeline import Throughput
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.search import PhotoIndex
-from solar.search.engine import Amendment
 from solar.search.sync import Changes, relocate, sync
+from solar.search.types import Amendment
 from solar.web.jobs import Jobs, without_places
 from solar.web.photos import Collection
 from solar.web.problems import WebError

@@ -33,9 +33,9 @@ from lib.clustered import base_of, clustered, widened
 from lib.machine import machine
 from lib.options import parsed, photo_options
 
+from solar.arrays import RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.search import Index
-from solar.search.engine import RowNumbers, Vectors
 from solar.search.neighbours import largest
 
 K, SINGLE, BATCH = 10, 100, 64

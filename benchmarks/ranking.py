@@ -27,13 +27,14 @@ from lib.options import parsed, photo_options
 from lib.places import descriptors, labels_of, searchable, shards
 from numpy.typing import NDArray
 
+from solar.arrays import Vectors
 from solar.describe.local import LocalFeatures
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images import Photos, find_photos
 from solar.search import Index, verify
 from solar.search.calibration import Evidence
-from solar.search.engine import Storage, Vectors
+from solar.search.engine import Storage
 from solar.search.verify import Verifier, VerifySettings
 
 # None of the first has a calibration: verification then puts the most points first.

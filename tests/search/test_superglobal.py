@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from solar.arrays import RowNumbers, Vectors
 from solar.errors import SolarError
-from solar.search.engine import RowNumbers, Vectors
 from solar.search.neighbours import exact_neighbours
 from solar.search.superglobal import refinement, superglobal
 

@@ -21,7 +21,8 @@ from solar.cli.options import (
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
-    from solar.describe.pipeline import Float32Rows, Pixels, Settings
+    from solar.arrays import Floats, Pixels
+    from solar.describe.pipeline import Settings
     from solar.models import RetrievalNet
 
 EXAMPLE = "Example: solar describe a.jpg b.jpg -o ab.npy"
@@ -115,7 +116,7 @@ def _unusable(photo: Path) -> str | None:
 
 def _runner(
     network: "RetrievalNet", settings: "Settings", photos: list[Path]
-) -> "Callable[[Pixels], Float32Rows]":
+) -> "Callable[[Pixels], Floats]":
     """What gives the descriptor (dim,) of a decoded photo, on the backend that is asked for."""
     if settings.backend == "torch":
         size, scales = settings.size, settings.scales

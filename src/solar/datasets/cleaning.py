@@ -18,8 +18,9 @@ from multiprocessing import get_context
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Floats
 from solar.datasets.training_set import TrainingSet
-from solar.describe.local import DEFAULT, Floats, LocalFeatures, local_features, local_model
+from solar.describe.local import DEFAULT, LocalFeatures, local_features, local_model
 from solar.images import Photos
 from solar.images.opencv import opencv
 from solar.search.matching import RATIO, estimate, mutual_matches

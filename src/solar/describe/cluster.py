@@ -11,15 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from solar import __version__
+from solar.arrays import Floats
 from solar.describe.counting import Progress, expect
-from solar.describe.pipeline import (
-    Describer,
-    ExtractionJob,
-    Float32Rows,
-    Settings,
-    describer,
-    stack,
-)
+from solar.describe.pipeline import Describer, ExtractionJob, Settings, describer, stack
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
@@ -85,7 +79,7 @@ class Proof:
 
     version: str
     fingerprint: str
-    vector: Float32Rows  # of a photo that needs no file
+    vector: Floats  # of a photo that needs no file
 
     @classmethod
     def of(cls, net: RetrievalNet, settings: Settings) -> "Proof":
@@ -108,12 +102,12 @@ class Proof:
             )
 
 
-def _probe(describe: Describer) -> Float32Rows:
+def _probe(describe: Describer) -> Floats:
     """The descriptor (dim,) of a drawn photo."""
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (1, 96, 128, 3), dtype=np.uint8)
     [row] = describe(stack(list(pixels), describe.device)).cpu().numpy()
-    vector: Float32Rows = row
+    vector: Floats = row
     return vector
 
 

@@ -24,9 +24,9 @@ from typing import (
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from solar.arrays import Floats, Pixels
 from solar.defaults import BATCH, BATCH_PIXELS, GPU_DECODES
 from solar.describe.counting import Progress, expect
 from solar.describe.device_decoding import Decoded, DeviceDecoding, jpeg_engine
@@ -51,9 +51,6 @@ from solar.models.inference import checked_device
 # Seconds to wait before a photo is read again that the machine could not read.
 _PAUSES = (0.1, 0.5, 2.0)
 _DECODING = ("orient", "mode", "max_pixels")
-Pixels = NDArray[np.uint8]
-Float32Rows = NDArray[np.float32]
-"""Descriptors: (n, dim) float32, or one of them, (dim,)."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +199,7 @@ class Shards(Protocol):
     def write_shard(
         self,
         shard: int,
-        vectors: list[Float32Rows],
+        vectors: list[Floats],
         names: list[str],
         sizes: list[tuple[int, int]],
         failures: dict[str, str],
@@ -252,7 +249,7 @@ class ExtractionJob:
                     yield from batcher.add(number, image.pixels)
             yield from batcher.flush()
 
-        vectors: dict[int, Float32Rows] = {}
+        vectors: dict[int, Floats] = {}
         for keys, rows in _run(describe, batches()):
             sound = np.logical_and.reduce(np.isfinite(rows), axis=1)
             vectors.update((n, row) for n, row, fine in zip(keys, rows, sound, strict=True) if fine)
@@ -326,16 +323,14 @@ class ExtractionJob:
 class Described(NamedTuple):
     """What a store takes for a shard: vectors, names and sizes of photos, and those that failed."""
 
-    vectors: list[Float32Rows]
+    vectors: list[Floats]
     names: list[str]
     sizes: list[tuple[int, int]]
     failures: dict[str, str]
     stamps: dict[str, Stamp]
 
 
-def _run(
-    describe: Describer, batches: Iterator[Batch[int]]
-) -> Iterator[tuple[list[int], Float32Rows]]:
+def _run(describe: Describer, batches: Iterator[Batch[int]]) -> Iterator[tuple[list[int], Floats]]:
     """Describe batches, a GPU working on one while the next ones are put together."""
     on_gpu = describe.device.type == "cuda"
     ready = ((batch.keys, stack(batch.pixels, describe.device)) for batch in batches)

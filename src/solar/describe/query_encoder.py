@@ -4,7 +4,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from solar.describe.pipeline import Float32Rows, Pixels, Settings, describer, stack
+from solar.arrays import Floats, Pixels
+from solar.describe.pipeline import Settings, describer, stack
 from solar.images import Box, Source
 from solar.models import RetrievalNet
 
@@ -32,7 +33,7 @@ class QueryEncoder:
         self._run = describer(net, self.settings)
         self._alone = threading.Lock()  # a GPU's recorded graphs have one input each
 
-    def __call__(self, photo: Source, box: Box | None = None) -> Float32Rows:
+    def __call__(self, photo: Source, box: Box | None = None) -> Floats:
         """The descriptor (dim,) of a photo or of a box in it; raises as `decode` does."""
         [row] = self.describe([self.decode(photo, box)])
         return row
@@ -44,11 +45,11 @@ class QueryEncoder:
         """
         return self.settings.decode(photo, box).pixels
 
-    def describe(self, photos: Sequence[Pixels]) -> list[Float32Rows]:
+    def describe(self, photos: Sequence[Pixels]) -> list[Floats]:
         """Descriptors (dim,) of decoded photos of one size, in few forward passes."""
         height, width = photos[0].shape[:2]
         step = max(1, _PIXELS // (height * width))
-        rows: list[Float32Rows] = []
+        rows: list[Floats] = []
         for start in range(0, len(photos), step):
             batch = stack(photos[start : start + step], self._run.device)
             with self._alone:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias, TypedDict
 
-from solar.describe.store import Store, Vectors
+from solar.arrays import AnyFloats
+from solar.describe.store import Store
 from solar.errors import SolarError
 
-Features: TypeAlias = str | Path | Vectors | Store
+Features: TypeAlias = str | Path | AnyFloats | Store
 """Descriptors: an array, a store, or a file that `read_vectors` takes."""
 
 Watch: TypeAlias = Callable[[int, int], None]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from solar.arrays import Floats
 from solar.datasets.hpatches import (
     IMAGES,
     NOISES,
@@ -15,7 +16,6 @@ from solar.datasets.hpatches import (
     Items,
     Pairs,
     Split,
-    Vectors,
     read_items,
     read_pairs,
     read_splits,
@@ -114,7 +114,7 @@ class HPatchesResult:
 
 
 def evaluate_hpatches(
-    data: HPatches | Mapping[str, Mapping[str, Vectors]],
+    data: HPatches | Mapping[str, Mapping[str, Floats]],
     describe: Describe | None = None,
     *,
     tasks: Sequence[str] = TASKS,
@@ -236,7 +236,7 @@ def _matching(data: Descriptors, average: str) -> dict[str, dict[str, tuple[floa
 
 
 def _described(
-    data: HPatches | Mapping[str, Mapping[str, Vectors]],
+    data: HPatches | Mapping[str, Mapping[str, Floats]],
     names: Sequence[str],
     describe: Describe | None,
     progress: Callable[[int, int], None] | None,

@@ -5,27 +5,20 @@ from typing import Unpack
 import numpy as np
 import numpy.typing as npt
 
-from solar.describe.store import Vectors
-from solar.evaluation.ranks import (
-    FEW_ROWS,
-    MEMORY,
-    Places,
-    RankOptions,
-    fast_product,
-    rows_per_chunk,
-)
+from solar.arrays import AnyFloats, Ints
+from solar.evaluation.ranks import FEW_ROWS, MEMORY, RankOptions, fast_product, rows_per_chunk
 from solar.evaluation.row_blocks import NAMES, Database, RowBlocks, check_rows
 
 _MOST_QUERIES = 1024  # scored at once
 
 
 def nearest(
-    queries: Vectors,
+    queries: AnyFloats,
     database: Database,
     *,
     memory: int = MEMORY,
     **ranking: Unpack[RankOptions],
-) -> tuple[npt.NDArray[np.float64], Places]:
+) -> tuple[npt.NDArray[np.float64], Ints]:
     """Find the row with the highest score, the first of equal ones, in one pass over the rows.
 
     Args:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from solar.arrays import Vectors
 from solar.describe.counting import expect
 from solar.describe.keypoint_methods import BINARY
 from solar.describe.known_roots import confirm
@@ -34,7 +35,7 @@ from solar.search.asmk import aggregate_all, aggregate_regions
 from solar.search.asmk_folder import CODEBOOK, Described
 from solar.search.asmk_index import AsmkIndex
 from solar.search.codebook import LEAST_EACH, MOST_EACH, MOST_WORDS, Codebook, train_codebook
-from solar.search.engine import DescriptorSpec, Photo, Vectors
+from solar.search.engine import DescriptorSpec, Photo
 from solar.search.index_build import (
     BuiltIndex,
     detail,

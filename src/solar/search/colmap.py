@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from solar.arrays import Floats, Ints
 from solar.describe.local import LocalFeatures
 from solar.errors import SolarError
 from solar.files import make_folder, refuse_folder, replacing
 from solar.images.opening import opened
 from solar.images.orientation import orientation_of, stored_points
-from solar.search.matching import DENSE_RATIO, Floats, Pairs, mutual_matches
+from solar.search.matching import DENSE_RATIO, mutual_matches
 from solar.search.pair_files import Pair
 from solar.search.pair_verification import with_features
 from solar.search.verify import Verifier
@@ -202,7 +203,7 @@ def _compared(
     images: Mapping[str, _Image],
     features: Mapping[str, LocalFeatures],
     pair: Pair,
-) -> tuple[Pairs, Any]:
+) -> tuple[Ints, Any]:
     """The matches of a pair, and the two-view geometry that they agree on."""
     a, b = (features[name] for name in pair)
     ratio = verifier.settings.ratio

@@ -9,11 +9,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images import Source
 from solar.images.small_picture import small_picture
 from solar.search.duplicate_report import COPIES, KINDS
-from solar.search.engine import Engine, Vectors
+from solar.search.engine import Engine
 from solar.search.photo_relation import SETTINGS, PhotoComparer, Relation
 from solar.search.picture_fit import are_parts, copy_ways
 from solar.search.picture_windows import PART, best_windows, patterns

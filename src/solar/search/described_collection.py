@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import AnyFloats, Vectors
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
@@ -26,8 +27,6 @@ from solar.images import Photos, Roots, collect
 from solar.images.exif import Position, position
 from solar.images.roots import expanded
 from solar.search.addresses import is_folder
-from solar.search.engine import Vectors
-from solar.search.exact import Stored
 from solar.search.hloc_file import SUFFIXES, read_h5
 from solar.search.index import Index, need_vectors
 from solar.search.index_build import describe_photos
@@ -62,7 +61,7 @@ class DescribedCollection:
     """
 
     names: tuple[str, ...]
-    vectors: Stored
+    vectors: AnyFloats
     digest: str
     roots: Roots
     local: Path

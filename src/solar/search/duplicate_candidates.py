@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Floats, RowNumbers
 from solar.files import replacing
 from solar.search.blas_threads import one_core_each
 from solar.search.described_collection import DescribedCollection
-from solar.search.engine import RowNumbers
 from solar.search.neighbour_lists import NeighbourLists, neighbour_lists
 from solar.search.picture_fit import are_parts, copy_ways
 from solar.search.picture_windows import CELLS, PART, best_windows, patterns
@@ -29,7 +29,6 @@ from solar.search.small_pictures import SmallPictures
 from solar.search.symmetries import ALIKE, WAYS, along, laid
 
 Told = Callable[[str, int, int], None]
-Floats = npt.NDArray[np.float32]
 
 PLACES = 10
 """Two photos may show one place if each is among so many nearest neighbours of the other."""

@@ -12,19 +12,13 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images import Roots, Stamp
 from solar.images.exif import ExifFacts, Position
 from solar.images.scan import is_text
 from solar.search.near import Area, parse_area
-
-Vectors: TypeAlias = npt.NDArray[np.float32]
-"""Descriptors of unit norm, one a row."""
-
-RowNumbers: TypeAlias = npt.NDArray[np.int64]
-"""Numbers of rows; -1 where a search had no more to give."""
 
 _TIME = re.compile(r"\d{4}(-\d{2}(-\d{2}([T ]\d{2}(:\d{2}(:\d{2})?)?)?)?)?")
 _CONDITION = re.compile(r"\s*(\w+)\s*(>=|<|=)\s*(.*?)\s*")

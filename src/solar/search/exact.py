@@ -12,10 +12,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from solar.search.engine import RowNumbers, Vectors
-from solar.search.products import LARGE, Multiply, Stored, best_of, multiplication, with_own_rows
-
-__all__ = ["Selection", "Stored", "rank", "rank_all", "scan"]
+from solar.arrays import AnyFloats, RowNumbers, Vectors
+from solar.search.products import LARGE, Multiply, best_of, multiplication, with_own_rows
 
 Selection: TypeAlias = Callable[[int, int], RowNumbers | None]
 """Which rows of first..last may be found, in order; None for all of them."""
@@ -36,7 +34,7 @@ _MARGIN = 16
 
 def scan(
     queries: Vectors,
-    vectors: Stored,
+    vectors: AnyFloats,
     k: int,
     selection: Selection = lambda first, last: None,
     start: int = 0,
@@ -75,7 +73,7 @@ def scan(
 
 
 def _scan_for_one(
-    query: Vectors, vectors: Stored, k: int, selection: Selection, start: int
+    query: Vectors, vectors: AnyFloats, k: int, selection: Selection, start: int
 ) -> RowNumbers:
     """What `scan` finds for one query (dim,), by several threads."""
 
@@ -97,7 +95,7 @@ def _scan_for_one(
     return rows[np.lexsort((rows, -products))[: k + _MARGIN]]
 
 
-def rank(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
+def rank(query: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
     """The k best rows and scores by their inner product with a query (dim,), equal ones by row.
 
     The products are summed in double precision, so a row has the same score however it was found.
@@ -109,7 +107,7 @@ def rank(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[tupl
 
 
 def rank_all(
-    queries: Vectors, vectors: Stored, rows: RowNumbers, k: int
+    queries: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int
 ) -> list[list[tuple[int, float]]]:
     """What `rank` gives for each of the queries (n, dim), among rows (n, m) of its own.
 
@@ -131,14 +129,16 @@ def _likely(rows: RowNumbers, products: Vectors, k: int) -> RowNumbers:
     return likely
 
 
-def _ranked(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
+def _ranked(
+    query: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int
+) -> list[tuple[int, float]]:
     """The k best of rows that ascend."""
     scores = (vectors[rows].astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
     order = np.negative(scores).argsort(kind="stable")[:k]
     return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
 
 
-def _product(vectors: Stored, width: int, multiply: Multiply) -> Vectors:
+def _product(vectors: AnyFloats, width: int, multiply: Multiply) -> Vectors:
     scores = np.empty((len(vectors), width), np.float32)
     for at in range(0, len(vectors), _PIECE):
         multiply(vectors[at : at + _PIECE], scores[at : at + _PIECE])

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from solar.search.engine import Hit, Vectors
+from solar.arrays import Vectors
+from solar.search.engine import Hit
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 
+from solar.arrays import AnyFloats, RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.search import exact
 from solar.search.codes import RETIRED, CompressedCodes, read_part
-from solar.search.engine import DescriptorSpec, Hit, Photo, RowNumbers, Vectors, Where
-from solar.search.exact import Stored
+from solar.search.engine import DescriptorSpec, Hit, Photo, Where
 from solar.search.folder_storage import FolderState, FolderStorage, creating
 from solar.search.integrity import Block, CheckedVectors, gaps, rows_of, whole, whole_if_there
 from solar.search.metadata import Metadata
@@ -92,7 +92,7 @@ class _State(FolderState):
     """One committed version with its vectors mapped."""
 
     file: Path
-    vectors: Stored
+    vectors: AnyFloats
     blocks: Sequence[Block]
     known: dict[int, str] = field(default_factory=dict)
 

@@ -14,10 +14,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from solar.arrays import RowNumbers
 from solar.errors import SolarError
 from solar.files import file_digest, make_folder
 from solar.images import Roots, Stamp
-from solar.search.engine import Amendment, DescriptorSpec, Photo, RowNumbers, Skipped
+from solar.search.engine import Amendment, DescriptorSpec, Photo, Skipped
 from solar.search.metadata import FILE, Metadata
 from solar.search.metadata_view import Version, View
 

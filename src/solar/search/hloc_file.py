@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from solar.arrays import Vectors
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.files import refuse_folder, replacing
-from solar.search.engine import Vectors
 from solar.search.index import Index
 from solar.search.ingest import BATCH
 from solar.search.parquet_export import described_rows

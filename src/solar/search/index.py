@@ -12,20 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Vectors
 from solar.describe.known_roots import confirm, confirmed_roots
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.search.addresses import FORMATS, ON_GPU, Address, engine_module, is_folder
-from solar.search.engine import (
-    Amendment,
-    DescriptorSpec,
-    Engine,
-    Hit,
-    Photo,
-    Vectors,
-    Where,
-    parse_where,
-)
+from solar.search.engine import Amendment, DescriptorSpec, Engine, Hit, Photo, Where, parse_where
 from solar.search.feedback import JudgedQuery, arranged, updated
 from solar.search.ingest import (
     BATCH,

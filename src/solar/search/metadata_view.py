@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from solar.arrays import RowNumbers
 from solar.errors import SolarError
 from solar.images import Roots, Stamp
 from solar.images.exif import ExifFacts
 from solar.images.scan import is_text
 from solar.search import places_table
-from solar.search.engine import Amendment, DescriptorSpec, Photo, RowNumbers, Skipped, Where
+from solar.search.engine import Amendment, DescriptorSpec, Photo, Skipped, Where
 from solar.search.near import Area, NoPositionsError
 from solar.search.places_table import place_of
 

@@ -21,20 +21,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images import Roots, Stamp
 from solar.images.scan import is_text
 from solar.search import milvus_schema as stored
-from solar.search.engine import (
-    Amendment,
-    DescriptorSpec,
-    Hit,
-    Photo,
-    Skipped,
-    Vectors,
-    Where,
-    fitting,
-)
+from solar.search.engine import Amendment, DescriptorSpec, Hit, Photo, Skipped, Where, fitting
 from solar.search.milvus_address import BY_TAG, parse_address, read_options
 from solar.search.milvus_connection import Connection
 from solar.search.milvus_filter import among, expression

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images import Roots, Stamp
 from solar.images.scan import is_text
-from solar.search.engine import DescriptorSpec, Photo, Vectors
+from solar.search.engine import DescriptorSpec, Photo
 from solar.search.milvus_address import BY_TAG, Options
 from solar.search.milvus_connection import Connection
 

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from solar.arrays import RowNumbers
 from solar.search.described_collection import DescribedCollection
-from solar.search.engine import RowNumbers
 from solar.search.neighbours import Neighbours, nearest_rows
 from solar.search.record_file import Records, Watch, grown_records
 

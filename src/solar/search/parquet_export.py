@@ -9,11 +9,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from solar.arrays import Vectors
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.files import refuse_folder, replacing
-from solar.search.engine import DescriptorSpec, Photo, Vectors
+from solar.search.engine import DescriptorSpec, Photo
 from solar.search.index import Index, need_vectors
 from solar.search.ingest import BATCH, batches, spec_of
 from solar.search.metadata import is_index

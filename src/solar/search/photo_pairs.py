@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import RowNumbers
 from solar.errors import SolarError
 from solar.search.described_collection import Described, DescribedCollection, walk_described
-from solar.search.engine import RowNumbers
 from solar.search.near import in_space, straight
 from solar.search.neighbour_lists import NeighbourLists, neighbour_lists
 from solar.search.pair_files import Pair, read_names

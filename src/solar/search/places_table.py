@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from solar.arrays import RowNumbers
 from solar.images.exif import ExifFacts
-from solar.search.engine import RowNumbers
 from solar.search.near import Area, NoPositionsError
 
 Execute: TypeAlias = Callable[..., Any]

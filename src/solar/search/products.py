@@ -12,12 +12,10 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from solar.search.engine import RowNumbers, Vectors
+from solar.arrays import AnyFloats, RowNumbers, Vectors
 
-Stored: TypeAlias = npt.NDArray[np.floating[Any]]
-Multiply: TypeAlias = Callable[[Stored, Vectors], object]
+Multiply: TypeAlias = Callable[[AnyFloats, Vectors], object]
 """Multiplies a piece (rows, dim) with what it knows already, into (rows, n)."""
 
 LARGE = 1 << 25
@@ -32,7 +30,7 @@ def _faiss() -> Any:
     return import_module("faiss")
 
 
-def with_own_rows(queries: Vectors, vectors: Stored, rows: RowNumbers) -> Vectors:
+def with_own_rows(queries: Vectors, vectors: AnyFloats, rows: RowNumbers) -> Vectors:
     """The products (n, m) of queries (n, dim) with rows (n, m) of their own; -inf for row -1."""
     if vectors.dtype != np.float32 or not vectors.flags.c_contiguous:
         pairs = zip(queries, rows, strict=True)
@@ -49,7 +47,7 @@ def with_own_rows(queries: Vectors, vectors: Stored, rows: RowNumbers) -> Vector
     return products
 
 
-def best_of(query: Vectors, vectors: Stored, k: int, more: int) -> tuple[RowNumbers, Vectors]:
+def best_of(query: Vectors, vectors: AnyFloats, k: int, more: int) -> tuple[RowNumbers, Vectors]:
     """The rows with the largest products with a query (dim,), ascending, and the products.
 
     The k best are among them, and about so many `more`; of equal ones at the end all, or the lower.
@@ -70,7 +68,7 @@ def best_of(query: Vectors, vectors: Stored, k: int, more: int) -> tuple[RowNumb
     return _largest(products, keep)
 
 
-def multiplication(vectors: Stored, columns: Vectors) -> Multiply:
+def multiplication(vectors: AnyFloats, columns: Vectors) -> Multiply:
     """What multiplies pieces of these vectors with columns (dim, n)."""
     if vectors.dtype != np.float16 or vectors.size < LARGE:
         return lambda piece, out: np.matmul(np.asarray(piece, np.float32), columns, out=out)
@@ -79,7 +77,7 @@ def multiplication(vectors: Stored, columns: Vectors) -> Multiply:
 
     # NumPy's product after PyTorch's conversion takes 8 times as long: the threads of each wait by
     # spinning, and keep the cores from the other's.
-    def multiply(piece: Stored, out: Vectors) -> None:
+    def multiply(piece: AnyFloats, out: Vectors) -> None:
         single = torch.from_numpy(np.array(piece)).float()
         torch.mm(single, right, out=torch.from_numpy(out))
 
@@ -95,7 +93,7 @@ def _largest(products: Vectors, keep: int) -> tuple[RowNumbers, Vectors]:
 
 
 def _best_of_half(
-    query: Vectors, vectors: Stored, k: int, keep: int
+    query: Vectors, vectors: AnyFloats, k: int, keep: int
 ) -> tuple[RowNumbers, Vectors] | None:
     """The same by Faiss's scanner of float16 codes, which vectors are; None if it cannot tell.
 

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import RowNumbers
 from solar.describe.local_cache import file_identity, name_digest
 from solar.errors import SolarError
 from solar.files import locked, make_folder, unwritable
 from solar.images.roots import Finder
 from solar.images.small_picture import SIDE, small_picture
-from solar.search.engine import RowNumbers
 from solar.search.symmetries import invariant
 
 _FILE = "small-pictures.bin"

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from solar import __version__
+from solar.arrays import RowNumbers
 from solar.files import unwritable
 from solar.search.calibration import Evidence
 from solar.search.described_collection import DescribedCollection
-from solar.search.engine import RowNumbers
 from solar.search.pair_files import Pair
 from solar.search.pair_verification import PAIRS, matched
 from solar.search.photo_pairs import ChosenPairs

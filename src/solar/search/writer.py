@@ -11,11 +11,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from solar.arrays import AnyFloats, Vectors
 from solar.errors import SolarError
 from solar.files import file_digest, regular, sync_folder
 from solar.search import codes as compressed
-from solar.search.engine import Photo, Vectors, fitting
-from solar.search.exact import Stored
+from solar.search.engine import Photo, fitting
 from solar.search.folder_storage import FolderWriter
 from solar.search.metadata_view import CodesFile, Version, View
 
@@ -32,7 +32,7 @@ def first_version(compress: str) -> Version:
     return Version(vectors=_vectors_name(1, ".f16" if compress == "fp16" else ".f32"))
 
 
-def mapped(path: Path, rows: int, dim: int) -> Stored:
+def mapped(path: Path, rows: int, dim: int) -> AnyFloats:
     """The first rows of a vectors file, (rows, dim), read when they are used.
 
     FileNotFoundError if there is none, a SolarError if it is shorter than it must be.
@@ -45,7 +45,7 @@ def mapped(path: Path, rows: int, dim: int) -> Stored:
             content = mmap.mmap(file.fileno(), rows * dim * dtype.itemsize, access=mmap.ACCESS_READ)
         except ValueError as error:
             raise SolarError(f"{path} is cut short: restore it or build it again.") from error
-    vectors: Stored = np.frombuffer(content, dtype).reshape(rows, dim)
+    vectors: AnyFloats = np.frombuffer(content, dtype).reshape(rows, dim)
     return vectors
 
 
@@ -106,7 +106,7 @@ class Writer(FolderWriter):
             os.fsync(file.fileno())
         sync_folder(self._folder)
 
-    def _append(self, file: BinaryIO, vectors: Stored, first: int) -> None:
+    def _append(self, file: BinaryIO, vectors: AnyFloats, first: int) -> None:
         data = np.ascontiguousarray(vectors, _DTYPES[Path(file.name).suffix])
         file.write(data.data)
         self._view.add_block(first, len(data), hashlib.sha256(data.data).hexdigest())

@@ -10,17 +10,17 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from solar.arrays import AnyFloats, Doubles, RowNumbers
 from solar.datasets.photo_labels import folder_labels, read_labels
-from solar.describe.store import Store, Vectors
+from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.evaluation.labelled import evaluate_labels
-from solar.evaluation.metrics import Numbers
 from solar.evaluation.significance import interval
 from solar.models import RetrievalNet, fingerprint, retrieval_model, save
 from solar.models.checkpoint import load_whitening
 from solar.models.hub import refuse_unfetched
-from solar.search.engine import DescriptorSpec, NoIndexError, RowNumbers
+from solar.search.engine import DescriptorSpec, NoIndexError
 from solar.search.index import Index, need_vectors
 from solar.search.ingest import spec_of
 from solar.training.linear_layer import AdaptationSettings, PlaceNames, trained_layer
@@ -142,12 +142,12 @@ def adapt(
 
 
 def _held_out(
-    vectors: Vectors,
+    vectors: AnyFloats,
     places: PlaceNames,
     given: nn.Linear | None,
     settings: AdaptationSettings,
     watch: Watch | None,
-) -> tuple[Numbers, Numbers]:
+) -> tuple[Doubles, Doubles]:
     """The mAP of every place without a layer, and with the one given or one without this place."""
     count = min(settings.folds, len(np.unique(places)) // 2)
     before, after = [], []
@@ -170,14 +170,14 @@ def _folds(
         yield np.isin(places, order[fold::count])
 
 
-def _precision(vectors: Vectors, places: PlaceNames) -> Numbers:
+def _precision(vectors: AnyFloats, places: PlaceNames) -> Doubles:
     """The mean average precision of each place, whose photos ask for each other among all."""
     found = evaluate_labels(vectors, places.tolist()).protocols["all"]["AP"]
     return np.array([found[places == place].mean() for place in np.unique(places)])
 
 
-def _adapted(layer: nn.Linear, vectors: Vectors) -> Vectors:
-    rows: Vectors = F.normalize(layer(torch.from_numpy(vectors))).numpy()
+def _adapted(layer: nn.Linear, vectors: AnyFloats) -> AnyFloats:
+    rows: AnyFloats = F.normalize(layer(torch.from_numpy(vectors))).numpy()
     return rows
 
 
@@ -186,7 +186,7 @@ def _adapted(layer: nn.Linear, vectors: Vectors) -> Vectors:
 
 def _described(
     source: Store | str | Path,
-) -> tuple[Sequence[str], DescriptorSpec, Callable[[RowNumbers], Vectors]]:
+) -> tuple[Sequence[str], DescriptorSpec, Callable[[RowNumbers], AnyFloats]]:
     """The photos of a store or an index, how they were described, and what reads their rows."""
     if isinstance(source, Store) or is_store(source):
         store = source if isinstance(source, Store) else Store.open(source)

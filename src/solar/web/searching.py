@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images import Box
 from solar.search import Hit, Index, Part, need_vectors
-from solar.search.engine import Vectors
 from solar.search.feedback import arranged, updated
 from solar.search.parts import mean_vector, shown
 from solar.search.rerank import METHODS

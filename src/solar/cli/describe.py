@@ -55,6 +55,7 @@ def describe(
 
     from solar.cli.printing import photo_progress, warnings_as_sentences
     from solar.cli.skip_report import print_summary, write_report
+    from solar.describe.counting import counted
     from solar.describe.pipeline import Settings
     from solar.errors import SolarError
     from solar.files import replacing
@@ -79,8 +80,9 @@ def describe(
     rows, done = [], []
     # Opened first: an output that cannot be written is told before the work, too.
     with replacing(output) as temporary:
-        with photo_progress(len(usable), resumable=False) as shown, warnings_as_sentences():
+        with photo_progress(resumable=False) as shown, warnings_as_sentences():
             run = _runner(network, settings, usable)
+            advance = counted(shown, "Describing", len(usable))
             for image in usable:
                 try:
                     pixels = settings.decode(image, wanted_box).pixels
@@ -88,11 +90,11 @@ def describe(
                     if not skipping:
                         raise
                     skipped[str(image)] = str(error)
-                    shown.advance(0, 1)
+                    advance(1)
                     continue
                 rows.append(run(pixels))
                 done.append(str(image))
-                shown.advance(1, 0)
+                advance(1)
         with temporary.open("wb") as file:
             table = np.stack(rows) if rows else np.empty((0, network.dim), np.float32)
             np.save(file, table.astype(np.float16) if half else table)

@@ -12,7 +12,7 @@ import numpy as np
 
 from solar import __version__
 from solar.arrays import Floats
-from solar.describe.counting import Progress, expect
+from solar.describe.counting import Progress, counted
 from solar.describe.pipeline import Describer, ExtractionJob, Settings, describer, stack
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
@@ -51,7 +51,7 @@ def run_on_cluster(
         raise SolarError('A cluster needs Dask: pip install "solar-retrieval[dask]".') from None
 
     pending = store.pending()
-    expect(progress, sum(len(store.source(shard)) for shard in pending))
+    advance = counted(progress, "Describing", sum(len(store.source(shard)) for shard in pending))
     proof = Proof.of(net, job.settings)
     with _quiet(), _explained(scheduler), _client(scheduler, workers) as client:
         client.wait_for_workers(1, timeout=TIMEOUT)
@@ -63,9 +63,7 @@ def run_on_cluster(
             client.submit(_describe_shard, *one, retries=RETRIES, pure=False) for one in arguments
         ]
         for task in as_completed(tasks):
-            described, failed = task.result()
-            if progress:
-                progress(described, failed)
+            advance(task.result())
     if left := store.pending():
         raise SolarError(
             f"{len(left)} of {store.shards} shards that workers have written are not in {place}: "
@@ -177,8 +175,8 @@ def _part(job: ExtractionJob, store: Store, shard: int) -> ExtractionJob:
 
 def _describe_shard(
     job: ExtractionJob, place: Path, shard: int, net: RetrievalNet, proof: Proof
-) -> tuple[int, int]:
-    """One task, on a worker: decode, describe and write a shard; return what came of it."""
+) -> int:
+    """One task, on a worker: decode, describe and write a shard; return its number of photos."""
     if not is_store(place):
         raise SolarError(
             f"A worker on {platform.node()} does not see the store {place}: let all workers see "
@@ -189,7 +187,7 @@ def _describe_shard(
     describe = _describer(net, proof, job.settings)
     described = job.describe(numbers, map(job.decode, numbers), describe)
     store.write_shard(shard, *described)
-    return len(described.names), len(described.failures)
+    return len(numbers)
 
 
 _prepared: dict[tuple[str, Settings], Describer] = {}

@@ -9,7 +9,7 @@ any run that finishes a store finishes the same one.
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import (
@@ -28,7 +28,7 @@ from torch import Tensor
 
 from solar.arrays import Floats, Pixels
 from solar.defaults import BATCH, BATCH_PIXELS, GPU_DECODES
-from solar.describe.counting import Progress, expect
+from solar.describe.counting import Progress, counted
 from solar.describe.device_decoding import Decoded, DeviceDecoding, jpeg_engine
 from solar.describe.reading_ahead import ahead, prefetched
 from solar.errors import PassingError, SolarError
@@ -220,17 +220,17 @@ class ExtractionJob:
     def run(self, store: Shards, describe: Describer, progress: Progress | None = None) -> None:
         """Describe all shards that a store still lacks."""
         shards = {shard: self.numbers(store, shard) for shard in store.pending()}
-        expect(progress, sum(map(len, shards.values())))
+        advance = counted(progress, "Describing", sum(map(len, shards.values())))
         decoded = self._decoded([n for numbers in shards.values() for n in numbers], describe)
         for shard, numbers in shards.items():
-            store.write_shard(shard, *self.describe(numbers, decoded, describe, progress))
+            store.write_shard(shard, *self.describe(numbers, decoded, describe, advance))
 
     def describe(
         self,
         numbers: Sequence[int],
         decoded: Iterator[Decoded],
         describe: Describer,
-        progress: Progress | None = None,
+        advance: Callable[[int], None] = lambda photos: None,
     ) -> "Described":
         """Describe some photos from a stream of decoded ones that has come to the first of them."""
         sizes: dict[int, tuple[int, int]] = {}
@@ -255,10 +255,9 @@ class ExtractionJob:
             vectors.update((n, row) for n, row, fine in zip(keys, rows, sound, strict=True) if fine)
             lost = [self.photos.names[n] for n, fine in zip(keys, sound, strict=True) if not fine]
             failures |= dict.fromkeys(lost, "The network makes numbers of it that are not finite.")
-            if progress:
-                progress(len(keys) - len(lost), 0)
-        if progress and failures:
-            progress(0, len(failures))
+            advance(len(keys) - len(lost))
+        if failures:
+            advance(len(failures))
         return Described(
             [vectors[n] for n in numbers if n in vectors],
             [self.photos.names[n] for n in numbers if n in vectors],

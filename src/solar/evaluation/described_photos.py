@@ -160,7 +160,7 @@ def rank_options(
         "distractors": None if distractors is None else distractors.rows,
         "precision": settings.precision,
         "device": settings.device,
-        "watch": settings.watch,
+        "progress": settings.progress,
         "names": names,
     }
 

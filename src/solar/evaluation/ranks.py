@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.arrays import AnyFloats, Doubles, Ints
+from solar.describe.counting import Progress, counted
 from solar.errors import SolarError
 from solar.evaluation.row_blocks import NAMES, Database, RowBlocks, check_rows
 
@@ -48,7 +49,7 @@ class RankOptions(TypedDict, total=False):
     distractors: Database | None
     precision: str | None
     device: str | None
-    watch: Callable[[int, int], None] | None
+    progress: Progress | None
     names: tuple[str, str, str]
 
 
@@ -104,7 +105,7 @@ def _counted(
     ranking: RankOptions,
 ) -> list[_Asked]:
     precision, device = ranking.get("precision"), ranking.get("device")
-    distractors, watch = ranking.get("distractors"), ranking.get("watch")
+    distractors, progress = ranking.get("distractors"), ranking.get("progress")
     names = ranking.get("names", NAMES)
     memory = memory or (MEMORY if device in (None, "cpu") else _GPU_MEMORY)
     if precision not in (None, *PRECISIONS):
@@ -126,13 +127,13 @@ def _counted(
             _each(counters, [partial(one.score, start, block) for one in asked])
         for one in asked:
             one.settle(_buckets(len(asked), memory))
+        advance = counted(progress, "Ranking", rows.total)
         for start, block in rows.read(chunk, dtype, rows.total):
             for first in range(0, len(asked), _MOST_QUERIES):
                 some = slice(first, first + _MOST_QUERIES)
                 pairs = zip(asked[some], product(block, some), strict=True)
                 _each(counters, [partial(one.count, start, block, own) for one, own in pairs])
-            if watch is not None:
-                watch(start + len(block), rows.total)
+            advance(len(block))
     return asked
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from solar.arrays import Vectors
-from solar.describe.counting import expect
+from solar.describe.counting import counted
 from solar.describe.keypoint_methods import BINARY
 from solar.describe.known_roots import confirm
 from solar.describe.local import (
@@ -259,17 +259,15 @@ class Finder:
         its photo: better now than after the words are learnt.
         """
         failures = {}
-        expect(progress, len(photos))
+        advance = counted(progress, "Describing", len(photos))
         for number, features in self.walk(photos):
-            failed = isinstance(features, SolarError)
             if isinstance(features, SolarError):
                 failures[photos.names[number]] = str(features)
             else:
                 self._check_regions(photos.names[number], features)
                 if sample:
                     sample.take(number, features.descriptors)
-            if progress:
-                progress(int(not failed), int(failed))
+            advance(1)
         return failures
 
     def signatures(

@@ -12,6 +12,7 @@ from torch import nn
 
 from solar.arrays import AnyFloats, Doubles, RowNumbers
 from solar.datasets.photo_labels import folder_labels, read_labels
+from solar.describe.counting import Progress, counted
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
@@ -29,7 +30,6 @@ LEAST_PLACES = 10
 """Fewer say nothing about others: an interval over so few is too narrow."""
 
 Labels: TypeAlias = str | Path | Mapping[str, str]
-Watch: TypeAlias = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ def adapt(
     model: RetrievalNet | str | Path | None = None,
     layer: nn.Linear | str | Path | None = None,
     settings: AdaptationSettings | None = None,
-    watch: Watch | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Adaptation:
     """Train a linear layer on stored embeddings, and add it to the network that made them.
@@ -99,7 +99,7 @@ def adapt(
         layer: Measure and keep this layer in place of a trained one: a file as ILIAS publishes them
             (`layer.weight` and `layer.bias`) for the descriptors of some networks.
         settings: How to train and measure.
-        watch: Called with the name of the step, the number done and the total.
+        progress: Called with the name of the step, the number done and the total.
         options: Fields of `AdaptationSettings`, in place of those of `settings`.
 
     Raises:
@@ -121,7 +121,7 @@ def adapt(
             f"only be told from chance with {LEAST_PLACES}: label more places."
         )
     vectors = read(rows).astype(np.float32)
-    before, after = _held_out(vectors, places, given, settings, watch)
+    before, after = _held_out(vectors, places, given, settings, progress)
     low, high = interval(after - before, seed=settings.seed)
     means = float(before.mean()), float(after.mean())
     if low <= 0:
@@ -146,18 +146,18 @@ def _held_out(
     places: PlaceNames,
     given: nn.Linear | None,
     settings: AdaptationSettings,
-    watch: Watch | None,
+    progress: Progress | None,
 ) -> tuple[Doubles, Doubles]:
     """The mAP of every place without a layer, and with the one given or one without this place."""
     count = min(settings.folds, len(np.unique(places)) // 2)
     before, after = [], []
-    for done, left_out in enumerate(_folds(places, count, settings.seed), 1):
+    advance = counted(progress, "Measuring on held-out places", count)
+    for left_out in _folds(places, count, settings.seed):
         layer = given or trained_layer(vectors[~left_out], places[~left_out], settings)
         asking = vectors[left_out]
         before.append(_precision(asking, places[left_out]))
         after.append(_precision(_adapted(layer, asking), places[left_out]))
-        if watch is not None:
-            watch("Measuring on held-out places", done, count)
+        advance(1)
     return np.concatenate(before), np.concatenate(after)
 
 

@@ -108,7 +108,7 @@ def timed(net: RetrievalNet, photos: Photos, way: Way) -> dict[str, Any]:
     begin, end = times[len(times) // 5], times[-1]
     done = end[1] - begin[1]
     return {
-        "decoder": settings.get("decoder", "pillow"),
+        "decoder": settings["decoder"],
         "photos": len(photos),
         "ms": 1000 * (end[0] - begin[0]) / done,
         "processor_ms": 1000 * (end[2] - begin[2]) / done,
@@ -222,7 +222,7 @@ def compared(stores: dict[Way, Store]) -> dict[str, Any]:
     rows = {"exact": exact, "fast": fast}
     return {
         "photos": len(cosines),
-        "decoder": stores["fast"].settings.get("decoder", "pillow"),
+        "decoder": stores["fast"].settings["decoder"],
         "failed": len(stores["fast"].failures),
         "cosine_min": float(cosines.min()),
         "cosine_mean": float(cosines.mean()),

@@ -22,7 +22,7 @@ from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from solar.arrays import Floats, Pixels
-    from solar.describe.pipeline import Settings
+    from solar.describe.settings import Settings
     from solar.models import RetrievalNet
 
 EXAMPLE = "Example: solar describe a.jpg b.jpg -o ab.npy"
@@ -56,7 +56,7 @@ def describe(
     from solar.cli.printing import photo_progress, warnings_as_sentences
     from solar.cli.skip_report import print_summary, write_report
     from solar.describe.counting import counted
-    from solar.describe.pipeline import Settings
+    from solar.describe.settings import Settings
     from solar.errors import SolarError
     from solar.files import replacing
     from solar.images import parse_box

@@ -9,16 +9,12 @@ any run that finishes a store finishes the same one.
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import (
-    Any,
-    Literal,
     NamedTuple,
     Protocol,
-    TypedDict,
-    Unpack,
     cast,
 )
 
@@ -27,121 +23,23 @@ import torch
 from torch import Tensor
 
 from solar.arrays import Floats, Pixels
-from solar.defaults import BATCH, BATCH_PIXELS, GPU_DECODES
+from solar.defaults import BATCH, BATCH_PIXELS
 from solar.describe.counting import Progress, counted
 from solar.describe.device_decoding import Decoded, DeviceDecoding, jpeg_engine
 from solar.describe.reading_ahead import ahead, prefetched
+from solar.describe.settings import Settings
 from solar.errors import PassingError, SolarError
 from solar.images import (
-    MAX_PIXELS,
     Box,
-    DecodedImage,
     Photos,
-    Source,
     Stamp,
-    check_visible,
-    load,
 )
 from solar.images.batches import Batch, Batcher
-from solar.images.reduction import Reduction, plan_reduction
-from solar.images.resize import Square
 from solar.models import RetrievalNet
 from solar.models.inference import checked_device
 
 # Seconds to wait before a photo is read again that the machine could not read.
 _PAUSES = (0.1, 0.5, 2.0)
-_DECODING = ("orient", "mode", "max_pixels")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What decides a descriptor besides the photo and the network; kept in the store.
-
-    `solar.extract` says what each setting means. "cpu" computes in float32, "cuda" in bfloat16.
-    """
-
-    size: int
-    scales: tuple[float, ...]
-    orient: bool = True
-    mode: Literal["exact", "fast"] = "exact"
-    decoder: Literal["pillow", "device"] = "pillow"  # of plain JPEGs; of all others it is Pillow
-    device: str = "cpu"
-    backend: str = "torch"
-    max_pixels: int = MAX_PIXELS
-    least_side: int = 1  # pixels that the network needs, at every scale
-    square: Square | None = None  # like `least_side` the network's own
-
-    @classmethod
-    def of(cls, net: RetrievalNet, **options: Unpack["SettingsOptions"]) -> "Settings":
-        """Settings for a network, with its own size, scales and device where none are given.
-
-        A TypeError if an option is not one of `SettingsOptions`.
-        """
-        if unknown := sorted(options.keys() - SettingsOptions.__annotations__.keys()):
-            known = ", ".join(SettingsOptions.__annotations__)
-            raise TypeError(f"no setting is called {unknown[0]!r}: choose from {known}")
-        given: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
-        given["device"] = checked_device(given.get("device", net.device)).type
-        given |= {"least_side": net.backbone.least_side, "square": net.config.square}
-        given["scales"] = tuple(given.get("scales", net.config.scales))
-        return cls(**{"size": net.config.size, **given})
-
-    def decode(self, photo: Source, box: Box | None = None) -> DecodedImage:
-        """A photo as the network takes it: upright, cut to the box, reduced.
-
-        A SolarError if it cannot be read, the box misses it, or too little is left of it.
-        """
-        how: dict[str, Any] = {name: getattr(self, name) for name in _DECODING}
-        image = load(photo, self.size, box=box, square=self.square, **how)
-        height, width = image.pixels.shape[:2]
-        check_visible(width, height, photo, scales=self.scales, least=self.least_side)
-        return image
-
-    def plan(self, data: bytes, box: Box | None = None) -> Reduction | None:
-        """How a device makes of a JPEG file what `decode` does; None where Pillow must."""
-        if self.square is not None:
-            return None
-        try:
-            plan = plan_reduction(
-                data, self.size, box=box, orient=self.orient, max_pixels=self.max_pixels
-            )
-            if plan is not None:
-                check_visible(*plan.target, scales=self.scales, least=self.least_side)
-        except SolarError:  # `decode` will say it, with the photo's name
-            return None
-        return plan
-
-    def fitted(self, mode: str | None, backend: str) -> "Settings":
-        """The settings with what runs in the place of what was asked for.
-
-        The device decodes where it can if photos are to be decoded fast, or if nobody said how and
-        that is the default. It decodes all of the photo, so that this is exact but for rounding.
-        """
-        fitted = replace(self, backend=backend)
-        wanted = mode == "fast" or (mode is None and GPU_DECODES)
-        if wanted and self.square is None and jpeg_engine(torch.device(self.device)):
-            return replace(fitted, mode="exact", decoder="device")
-        return fitted
-
-    def recorded(self, boxes: Mapping[str, Box]) -> dict[str, Any]:
-        """What a store remembers of these settings, and of the parts of photos described."""
-        passing = {"max_pixels", "least_side", "square"}
-        if self.decoder == "pillow":  # as in every store from before there was another
-            passing.add("decoder")
-        kept = {n: v for n, v in asdict(self).items() if n not in passing}
-        return {**kept, "boxes": {name: list(box) for name, box in boxes.items()}}
-
-
-class SettingsOptions(TypedDict, total=False):
-    """What callers may give of `Settings`; None and what is missing is the network's own."""
-
-    size: int | None
-    scales: Sequence[float] | None
-    orient: bool
-    mode: Literal["exact", "fast"] | None
-    device: str | None
-    backend: str
-    max_pixels: int | None
 
 
 @dataclass(frozen=True)

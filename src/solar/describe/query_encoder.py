@@ -5,15 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from solar.arrays import Floats, Pixels
-from solar.describe.pipeline import Settings, describer, stack
+from solar.describe.pipeline import describer, stack
+from solar.describe.settings import Settings, for_more
 from solar.images import Box, Source
 from solar.models import RetrievalNet
 
 # Pixels a forward pass: ten photos of 1024 × 768, a few GB of feature maps in a large network.
 _PIXELS = 8 * 2**20
-# What a query takes over from the photos. Not the device, which is the network's own here, and not
-# the backend: torch agrees with all of them, and needs neither their packages nor an export.
-_SHARED = ("size", "scales", "orient", "mode")
 
 
 class QueryEncoder:
@@ -27,9 +25,9 @@ class QueryEncoder:
     """
 
     def __init__(self, net: RetrievalNet, recorded: Mapping[str, Any] | None = None) -> None:
-        known = {name: value for name, value in (recorded or {}).items() if name in _SHARED}
+        # torch agrees with all backends, and needs neither their packages nor an export.
         self.net = net
-        self.settings = Settings.of(net, **known)
+        self.settings = Settings.of(net, **{**for_more(recorded or {}), "backend": "torch"})
         self._run = describer(net, self.settings)
         self._alone = threading.Lock()  # a GPU's recorded graphs have one input each
 

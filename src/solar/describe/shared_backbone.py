@@ -10,8 +10,9 @@ from torch import Tensor
 
 from solar.arrays import Floats
 from solar.describe.counting import Progress
-from solar.describe.pipeline import ExtractionJob, Settings, Throughput
+from solar.describe.pipeline import ExtractionJob, Throughput
 from solar.describe.precision import FusedNet
+from solar.describe.settings import Settings
 from solar.describe.store import Store
 from solar.describe.store_lock import lock
 from solar.images import Box, Photos, Stamp

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from solar.arrays import Vectors
+from solar.describe.settings import comparable
 from solar.errors import SolarError
 from solar.images import Roots, Stamp
 from solar.images.exif import ExifFacts, Position
@@ -114,11 +115,6 @@ class Skipped(NamedTuple):
     modified: int = 0
 
 
-# A GPU's bfloat16 and its JPEG decoder move vectors too little to matter, and boxes belong to
-# single photos.
-_OF_NO_ACCOUNT = frozenset({"device", "decoder", "boxes"})
-
-
 @dataclass(frozen=True)
 class DescriptorSpec:
     """How the vectors of an index were made: vectors made otherwise cannot be compared to them.
@@ -127,7 +123,7 @@ class DescriptorSpec:
         dim: Length of a vector.
         model: Name or file of the model; empty if the vectors came from elsewhere.
         fingerprint: `solar.models.fingerprint` of it; empty if the vectors came from elsewhere.
-        settings: How photos were described: `size`, `scales`, …
+        settings: How photos were described: what `Settings.recorded` gives, or those of ASMK.
     """
 
     dim: int
@@ -138,8 +134,8 @@ class DescriptorSpec:
     @property
     def comparable(self) -> dict[str, Any]:
         """The settings in which vectors must agree to be compared."""
-        kept = {name: value for name, value in self.settings.items() if name not in _OF_NO_ACCOUNT}
-        plain: dict[str, Any] = json.loads(json.dumps(kept))  # a file makes lists of tuples
+        # A file makes lists of tuples.
+        plain: dict[str, Any] = json.loads(json.dumps(comparable(self.settings)))
         return plain
 
 

@@ -25,7 +25,8 @@ from lib.options import parsed, photo_options
 from lib.places import SIZE, shards
 
 import solar
-from solar.describe.store import Store, Vectors
+from solar.arrays import AnyFloats
+from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluation.labelled import evaluate_labels
 from solar.evaluation.significance import compare
@@ -117,10 +118,10 @@ def compared(
     return report
 
 
-def adapted(net: RetrievalNet, vectors: Vectors) -> Vectors:
+def adapted(net: RetrievalNet, vectors: AnyFloats) -> AnyFloats:
     """Averaged descriptors as the network makes them."""
     with torch.inference_mode():
-        rows: Vectors = net.adapted(torch.from_numpy(vectors)).numpy()
+        rows: AnyFloats = net.adapted(torch.from_numpy(vectors)).numpy()
     return rows
 
 

@@ -33,10 +33,10 @@ from lib.clustered import base_of, clustered, widened
 from lib.machine import machine
 from lib.options import parsed, photo_options
 
+from solar.arrays import RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.search import Index
 from solar.search.neighbours import largest
-from solar.search.types import RowNumbers, Vectors
 
 K, SINGLE, BATCH = 10, 100, 64
 CANDIDATES = 60  # for each row wanted, Faiss's k factor: 600, as ours

@@ -27,12 +27,12 @@ from lib.options import parsed, photo_options
 from lib.places import descriptors, labels_of, shards
 from numpy.typing import NDArray
 
+from solar.arrays import Vectors
 from solar.describe.local import LocalFeatures
 from solar.errors import SolarError
 from solar.images.sources import find_photos
 from solar.models import fingerprint, retrieval_model
 from solar.search.calibration import Calibration, Evidence, seen
-from solar.search.types import Vectors
 from solar.search.verify import Verifier, together
 from solar.weights import FOLDER, probabilities
 

@@ -92,8 +92,9 @@ def timed(net: RetrievalNet, photos: Photos, way: Way) -> dict[str, Any]:
     """Extract once: milliseconds per photo once running, GPU memory, and processor time."""
     times: list[tuple[float, int, float]] = []
 
-    def progress(described: int, failed: int) -> None:
-        times.append((time.perf_counter(), described, time.process_time()))
+    def progress(step: str, done: int, total: int) -> None:
+        if done:
+            times.append((time.perf_counter(), done, time.process_time()))
 
     on_gpu = net.device.type == "cuda"
     before = used_memory() if on_gpu else 0
@@ -105,9 +106,9 @@ def timed(net: RetrievalNet, photos: Photos, way: Way) -> dict[str, Any]:
         settings = store.settings
     # Without the start, in which networks and decoders are made ready.
     begin, end = times[len(times) // 5], times[-1]
-    done = sum(number for _, number, _ in times[len(times) // 5 + 1 :])
+    done = end[1] - begin[1]
     return {
-        "decoder": settings.get("decoder", "pillow"),
+        "decoder": settings["decoder"],
         "photos": len(photos),
         "ms": 1000 * (end[0] - begin[0]) / done,
         "processor_ms": 1000 * (end[2] - begin[2]) / done,
@@ -221,7 +222,7 @@ def compared(stores: dict[Way, Store]) -> dict[str, Any]:
     rows = {"exact": exact, "fast": fast}
     return {
         "photos": len(cosines),
-        "decoder": stores["fast"].settings.get("decoder", "pillow"),
+        "decoder": stores["fast"].settings["decoder"],
         "failed": len(stores["fast"].failures),
         "cosine_min": float(cosines.min()),
         "cosine_mean": float(cosines.mean()),

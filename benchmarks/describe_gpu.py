@@ -107,8 +107,9 @@ def end_to_end(net: RetrievalNet, results: dict[str, Any], photos: int) -> None:
         times: list[tuple[float, int]] = []
         start = time.perf_counter()
 
-        def progress(described: int, failed: int) -> None:
-            times.append((time.perf_counter() - start, described))
+        def progress(step: str, done: int, total: int) -> None:
+            if done:
+                times.append((time.perf_counter() - start, done))
 
         extract(
             folder,
@@ -119,7 +120,7 @@ def end_to_end(net: RetrievalNet, results: dict[str, Any], photos: int) -> None:
         )
     # The rate once running: without loading the network and starting the decoders.
     skip = len(times) // 5
-    done = sum(n for _, n in times[skip + 1 :])
+    done = times[-1][1] - times[skip][1]
     results["end_to_end_ms_a_photo"] = 1000 * (times[-1][0] - times[skip][0]) / done
     results["end_to_end_photos"] = photos
     results["end_to_end_start_s"] = times[0][0]

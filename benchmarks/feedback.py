@@ -34,11 +34,11 @@ from lib.options import parsed, photo_options
 from lib.places import descriptors
 from numpy.typing import NDArray
 
+from solar.arrays import RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images.sources import Photos, find_photos
 from solar.search.feedback import Rocchio, updated
-from solar.search.types import RowNumbers, Vectors
 
 SHOWN = 10
 ROUNDS = 2

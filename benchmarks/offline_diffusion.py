@@ -21,13 +21,13 @@ from lib.machine import machine
 from lib.options import parsed, photo_options
 from lib.places import labels_of
 
+from solar.arrays import RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images.sources import find_photos
 from solar.search.diffuse import TRUNCATE, build_graph, diffuse
 from solar.search.neighbours import exact_neighbours
 from solar.search.offline_diffusion import build_offline, diffuse_offline
-from solar.search.types import RowNumbers, Vectors
 
 SEEDS = 10
 

@@ -29,7 +29,8 @@ from lib.drawn_sequences import draw_sequence
 from lib.machine import machine
 from lib.timed_lines import say
 
-from solar.datasets.hpatches import STRIPS, HPatches, Vectors
+from solar.arrays import Floats
+from solar.datasets.hpatches import STRIPS, HPatches
 from solar.datasets.hpatches_cut import make_hpatches
 from solar.datasets.photo_points import PhotoPoints, collect_points
 from solar.evaluation.hpatches_protocol import HPatchesResult, evaluate_hpatches
@@ -63,14 +64,14 @@ class Benchmark:
     def sift(self, method: str) -> HPatchesResult:
         """Matching of SIFT or RootSIFT, described on all cores."""
 
-        def describe(key: tuple[str, str]) -> Vectors:
+        def describe(key: tuple[str, str]) -> Floats:
             return describe_sift(self.data.strip(*key), root=method == "rootsift")
 
         with ThreadPoolExecutor() as pool:
             return self._measure(list(pool.map(describe, self.keys)))
 
-    def _measure(self, rows: Sequence[Vectors]) -> HPatchesResult:
-        by_name: dict[str, dict[str, Vectors]] = {name: {} for name in self.data.names}
+    def _measure(self, rows: Sequence[Floats]) -> HPatchesResult:
+        by_name: dict[str, dict[str, Floats]] = {name: {} for name in self.data.names}
         for (name, kind), own in zip(self.keys, rows, strict=True):
             by_name[name][kind] = own
         return evaluate_hpatches(by_name, tasks=("matching",))

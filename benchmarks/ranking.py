@@ -27,6 +27,7 @@ from lib.options import parsed, photo_options
 from lib.places import descriptors, labels_of, searchable, shards
 from numpy.typing import NDArray
 
+from solar.arrays import Vectors
 from solar.describe.local import LocalFeatures
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
@@ -34,7 +35,6 @@ from solar.images import Photos, find_photos
 from solar.search import Index, verify
 from solar.search.calibration import Evidence
 from solar.search.storage_protocol import Storage
-from solar.search.types import Vectors
 from solar.search.verify import Verifier, VerifySettings
 
 # None of the first has a calibration: verification then puts the most points first.

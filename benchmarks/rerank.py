@@ -27,14 +27,14 @@ from lib.options import parsed, photo_options
 from lib.places import descriptors, labels_of, shards
 from numpy.typing import NDArray
 
+from solar.arrays import Floats, RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images.sources import find_photos
 from solar.search.diffuse import TRUNCATE, Graph, build_graph, diffuse, mutual_graph
 from solar.search.expand import Method, augment, augment_database, expand_queries
-from solar.search.neighbours import Scores, exact_neighbours
+from solar.search.neighbours import exact_neighbours
 from solar.search.superglobal import TOP, superglobal
-from solar.search.types import RowNumbers, Vectors
 
 
 def main() -> None:
@@ -82,7 +82,7 @@ class Collection:
         self.query = -1
         self.plain = exact_neighbours(vectors)
 
-    def search(self, vectors: Vectors, k: int, /) -> tuple[RowNumbers, Scores]:
+    def search(self, vectors: Vectors, k: int, /) -> tuple[RowNumbers, Floats]:
         """Find neighbours, without the query."""
         rows, scores = self.plain(vectors, k + 1)
         return without(rows, scores, self.query)
@@ -92,7 +92,7 @@ class Collection:
         return self.vectors[rows]
 
 
-def without(rows: RowNumbers, scores: Scores, query: int) -> tuple[RowNumbers, Scores]:
+def without(rows: RowNumbers, scores: Floats, query: int) -> tuple[RowNumbers, Floats]:
     """Cut one row out of lists (m, k + 1), and the last place of those that lack it."""
     places = np.argsort(rows == query, axis=1, kind="stable")[:, :-1]
     return np.take_along_axis(rows, places, axis=1), np.take_along_axis(scores, places, axis=1)
@@ -113,14 +113,14 @@ def compare(
     once["graph"] = time.perf_counter() - start
     near = everything.plain(vectors, 52)  # 50 neighbours, the row itself, the query
 
-    def search(query: Vectors, collection: Vectors, left_out: int) -> tuple[RowNumbers, Scores]:
+    def search(query: Vectors, collection: Vectors, left_out: int) -> tuple[RowNumbers, Floats]:
         scores = collection @ query
         scores[left_out] = -np.inf
         rows = np.argsort(-scores, kind="stable")[:-1]
         return rows, scores[rows]
 
     def expanded(i: int, collection: Vectors, method: Method, n: int | None = None) -> RowNumbers:
-        def find(query: Vectors, k: int, /) -> tuple[RowNumbers, Scores]:
+        def find(query: Vectors, k: int, /) -> tuple[RowNumbers, Floats]:
             rows, scores = search(query[0], collection, i)
             return rows[None, :k], scores[None, :k]
 

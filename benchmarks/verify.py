@@ -29,11 +29,12 @@ from lib.options import parsed, photo_options
 from lib.places import descriptors, labels_of, shards
 from numpy.typing import NDArray
 
+from solar.arrays import RowNumbers, Vectors
 from solar.describe.local_cache import pack
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images import Photos, find_photos
-from solar.search.types import Hit, RowNumbers, Vectors
+from solar.search.types import Hit
 from solar.search.verify import Verifier, VerifySettings, reordered
 
 DEFAULT = VerifySettings()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images.sources import find_photos
-from solar.search.types import Vectors
 
 SHARDS = ("landmarks/val-0.tar", "buildings/val-0.tar", "landmarks/distractors-0.tar")
 SIZE = 224  # of photos, at one scale: a tenth of a second each

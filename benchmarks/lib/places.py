@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images import load
 from solar.images.sources import Photos
 from solar.search import DescriptorSpec, Index
-from solar.search.types import Vectors
 
 SIZE = 384  # of photos for a model, as on the model cards
 TEACHER_SIZE = 224

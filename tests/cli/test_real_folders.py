@@ -24,7 +24,7 @@ from support.running import command, environment
 
 import solar as package
 from solar.cli import main
-from solar.cli.printing import PhotoProgress
+from solar.cli.printing import StepBars
 from solar.describe import Store
 from solar.errors import SolarError, printable
 from solar.search import Index, index_build
@@ -219,16 +219,16 @@ def stopped(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     for seed in range(8):
         (folder / f"{seed}.jpg").write_bytes(photo(seed))
     monkeypatch.setattr(index_build, "_SMALL_SHARD", 3)
-    advance = PhotoProgress.advance
+    show = StepBars.__call__
 
-    def interrupted(self: PhotoProgress, described: int, failed: int) -> None:
-        advance(self, described, failed)
-        if self.described > 3:
+    def interrupted(self: StepBars, step: str, done: int, total: int) -> None:
+        show(self, step, done, total)
+        if done > 3:
             raise KeyboardInterrupt
 
     index = tmp_path / "i.solar"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PhotoProgress, "__call__", interrupted)
+        patch.setattr(StepBars, "__call__", interrupted)
         told = solar("index", "build", folder, "-o", index, "--model", model, expect=130)
     assert "Stopped after 6 of 8 photos; run the same command again to continue." in told.err
     assert not index.exists()
@@ -240,13 +240,14 @@ def stopped(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 def described(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many photos commands describe from now on, batch by batch."""
     counts = list[int]()
-    advance = PhotoProgress.advance
+    show = StepBars.__call__
 
-    def counted(self: PhotoProgress, done: int, failed: int) -> None:
-        counts.append(done)
-        advance(self, done, failed)
+    def counted(self: StepBars, step: str, done: int, total: int) -> None:
+        before = self.done
+        show(self, step, done, total)
+        counts.append(self.done - before)
 
-    monkeypatch.setattr(PhotoProgress, "__call__", counted)
+    monkeypatch.setattr(StepBars, "__call__", counted)
     return counts
 
 

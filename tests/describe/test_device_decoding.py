@@ -14,7 +14,8 @@ from solar.demo import toy
 from solar.describe import Throughput, extract, pipeline
 from solar.describe import device_decoding as module
 from solar.describe.device_decoding import DeviceImage, jpeg_engine
-from solar.describe.pipeline import ExtractionJob, Settings, stack
+from solar.describe.pipeline import ExtractionJob, stack
+from solar.describe.settings import Settings
 from solar.errors import SolarError
 from solar.images import DecodedImage, Photos, find_photos
 from solar.models import RetrievalNet
@@ -110,7 +111,7 @@ def test_the_store_says_which_decoder_and_is_not_mixed(
     monkeypatch.setattr(pipeline, "jpeg_engine", lambda device: None)
     slow = extract(mixed, tmp_path / "t", mode="fast", **how)
     assert slow.settings["mode"] == "fast"
-    assert "decoder" not in slow.settings
+    assert slow.settings["decoder"] == "pillow"
 
 
 @pytest.mark.usefixtures("engine")
@@ -118,11 +119,11 @@ def test_the_default_is_one_line(
     mixed: Path, tiny: RetrievalNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = extract(mixed, tmp_path / "plain", model=tiny, throughput=HERE)
-    assert "decoder" not in plain.settings
+    assert plain.settings["decoder"] == "pillow"
     monkeypatch.setattr(pipeline, "GPU_DECODES", True)
     assert extract(mixed, tmp_path / "s", model=tiny).settings["decoder"] == "device"
     exact = extract(mixed, tmp_path / "e", model=tiny, mode="exact")
-    assert "decoder" not in exact.settings
+    assert exact.settings["decoder"] == "pillow"
 
 
 def test_photos_come_in_order_whatever_the_device_refuses(

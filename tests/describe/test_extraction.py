@@ -78,7 +78,7 @@ def test_a_finished_store_is_not_computed_again(
     photos: Path, tiny: RetrievalNet, tmp_path: Path
 ) -> None:
     extract(photos, tmp_path / "s", model=tiny, throughput=HERE)
-    counted: list[tuple[int, int]] = []
+    counted: list[tuple[str, int, int]] = []
     extract(
         photos, tmp_path / "s", model=tiny, throughput=HERE, progress=lambda *n: counted.append(n)
     )

@@ -11,7 +11,8 @@ import torch
 
 from solar.describe import Throughput, extract, pipeline
 from solar.describe.cluster import Proof
-from solar.describe.pipeline import Settings, describer
+from solar.describe.pipeline import describer
+from solar.describe.settings import Settings
 from solar.describe.store import Store
 from solar.errors import PassingError, SolarError
 from solar.images import find_photos

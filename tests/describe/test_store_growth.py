@@ -300,12 +300,11 @@ def test_death_before_any_file_operation_of_growth_loses_nothing(
 
 
 def counted() -> tuple[list[int], object]:
-    """Photos described and failed, and what counts them."""
+    """Photos done and their total, and the callback that notes them."""
     counts = [0, 0]
 
-    def progress(described: int, failed: int) -> None:
-        counts[0] += described
-        counts[1] += failed
+    def progress(step: str, done: int, total: int) -> None:
+        counts[:] = done, total
 
     return counts, progress
 
@@ -330,7 +329,7 @@ def test_a_store_that_grew_holds_what_a_fresh_one_does(
     (camera / "8.png").write_bytes(photo(8, "PNG"))
     counts, progress = counted()
     grown = extract(camera, tmp_path / "grown", progress=progress, **how)
-    assert counts == [2, 0]
+    assert counts == [2, 2]
     fresh = extract(camera, tmp_path / "fresh", **how)
     assert set(grown.names) == set(fresh.names)
     rows = grown.rows_of(fresh.names)
@@ -348,7 +347,7 @@ def test_photos_with_too_many_pixels_are_tried_again_where_more_are_allowed(
     assert list(extract(camera, tmp_path / "s", **how).failures) == ["large.jpg"]
     counts, progress = counted()
     store = extract(camera, tmp_path / "s", max_pixels=100_000, progress=progress, **how)
-    assert (store.failures, counts) == ({}, [1, 0])
+    assert (store.failures, counts) == ({}, [1, 1])
 
 
 def test_workers_describe_only_what_is_new(
@@ -367,5 +366,5 @@ def test_workers_describe_only_what_is_new(
     with LocalCluster(dashboard_address=None, **threads) as cluster, Client(cluster):
         address = cluster.scheduler_address
         store = extract(camera, tmp_path / "s", scheduler=address, progress=progress, **how)
-    assert counts == [1, 1]
+    assert counts == [2, 2]
     assert (len(store), list(store.failures)) == (6, ["text.jpg"])

@@ -145,9 +145,9 @@ def test_progress_is_told_to_the_last_row() -> None:
         database,
         [[0]],
         memory=1,
-        watch=lambda done, total: told.append((done, total)),
+        progress=lambda _, done, total: told.append((done, total)),
     )
-    assert told == [(64, 150), (128, 150), (150, 150)]
+    assert told == [(0, 150), (64, 150), (128, 150), (150, 150)]
 
 
 def broken(row: int, value: float) -> np.ndarray:

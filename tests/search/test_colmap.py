@@ -52,9 +52,11 @@ def test_a_database_holds_what_a_mapper_needs(
 ) -> None:
     file, told = tmp_path / "photos.db", []
     with pytest.warns(UserWarning, match=r"Not matched: There is no photo gone\.jpg"):
-        counts = write_database(file, PAIRS, verifier(), watch=told.append)
+        counts = write_database(
+            file, PAIRS, verifier(), progress=lambda *one: told.append(one), total=3
+        )
     assert counts == DatabaseCounts(images=3, matched=2, verified=1)
-    assert told == [3]
+    assert told[-1] == ("Matching", 3, 3)
     assert not list(tmp_path.glob(".solar-*"))
     with pycolmap.Database.open(file) as database:
         images = {image.name: image for image in database.read_all_images()}

@@ -4,10 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.search.diffuse import Graph, build_graph, diffuse, mutual_graph
 from solar.search.neighbours import exact_neighbours
-from solar.search.types import Vectors
 
 Dense = NDArray[np.float64]
 

@@ -6,11 +6,12 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
+from solar.arrays import Pixels
 from solar.images import Roots
 from solar.search import duplicate_candidates as module
 from solar.search.described_collection import DescribedCollection
 from solar.search.duplicate_candidates import candidates, reading_order
-from solar.search.picture_fit import Pictures, are_parts
+from solar.search.picture_fit import are_parts
 from solar.search.small_pictures import SmallPictures, small_pictures
 
 PHOTOS = 14
@@ -67,7 +68,7 @@ def test_windows_are_fitted_a_few_at_a_time(
 
     sizes = list[int]()
 
-    def counted(wholes: Pictures, *rest: Any) -> npt.NDArray[np.bool_]:
+    def counted(wholes: Pixels, *rest: Any) -> npt.NDArray[np.bool_]:
         sizes.append(len(wholes))
         return are_parts(wholes, *rest)
 

@@ -4,10 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from solar.arrays import Floats, RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.search.expand import Method, augment, augment_database, expand_queries, expand_query
-from solar.search.neighbours import Scores, exact_neighbours
-from solar.search.types import RowNumbers, Vectors
+from solar.search.neighbours import exact_neighbours
 
 METHODS: tuple[Method, ...] = ("average", "alpha", "rank")
 
@@ -169,7 +169,7 @@ def test_places_that_an_index_could_not_fill_are_ignored(filler: float) -> None:
     database, query = unit_rows(3, 8, 14, 1.0), unit_rows(1, 8, 15, 1.0)
     search = exact_neighbours(database)
 
-    def short(vectors: Vectors, k: int, /) -> tuple[RowNumbers, Scores]:
+    def short(vectors: Vectors, k: int, /) -> tuple[RowNumbers, Floats]:
         rows, scores = search(vectors, k)
         missing = ((0, 0), (0, k - rows.shape[1]))
         return np.pad(rows, missing, constant_values=-1), np.pad(

@@ -3,12 +3,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from solar.arrays import Vectors
 from solar.demo import toy
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.search import DescriptorSpec, Hit, Index, Part
 from solar.search.feedback import Rocchio, arranged, updated
-from solar.search.types import Photo, Vectors
+from solar.search.types import Photo
 
 NONE = np.zeros((0, 8), np.float32)
 

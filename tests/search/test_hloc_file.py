@@ -41,11 +41,11 @@ def read(path: Path) -> dict[str, np.ndarray]:
 
 
 def test_hloc_reads_what_is_written(tmp_path: Path, vectors: np.ndarray) -> None:
-    told: list[tuple[int, int]] = []
+    told: list[tuple[str, int, int]] = []
     with Index.create(tmp_path / "photos.solar", vectors, NAMES) as index:
         file = tmp_path / "global-feats-solar.h5"
-        assert write_h5(index, file, watch=lambda *one: told.append(one)) == 5
-    assert told == [(5, 5)]
+        assert write_h5(index, file, progress=lambda *one: told.append(one)) == 5
+    assert told[-1] == ("Writing", 5, 5)
     with h5py.File(file) as found:
         for name, vector in zip(NAMES, vectors, strict=True):
             assert np.array_equal(found[name]["global_descriptor"].__array__(), vector)

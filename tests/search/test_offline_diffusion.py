@@ -3,11 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.search.diffuse import build_graph, diffuse
 from solar.search.neighbours import exact_neighbours
 from solar.search.offline_diffusion import OfflineDiffusion, build_offline, diffuse_offline
-from solar.search.types import Vectors
 
 
 def clouds(seed: int, count: int = 80, dim: int = 6) -> Vectors:

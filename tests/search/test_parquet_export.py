@@ -50,10 +50,10 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_row_has_all_that_a_store_knows(store: Store, tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
+    told: list[tuple[str, int, int]] = []
     file = tmp_path / "photos.parquet"
-    assert write_parquet(store, file, watch=lambda *progress: told.append(progress)) == 9
-    assert told == [(4, 9), (8, 9), (9, 9)]
+    assert write_parquet(store, file, progress=lambda *one: told.append(one)) == 9
+    assert [done for _, done, _ in told] == [0, 4, 8, 9]
     table = parquet.read_table(file)
     described = [name for name in NAMES if name != NAMES[5]]
     assert table["path"].to_pylist() == described
@@ -130,11 +130,11 @@ def test_a_stop_leaves_the_file_of_before(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "photos.parquet"
     file.write_text("before")
 
-    def stop(done: int, total: int) -> None:
+    def stop(step: str, done: int, total: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_parquet(store, file, watch=stop)
+        write_parquet(store, file, progress=stop)
     assert file.read_text() == "before"
     assert not list(tmp_path.glob(".solar-*"))
 

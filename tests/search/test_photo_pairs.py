@@ -221,19 +221,19 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        pairs(index, k=4, work=work, watch=stop)
+        pairs(index, k=4, work=work, progress=stop)
     assert blocks[-1] == ("Comparing", 64, 100)
     [file] = work.glob("neighbours-*.bin")
     with file.open("ab") as torn:
         torn.write(b"half a record")
     blocks.clear()
-    assert list(pairs(index, k=4, work=work, watch=lambda *told: blocks.append(told))) == whole
+    assert list(pairs(index, k=4, work=work, progress=lambda *told: blocks.append(told))) == whole
     assert blocks[0] == ("Comparing", 64, 100)  # the last block is not trusted
     # Another collection has nothing of it.
     other = made(tmp_path / "other", unit_rows(4, 100, 8).numpy(), names_of(100))
     blocks.clear()
-    list(pairs(other, k=4, work=work, watch=lambda *told: blocks.append(told)))
-    assert blocks[0] == ("Comparing", 16, 100)
+    list(pairs(other, k=4, work=work, progress=lambda *told: blocks.append(told)))
+    assert blocks[1] == ("Comparing", 16, 100)
 
 
 def test_verified_pairs_fit_one_geometry(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_verified_pairs_fit_one_geometry(tmp_path: Path) -> None:
     index = Index.create(tmp_path / "photos.solar", vectors, names, roots=Roots.at(tmp_path))
     told = []
     with pytest.warns(UserWarning, match=r"Not matched: There is no photo gone\.png"):
-        found = list(pairs(index, verify=True, watch=lambda *one: told.append(one)))
+        found = list(pairs(index, verify=True, progress=lambda *one: told.append(one)))
     assert found in ([("a.png", "b.png")], [("b.png", "a.png")])
     assert told[-1] == ("Verifying", 6, 6)
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from solar.arrays import RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.search.neighbours import exact_neighbours
 from solar.search.superglobal import refinement, superglobal
-from solar.search.types import RowNumbers, Vectors
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "superglobal.npz"
 

@@ -70,21 +70,20 @@ def fill(folder: Path, *seeds: int) -> Path:
 
 
 class Home:
-    """A folder, its index, and how many photos were described to bring that up to date."""
+    """A folder, its index, and how many photos were read to bring that up to date."""
 
     def __init__(self, place: Path, model: str) -> None:
         self.model = model
         self.photos, self.index = fill(place / "photos", 1, 2, 3, 4), place / "i.solar"
-        self.described = self.failed = 0
+        self.described = 0
         build(self.photos, self.index, model=model).close()
 
-    def __call__(self, described: int, failed: int) -> None:
-        self.described += described
-        self.failed += failed
+    def __call__(self, step: str, done: int, total: int) -> None:
+        self.described = done
 
     def sync(self, described: int = 0, **options: Any) -> Changes:
         """Synchronise, insist on how many photos were described, and on that all is true."""
-        self.described = self.failed = 0
+        self.described = 0
         changes = sync(self.index, progress=self, **options)
         assert self.described == described
         if not options.get("dry_run"):
@@ -283,7 +282,7 @@ def test_a_photo_of_a_tar_shard_and_of_a_list_is_synchronised_too(home: Home) ->
 def test_what_was_skipped_is_remembered_and_tried_again_when_it_changes(home: Home) -> None:
     (home.photos / "bad.jpg").write_text("no photo")
     os.mkfifo(home.photos / "pipe.jpg")
-    changes = home.sync()
+    changes = home.sync(1)
     assert (home.failed, set(changes.skipped)) == (1, {"bad.jpg", "pipe.jpg"})
     assert set(home.open().skipped) == {"bad.jpg", "pipe.jpg"}
     changes = home.sync()
@@ -297,7 +296,7 @@ def test_what_was_skipped_is_remembered_and_tried_again_when_it_changes(home: Ho
 
 def test_what_was_skipped_is_forgotten_when_it_is_gone(home: Home) -> None:
     (home.photos / "bad.jpg").write_text("no photo")
-    home.sync()
+    home.sync(1)
     (home.photos / "bad.jpg").unlink()
     home.sync()
     assert home.open().skipped == {}
@@ -305,7 +304,7 @@ def test_what_was_skipped_is_forgotten_when_it_is_gone(home: Home) -> None:
 
 def test_a_photo_with_too_many_pixels_is_tried_again_where_more_are_allowed(home: Home) -> None:
     (home.photos / "large.jpg").write_bytes(photo(9, size=(200, 150)))
-    assert set(home.sync(max_pixels=10_000).skipped) == {"large.jpg"}
+    assert set(home.sync(1, max_pixels=10_000).skipped) == {"large.jpg"}
     assert set(home.sync().skipped) == {"large.jpg"}
     assert home.sync(1, max_pixels=100_000).new == ("large.jpg",)
     assert home.open().skipped == {}
@@ -315,7 +314,7 @@ def test_a_photo_that_became_unreadable_leaves_the_index(home: Home) -> None:
     (home.photos / "1.jpg").write_text("no photo any more")
     (home.photos / "2.jpg").unlink()
     os.mkfifo(home.photos / "2.jpg")
-    changes = home.sync()
+    changes = home.sync(1)
     assert set(changes.skipped) == {"1.jpg", "2.jpg"}
     assert names(home.open()) == {"3.jpg", "4.jpg"}
 
@@ -394,8 +393,8 @@ def test_a_stopped_sync_goes_on(home: Home, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(index_build, "_SMALL_SHARD", 3)
     fill(home.photos, *range(10, 18))
 
-    def stop(described: int, failed: int) -> None:
-        home(described, failed)
+    def stop(step: str, done: int, total: int) -> None:
+        home(step, done, total)
         if home.described > 3:  # the first shard is written
             raise StoppedError
 
@@ -416,8 +415,8 @@ def test_a_sync_ends_what_a_stopped_addition_began(
     place = home.photos.parent
     fill(place / "many", *range(10, 18))
 
-    def stop(described: int, failed: int) -> None:
-        home(described, failed)
+    def stop(step: str, done: int, total: int) -> None:
+        home(step, done, total)
         if home.described > 3:
             raise StoppedError
 

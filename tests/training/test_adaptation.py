@@ -55,7 +55,7 @@ def test_a_layer_that_helps_is_written_with_its_network(
         make(),
         output=tmp_path / "out.safetensors",
         epochs=60,
-        watch=lambda *step: told.append(step),
+        progress=lambda *step: told.append(step),
     )
     assert found.low > 0.02
     assert found.low < found.gain < found.high

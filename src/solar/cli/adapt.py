@@ -66,8 +66,10 @@ def adapt(
     given = {"dim": dim, "epochs": epochs, "margin": margin, "seed": seed}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     start = perf_counter()
-    with steps() as watch:
-        found = work.adapt(store, labels, output, model=model, layer=layer, watch=watch, **options)
+    with steps() as progress:
+        found = work.adapt(
+            store, labels, output, model=model, layer=layer, progress=progress, **options
+        )
     summary = {"model": str(output), **found.to_dict(), "seconds": perf_counter() - start}
     if json:
         print_json(summary)

@@ -177,7 +177,7 @@ def build(
     from solar.datasets.cleaning import Geometry
     from solar.datasets.training_build import build_training_set
 
-    with steps() as watch:
+    with steps() as told:
         built = build_training_set(
             source,
             output,
@@ -188,7 +188,7 @@ def build(
             seed=seed,
             processes=processes,
             geometry=Geometry(model=local),
-            watch=watch,
+            progress=told,
         )
     for reason in list(built.unreadable.values())[:_SHOWN]:
         say(f"Skipped: {reason}")

@@ -53,14 +53,12 @@ def demo(
 
     mine = photos
     if mine is not None:
-        count = len(find_photos(mine))  # a mistyped name is told at once
+        find_photos(mine)  # a mistyped name is told at once
     model = load(device=device)
     assert isinstance(model, RetrievalNet)
     place = folder or cache_directory() / "demo"
     known = {"landmarks": landmarks, "views": views}
-    last, taken = _watched(
-        lambda shown: sample.toy_sample(place, model, **known, progress=shown), landmarks * views
-    )
+    last, taken = _watched(lambda shown: sample.toy_sample(place, model, **known, progress=shown))
     _say(f"{last.photos} generated photos of {landmarks} buildings, {views} of each, {taken}.")
     _say("Generated, so that the demo needs no download and the correct answers are known.")
     _say(f"Query: {last.query}, another view of the first building. Best results:\n")
@@ -73,8 +71,7 @@ def demo(
     if mine is not None:
         _say(f"With pictures: {answer.page}\n")
         last, taken = _watched(
-            lambda shown: sample.folder_sample(mine, place, model, progress=shown),
-            min(count, sample.MOST),
+            lambda shown: sample.folder_sample(mine, place, model, progress=shown)
         )
         some = "" if last.photos == last.found else f" of the {last.found:,}"
         _say(f"{last.photos}{some} photos in {mine}, {taken}.")
@@ -95,13 +92,13 @@ def demo(
         _say(f"In a browser:  {_command()} serve {quote(str(last.index))} --open")
 
 
-def _watched(make: "Callable[[Progress], Sample]", photos: int) -> "tuple[Sample, str]":
+def _watched(make: "Callable[[Progress], Sample]") -> "tuple[Sample, str]":
     """Make a sample under a progress bar: it, and in what time."""
     start = perf_counter()
-    with photo_progress(photos) as shown:
+    with photo_progress() as shown:
         made = make(shown)
     seconds = perf_counter() - start
-    return made, f"indexed in {seconds:.1f} s" if shown.described else "already indexed"
+    return made, f"indexed in {seconds:.1f} s" if shown.done else "already indexed"
 
 
 def _show(sample: "Sample", model: "RetrievalNet", count: int) -> "SampleAnswer":

@@ -21,7 +21,8 @@ from solar.cli.options import (
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
-    from solar.describe.pipeline import Float32Rows, Pixels, Settings
+    from solar.arrays import Floats, Pixels
+    from solar.describe.settings import Settings
     from solar.models import RetrievalNet
 
 EXAMPLE = "Example: solar describe a.jpg b.jpg -o ab.npy"
@@ -54,7 +55,8 @@ def describe(
 
     from solar.cli.printing import photo_progress, warnings_as_sentences
     from solar.cli.skip_report import print_summary, write_report
-    from solar.describe.pipeline import Settings
+    from solar.describe.counting import counted
+    from solar.describe.settings import Settings
     from solar.errors import SolarError
     from solar.files import replacing
     from solar.images import parse_box
@@ -78,8 +80,9 @@ def describe(
     rows, done = [], []
     # Opened first: an output that cannot be written is told before the work, too.
     with replacing(output) as temporary:
-        with photo_progress(len(usable), resumable=False) as shown, warnings_as_sentences():
+        with photo_progress(resumable=False) as shown, warnings_as_sentences():
             run = _runner(network, settings, usable)
+            advance = counted(shown, "Describing", len(usable))
             for image in usable:
                 try:
                     pixels = settings.decode(image, wanted_box).pixels
@@ -87,11 +90,11 @@ def describe(
                     if not skipping:
                         raise
                     skipped[str(image)] = str(error)
-                    shown.advance(0, 1)
+                    advance(1)
                     continue
                 rows.append(run(pixels))
                 done.append(str(image))
-                shown.advance(1, 0)
+                advance(1)
         with temporary.open("wb") as file:
             table = np.stack(rows) if rows else np.empty((0, network.dim), np.float32)
             np.save(file, table.astype(np.float16) if half else table)
@@ -115,7 +118,7 @@ def _unusable(photo: Path) -> str | None:
 
 def _runner(
     network: "RetrievalNet", settings: "Settings", photos: list[Path]
-) -> "Callable[[Pixels], Float32Rows]":
+) -> "Callable[[Pixels], Floats]":
     """What gives the descriptor (dim,) of a decoded photo, on the backend that is asked for."""
     if settings.backend == "torch":
         size, scales = settings.size, settings.scales

@@ -93,9 +93,9 @@ def duplicates(
     describing["backend"] = backend
     with printing.warnings_as_sentences(), working_folder(output) as work:
         found = described_photos(source, work, **describing).moved_to(photos)
-        with printing.steps() as watch:
+        with printing.steps() as progress:
             facts = ReportFacts(len(found), wanted, found.roots)
-            count = write(output, facts, find_duplicates(found, settings, work, watch))
+            count = write(output, facts, find_duplicates(found, settings, work, progress))
     if csv is not None:
         write_csv(csv, read_groups(output))
     if html is not None:

@@ -129,7 +129,7 @@ def extract(
         taken[file] = _KINDS[kind]
     photos = find_sources(source, follow=follow)
     start = perf_counter()
-    with photo_progress(len(photos)) as shown:
+    with photo_progress() as shown:
         store = describe.extract(
             photos,
             output,
@@ -157,11 +157,11 @@ def extract(
         "described": len(store),
         "failed": len(store.failures),
         "skipped": len(skipped),
-        "described_now": shown.described,
+        "described_now": shown.done,
         "seconds": round(seconds, 3),
-        "photos_per_second": round(shown.described / seconds, 3),
+        "photos_per_second": round(shown.done / seconds, 3),
     }
-    rate = f", {summary['photos_per_second']:.1f} photos/s" if shown.described else ""
+    rate = f", {summary['photos_per_second']:.1f} photos/s" if shown.done else ""
     print_summary("Described", len(store), skipped, where=f"{output}{rate}")
     for kind, file in files.items():
         _write(store, kind, file)
@@ -205,7 +205,7 @@ def _write(described: "Store | Index", kind: str, file: Path) -> int:
     from solar.search.parquet_export import write_parquet
 
     write = write_parquet if kind == "parquet" else write_h5
-    with steps() as watch:
-        rows = write(described, file, watch=lambda done, total: watch("Writing", done, total))
+    with steps() as progress:
+        rows = write(described, file, progress=progress)
     say(f"Wrote {rows:,} row{'s'[: rows != 1]} → {file}")
     return rows

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from solar.cli.pictures import check_suffix, save_image
-from solar.cli.printing import describing_and_ranking, print_report, say
+from solar.cli.printing import print_report, say, steps
 from solar.errors import SolarError
 from solar.weights import DEFAULT
 
@@ -150,8 +150,8 @@ def _one_set(request: Request) -> str:
 def _measured(what: str, model: str | None, settings: "EvaluationSettings") -> "Evaluation":
     from solar.evaluation import evaluate
 
-    with describing_and_ranking() as told:
-        found = evaluate(what, model=model, settings=settings, **told)
+    with steps() as progress:
+        found = evaluate(what, model=model, settings=settings, progress=progress)
     for name, why in found.failures.items():
         say(f"Skipped {name}: {why}", "yellow")
     return found
@@ -251,8 +251,10 @@ def paper_table(request: Request, which: str, results: Path | None) -> None:
     if settings.asmk is not None:
         measured = {Path(settings.asmk).stem: None}
     for name, of in measured.items():
-        with describing_and_ranking() as told:
-            found[name] = tables.measure_sets(request.sets, model=of, settings=settings, **told)
+        with steps() as progress:
+            found[name] = tables.measure_sets(
+                request.sets, model=of, settings=settings, progress=progress
+            )
     lines = tables.fill(table, found)
     print_report(request.style, tables.to_json(table, lines), tables.to_table(table, lines))
 
@@ -271,9 +273,9 @@ def sweep(request: Request, exponents: str | None) -> None:
     networks = {name: retrieval_model(of, device=settings.device) for name, of in models.items()}
     found = {}
     for what in request.sets:
-        with describing_and_ranking() as told:
+        with steps() as progress:
             found[Path(what).name] = [
-                sweep_p(what, network, powers, name=name, settings=settings, **told)
+                sweep_p(what, network, powers, name=name, settings=settings, progress=progress)
                 for name, network in networks.items()
             ]
     if request.picture is not None:
@@ -296,8 +298,8 @@ def rankings(request: Request, listing: Mapping[str, Any]) -> None:
     if not models:
         raise SolarError("--rankings needs a --model, and takes another one as --against.")
     check_suffix(request.picture)
-    with describing_and_ranking() as told:
-        found = listed(what, models, settings=request.settings, **listing, **told)
+    with steps() as progress:
+        found = listed(what, models, settings=request.settings, **listing, progress=progress)
     if request.picture is not None:
         from solar.show.ranking_strips import draw_rankings
 

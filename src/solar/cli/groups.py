@@ -81,9 +81,9 @@ def groups(
     describing: dict[str, Any] = {"model": model, "size": size, "backend": backend}
     with printing.warnings_as_sentences(), working_folder(output) as work:
         found = described_photos(source, work, device=device, **describing).moved_to(photos)
-        with printing.steps() as watch:
+        with printing.steps() as progress:
             facts = GroupFacts(len(found), found.roots)
-            count = write_groups(output, facts, find_groups(found, settings, work, watch))
+            count = write_groups(output, facts, find_groups(found, settings, work, progress))
     if csv is not None:
         write_groups_csv(csv, read_photo_groups(output))
     if json:

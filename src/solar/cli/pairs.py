@@ -135,11 +135,11 @@ def pairs(
     settings = PairSettings(k, min_score, verifying, query, window, within, device)
     with printing.warnings_as_sentences(), working_folder(output) as work:
         collection = _collection(source, work, given is not None, model=model, device=device)
-        with printing.steps() as watch:
+        with printing.steps() as progress:
             chosen = (
                 read_pairs(given, collection)
                 if given is not None
-                else choose(collection, settings, work, watch)
+                else choose(collection, settings, work, progress)
             )
             count = write_pairs(output, chosen)
         summary: dict[str, Any] = {
@@ -154,12 +154,13 @@ def pairs(
                 model=features, backend=backend, keypoints=keypoints, size=size, photos=photos
             )
             verifier = collection.verifier(wanted)
-            with printing.steps() as watch:
+            with printing.steps() as progress:
                 counts = write_database(
                     database,
                     read_pairs(output, collection),
                     verifier,
-                    watch=lambda done: watch("Matching", done, count),
+                    progress=progress,
+                    total=count,
                 )
             summary["database"] = {"file": str(database), **asdict(counts)}
             _tell(

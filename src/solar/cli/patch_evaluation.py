@@ -11,6 +11,7 @@ from solar.errors import SolarError
 
 if TYPE_CHECKING:
     from solar.datasets.hpatches import HPatches
+    from solar.describe.counting import Progress
     from solar.evaluation.hpatches_protocol import HPatchesResult
     from solar.evaluation.patch_describers import Describe
 
@@ -108,13 +109,17 @@ def hpatches(choice: Choice, source: Source, *, style: str, verbose: bool) -> No
     results = {}
     if describers or source.make is not None:
         data = source.patches()
-        with steps() as watch:
+        with steps() as bars:
             for name, describe in describers.items():
-                told = partial(watch, f"Describing with {name}")
+                told = _renamed(bars, f"Describing with {name}")
                 results[name] = measure(data, describe, progress=told)
     for name, folder in folders.items():
         results[name] = measure(read_descriptors(folder, source.test_sequences()))
     print_hpatches(results, style=style, verbose=verbose)
+
+
+def _renamed(progress: "Progress", step: str) -> "Progress":
+    return lambda _, done, total: progress(step, done, total)
 
 
 def print_hpatches(results: Mapping[str, "HPatchesResult"], *, style: str, verbose: bool) -> None:
@@ -159,11 +164,11 @@ def phototour(choice: Choice, source: Source, *, style: str, verbose: bool) -> N
         raise SolarError("Say what to evaluate: --model or --methods sift,rootsift.")
     wanted, convention = _words(choice.subsets), choice.convention
     found: dict[str, dict[str, Any]] = {name: {} for name in describers}
-    with steps() as watch:
+    with steps() as bars:
         for subset in wanted:
             data = read_phototour(source.root, subset)
             for name, describe in describers.items():
-                told = partial(watch, f"{name} on {subset}")
+                told = _renamed(bars, f"{name} on {subset}")
                 result = evaluate_phototour(data, describe, convention=convention, progress=told)
                 found[name][subset] = result.to_dict()
     rows = []

@@ -3,7 +3,7 @@
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -159,55 +159,48 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
             bars.update(task, advance=1)
 
 
-@contextmanager
-def steps() -> Iterator[Callable[[str, int, int], None]]:
-    """Bars with time left: a function to tell what is being done, how much is, and of how much."""
-    with _Bars(TimeRemainingColumn()) as bars:
-        known: dict[str, TaskID] = {}
+class StepBars:
+    """A bar for each step, with the time left; itself a `solar.describe.counting.Progress`.
 
-        def watch(what: str, done: int, total: int) -> None:
-            if what not in known:
-                known[what] = bars.add_task(printable(what))
-            bars.update(known[what], completed=done, total=total)
-
-        yield watch
-
-
-class PhotoProgress:
-    """Counts described photos and draws them, with photos per second and the time left.
-
-    It is itself what `solar.extract` takes as `progress`.
+    Attributes:
+        done: How much was done since the start, of all steps together.
     """
 
-    def __init__(self, bars: Progress, total: int | None, *, visible: bool = True) -> None:
-        self.described = self.failed = 0
+    def __init__(self, bars: Progress) -> None:
+        self.done = 0
         self._bars = bars
-        self._task = bars.add_task("Describing", total=total, visible=visible, unit="photos")
+        self._tasks: dict[str, TaskID] = {}
+        self._last = ""
 
     def __str__(self) -> str:
-        return _count(next(task for task in self._bars.tasks if task.id == self._task))
+        return _count(self._bars.tasks[self._tasks[self._last]]) if self._tasks else "0 photos"
 
-    def expect(self, photos: int) -> None:
-        """So many are to come, beside those that were counted already."""
-        self._bars.update(self._task, total=self.described + self.failed + photos)
-
-    def advance(self, described: int, failed: int) -> None:
-        """Some more were described, or could not be read."""
-        self.described += described
-        self.failed += failed
-        self._bars.update(self._task, advance=described + failed, visible=True)
-
-    __call__ = advance
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """Move the bar of a step."""
+        if step not in self._tasks:
+            unit = "photos" if step == "Describing" else ""
+            self._tasks[step] = self._bars.add_task(printable(step), unit=unit)
+        self._last, task = step, self._tasks[step]
+        before = self._bars.tasks[task].completed
+        self.done += done - int(before) if done > before else 0
+        self._bars.update(task, completed=done, total=total)
 
 
 @contextmanager
-def photo_progress(total: int | None = None, *, resumable: bool = True) -> Iterator[PhotoProgress]:
+def steps() -> Iterator[StepBars]:
+    """Show bars over the steps of a command."""
+    with _Bars(_Rate(), TimeRemainingColumn()) as bars:
+        yield StepBars(bars)
+
+
+@contextmanager
+def photo_progress(*, resumable: bool = True) -> Iterator[StepBars]:
     """Show a bar over photos that are described.
 
     Where the work is resumable, Ctrl-C ends the command with a sentence that says so.
     """
     with _Bars(_Rate(), TimeRemainingColumn()) as bars:
-        shown = PhotoProgress(bars, total)
+        shown = StepBars(bars)
         try:
             yield shown
         except KeyboardInterrupt:
@@ -225,17 +218,3 @@ class _Rate(ProgressColumn):
         """Draw it once it is known."""
         unit = task.fields.get("unit")
         return Text(f"{task.speed:.1f} {unit}/s" if unit and task.speed else "")
-
-
-@contextmanager
-def describing_and_ranking() -> Iterator[dict[str, Any]]:
-    """Bars over photos described and rows ranked: `progress` and `watch` for `solar.evaluate`."""
-    with _Bars(_Rate()) as bars:
-        photos = PhotoProgress(bars, None, visible=False)
-        rows = bars.add_task("Ranking", total=None, visible=False)
-        yield {
-            "progress": photos,
-            "watch": lambda done, total: bars.update(
-                rows, completed=done, total=total, visible=True
-            ),
-        }

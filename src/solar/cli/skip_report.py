@@ -39,7 +39,7 @@ def described_photos(source: str, work: Path, **describing: Any) -> "DescribedCo
 
     with photo_progress() as shown:
         found = described(source, work, progress=shown, **describing)
-    if shown.described or found.skipped:
+    if shown.done or found.skipped:
         print_summary(
             "Described", len(found), found.skipped, report="`solar extract --report FILE`"
         )

@@ -8,7 +8,7 @@ chance reached twice as many.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,8 +18,10 @@ from multiprocessing import get_context
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Floats
 from solar.datasets.training_set import TrainingSet
-from solar.describe.local import DEFAULT, Floats, LocalFeatures, local_features, local_model
+from solar.describe.counting import Progress, counted
+from solar.describe.local import DEFAULT, LocalFeatures, local_features, local_model
 from solar.images import Photos
 from solar.images.opencv import opencv
 from solar.search.matching import RATIO, estimate, mutual_matches
@@ -59,17 +61,13 @@ class Geometry:
     group: int = 500
 
 
-Watch = Callable[[int, int], None]
-"""Told the pairs that are done, and of how many (an upper bound)."""
-
-
 def compare_photos(
     found: TrainingSet,
     geometry: Geometry | None = None,
     *,
     processes: int = 1,
     seed: int = 0,
-    watch: Watch | None = None,
+    progress: Progress | None = None,
 ) -> list[Match]:
     """Compare the photos of each landmark with each other, in so many processes.
 
@@ -86,15 +84,13 @@ def compare_photos(
     local_model(geometry.model)  # to complain here, and not from another process
     groups = list(_groups(found, geometry.group, seed))
     total = sum(_pairs(len(group), geometry) for group in groups)
-    done = 0
+    advance = counted(progress, "Comparing photos", total)
     matches: list[Match] = []
     for group, result in _compared(found.photos, groups, geometry, processes):
-        done += _pairs(len(group), geometry)
         for a, b, count in result:
             first, second = sorted((int(group[a]), int(group[b])))
             matches.append((first, second, count))
-        if watch is not None:
-            watch(done, total)
+        advance(_pairs(len(group), geometry))
     return sorted(matches)
 
 

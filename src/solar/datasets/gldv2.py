@@ -20,9 +20,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Ints
 from solar.datasets.photo_labels import read_rows
 from solar.datasets.places import FolderPhotos, PathArray, Places
-from solar.datasets.training_set import Numbers
 from solar.errors import SolarError
 from solar.files import reading
 
@@ -42,8 +42,8 @@ class _PhotoTable:
 
     path: Path
     ids: Ids
-    landmarks: Numbers
-    lines: Numbers  # where it says so
+    landmarks: Ints
+    lines: Ints  # where it says so
 
     def __post_init__(self) -> None:
         if not len(self.ids):

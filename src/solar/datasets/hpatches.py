@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
+from solar.arrays import Floats, Ints, Pixels
 from solar.datasets.registry import HPATCHES_FILES
 from solar.errors import SolarError
 from solar.files import make_folder, reading, replacing
@@ -32,21 +32,17 @@ IMAGES = (1, 2, 3, 4, 5)
 
 STRIPS = tuple(name.removesuffix(".png") for name in HPATCHES_FILES)
 
-Patches = npt.NDArray[np.uint8]
-Vectors = npt.NDArray[np.float32]
-Numbers = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False)
 class HPatches:
     """Strips of patches in memory, or on a disk until they are asked for."""
 
     # Sequence to strip (`ref`, `e1`, …) to (n, 65, 65) uint8, or to its file.
-    strips: Mapping[str, Mapping[str, Patches | Path]]
+    strips: Mapping[str, Mapping[str, Pixels | Path]]
     counts: Mapping[str, int]  # patches of each strip of a sequence
 
     @classmethod
-    def of(cls, strips: Mapping[str, Mapping[str, Patches]]) -> "HPatches":
+    def of(cls, strips: Mapping[str, Mapping[str, Pixels]]) -> "HPatches":
         """A set in memory."""
         return cls(strips, {name: len(kinds["ref"]) for name, kinds in strips.items()})
 
@@ -55,7 +51,7 @@ class HPatches:
         """The sequences."""
         return tuple(self.strips)
 
-    def strip(self, name: str, kind: str) -> Patches:
+    def strip(self, name: str, kind: str) -> Pixels:
         """The patches of a strip, (n, 65, 65) uint8; a SolarError if its file is damaged."""
         found = self.strips[name][kind]
         return _read_strip(found, self.counts[name]) if isinstance(found, Path) else found
@@ -85,8 +81,8 @@ class Items:
     """Patches of a task, as places in `names` and rows of the `ref` strips."""
 
     names: tuple[str, ...]
-    sequence: Numbers
-    row: Numbers
+    sequence: Ints
+    row: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +90,9 @@ class Pairs:
     """Pairs of patches: each array is (n, 2), for the left and the right patch."""
 
     names: tuple[str, ...]
-    sequence: Numbers  # places in `names`
-    image: Numbers  # 0 for the reference, 1 to 5 for the others
-    row: Numbers  # of the strips
+    sequence: Ints  # places in `names`
+    image: Ints  # 0 for the reference, 1 to 5 for the others
+    row: Ints  # of the strips
 
 
 def read_hpatches(root: str | Path, names: Iterable[str] | None = None) -> HPatches:
@@ -169,7 +165,7 @@ def read_pairs(path: str | Path) -> Pairs:
 
 def read_descriptors(
     root: str | Path, names: Sequence[str] | None = None
-) -> dict[str, dict[str, Vectors]]:
+) -> dict[str, dict[str, Floats]]:
     """Descriptors in the published layout: `<sequence>/<strip>.csv`, split by commas or semicolons.
 
     Returns:
@@ -208,7 +204,7 @@ def _patches_of(path: Path) -> int:
     return height // SIDE
 
 
-def _read_strip(path: Path, count: int) -> Patches:
+def _read_strip(path: Path, count: int) -> Pixels:
     with _opened(path) as image:
         try:
             pixels = np.asarray(image.convert("L"))
@@ -227,7 +223,7 @@ def _opened(path: Path) -> Image.Image:
             raise SolarError(f"{path} is not an image.") from error
 
 
-def _read_rows(path: Path) -> Vectors:
+def _read_rows(path: Path) -> Floats:
     with reading(path, "is not a table of numbers", ValueError):
         lines = path.read_text().replace(";", ",").split()
         rows = np.loadtxt(lines or ["nan"], np.float32, delimiter=",", ndmin=2)
@@ -248,7 +244,7 @@ def _table(path: str | Path, head: Sequence[str]) -> list[list[str]]:
     return lines
 
 
-def _whole(path: str | Path, values: Sequence[str]) -> Numbers:
+def _whole(path: str | Path, values: Sequence[str]) -> Ints:
     try:
         found = np.array([int(value) for value in values], np.int64)
     except (ValueError, OverflowError) as error:
@@ -258,7 +254,7 @@ def _whole(path: str | Path, values: Sequence[str]) -> Numbers:
     return found
 
 
-def _numbered(values: Sequence[str]) -> tuple[tuple[str, ...], Numbers]:
+def _numbered(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
     places: dict[str, int] = {}
     numbers = np.array([places.setdefault(value, len(places)) for value in values], np.int64)
     return tuple(places), numbers

@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from solar.datasets.hpatches import IMAGES, NOISES, SIDE, HPatches, Patches, write_hpatches
+from solar.arrays import Doubles, Pixels
+from solar.datasets.hpatches import IMAGES, NOISES, SIDE, HPatches, write_hpatches
 from solar.datasets.sequences import PhotoSequence, read_sequences
 from solar.errors import SolarError
 from solar.images import read_image
@@ -26,8 +27,6 @@ from solar.images.opencv import opencv
 
 OVERLAP = 0.5
 """Intersection over union (of the circles in the squares) from which two points are one."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def make_hpatches(
     return data
 
 
-def carried(frames: Floats, homography: Floats) -> Floats:
+def carried(frames: Doubles, homography: Doubles) -> Doubles:
     """Frames in another photo: the homography's affine map around the middle of each.
 
     Frames are (n, 2, 3), from patch coordinates (-1 to 1, and 1) to pixels; what comes out is not
@@ -98,7 +97,7 @@ def carried(frames: Floats, homography: Floats) -> Floats:
     return np.concatenate([slopes @ frames[:, :, :2], there[:, :, None]], axis=2)
 
 
-def jittered(frames: Floats, jitter: Jitter, rng: np.random.Generator) -> Floats:
+def jittered(frames: Doubles, jitter: Jitter, rng: np.random.Generator) -> Doubles:
     """Frames (n, 2, 3) as a detector with this noise would find them; six draws per frame."""
     draws = rng.uniform(-1, 1, (len(frames), 6))
     turn = np.radians(jitter.rotation) * draws[:, 0]
@@ -113,20 +112,20 @@ def jittered(frames: Floats, jitter: Jitter, rng: np.random.Generator) -> Floats
     return compose(frames, np.concatenate([linear, offset], axis=2))
 
 
-def rotations(angles: Floats) -> Floats:
+def rotations(angles: Doubles) -> Doubles:
     """(n,) radians to (n, 2, 2)."""
     cosines, sines = np.cos(angles), np.sin(angles)
     return np.stack([cosines, -sines, sines, cosines], axis=1).reshape(-1, 2, 2)
 
 
-def compose(outer: Floats, inner: Floats) -> Floats:
+def compose(outer: Doubles, inner: Doubles) -> Doubles:
     """Affine maps (n, 2, 3) applied after others."""
     moved = outer[:, :, :2] @ inner
     moved[:, :, 2] += outer[:, :, 2]
     return moved
 
 
-def cut_patches(picture: Patches, frames: Floats, side: int = SIDE) -> Patches:
+def cut_patches(picture: Pixels, frames: Doubles, side: int = SIDE) -> Pixels:
     """Cut patches with OpenCV, from a picture blurred as much as each one shrinks it.
 
     The picture is (h, w) grey; beyond its edges it is continued by its last pixels. Frames
@@ -153,7 +152,7 @@ def cut_patches(picture: Patches, frames: Floats, side: int = SIDE) -> Patches:
     return patches
 
 
-def sift_frames(picture: Patches) -> Floats:
+def sift_frames(picture: Pixels) -> Doubles:
     """Frames of SIFT keypoints, of the strongest response first, (n, 2, 3)."""
     found = opencv().SIFT_create().detect(picture, None)
     found = sorted(found, key=lambda point: (-point.response, point.pt, point.angle))
@@ -165,7 +164,7 @@ def sift_frames(picture: Patches) -> Floats:
     return np.concatenate([linear, values[:, :2, None]], axis=2)
 
 
-def distinct(frames: Floats, most: int) -> Floats:
+def distinct(frames: Doubles, most: int) -> Doubles:
     """The first frames, up to `most`, that overlap no earlier one by more than half."""
     radii = np.sqrt(np.abs(np.linalg.det(frames[:, :, :2])))
     centres = frames[:, :, 2]
@@ -179,7 +178,7 @@ def distinct(frames: Floats, most: int) -> Floats:
     return frames[kept]
 
 
-def _overlaps(centre: Floats, radius: np.float64, centres: Floats, radii: Floats) -> Floats:
+def _overlaps(centre: Doubles, radius: np.float64, centres: Doubles, radii: Doubles) -> Doubles:
     """Intersection over union of a circle with others."""
     apart = np.hypot(*(centres - centre).T)
     smaller = np.minimum(radius, radii)
@@ -189,11 +188,11 @@ def _overlaps(centre: Floats, radius: np.float64, centres: Floats, radii: Floats
     far = np.arccos(np.clip((gap**2 + radii**2 - radius**2) / (2 * gap * radii), -1, 1))
     shared = radius**2 * (near - np.sin(2 * near) / 2) + radii**2 * (far - np.sin(2 * far) / 2)
     shared = np.where(apart <= np.abs(radius - radii), np.pi * smaller**2, shared)
-    overlap: Floats = shared / (np.pi * (radius**2 + radii**2) - shared)
+    overlap: Doubles = shared / (np.pi * (radius**2 + radii**2) - shared)
     return overlap
 
 
-def _cut_sequence(sequence: PhotoSequence, seed: int, keypoints: int) -> dict[str, Patches]:
+def _cut_sequence(sequence: PhotoSequence, seed: int, keypoints: int) -> dict[str, Pixels]:
     if len(sequence.photos) <= IMAGES[-1]:
         raise SolarError(
             f"{sequence.name} has {len(sequence.photos)} photos: an HPatches-style set needs 6."
@@ -214,7 +213,7 @@ def _cut_sequence(sequence: PhotoSequence, seed: int, keypoints: int) -> dict[st
     return strips
 
 
-def _inside(frames: Floats, shape: Sequence[int]) -> npt.NDArray[np.bool_]:
+def _inside(frames: Doubles, shape: Sequence[int]) -> npt.NDArray[np.bool_]:
     """Whether all four corners of each square are in a picture of this (height, width)."""
     corners = np.array([[-1, -1, 1], [-1, 1, 1], [1, -1, 1], [1, 1, 1]], np.float64)
     places = frames @ corners.T
@@ -223,16 +222,16 @@ def _inside(frames: Floats, shape: Sequence[int]) -> npt.NDArray[np.bool_]:
     return np.asarray(inside.all(axis=(1, 2)))
 
 
-def _grey(path: Path) -> Patches:
+def _grey(path: Path) -> Pixels:
     # Homographies are between stored pixels: a photo is not turned upright.
     return np.asarray(read_image(path, orient=False).convert("L"))
 
 
-def _blurred(picture: Patches, scale: float) -> Patches:
+def _blurred(picture: Pixels, scale: float) -> Pixels:
     """Blur that takes a picture, taken as blurred by half a pixel, to half a pixel at `scale`."""
     if scale <= 1:
         return picture
     sigma = 0.5 * math.sqrt(scale**2 - 1)
     cv2 = opencv()
-    done: Patches = cv2.GaussianBlur(picture, (0, 0), sigma, borderType=cv2.BORDER_REPLICATE)
+    done: Pixels = cv2.GaussianBlur(picture, (0, 0), sigma, borderType=cv2.BORDER_REPLICATE)
     return done

@@ -22,11 +22,11 @@ from torch import Tensor
 
 from solar.datasets.seeds import generator
 from solar.datasets.square_decoding import fill, square
+from solar.describe.counting import Progress, counted
 from solar.errors import SolarError
 from solar.images import Photos, find_photos, image_size
 
 Cache = Literal["device", "host", "none"]
-Progress = Callable[[int, int], None]
 
 _PEEK = 16  # photos of a source that are asked for their size
 _CHUNK = 256  # photos a task of a process
@@ -71,7 +71,7 @@ class ImageCache:
             pixels = pixels.pin_memory().to(self._device, non_blocking=True)
         return Squares(pixels.movedim(-1, 1), aspects)
 
-    def fill(self, progress: Progress) -> None:
+    def fill(self, advance: Callable[[int], None]) -> None:
         """Decode everything, unless nothing is to be kept; what cannot be read is left out.
 
         A SolarError if no photo can be read, or if a process that decodes them was killed.
@@ -82,7 +82,7 @@ class ImageCache:
         with tempfile.TemporaryDirectory(prefix="solar-") as folder:
             file = Path(folder) / "squares.npy"
             rows = np.lib.format.open_memmap(file, "w+", np.uint8, shape)
-            aspects, reasons = self._decode_into(file, progress)
+            aspects, reasons = self._decode_into(file, advance)
             names = zip(self.photos.names, reasons, strict=True)
             self.failures = [(name, reason) for name, reason in names if reason is not None]
             good = np.flatnonzero([reason is None for reason in reasons])
@@ -99,7 +99,9 @@ class ImageCache:
                 self._pixels[start : start + len(part)] = part
             del rows
 
-    def _decode_into(self, file: Path, progress: Progress) -> tuple[list[float], list[str | None]]:
+    def _decode_into(
+        self, file: Path, advance: Callable[[int], None]
+    ) -> tuple[list[float], list[str | None]]:
         """What `fill` of `square_decoding` tells of every photo."""
         starts = range(0, len(self), _CHUNK)
         parts = [self.photos.select(range(len(self))[s : s + _CHUNK]) for s in starts]
@@ -110,7 +112,7 @@ class ImageCache:
                 for told in pool.map(fill, [file] * len(parts), starts, parts):
                     aspects += told[0]
                     reasons += told[1]
-                    progress(len(aspects), len(self))
+                    advance(len(told[0]))
         except BrokenProcessPool as error:
             raise SolarError(
                 "A process that decodes photos was killed: free some memory, or use fewer workers."
@@ -147,7 +149,7 @@ def cache_images(
         cache: Keep the pixels on the "device", on the "host", or decode at each look-up ("none").
         device: Where `ImageCache.select` gives them.
         workers: Processes (threads for few photos) that decode; default: one a core.
-        progress: Told how many are read, and of how many.
+        progress: Called after every few photos.
 
     Returns:
         One for each stored size that occurs, in the order of the sources. A SolarError if there is
@@ -162,16 +164,9 @@ def cache_images(
         ImageCache(_joined(parts), side, cache=cache, device=place, workers=workers)
         for side, parts in by_side.items()
     ]
-    total, before = sum(map(len, caches)), 0
-
-    def told(done: int, _: int) -> None:
-        if progress is not None:
-            progress(before + done, total)
-
+    advance = counted(progress, "Reading photos", sum(map(len, caches)))
     for one in caches:
-        count = len(one)
-        one.fill(told)
-        before += count
+        one.fill(advance)
     return caches
 
 

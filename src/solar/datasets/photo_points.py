@@ -16,15 +16,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from solar.arrays import Floats, Pixels
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import ImageError, Photos
 from solar.images import load as load_photo
 from solar.images.keypoints import REGION, SMALLEST
 from solar.images.opencv import opencv
-
-Grey = npt.NDArray[np.uint8]
-Points = npt.NDArray[np.float32]
 
 STRONGEST = 2000
 """Keypoints of a photo that are compared with each other, the strongest first."""
@@ -55,11 +53,11 @@ class PhotoPoints:
     """Grey photos and their keypoints."""
 
     names: tuple[str, ...]
-    photos: tuple[Grey, ...]  # (h, w) uint8 each
-    points: tuple[Points, ...]  # (n, 4) float32 each: x, y, side in pixels, angle in radians
+    photos: tuple[Pixels, ...]  # (h, w) uint8 each
+    points: tuple[Floats, ...]  # (n, 4) float32 each: x, y, side in pixels, angle in radians
 
 
-def find_points(photo: Grey, settings: PointSettings | None = None) -> Points:
+def find_points(photo: Pixels, settings: PointSettings | None = None) -> Floats:
     """Find keypoints, the strongest first, no two of which show nearly the same patch.
 
     Returns:
@@ -104,7 +102,7 @@ def collect_points(
     if known is None:
         opencv()
 
-    def one(number: int) -> tuple[Grey, Points] | None:
+    def one(number: int) -> tuple[Pixels, Floats] | None:
         try:
             pixels = load_photo(photos.read(number), settings.size, orient=orient).pixels
         except ImageError:
@@ -112,7 +110,7 @@ def collect_points(
         grey = np.asarray(Image.fromarray(pixels).convert("L"))
         return grey, find_points(grey, settings) if known is None else known[number]
 
-    results: list[tuple[Grey, Points] | None] = []
+    results: list[tuple[Pixels, Floats] | None] = []
     with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
         for result in pool.map(one, range(len(photos))):
             results.append(result)
@@ -127,7 +125,7 @@ def collect_points(
     return PhotoPoints(names, greys, points)
 
 
-def _distinct(table: Points, spacing: float) -> npt.NDArray[np.bool_]:
+def _distinct(table: Floats, spacing: float) -> npt.NDArray[np.bool_]:
     """Which patches show something else than every stronger one: (n, 4) to (n,)."""
     x, y, side = table[:, 0], table[:, 1], table[:, 2]
     near = spacing * np.minimum(side[:, None], side)
@@ -152,7 +150,7 @@ def _stamp(place: Path | tuple[Path, int, int]) -> tuple[int, ...]:
     return place[1:]
 
 
-def _read_cache(path: str | Path, key: str, photos: int) -> list[Points] | None:
+def _read_cache(path: str | Path, key: str, photos: int) -> list[Floats] | None:
     try:
         with np.load(path, allow_pickle=False) as file:
             if str(file["key"]) != key or len(file["counts"]) != photos:
@@ -162,7 +160,7 @@ def _read_cache(path: str | Path, key: str, photos: int) -> list[Points] | None:
         return None  # not there, or not whole: found again and written anew
 
 
-def _write_cache(path: str | Path, key: str, points: Sequence[Points]) -> None:
+def _write_cache(path: str | Path, key: str, points: Sequence[Floats]) -> None:
     counts = np.array([len(p) for p in points], np.int64)
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez(file, key=np.array(key), counts=counts, points=np.concatenate(points))

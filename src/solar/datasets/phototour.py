@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from solar.arrays import Ints, Pixels
 from solar.errors import SolarError
 from solar.files import reading
 
@@ -25,16 +26,13 @@ PAIRS = 100_000
 
 _ACROSS = 16
 
-Patches = npt.NDArray[np.uint8]
-Numbers = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False)
 class PatchPairs:
     """Pairs of patches by their numbers, (n,) each, and whether both show the same point."""
 
-    left: Numbers
-    right: Numbers
+    left: Ints
+    right: Ints
     same: npt.NDArray[np.bool_]
 
 
@@ -43,10 +41,10 @@ class PhotoTour:
     """A subset: the point that each patch shows, (n,), and the files of the patches, in order."""
 
     folder: Path
-    points: Numbers
+    points: Ints
     mosaics: tuple[Path, ...]
 
-    def chunks(self) -> Iterator[Patches]:
+    def chunks(self) -> Iterator[Pixels]:
         """The patches of one mosaic after the other, each (up to 256, 64, 64) uint8.
 
         A SolarError if a mosaic is damaged or has another size.
@@ -57,7 +55,7 @@ class PhotoTour:
             left -= len(patches)
             yield patches
 
-    def patches(self, side: int = SIDE) -> Patches:
+    def patches(self, side: int = SIDE) -> Pixels:
         """All patches in memory, (n, side, side) uint8: 2 GB for a whole subset of 64×64 ones.
 
         The side is 64, or 32 for the means of 2×2 pixels, which is what a bilinear resize gives. A
@@ -85,11 +83,11 @@ class PhotoTour:
         return PatchPairs(left, right, table[:, 1] == table[:, 4])
 
 
-def halved(patches: Patches) -> Patches:
+def halved(patches: Pixels) -> Pixels:
     """Means of 2×2 pixels, rounded: (n, 2s, 2s) to (n, s, s)."""
     n, height, width = patches.shape
     blocks = patches.reshape(n, height // 2, 2, width // 2, 2).sum((2, 4), dtype=np.uint16)
-    rounded: Patches = ((blocks + 2) // 4).astype(np.uint8)
+    rounded: Pixels = ((blocks + 2) // 4).astype(np.uint8)
     return rounded
 
 
@@ -113,7 +111,7 @@ def read_phototour(root: str | Path, subset: str | None = None) -> PhotoTour:
     return PhotoTour(folder, points, mosaics[:need])
 
 
-def _read_mosaic(path: Path) -> Patches:
+def _read_mosaic(path: Path) -> Pixels:
     try:
         with Image.open(path) as image:
             pixels = np.asarray(image.convert("L"))
@@ -126,7 +124,7 @@ def _read_mosaic(path: Path) -> Patches:
     return tiles.reshape(-1, SIDE, SIDE)
 
 
-def _table(path: Path, columns: int) -> Numbers:
+def _table(path: Path, columns: int) -> Ints:
     """Whole numbers of a text file, at least so many columns."""
     with reading(path, "is not a table of whole numbers", ValueError):
         lines = path.read_text().splitlines()

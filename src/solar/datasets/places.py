@@ -13,7 +13,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from solar.datasets.training_set import Numbers, held_out_names
+from solar.arrays import Ints
+from solar.datasets.training_set import held_out_names
 from solar.errors import SolarError
 from solar.images import Photos
 
@@ -80,7 +81,7 @@ class Places:
     """
 
     photos: PhotoList
-    labels: Numbers
+    labels: Ints
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:

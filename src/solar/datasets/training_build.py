@@ -1,6 +1,6 @@
 """From photos sorted by what they show to a file to train on: `solar data build`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,15 +13,13 @@ from solar.datasets.training_file import (
     read_training_file,
     write_training_file,
 )
+from solar.describe.counting import Progress, counted
 from solar.errors import SolarError
 from solar.images import Photos, load
 
 LEAST = 12
 """Points that must agree. Of 48 pairs of one label with 12 to 25 that were looked at 47 show the
 same place, of 24 with 8 only 21; photos of different landmarks were never seen to reach 9."""
-
-Watch = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and of how much."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ def build_training_set(
     seed: int = 0,
     processes: int = 1,
     geometry: Geometry | None = None,
-    watch: Watch | None = None,
+    progress: Progress | None = None,
 ) -> BuiltTrainingSet:
     """Read every photo once, compare those of a landmark if asked, and write it all down.
 
@@ -65,7 +63,7 @@ def build_training_set(
         seed: Decides which those are.
         processes: Compare in so many processes; the result is the same.
         geometry: How to compare.
-        watch: Told what is being done, how much is done, and of how much.
+        progress: Called with the step, what is done, and the total.
 
     Raises:
         SolarError: The source has no labels or shows one landmark only, no photo has a positive,
@@ -85,9 +83,9 @@ def build_training_set(
                 f"{shown} was built without --verify: build it from the photos, with --verify."
             )
     else:
-        content, unreadable = _looked_at(parts, root, watch)
+        content, unreadable = _looked_at(parts, root, progress)
         if verify:
-            content = _compared(content, shown, geometry, processes, seed, watch)
+            content = _compared(content, shown, geometry, processes, seed, progress)
         elif least is not None:
             raise SolarError("--least needs --verify.")
     if least is not None:
@@ -112,11 +110,11 @@ def build_training_set(
 
 
 def _looked_at(
-    parts: list[Path], root: str | Path | None, watch: Watch | None
+    parts: list[Path], root: str | Path | None, progress: Progress | None
 ) -> tuple[TrainingFile, dict[str, str]]:
     """The photos that can be read, by what they show; and those that cannot, and why."""
     photos, labels = labelled_photos(parts, root)
-    unreadable = _unreadable(photos, watch)
+    unreadable = _unreadable(photos, progress)
     landmarks: dict[str, list[str]] = {}
     for name, label in zip(photos.names, labels, strict=True):
         if name not in unreadable:
@@ -132,7 +130,7 @@ def _looked_at(
     return TrainingFile(sources, together), unreadable
 
 
-def _unreadable(photos: Photos, watch: Watch | None) -> dict[str, str]:
+def _unreadable(photos: Photos, progress: Progress | None) -> dict[str, str]:
     """Decode every photo, small, which still reads all of its bytes."""
 
     def problem(number: int) -> str | None:
@@ -143,12 +141,12 @@ def _unreadable(photos: Photos, watch: Watch | None) -> dict[str, str]:
         return None
 
     found = {}
+    advance = counted(progress, "Reading photos", len(photos))
     with ThreadPoolExecutor() as pool:
         for number, reason in enumerate(pool.map(problem, range(len(photos)))):
             if reason is not None:
                 found[photos.names[number]] = reason
-            if watch is not None:
-                watch("Reading photos", number + 1, len(photos))
+            advance(1)
     return found
 
 
@@ -158,11 +156,10 @@ def _compared(
     geometry: Geometry | None,
     processes: int,
     seed: int,
-    watch: Watch | None,
+    progress: Progress | None,
 ) -> TrainingFile:
     photos = content.training_set(shown)
-    told = None if watch is None else lambda done, of: watch("Comparing photos", done, of)
-    matches = compare_photos(photos, geometry, processes=processes, seed=seed, watch=told)
+    matches = compare_photos(photos, geometry, processes=processes, seed=seed, progress=progress)
     first, landmarks = 0, []
     of_landmark: list[list[tuple[int, int, int]]] = [[] for _ in content.landmarks]
     for match in matches:

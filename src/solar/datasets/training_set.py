@@ -10,25 +10,25 @@ from typing import Literal, overload
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Ints
 from solar.errors import SolarError
 from solar.images import Photos
 
-Numbers = npt.NDArray[np.int64]
 Part = Literal["train", "val", "all"]
 
 
-class Positives(Sequence[Numbers]):
+class Positives(Sequence[Ints]):
     """Lists of photos in one array, of which each is a range; the ranges may overlap.
 
     Everybody in a landmark of n photos has the other n - 1 as positives: written out that would be
     n² numbers, and a landmark may have 50,000 photos. Here it is 2n, also when sent to a process.
     """
 
-    def __init__(self, numbers: Numbers, starts: Numbers, stops: Numbers) -> None:
+    def __init__(self, numbers: Ints, starts: Ints, stops: Ints) -> None:
         self.numbers, self.starts, self.stops = numbers, starts, stops
 
     @classmethod
-    def of(cls, lists: Iterable[Sequence[int] | Numbers]) -> Positives:
+    def of(cls, lists: Iterable[Sequence[int] | Ints]) -> Positives:
         """Lists as they are."""
         arrays = [np.asarray(numbers, np.int64) for numbers in lists]
         stops = np.cumsum([len(numbers) for numbers in arrays], dtype=np.int64)
@@ -36,7 +36,7 @@ class Positives(Sequence[Numbers]):
         return cls(numbers, np.concatenate([[0], stops[:-1]]).astype(np.int64)[: len(stops)], stops)
 
     @classmethod
-    def all_others(cls, groups: Iterable[Numbers]) -> Positives:
+    def all_others(cls, groups: Iterable[Ints]) -> Positives:
         """For each member of each group, in this order, the other members."""
         numbers, starts, stops = [], [], []
         first = 0
@@ -56,7 +56,7 @@ class Positives(Sequence[Numbers]):
         new = np.cumsum(keep) - 1
         return Positives(new[self.numbers[here]], before[self.starts], before[self.stops])
 
-    def everybody(self) -> Numbers:
+    def everybody(self) -> Ints:
         """The photos that are in any of the lists, some of them several times."""
         edges = np.zeros(len(self.numbers) + 1, np.int64)
         np.add.at(edges, self.starts, 1)
@@ -67,16 +67,16 @@ class Positives(Sequence[Numbers]):
         return len(self.starts)
 
     @overload
-    def __getitem__(self, at: int) -> Numbers: ...
+    def __getitem__(self, at: int) -> Ints: ...
     @overload
-    def __getitem__(self, at: slice | Numbers) -> Positives: ...
-    def __getitem__(self, at: int | slice | Numbers) -> Numbers | Positives:
+    def __getitem__(self, at: slice | Ints) -> Positives: ...
+    def __getitem__(self, at: int | slice | Ints) -> Ints | Positives:
         """One list, or some of the lists."""
         if isinstance(at, slice | np.ndarray):
             return Positives(self.numbers, self.starts[at], self.stops[at])
         return self.numbers[self.starts[at] : self.stops[at]]
 
-    def __iter__(self) -> Iterator[Numbers]:
+    def __iter__(self) -> Iterator[Ints]:
         return (self[at] for at in range(len(self)))
 
 
@@ -93,10 +93,10 @@ class TrainingSet:
     """
 
     photos: Photos
-    landmarks: Numbers
+    landmarks: Ints
     labels: tuple[str, ...]
-    queries: Numbers
-    positives: Sequence[Numbers]
+    queries: Ints
+    positives: Sequence[Ints]
 
     def __len__(self) -> int:
         return len(self.photos)

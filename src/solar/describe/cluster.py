@@ -11,15 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from solar import __version__
-from solar.describe.counting import Progress, expect
-from solar.describe.pipeline import (
-    Describer,
-    ExtractionJob,
-    Float32Rows,
-    Settings,
-    describer,
-    stack,
-)
+from solar.arrays import Floats
+from solar.describe.counting import Progress, counted
+from solar.describe.pipeline import Describer, ExtractionJob, describer, stack
+from solar.describe.settings import Settings
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
@@ -57,7 +52,7 @@ def run_on_cluster(
         raise SolarError('A cluster needs Dask: pip install "solar-retrieval[dask]".') from None
 
     pending = store.pending()
-    expect(progress, sum(len(store.source(shard)) for shard in pending))
+    advance = counted(progress, "Describing", sum(len(store.source(shard)) for shard in pending))
     proof = Proof.of(net, job.settings)
     with _quiet(), _explained(scheduler), _client(scheduler, workers) as client:
         client.wait_for_workers(1, timeout=TIMEOUT)
@@ -69,9 +64,7 @@ def run_on_cluster(
             client.submit(_describe_shard, *one, retries=RETRIES, pure=False) for one in arguments
         ]
         for task in as_completed(tasks):
-            described, failed = task.result()
-            if progress:
-                progress(described, failed)
+            advance(task.result())
     if left := store.pending():
         raise SolarError(
             f"{len(left)} of {store.shards} shards that workers have written are not in {place}: "
@@ -85,7 +78,7 @@ class Proof:
 
     version: str
     fingerprint: str
-    vector: Float32Rows  # of a photo that needs no file
+    vector: Floats  # of a photo that needs no file
 
     @classmethod
     def of(cls, net: RetrievalNet, settings: Settings) -> "Proof":
@@ -108,12 +101,12 @@ class Proof:
             )
 
 
-def _probe(describe: Describer) -> Float32Rows:
+def _probe(describe: Describer) -> Floats:
     """The descriptor (dim,) of a drawn photo."""
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (1, 96, 128, 3), dtype=np.uint8)
     [row] = describe(stack(list(pixels), describe.device)).cpu().numpy()
-    vector: Float32Rows = row
+    vector: Floats = row
     return vector
 
 
@@ -183,8 +176,8 @@ def _part(job: ExtractionJob, store: Store, shard: int) -> ExtractionJob:
 
 def _describe_shard(
     job: ExtractionJob, place: Path, shard: int, net: RetrievalNet, proof: Proof
-) -> tuple[int, int]:
-    """One task, on a worker: decode, describe and write a shard; return what came of it."""
+) -> int:
+    """One task, on a worker: decode, describe and write a shard; return its number of photos."""
     if not is_store(place):
         raise SolarError(
             f"A worker on {platform.node()} does not see the store {place}: let all workers see "
@@ -195,7 +188,7 @@ def _describe_shard(
     describe = _describer(net, proof, job.settings)
     described = job.describe(numbers, map(job.decode, numbers), describe)
     store.write_shard(shard, *described)
-    return len(described.names), len(described.failures)
+    return len(numbers)
 
 
 _prepared: dict[tuple[str, Settings], Describer] = {}

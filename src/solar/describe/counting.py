@@ -1,21 +1,23 @@
-"""Who is told how far describing is."""
+"""How progress is told, by everything that takes longer than a second."""
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TypeAlias
 
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with how many photos were just described and how many could not be read."""
-
-
-@runtime_checkable
-class Expecting(Protocol):
-    """A `Progress` that also wants to know how many photos there are to describe."""
-
-    def expect(self, photos: int) -> None:
-        """So many will come."""
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with the name of a step, how much of it is done, and of how much."""
 
 
-def expect(progress: Progress | None, photos: int) -> None:
-    """Tell somebody who wants to know how many photos there are to describe."""
-    if isinstance(progress, Expecting):
-        progress.expect(photos)
+def counted(
+    progress: Progress | None, step: str, total: int, done: int = 0
+) -> Callable[[int], None]:
+    """A function to call with how much more of a step is done; the total is told at once."""
+
+    def advance(more: int) -> None:
+        nonlocal done
+        done += more
+        if progress is not None:
+            progress(step, done, total)
+
+    if total and not done:
+        advance(0)
+    return advance

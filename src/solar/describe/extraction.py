@@ -2,18 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Unpack, cast
+from typing import Any, Literal
 
 from solar.defaults import SHARD_SIZE
 from solar.describe.counting import Progress
 from solar.describe.known_roots import confirm
 from solar.describe.pipeline import (
     ExtractionJob,
-    Settings,
-    SettingsOptions,
     Throughput,
     describer,
 )
+from solar.describe.settings import Settings
 from solar.describe.store import Store
 from solar.describe.store_files import is_store, read_manifest
 from solar.describe.store_lock import lock
@@ -21,13 +20,6 @@ from solar.errors import SolarError
 from solar.images import Box, Photos, find_sources
 from solar.models import RetrievalNet, fingerprint, retrieval_model
 from solar.weights import DEFAULT
-
-
-class ExtractionOptions(SettingsOptions, total=False):
-    """How to describe, and how to store."""
-
-    dtype: Literal["float32", "float16"]
-    shard_size: int | None
 
 
 def extract(
@@ -40,7 +32,9 @@ def extract(
     scheduler: str | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
-    **options: Unpack[ExtractionOptions],
+    dtype: Literal["float32", "float16"] = "float32",
+    shard_size: int | None = None,
+    **options: Any,
 ) -> Store:
     """Compute the embeddings of all photos of a source; continue an interrupted run.
 
@@ -56,15 +50,11 @@ def extract(
         workers: Without a scheduler: start this many local Dask workers. Default: none, describe
             in this process.
         progress: Called after every shard or batch.
-        **options: How to describe: `size` (longest side) and `scales`, by default the model's;
-            `orient` (obey EXIF orientation, True); `mode` ("exact", or "fast", which decodes JPEGs
-            on a GPU that describes, where torchvision is installed, and otherwise large ones at a
-            fraction of their size; the store says which); `device` ("cpu" or "cuda", by default
-            where the network is); `backend` (another runtime for a CPU, "openvino" for example:
-            used only if a test run succeeds; the store records what was used; int8 is calibrated
-            on the first photos of the source); `max_pixels` (larger photos are skipped; if given,
-            photos skipped before are tried again). How to store: `dtype` ("float32" or "float16")
-            and `shard_size` (photos per shard, which is what an interruption can cost).
+        dtype: "float32" or "float16".
+        shard_size: Photos per shard, which is what an interruption can cost.
+        **options: Fields of `solar.describe.Settings`: `size`, `scales`, `orient`, `mode`,
+            `device`, `backend`, `max_pixels` (if given, photos skipped before are tried again).
+            The store records what was used.
 
     Returns:
         The finished store. Photos that could not be read are in its `failures`.
@@ -74,11 +64,10 @@ def extract(
     """
     photos = source if isinstance(source, Photos) else find_sources(source)
     net = retrieval_model(model)
-    dtype, shard_size = options.pop("dtype", "float32"), options.pop("shard_size", None)
     begun = read_manifest(Path(destination)) if is_store(destination) else None
     if shard_size is None:  # how a store is cut changes nothing in it
         shard_size = SHARD_SIZE if begun is None else begun.shard_size
-    chosen = Settings.of(net, **cast("SettingsOptions", options))
+    chosen = Settings.of(net, **options)
     here = scheduler is None and workers is None
     if not here and chosen.backend != "torch":
         raise SolarError("A Dask cluster runs models with torch: leave out --backend.")

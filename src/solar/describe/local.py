@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from solar.arrays import Floats, Pixels
 from solar.defaults import KEYPOINTS, SIZE
 from solar.describe.keypoint_methods import BINARY, akaze, keypoints_of
 from solar.errors import SolarError
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from solar.describe.patch_backend import PatchBackend
     from solar.models import PatchNet, RetrievalNet
 
-Grey: TypeAlias = NDArray[np.uint8]
-Floats: TypeAlias = NDArray[np.float32]
 Frames = Literal["wide", "demo"]
 Descriptors: TypeAlias = NDArray[Any]
 """float32 rows, mostly of unit norm, or rows of bytes with the bits of binary descriptors."""
@@ -132,7 +131,7 @@ def local_features(
             strong = network_features(photo, model, keypoints=keypoints, size=size, box=box)
             return LocalFeatures(angles=np.zeros_like(strong.sizes), dense=True, **vars(strong))
     image = load(photo, size)
-    grey: Grey = opencv().cvtColor(image.pixels, opencv().COLOR_RGB2GRAY)
+    grey: Pixels = opencv().cvtColor(image.pixels, opencv().COLOR_RGB2GRAY)
     across, down = image.width / grey.shape[1], image.height / grey.shape[0]
     inside = None
     if box is not None:
@@ -201,7 +200,7 @@ def local_fingerprint(model: LocalModel) -> str:
 
 
 def patches_of(
-    grey: Grey,
+    grey: Pixels,
     points: NDArray[Any],
     sizes: NDArray[Any],
     angles: NDArray[Any],
@@ -219,7 +218,7 @@ def patches_of(
 
 
 def _cutter(
-    grey: Grey, found: NDArray[Any], frames: Frames, device: Any
+    grey: Pixels, found: NDArray[Any], frames: Frames, device: Any
 ) -> Callable[[slice], Tensor]:
     """What cuts patches (n, 1, 32, 32) of some of the keypoints found, (n, 4)."""
     import torch
@@ -261,7 +260,7 @@ def _demo_patches(picture: Tensor, table: Tensor) -> Tensor:
 
 
 def _found_and_described(
-    grey: Grey, model: KeypointModel, count: int, inside: tuple[float, ...] | None, frames: Frames
+    grey: Pixels, model: KeypointModel, count: int, inside: tuple[float, ...] | None, frames: Frames
 ) -> tuple[NDArray[np.float64], Descriptors]:
     """Keypoints (n, 4): x, y, diameter and angle in pixels of the photo; and their descriptors."""
     if not isinstance(model, str):
@@ -274,7 +273,7 @@ def _found_and_described(
 
 
 def _described(
-    grey: Grey, found: NDArray[np.float64], model: PatchNet | PatchBackend, frames: Frames
+    grey: Pixels, found: NDArray[np.float64], model: PatchNet | PatchBackend, frames: Frames
 ) -> Floats:
     from solar.describe.patch_network import descriptors_of
     from solar.models import PatchNet

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
-Rows = NDArray[np.int64]
+from solar.arrays import Floats, Ints
 
 REACH = 145.0
 """Half the side of what a location of a ResNet's conv4 map sees, in pixels."""
@@ -18,12 +16,12 @@ _FIRST, _LEAST = 260.0, 0.1  # thresholds of the strength
 _WANTED = 1000
 
 
-def strongest(strengths: Floats, count: int) -> Rows:
+def strongest(strengths: Floats, count: int) -> Ints:
     """The `count` strongest rows, strongest first; of equal ones the earlier first."""
     return np.argsort(-strengths, kind="stable")[:count]
 
 
-def above_threshold(strengths: Floats) -> Rows:
+def above_threshold(strengths: Floats) -> Ints:
     """Rows above the first threshold of 260, 130, 65 … that a thousand pass; none is below 0.1.
 
     Where no threshold lets that many pass, those above the last: a small map has fewer.
@@ -50,7 +48,7 @@ def receptive_boxes(shape: tuple[int, ...], stride: float, scale: float = 1.0) -
 
 def suppressed(
     boxes: Floats, strengths: Floats, *, overlap: float = OVERLAP, most: int = _WANTED
-) -> Rows:
+) -> Ints:
     """Of the `most` strongest, those that no stronger one covers, strongest first.
 
     Boxes are (n, 4): y0, x0, y1, x1. One is dropped if its intersection with one that is kept is
@@ -69,7 +67,7 @@ def suppressed(
     return np.array(kept, np.int64)
 
 
-def select(strengths: Sequence[Floats], boxes: Sequence[Floats], count: int) -> tuple[Rows, Rows]:
+def select(strengths: Sequence[Floats], boxes: Sequence[Floats], count: int) -> tuple[Ints, Ints]:
     """The scale, and the row of it, of each feature that DELF keeps of several scales.
 
     Every scale sends those above its own threshold; then the strongest of all are kept, no place
@@ -84,5 +82,5 @@ def select(strengths: Sequence[Floats], boxes: Sequence[Floats], count: int) -> 
     return scales[kept], rows[kept]
 
 
-def _taken(arrays: Sequence[Floats], rows: Sequence[Rows]) -> list[Floats]:
+def _taken(arrays: Sequence[Floats], rows: Sequence[Ints]) -> list[Floats]:
     return [one[some] for one, some in zip(arrays, rows, strict=True)]

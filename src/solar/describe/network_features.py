@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from solar.describe.local_selection import Floats, receptive_boxes, select, strongest
+from solar.arrays import Floats
+from solar.describe.local_selection import receptive_boxes, select, strongest
 from solar.errors import SolarError
 from solar.images import Box, Source, check_visible, load
 from solar.images.boxes import pixel_box

@@ -10,142 +10,39 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import (
     Any,
-    Literal,
     NamedTuple,
     Protocol,
-    TypedDict,
-    Unpack,
     cast,
 )
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from solar.defaults import BATCH, BATCH_PIXELS, GPU_DECODES
-from solar.describe.counting import Progress, expect
+from solar.arrays import Floats, Pixels
+from solar.defaults import BATCH, BATCH_PIXELS
+from solar.describe.counting import Progress, counted
 from solar.describe.device_decoding import Decoded, DeviceDecoding, jpeg_engine
 from solar.describe.reading_ahead import ahead, prefetched
+from solar.describe.settings import Settings, for_more
 from solar.errors import PassingError, SolarError
 from solar.images import (
-    MAX_PIXELS,
     Box,
-    DecodedImage,
     Photos,
     Source,
     Stamp,
-    check_visible,
-    load,
 )
 from solar.images.batches import Batch, Batcher
-from solar.images.reduction import Reduction, plan_reduction
-from solar.images.resize import Square
 from solar.models import RetrievalNet
 from solar.models.inference import checked_device
 
 # Seconds to wait before a photo is read again that the machine could not read.
 _PAUSES = (0.1, 0.5, 2.0)
-_DECODING = ("orient", "mode", "max_pixels")
-Pixels = NDArray[np.uint8]
-Float32Rows = NDArray[np.float32]
-"""Descriptors: (n, dim) float32, or one of them, (dim,)."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What decides a descriptor besides the photo and the network; kept in the store.
-
-    `solar.extract` says what each setting means. "cpu" computes in float32, "cuda" in bfloat16.
-    """
-
-    size: int
-    scales: tuple[float, ...]
-    orient: bool = True
-    mode: Literal["exact", "fast"] = "exact"
-    decoder: Literal["pillow", "device"] = "pillow"  # of plain JPEGs; of all others it is Pillow
-    device: str = "cpu"
-    backend: str = "torch"
-    max_pixels: int = MAX_PIXELS
-    least_side: int = 1  # pixels that the network needs, at every scale
-    square: Square | None = None  # like `least_side` the network's own
-
-    @classmethod
-    def of(cls, net: RetrievalNet, **options: Unpack["SettingsOptions"]) -> "Settings":
-        """Settings for a network, with its own size, scales and device where none are given.
-
-        A TypeError if an option is not one of `SettingsOptions`.
-        """
-        if unknown := sorted(options.keys() - SettingsOptions.__annotations__.keys()):
-            known = ", ".join(SettingsOptions.__annotations__)
-            raise TypeError(f"no setting is called {unknown[0]!r}: choose from {known}")
-        given: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
-        given["device"] = checked_device(given.get("device", net.device)).type
-        given |= {"least_side": net.backbone.least_side, "square": net.config.square}
-        given["scales"] = tuple(given.get("scales", net.config.scales))
-        return cls(**{"size": net.config.size, **given})
-
-    def decode(self, photo: Source, box: Box | None = None) -> DecodedImage:
-        """A photo as the network takes it: upright, cut to the box, reduced.
-
-        A SolarError if it cannot be read, the box misses it, or too little is left of it.
-        """
-        how: dict[str, Any] = {name: getattr(self, name) for name in _DECODING}
-        image = load(photo, self.size, box=box, square=self.square, **how)
-        height, width = image.pixels.shape[:2]
-        check_visible(width, height, photo, scales=self.scales, least=self.least_side)
-        return image
-
-    def plan(self, data: bytes, box: Box | None = None) -> Reduction | None:
-        """How a device makes of a JPEG file what `decode` does; None where Pillow must."""
-        if self.square is not None:
-            return None
-        try:
-            plan = plan_reduction(
-                data, self.size, box=box, orient=self.orient, max_pixels=self.max_pixels
-            )
-            if plan is not None:
-                check_visible(*plan.target, scales=self.scales, least=self.least_side)
-        except SolarError:  # `decode` will say it, with the photo's name
-            return None
-        return plan
-
-    def fitted(self, mode: str | None, backend: str) -> "Settings":
-        """The settings with what runs in the place of what was asked for.
-
-        The device decodes where it can if photos are to be decoded fast, or if nobody said how and
-        that is the default. It decodes all of the photo, so that this is exact but for rounding.
-        """
-        fitted = replace(self, backend=backend)
-        wanted = mode == "fast" or (mode is None and GPU_DECODES)
-        if wanted and self.square is None and jpeg_engine(torch.device(self.device)):
-            return replace(fitted, mode="exact", decoder="device")
-        return fitted
-
-    def recorded(self, boxes: Mapping[str, Box]) -> dict[str, Any]:
-        """What a store remembers of these settings, and of the parts of photos described."""
-        passing = {"max_pixels", "least_side", "square"}
-        if self.decoder == "pillow":  # as in every store from before there was another
-            passing.add("decoder")
-        kept = {n: v for n, v in asdict(self).items() if n not in passing}
-        return {**kept, "boxes": {name: list(box) for name, box in boxes.items()}}
-
-
-class SettingsOptions(TypedDict, total=False):
-    """What callers may give of `Settings`; None and what is missing is the network's own."""
-
-    size: int | None
-    scales: Sequence[float] | None
-    orient: bool
-    mode: Literal["exact", "fast"] | None
-    device: str | None
-    backend: str
-    max_pixels: int | None
 
 
 @dataclass(frozen=True)
@@ -203,7 +100,7 @@ class Shards(Protocol):
     def write_shard(
         self,
         shard: int,
-        vectors: list[Float32Rows],
+        vectors: list[Floats],
         names: list[str],
         sizes: list[tuple[int, int]],
         failures: dict[str, str],
@@ -224,17 +121,17 @@ class ExtractionJob:
     def run(self, store: Shards, describe: Describer, progress: Progress | None = None) -> None:
         """Describe all shards that a store still lacks."""
         shards = {shard: self.numbers(store, shard) for shard in store.pending()}
-        expect(progress, sum(map(len, shards.values())))
+        advance = counted(progress, "Describing", sum(map(len, shards.values())))
         decoded = self._decoded([n for numbers in shards.values() for n in numbers], describe)
         for shard, numbers in shards.items():
-            store.write_shard(shard, *self.describe(numbers, decoded, describe, progress))
+            store.write_shard(shard, *self.describe(numbers, decoded, describe, advance))
 
     def describe(
         self,
         numbers: Sequence[int],
         decoded: Iterator[Decoded],
         describe: Describer,
-        progress: Progress | None = None,
+        advance: Callable[[int], None] = lambda photos: None,
     ) -> "Described":
         """Describe some photos from a stream of decoded ones that has come to the first of them."""
         sizes: dict[int, tuple[int, int]] = {}
@@ -253,16 +150,15 @@ class ExtractionJob:
                     yield from batcher.add(number, image.pixels)
             yield from batcher.flush()
 
-        vectors: dict[int, Float32Rows] = {}
+        vectors: dict[int, Floats] = {}
         for keys, rows in _run(describe, batches()):
             sound = np.logical_and.reduce(np.isfinite(rows), axis=1)
             vectors.update((n, row) for n, row, fine in zip(keys, rows, sound, strict=True) if fine)
             lost = [self.photos.names[n] for n, fine in zip(keys, sound, strict=True) if not fine]
             failures |= dict.fromkeys(lost, "The network makes numbers of it that are not finite.")
-            if progress:
-                progress(len(keys) - len(lost), 0)
-        if progress and failures:
-            progress(0, len(failures))
+            advance(len(keys) - len(lost))
+        if failures:
+            advance(len(failures))
         return Described(
             [vectors[n] for n in numbers if n in vectors],
             [self.photos.names[n] for n in numbers if n in vectors],
@@ -327,16 +223,14 @@ class ExtractionJob:
 class Described(NamedTuple):
     """What a store takes for a shard: vectors, names and sizes of photos, and those that failed."""
 
-    vectors: list[Float32Rows]
+    vectors: list[Floats]
     names: list[str]
     sizes: list[tuple[int, int]]
     failures: dict[str, str]
     stamps: dict[str, Stamp]
 
 
-def _run(
-    describe: Describer, batches: Iterator[Batch[int]]
-) -> Iterator[tuple[list[int], Float32Rows]]:
+def _run(describe: Describer, batches: Iterator[Batch[int]]) -> Iterator[tuple[list[int], Floats]]:
     """Describe batches, a GPU working on one while the next ones are put together."""
     on_gpu = describe.device.type == "cuda"
     ready = ((batch.keys, stack(batch.pixels, describe.device)) for batch in batches)
@@ -381,9 +275,6 @@ def decoders_for(device: torch.device) -> int:
 
 # Pixels a forward pass: ten photos of 1024 × 768, a few GB of feature maps in a large network.
 _PIXELS = 8 * 2**20
-# What a query takes over from the photos. Not the device, which is the network's own here, and not
-# the backend: torch agrees with all of them, and needs neither their packages nor an export.
-_SHARED = ("size", "scales", "orient", "mode")
 
 
 class QueryEncoder:
@@ -397,13 +288,13 @@ class QueryEncoder:
     """
 
     def __init__(self, net: RetrievalNet, recorded: Mapping[str, Any] | None = None) -> None:
-        known = {name: value for name, value in (recorded or {}).items() if name in _SHARED}
+        # torch agrees with all backends, and needs neither their packages nor an export.
         self.net = net
-        self.settings = Settings.of(net, **known)
+        self.settings = Settings.of(net, **{**for_more(recorded or {}), "backend": "torch"})
         self._run = describer(net, self.settings)
         self._alone = threading.Lock()  # a GPU's recorded graphs have one input each
 
-    def __call__(self, photo: Source, box: Box | None = None) -> Float32Rows:
+    def __call__(self, photo: Source, box: Box | None = None) -> Floats:
         """The descriptor (dim,) of a photo or of a box in it; raises as `decode` does."""
         [row] = self.describe([self.decode(photo, box)])
         return row
@@ -415,11 +306,11 @@ class QueryEncoder:
         """
         return self.settings.decode(photo, box).pixels
 
-    def describe(self, photos: Sequence[Pixels]) -> list[Float32Rows]:
+    def describe(self, photos: Sequence[Pixels]) -> list[Floats]:
         """Descriptors (dim,) of decoded photos of one size, in few forward passes."""
         height, width = photos[0].shape[:2]
         step = max(1, _PIXELS // (height * width))
-        rows: list[Float32Rows] = []
+        rows: list[Floats] = []
         for start in range(0, len(photos), step):
             batch = stack(photos[start : start + step], self._run.device)
             with self._alone:

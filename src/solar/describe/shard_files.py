@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from solar.arrays import AnyFloats
 from solar.describe.store_files import damaged, sha256, write_whole
 from solar.errors import SolarError
 from solar.files import file_digest
 from solar.images import Stamp
 
-Vectors: TypeAlias = npt.NDArray[np.floating[Any]]
 Record: TypeAlias = list["ShardEntry"]
 """The photos of a shard, in order."""
 
@@ -74,7 +73,7 @@ class ShardFiles:
         """The file of the vectors that a record names."""
         return self.folder / f"shard-{self.number:05d}-{header.vectors_sha256[:16]}.npy"
 
-    def write(self, array: Vectors, photos: Record) -> Header:
+    def write(self, array: AnyFloats, photos: Record) -> Header:
         """Write the vectors, then the record."""
         buffer = io.BytesIO()
         np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
@@ -111,7 +110,9 @@ class ShardFiles:
             raise damaged(self.record)
         return photos
 
-    def map(self, header: Header, dim: int, dtype: np.dtype[Any], *, check: bool = True) -> Vectors:
+    def map(
+        self, header: Header, dim: int, dtype: np.dtype[Any], *, check: bool = True
+    ) -> AnyFloats:
         """The vectors (rows, dim), memory-mapped; a SolarError if they are not those written.
 
         With `check` all of the file is read for that: its checksum goes through a gigabyte a second
@@ -121,7 +122,7 @@ class ShardFiles:
         try:
             if check and file_digest(path) != header.vectors_sha256:
                 raise damaged(path)
-            array: Vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+            array: AnyFloats = np.load(path, mmap_mode="r", allow_pickle=False)
         except SolarError:
             raise
         except (OSError, ValueError) as error:

@@ -8,9 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from solar.arrays import Floats
 from solar.describe.counting import Progress
-from solar.describe.pipeline import ExtractionJob, Float32Rows, Settings, Throughput
+from solar.describe.pipeline import ExtractionJob, Throughput
 from solar.describe.precision import FusedNet
+from solar.describe.settings import Settings
 from solar.describe.store import Store
 from solar.describe.store_lock import lock
 from solar.images import Box, Photos, Stamp
@@ -31,7 +33,7 @@ class SharedBackbone(FusedNet):
 
 
 def _finite(rows: Tensor) -> Tensor:
-    """Float32Rows that left the range of float32 become zeros: photos that are found nowhere."""
+    """Descriptors that left the range of float32 become zeros: photos that are found nowhere."""
     return torch.where(rows.isfinite().all(dim=1, keepdim=True), rows, torch.zeros_like(rows))
 
 
@@ -90,7 +92,7 @@ class _SideBySide:
     def write_shard(
         self,
         shard: int,
-        vectors: Sequence[Float32Rows],
+        vectors: Sequence[Floats],
         names: Sequence[str],
         sizes: Sequence[tuple[int, int]],
         failures: Mapping[str, str],

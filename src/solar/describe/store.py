@@ -32,8 +32,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import AnyFloats
 from solar.defaults import SHARD_SIZE
-from solar.describe.shard_files import Header, Record, ShardEntry, ShardFiles, Vectors
+from solar.describe.shard_files import Header, Record, ShardEntry, ShardFiles
 from solar.describe.store_files import (
     MANIFEST,
     SOURCE,
@@ -50,8 +51,6 @@ from solar.describe.store_files import (
 from solar.describe.store_growth import StoredShards, up_to_date
 from solar.errors import SolarError
 from solar.images import Photos, Roots, Stamp
-
-__all__ = ["Store", "Vectors", "WhichRows"]
 
 WhichRows: TypeAlias = slice | Sequence[int] | npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
 
@@ -289,12 +288,12 @@ class Store:
 
     # Reading
 
-    def shard_arrays(self) -> Iterator[Vectors]:
+    def shard_arrays(self) -> Iterator[AnyFloats]:
         """The vectors as memory-mapped arrays, one per finished shard, in row order."""
         for shard in self._finished():
             yield self._map(shard)
 
-    def vectors(self, rows: WhichRows = slice(None)) -> Vectors:
+    def vectors(self, rows: WhichRows = slice(None)) -> AnyFloats:
         """Copy rows into memory: (n, dim), in the order asked for. All rows, unless told which."""
         wanted = np.arange(len(self))[rows]
         order = np.argsort(wanted, kind="stable")
@@ -307,7 +306,7 @@ class Store:
             out[mine] = self._map(shards[i])[wanted[mine] - starts[i]]
         return out
 
-    def chunks(self, rows: int = 65536) -> Iterator[tuple[int, Vectors]]:
+    def chunks(self, rows: int = 65536) -> Iterator[tuple[int, AnyFloats]]:
         """All vectors in pieces of at most `rows`, each with the number of its first row."""
         for start in range(0, len(self), rows):
             yield start, self.vectors(slice(start, start + rows))
@@ -398,7 +397,7 @@ class Store:
         names: list[str] = json.loads(content)
         return names
 
-    def _map(self, number: int) -> Vectors:
+    def _map(self, number: int) -> AnyFloats:
         header, check = self._headers[number], number not in self._checked
         vectors = self._shard(number).map(header, self.dim, self._on_disk, check=check)
         self._checked.add(number)

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from solar.describe.shard_files import Header, ShardEntry, ShardFiles, Vectors
+from solar.arrays import AnyFloats
+from solar.describe.shard_files import Header, ShardEntry, ShardFiles
 from solar.describe.store_files import (
     FORMAT,
     MANIFEST,
@@ -52,11 +53,11 @@ class StoredShards:
             yield _Known(entry, shard, row)
             row += entry.size is not None
 
-    def vectors(self, photos: Sequence[_Known]) -> Vectors:
+    def vectors(self, photos: Sequence[_Known]) -> AnyFloats:
         """The vectors of those of the photos that have one, (n, dim)."""
         described = [one for one in photos if one.entry.size is not None]
         dim, dtype = self.manifest.dim, np.dtype(self.manifest.dtype).newbyteorder("<")
-        rows: Vectors = np.empty((len(described), dim), dtype)
+        rows: AnyFloats = np.empty((len(described), dim), dtype)
         files = {one.shard: ShardFiles(self.path, one.shard) for one in described}
         arrays = {n: file.map(self.headers[n], dim, dtype) for n, file in files.items()}
         for at, one in enumerate(described):

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from solar.describe.store import Store, Vectors
+from solar.arrays import AnyFloats
+from solar.describe.store import Store
 from solar.errors import SolarError
 
 _PLAUSIBLE_SAMPLE = 32  # columns of a mapped file are scattered reads: look at few
@@ -20,7 +21,7 @@ _UNIT = 1e-2  # far above float16 rounding, far below a wrong axis
 
 def read_vectors(
     path: str | os.PathLike[str], *, key: str | None = None, columns: bool | None = None
-) -> Vectors:
+) -> AnyFloats:
     """Read descriptors as (n, dim), one row an image, from any file that may hold them.
 
     A store is copied into memory (walk a large one with `Store.chunks`); `.npy` and newer `.pt`
@@ -64,26 +65,26 @@ def _split_key(path: str | os.PathLike[str], key: str | None) -> tuple[Path, str
     return Path(path), key
 
 
-def _guess_columns(array: Vectors, *, published: bool) -> bool:
+def _guess_columns(array: AnyFloats, *, published: bool) -> bool:
     as_guessed, otherwise = (array.T, array) if published else (array, array.T)
     return published if _unit(as_guessed) or not _unit(otherwise) else not published
 
 
-def _unit(rows: Vectors) -> bool:
+def _unit(rows: AnyFloats) -> bool:
     """Whether most of the first rows have length one; a few may be zero, for unreadable images."""
     sample = np.asarray(rows[:_PLAUSIBLE_SAMPLE], np.float32)
     return bool(sample.size and np.median(np.abs(np.linalg.norm(sample, axis=1) - 1)) < _UNIT)
 
 
-def _read_npy(path: Path, key: str | None) -> Vectors:
+def _read_npy(path: Path, key: str | None) -> AnyFloats:
     try:
-        array: Vectors = np.lib.format.open_memmap(path, mode="r")
+        array: AnyFloats = np.lib.format.open_memmap(path, mode="r")
     except (OSError, ValueError, EOFError) as error:
         raise _unreadable(path, "a complete .npy array of numbers") from error
     return array
 
 
-def _read_pt(path: Path, key: str | None) -> Vectors:
+def _read_pt(path: Path, key: str | None) -> AnyFloats:
     import torch
 
     try:
@@ -98,18 +99,18 @@ def _read_pt(path: Path, key: str | None) -> Vectors:
     if not torch.is_tensor(content):
         raise SolarError(f"{path} holds a {type(content).__name__}, not a tensor of descriptors.")
     tensor = content.detach()
-    array: Vectors = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    array: AnyFloats = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
     return array
 
 
-def _read_mat(path: Path, key: str | None) -> Vectors:
+def _read_mat(path: Path, key: str | None) -> AnyFloats:
     try:
         mat: Any = importlib.import_module("scipy.io")  # optional, and it has no types
     except ImportError as error:
         raise SolarError(f"Reading {path} needs scipy; install it or convert to .npy.") from error
     try:
         name = _choose(path, [name for name, _, _ in mat.whosmat(path)], key)
-        array: Vectors = mat.loadmat(path, variable_names=[name])[name]
+        array: AnyFloats = mat.loadmat(path, variable_names=[name])[name]
     except SolarError:
         raise
     except Exception as error:  # scipy raises whatever the bytes lead it to

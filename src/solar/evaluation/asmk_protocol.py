@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from solar.arrays import Ints
 from solar.datasets.photo_labels import labelled_photos
 from solar.describe.local import local_features, local_model, local_name
 from solar.errors import SolarError
 from solar.evaluation.evaluation_settings import EvaluationSettings
 from solar.evaluation.labelled import label_groups, measure_labels
-from solar.evaluation.metrics import AP_CONVENTIONS, Ranks
+from solar.evaluation.metrics import AP_CONVENTIONS
 from solar.evaluation.result import Evaluation
 from solar.evaluation.revisited_protocol import answers_of, measure_ground_truth
 from solar.evaluation.truth_photos import find_truth, truth_photos
@@ -85,7 +86,7 @@ class _RankedSet:
     def bytes_a_photo(self) -> int:
         return int(self.engine.info()["bytes_a_photo"])
 
-    def ranks(self, query: Signatures, items: Ranks) -> Ranks:
+    def ranks(self, query: Signatures, items: Ints) -> Ints:
         """The ranks of rows in the list of a query."""
         [hits] = self.engine.search_signatures([query], len(self.rows))
         listed = np.array([self.rows[hit.path] for hit in hits], np.int64)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from solar.describe.store import Store, Vectors
+from solar.arrays import AnyFloats
+from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.describe.vector_files import read_vectors
 from solar.errors import SolarError
@@ -60,7 +61,7 @@ class DescribedPhotos:
         """Photos that could not be read and have no row, and why."""
         return self.rows.failures if isinstance(self.rows, Store) else {}
 
-    def rows_of(self, names: Sequence[str], what: str) -> Vectors:
+    def rows_of(self, names: Sequence[str], what: str) -> AnyFloats:
         """The (n, dim) rows of some photos: by name in a store, all of them and in order otherwise.
 
         A SolarError if there is none for one of them; it calls them `what`.
@@ -159,7 +160,7 @@ def rank_options(
         "distractors": None if distractors is None else distractors.rows,
         "precision": settings.precision,
         "device": settings.device,
-        "watch": settings.watch,
+        "progress": settings.progress,
         "names": names,
     }
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias, TypedDict
 
-from solar.describe.store import Store, Vectors
+from solar.arrays import AnyFloats
+from solar.describe.counting import Progress
+from solar.describe.store import Store
 from solar.errors import SolarError
 
-Features: TypeAlias = str | Path | Vectors | Store
+Features: TypeAlias = str | Path | AnyFloats | Store
 """Descriptors: an array, a store, or a file that `read_vectors` takes."""
-
-Watch: TypeAlias = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,7 @@ class EvaluationSettings:
         precision: Of the fast product: `float64` (the default up to 65,536 rows), or `float32`. The
             ranks are the same.
         device: Where to compute scores (and, for a model that is not loaded yet, descriptors).
-        watch: Told how many rows are ranked, and of how many.
-        progress: Told how many photos were just described, and how many could not be read.
+        progress: Called with the step, what is done, and the total.
         backend: What describes on a CPU, as for `solar.extract`.
         half: Round descriptors to float16, as a store of half the size does.
         asmk: Rank by ASMK* with these local features, as `AsmkSettings.local` takes them, in place
@@ -69,8 +68,7 @@ class EvaluationSettings:
     average: str = "trapezoid"
     precision: str | None = None
     device: str | None = None
-    watch: Watch | None = None
-    progress: Watch | None = None
+    progress: Progress | None = None
     backend: str = "torch"
     half: bool = False
     asmk: str | Path | None = None
@@ -115,8 +113,7 @@ class EvaluationOptions(TypedDict, total=False):
     average: str
     precision: str | None
     device: str | None
-    watch: Watch | None
-    progress: Watch | None
+    progress: Progress | None
     backend: str
     half: bool
     asmk: str | Path | None

@@ -5,6 +5,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from solar.arrays import Doubles, Ints
 from solar.datasets.gldv2 import CLEAN_LIST, photo_ids, photo_landmarks
 from solar.datasets.gldv2_solutions import (
     RECOGNITION,
@@ -28,7 +29,7 @@ from solar.evaluation.described_photos import (
     rank_options,
 )
 from solar.evaluation.evaluation_settings import EvaluationSettings
-from solar.evaluation.metrics import Numbers, Ranks, average_precision_at
+from solar.evaluation.metrics import average_precision_at
 from solar.evaluation.nearest import nearest
 from solar.evaluation.ranks import ranks
 from solar.evaluation.result import Evaluation
@@ -102,7 +103,7 @@ def measure_recognition(
     photos: Sequence[str],
     right: Mapping[str, Sequence[str]],
     answers: Mapping[str, tuple[str, float]],
-) -> dict[str, Numbers]:
+) -> dict[str, Doubles]:
     """Each photo's part in µAP, so that their mean is µAP, and whether its answer is right.
 
     Args:
@@ -210,17 +211,17 @@ def _id(name: str) -> str:
     return PurePosixPath(name).stem
 
 
-def _in_list(right: Sequence[str], listed: Sequence[str]) -> Ranks:
+def _in_list(right: Sequence[str], listed: Sequence[str]) -> Ints:
     """Ranks of the right photos in a list; those that are not in it come far behind."""
     first = {photo: rank for rank, photo in reversed([*enumerate(listed)])}
     return np.sort(np.array([first.get(photo, 2**62) for photo in right], np.int64))
 
 
 def _by_usage(
-    solution: Solution, measure: Callable[[list[str]], Mapping[str, Numbers]]
-) -> dict[str, Mapping[str, Numbers]]:
+    solution: Solution, measure: Callable[[list[str]], Mapping[str, Doubles]]
+) -> dict[str, Mapping[str, Doubles]]:
     """Measure the public part and the private one, each with NaN for the photos of the other."""
-    found: dict[str, Mapping[str, Numbers]] = {}
+    found: dict[str, Mapping[str, Doubles]] = {}
     of = np.array(list(solution.usage.values()))
     for usage in USAGES:
         photos = [photo for photo, own in solution.usage.items() if own == usage]

@@ -1,12 +1,13 @@
 """HPatches: how well descriptors of patches match, verify and retrieve."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from solar.arrays import Floats
 from solar.datasets.hpatches import (
     IMAGES,
     NOISES,
@@ -15,11 +16,11 @@ from solar.datasets.hpatches import (
     Items,
     Pairs,
     Split,
-    Vectors,
     read_items,
     read_pairs,
     read_splits,
 )
+from solar.describe.counting import Progress, counted
 from solar.errors import SolarError
 from solar.evaluation.patch_describers import Describe
 from solar.evaluation.patch_tasks import AVERAGES, Descriptors, match, retrieval, verification
@@ -114,7 +115,7 @@ class HPatchesResult:
 
 
 def evaluate_hpatches(
-    data: HPatches | Mapping[str, Mapping[str, Vectors]],
+    data: HPatches | Mapping[str, Mapping[str, Floats]],
     describe: Describe | None = None,
     *,
     tasks: Sequence[str] = TASKS,
@@ -123,7 +124,7 @@ def evaluate_hpatches(
     average: str = "trapezoid",
     pairs: int = PAIRS,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> HPatchesResult:
     """Measure descriptors on a set of strips.
 
@@ -236,10 +237,10 @@ def _matching(data: Descriptors, average: str) -> dict[str, dict[str, tuple[floa
 
 
 def _described(
-    data: HPatches | Mapping[str, Mapping[str, Vectors]],
+    data: HPatches | Mapping[str, Mapping[str, Floats]],
     names: Sequence[str],
     describe: Describe | None,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress | None,
 ) -> Descriptors:
     """All rows in one array, described strip by strip."""
     if isinstance(data, HPatches):
@@ -255,6 +256,7 @@ def _described(
     starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     rows, contrast = np.empty(0, np.float32), []
     every = [(place, name, kind) for place, name in enumerate(names) for kind in STRIPS]
+    advance = counted(progress, "Describing", len(every))
     for done, (place, name, kind) in enumerate(every):
         if isinstance(data, HPatches):
             assert describe is not None
@@ -267,8 +269,7 @@ def _described(
         if not done:  # only now is their length known
             rows = np.empty((len(STRIPS), starts[-1], found.shape[1]), np.float32)
         rows[done % len(STRIPS), starts[place] : starts[place + 1]] = found
-        if progress:
-            progress(done + 1, len(every))
+        advance(1)
     if not every:
         raise SolarError("There is no sequence to evaluate.")
     return Descriptors(tuple(names), starts, rows, np.concatenate(contrast) if contrast else None)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Doubles, Flags, Ints
 from solar.datasets.ilias import ObjectTruth, missing_photo, read_objects
 from solar.errors import SolarError
 from solar.evaluation.described_photos import (
@@ -23,14 +24,12 @@ from solar.evaluation.described_photos import (
     rank_options,
 )
 from solar.evaluation.evaluation_settings import EvaluationSettings
-from solar.evaluation.metrics import Numbers
-from solar.evaluation.ranks import Places, tied_ranks
+from solar.evaluation.ranks import tied_ranks
 from solar.evaluation.result import Evaluation
 from solar.evaluation.row_blocks import NAMES
 from solar.images import Photos
 
 K = 1000
-Flags = npt.NDArray[np.bool_]
 
 # As published: quarters of the positives, from small and uncluttered up; the lower end is inside.
 SCALES = (0.0, 0.06880213760855043, 0.13526567164179104, 0.2729876723163842, np.inf)
@@ -47,12 +46,12 @@ class TiedPlaces:
         total: How many photos were ranked.
     """
 
-    ranks: Places
-    last: Places
+    ranks: Ints
+    last: Ints
     total: int
 
     @classmethod
-    def of_scores(cls, scores: npt.ArrayLike, rows: Places) -> "TiedPlaces":
+    def of_scores(cls, scores: npt.ArrayLike, rows: Ints) -> "TiedPlaces":
         """From the scores (n,) of all photos and the numbers of the positives."""
         falling = -np.asarray(scores)
         ranks = np.empty(len(falling), np.int64)
@@ -137,7 +136,7 @@ def evaluate_ilias(
 
 def measure_objects(
     truth: ObjectTruth, places: list[TiedPlaces], k: int = K
-) -> dict[str, Mapping[str, Numbers]]:
+) -> dict[str, Mapping[str, Doubles]]:
     """Measure all positives, and those of each group of scale and clutter where they are known.
 
     The others are taken out of the list, and queries that have none in a group are NaN there.
@@ -151,7 +150,7 @@ def measure_objects(
             group = np.searchsorted(ends[1:-1], values, "right")
             keep |= {f"{name} {number + 1}": group == number for number in range(len(ends) - 1)}
     short = f"{k // 1000}k" if k % 1000 == 0 else str(k)
-    found: dict[str, Mapping[str, Numbers]] = {}
+    found: dict[str, Mapping[str, Doubles]] = {}
     for level, kept in keep.items():
         own = [one.without(~kept[rows]) for one, rows in zip(places, truth.right, strict=True)]
         found[level] = {

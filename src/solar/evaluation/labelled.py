@@ -5,9 +5,10 @@ from typing import Unpack
 
 import numpy as np
 
+from solar.arrays import Ints
 from solar.describe.store import Store
 from solar.errors import SolarError
-from solar.evaluation.metrics import CUTS, Ranks, measure, without_junk
+from solar.evaluation.metrics import CUTS, measure, without_junk
 from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
 from solar.evaluation.row_blocks import Database, select_rows
@@ -48,7 +49,7 @@ def evaluate_labels(
 
 def label_groups(
     labels: Sequence[str], name: str, skipped: Mapping[str, str] | None = None
-) -> tuple[Ranks, list[Ranks]]:
+) -> tuple[Ints, list[Ints]]:
     """The rows that ask for others, and for each the rows of its label, itself among them.
 
     A SolarError if no label comes twice, which calls the rows `name` and tells of photos that were
@@ -76,9 +77,9 @@ def _counted(count: int, what: str) -> str:
 
 def measure_labels(
     asked: Sequence[str],
-    asking: Ranks,
-    kin: Sequence[Ranks],
-    places: Sequence[Ranks],
+    asking: Ints,
+    kin: Sequence[Ints],
+    places: Sequence[Ints],
     *,
     average: str = "trapezoid",
 ) -> Evaluation:

@@ -7,21 +7,18 @@ they have the same number of positives.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Doubles, Ints
 from solar.errors import SolarError
-
-Ranks: TypeAlias = npt.NDArray[np.int64]
-Numbers: TypeAlias = npt.NDArray[np.float64]
 
 CUTS = (1, 5, 10)
 """Where precision and recall are published."""
 
 
-def without_junk(positives: npt.ArrayLike, junk: npt.ArrayLike) -> Ranks:
+def without_junk(positives: npt.ArrayLike, junk: npt.ArrayLike) -> Ints:
     """Sort the positives' ranks and lower each by the number of junk items ranked before it.
 
     All are 0-based ranks in the whole list, in any order; junk neither helps nor hurts.
@@ -30,7 +27,7 @@ def without_junk(positives: npt.ArrayLike, junk: npt.ArrayLike) -> Ranks:
     return ranks - np.sort(np.asarray(junk, np.int64)).searchsorted(ranks)
 
 
-def trapezoid(ranks: Ranks) -> Numbers:
+def trapezoid(ranks: Ints) -> Doubles:
     """Area under precision over recall by the trapezoid rule: the published average precision.
 
     Positives at ranks 0 and 2 give (1 + 1) / 4 + (1/2 + 2/3) / 4 = 0.791667. Shape: (…, n) to (…).
@@ -41,12 +38,12 @@ def trapezoid(ranks: Ranks) -> Numbers:
     return np.asarray((before + (found + 1) / (ranks + 1)).mean(axis=-1) / 2)
 
 
-def finite(ranks: Ranks) -> Numbers:
+def finite(ranks: Ints) -> Doubles:
     """Mean precision at the positives, as scikit-learn has it: 0.833333 for ranks 0 and 2."""
     return np.asarray((np.arange(1, ranks.shape[-1] + 1) / (ranks + 1)).mean(axis=-1))
 
 
-AVERAGES: dict[str, Callable[[Ranks], Numbers]] = {"trapezoid": trapezoid, "finite": finite}
+AVERAGES: dict[str, Callable[[Ints], Doubles]] = {"trapezoid": trapezoid, "finite": finite}
 AP_CONVENTIONS = {
     "trapezoid": "area under precision over recall by the trapezoid rule, as published",
     "finite": "mean of the precisions at the right answers",
@@ -54,7 +51,7 @@ AP_CONVENTIONS = {
 """What each average is, beside its numbers."""
 
 
-def average_precision(ranks: Ranks, average: str = "trapezoid") -> float:
+def average_precision(ranks: Ints, average: str = "trapezoid") -> float:
     """Average precision of one query that has at least one positive.
 
     The average is `trapezoid`, as published, or `finite`; a SolarError if there is no such one.
@@ -64,13 +61,13 @@ def average_precision(ranks: Ranks, average: str = "trapezoid") -> float:
     return float(AVERAGES[average](ranks))
 
 
-def average_precision_at(ranks: Ranks, k: int) -> float:
+def average_precision_at(ranks: Ints, k: int) -> float:
     """Sum of the precisions at the positives among the first k, divided by min(k, positives)."""
     listed = ranks[ranks < k]
     return float((np.arange(1, len(listed) + 1) / (listed + 1)).sum()) / min(k, len(ranks))
 
 
-def precision_at(ranks: Ranks, k: int) -> float:
+def precision_at(ranks: Ints, k: int) -> float:
     """Share of positives among the first k, in the published form.
 
     A query whose last positive comes before place k is not asked for more: it is measured at that
@@ -80,12 +77,12 @@ def precision_at(ranks: Ranks, k: int) -> float:
     return int(ranks.searchsorted(places)) / places
 
 
-def recall_at(ranks: Ranks, k: int) -> float:
+def recall_at(ranks: Ints, k: int) -> float:
     """1.0 if a positive is among the first k, else 0.0."""
     return float(ranks[0] < k)
 
 
-def mean(values: Sequence[float] | Numbers) -> float:
+def mean(values: Sequence[float] | Doubles) -> float:
     """Mean over the queries that have an answer; the others are NaN, and NaN if none has."""
     known = np.asarray(values, np.float64)
     known = known[~np.isnan(known)]
@@ -93,17 +90,17 @@ def mean(values: Sequence[float] | Numbers) -> float:
 
 
 def measure(
-    ranks: Sequence[Ranks],
+    ranks: Sequence[Ints],
     *,
     average: str = "trapezoid",
     precision: Sequence[int] = CUTS,
     recall: Sequence[int] = (),
-) -> dict[str, Numbers]:
+) -> dict[str, Doubles]:
     """Every measure of every query: `AP`, and `P@k` and `recall@k` for the k given.
 
     Each has a number per query, NaN for one without positives.
     """
-    measures: dict[str, Callable[[Ranks], float]] = {
+    measures: dict[str, Callable[[Ints], float]] = {
         "AP": partial(average_precision, average=average),
         **{f"P@{k}": partial(precision_at, k=k) for k in precision},
         **{f"recall@{k}": partial(recall_at, k=k) for k in recall},

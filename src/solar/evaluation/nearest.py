@@ -5,27 +5,21 @@ from typing import Unpack
 import numpy as np
 import numpy.typing as npt
 
-from solar.describe.store import Vectors
-from solar.evaluation.ranks import (
-    FEW_ROWS,
-    MEMORY,
-    Places,
-    RankOptions,
-    fast_product,
-    rows_per_chunk,
-)
+from solar.arrays import AnyFloats, Ints
+from solar.describe.counting import counted
+from solar.evaluation.ranks import FEW_ROWS, MEMORY, RankOptions, fast_product, rows_per_chunk
 from solar.evaluation.row_blocks import NAMES, Database, RowBlocks, check_rows
 
 _MOST_QUERIES = 1024  # scored at once
 
 
 def nearest(
-    queries: Vectors,
+    queries: AnyFloats,
     database: Database,
     *,
     memory: int = MEMORY,
     **ranking: Unpack[RankOptions],
-) -> tuple[npt.NDArray[np.float64], Places]:
+) -> tuple[npt.NDArray[np.float64], Ints]:
     """Find the row with the highest score, the first of equal ones, in one pass over the rows.
 
     Args:
@@ -40,7 +34,7 @@ def nearest(
     Raises:
         SolarError: As for `solar.evaluation.ranks.ranks`.
     """
-    names, watch = ranking.get("names", NAMES), ranking.get("watch")
+    names = ranking.get("names", NAMES)
     rows = RowBlocks(queries, database, ranking.get("distractors"), names)
     given = ranking.get("precision")
     dtype = np.dtype(given or ("float64" if rows.total <= FEW_ROWS else "float32"))
@@ -50,6 +44,7 @@ def nearest(
     scores = np.full(len(queries), -np.inf)
     found = np.zeros(len(queries), np.int64)
     chunk = rows_per_chunk(rows, min(len(queries), _MOST_QUERIES), dtype, memory)
+    advance = counted(ranking.get("progress"), "Ranking", rows.total)
     for start, block in rows.read(chunk, dtype, rows.total):
         for first in range(0, len(queries), _MOST_QUERIES):
             some = slice(first, first + _MOST_QUERIES)
@@ -59,6 +54,5 @@ def nearest(
             better = highest > scores[some]
             scores[some] = np.where(better, highest, scores[some])
             found[some] = np.where(better, start + best, found[some])
-        if watch is not None:
-            watch(start + len(block), rows.total)
+        advance(len(block))
     return scores, found

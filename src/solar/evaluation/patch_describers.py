@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from solar.datasets.hpatches import Patches, Vectors
+from solar.arrays import Floats, Pixels
 from solar.describe.local import HISTOGRAMS, root_sift
 from solar.errors import SolarError
 from solar.images.opencv import opencv
@@ -15,7 +15,7 @@ from solar.images.opencv import opencv
 if TYPE_CHECKING:
     from solar.models import PatchNet
 
-Describe = Callable[[Patches], Vectors]
+Describe = Callable[[Pixels], Floats]
 """(n, s, s) uint8 to (n, d) float32."""
 
 METHODS = HISTOGRAMS
@@ -42,7 +42,7 @@ def patch_describer(model: "PatchNet | str", *, device: str | None = None) -> De
     return partial(describe_patches, network)
 
 
-def describe_patches(model: "PatchNet", patches: Patches) -> Vectors:
+def describe_patches(model: "PatchNet", patches: Pixels) -> Floats:
     """Describe patches of any side of at least 32 with a network that takes 32×32.
 
     They are shrunk by the mean over the area that each new pixel covers. For the 64×64 patches of
@@ -56,7 +56,7 @@ def describe_patches(model: "PatchNet", patches: Patches) -> Vectors:
     return patch_descriptors(model, torch.from_numpy(shrunk(patches, _INPUT))[:, None])
 
 
-def shrunk(patches: Patches, side: int) -> npt.NDArray[np.float32]:
+def shrunk(patches: Pixels, side: int) -> npt.NDArray[np.float32]:
     """Area means: (n, s, s) to (n, side, side) float32; a SolarError if s is smaller."""
     if patches.shape[1] < side:
         raise SolarError(f"Patches of {patches.shape[1]} pixels are too small: {side} are needed.")
@@ -74,7 +74,7 @@ def _area_weights(old: int, new: int) -> npt.NDArray[np.float32]:
     return np.asarray(np.maximum(upper - lower, 0) * (new / old), np.float32)
 
 
-def describe_sift(patches: Patches, *, root: bool = False) -> Vectors:
+def describe_sift(patches: Pixels, *, root: bool = False) -> Floats:
     """OpenCV's SIFT, or RootSIFT, of one upright keypoint in the middle of each patch: (n, 128)."""
     cv2 = opencv()
     side = patches.shape[1]

@@ -11,11 +11,12 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from solar.datasets.hpatches import IMAGES, NOISES, Items, Pairs, Vectors
+from solar.arrays import Doubles, Floats, Ints
+from solar.datasets.hpatches import IMAGES, NOISES, Items, Pairs
 from solar.errors import SolarError
-from solar.evaluation.metrics import Numbers, Ranks, finite, trapezoid
+from solar.evaluation.metrics import finite, trapezoid
 
-AVERAGES: Mapping[str, Callable[[Ranks], Numbers]] = {"trapezoid": trapezoid, "matlab": finite}
+AVERAGES: Mapping[str, Callable[[Ints], Doubles]] = {"trapezoid": trapezoid, "matlab": finite}
 """Average precision of the published Python code, and the mean precision at the hits of its MATLAB
 code, which the article's retrieval figures are from. The two are not comparable."""
 
@@ -42,7 +43,7 @@ class Descriptors:
 
     names: tuple[str, ...]
     starts: npt.NDArray[np.int64]
-    rows: Vectors
+    rows: Floats
     contrast: npt.NDArray[np.float32] | None = None
 
     @property
@@ -50,7 +51,7 @@ class Descriptors:
         """Patches per strip of each sequence."""
         return np.diff(self.starts)
 
-    def places(self, listed: Items | Pairs, what: str) -> Ranks:
+    def places(self, listed: Items | Pairs, what: str) -> Ints:
         """Where the patches of a list are in `rows`; a SolarError if one is not there."""
         known = {name: number for number, name in enumerate(self.names)}
         for name in listed.names:
@@ -62,7 +63,7 @@ class Descriptors:
         return self.starts[numbers] + listed.row
 
 
-def match(reference: Vectors, other: Vectors, average: str = "trapezoid") -> tuple[float, float]:
+def match(reference: Floats, other: Floats, average: str = "trapezoid") -> tuple[float, float]:
     """Match every reference patch (n, d) to its nearest of another photo, (n, d) in the same order.
 
     Returns:
@@ -76,7 +77,7 @@ def match(reference: Vectors, other: Vectors, average: str = "trapezoid") -> tup
     return _average(hits, len(reference), average), len(hits) / len(reference)
 
 
-def pair_distances(rows: Vectors, left: Ranks, right: Ranks) -> Vectors:
+def pair_distances(rows: Floats, left: Ints, right: Ints) -> Floats:
     """Squared distances of pairs of rows (n, d), named by their numbers."""
     found = np.empty(len(left), np.float32)
     one = np.empty((_PAIRS, rows.shape[1]), np.float32)
@@ -91,7 +92,7 @@ def pair_distances(rows: Vectors, left: Ranks, right: Ranks) -> Vectors:
     return found
 
 
-def verify(positive: Vectors, negative: Vectors, average: str = "trapezoid") -> tuple[float, float]:
+def verify(positive: Floats, negative: Floats, average: str = "trapezoid") -> tuple[float, float]:
     """Tell pairs of one point from pairs of two by their distances.
 
     Returns:
@@ -128,7 +129,7 @@ def verification(
     return found
 
 
-def _listed(data: Descriptors, pairs: Pairs) -> tuple[list[tuple[Ranks, Ranks]], Ranks]:
+def _listed(data: Descriptors, pairs: Pairs) -> tuple[list[tuple[Ints, Ints]], Ints]:
     """Both sides of pairs: rows at the first noise, steps to the next; and the pairs' order.
 
     Neighbours in memory come one after the other: fetching rows is what takes the time.
@@ -182,7 +183,7 @@ def retrieval(
     }
 
 
-def _positive_ranks(rows: Vectors, database: Numbers, pools: Sequence[int]) -> Ranks:
+def _positive_ranks(rows: Floats, database: Doubles, pools: Sequence[int]) -> Ints:
     """Ranks of the positives in every pool, (noises, pools, q, 5), ascending along the last axis.
 
     Rows are (16, q, d), the queries and their positives; the database is (m, d) distractors in the
@@ -206,19 +207,19 @@ def _positive_ranks(rows: Vectors, database: Numbers, pools: Sequence[int]) -> R
     return np.sort(np.moveaxis(before, 1, -1), axis=-1) + np.arange(len(IMAGES))
 
 
-def _average(hits: Ranks, positives: int, average: str) -> float:
+def _average(hits: Ints, positives: int, average: str) -> float:
     """Average precision where positives that are not among the hits are never found."""
     return float(AVERAGES[average](hits)) * len(hits) / positives if len(hits) else 0.0
 
 
-def _nearest(left: Vectors, right: Vectors) -> Ranks:
+def _nearest(left: Floats, right: Floats) -> Ints:
     """The nearest row of the right for each of the left, the first of equally near ones.
 
     Found in float32; wherever its rounding leaves a doubt, once more in float64.
     """
     norms = np.einsum("md,md->m", right, right)
     apart = norms - 2 * (left @ right.T)
-    found: Ranks = apart.argmin(1)
+    found: Ints = apart.argmin(1)
     numbers = np.arange(len(left))
     least = apart[numbers, found]
     apart[numbers, found] = np.inf

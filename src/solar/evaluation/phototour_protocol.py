@@ -1,6 +1,5 @@
 """UBC PhotoTour: the share of false matches at the distance that finds 95 % of the true ones."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.datasets.phototour import PAIRS, PhotoTour
+from solar.describe.counting import Progress, counted
 from solar.errors import SolarError
 from solar.evaluation.patch_describers import Describe
 from solar.evaluation.patch_tasks import pair_distances
@@ -63,12 +63,12 @@ def evaluate_phototour(
     *,
     pairs: int = PAIRS,
     convention: str = "hardnet",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> PhotoTourResult:
     """FPR95 on the published list `m50_{pairs}_{pairs}_0.txt` of a subset.
 
-    Only its patches are described, each once: (n, 64, 64) uint8 to (n, d) float32. Progress is told
-    the patches read and their number. A SolarError if the subset is incomplete or damaged.
+    Only its patches are described, each once: (n, 64, 64) uint8 to (n, d) float32. `progress`
+    counts the patches read. A SolarError if the subset is incomplete or damaged.
     """
     wanted = data.pairs(pairs)
     used = np.unique(np.concatenate([wanted.left, wanted.right]))
@@ -82,11 +82,11 @@ def _described(
     data: PhotoTour,
     used: npt.NDArray[np.int64],
     describe: Describe,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress | None,
 ) -> npt.NDArray[np.float32]:
     """Rows of the patches with these ascending numbers."""
     found, waiting = [], []
-    seen = 0
+    seen, advance = 0, counted(progress, "Describing", len(data.points))
     for chunk in data.chunks():
         low, high = used.searchsorted([seen, seen + len(chunk)])
         waiting.append(chunk[used[low:high] - seen])
@@ -96,6 +96,5 @@ def _described(
             waiting = []
             if len(patches):
                 found.append(np.asarray(describe(patches), np.float32))
-        if progress:
-            progress(seen, len(data.points))
+        advance(len(chunk))
     return np.concatenate(found)

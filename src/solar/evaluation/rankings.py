@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from solar.arrays import Doubles
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.evaluation.collection import DescribedSet, open_collection
 from solar.evaluation.described_photos import model_describer
 from solar.evaluation.evaluation_settings import EvaluationOptions, EvaluationSettings
 from solar.evaluation.layout import Table, number
-from solar.evaluation.metrics import Numbers
 from solar.evaluation.ranks import best
 from solar.evaluation.result import Evaluation
 from solar.evaluation.row_blocks import select_rows
@@ -128,7 +128,7 @@ def _named(found: Evaluation, queries: Sequence[str]) -> list[int]:
     return [found.queries.index(name) for name in queries]
 
 
-def _chosen(measured: Sequence[Numbers], count: int) -> list[int]:
+def _chosen(measured: Sequence[Doubles], count: int) -> list[int]:
     interest = np.abs(measured[-1] - measured[0]) if len(measured) > 1 else -measured[0]
     known = np.flatnonzero(~np.isnan(interest))
     numbers: list[int] = known[np.argsort(-interest[known], kind="stable")][:count].tolist()

@@ -21,17 +21,15 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from solar.describe.store import Vectors
+from solar.arrays import AnyFloats, Doubles, Ints
+from solar.describe.counting import Progress, counted
 from solar.errors import SolarError
-from solar.evaluation.row_blocks import NAMES, Database, Floats, RowBlocks, check_rows
-
-Scores: TypeAlias = npt.NDArray[np.float64]
-Places: TypeAlias = npt.NDArray[np.int64]
+from solar.evaluation.row_blocks import NAMES, Database, RowBlocks, check_rows
 
 MEMORY = 128 * 2**20
 _GPU_MEMORY = 2**30  # measured on an H200: chunks of 128 MiB take twice as long in all
@@ -51,18 +49,18 @@ class RankOptions(TypedDict, total=False):
     distractors: Database | None
     precision: str | None
     device: str | None
-    watch: Callable[[int, int], None] | None
+    progress: Progress | None
     names: tuple[str, str, str]
 
 
 def ranks(
-    queries: Vectors,
+    queries: AnyFloats,
     database: Database,
     items: Sequence[npt.ArrayLike],
     *,
     memory: int | None = None,
     **ranking: Unpack[RankOptions],
-) -> list[Places]:
+) -> list[Ints]:
     """Find the 0-based ranks of some rows of a database, for each query its own.
 
     Args:
@@ -87,27 +85,27 @@ def ranks(
 
 
 def tied_ranks(
-    queries: Vectors,
+    queries: AnyFloats,
     database: Database,
     items: Sequence[npt.ArrayLike],
     *,
     memory: int | None = None,
     **ranking: Unpack[RankOptions],
-) -> list[tuple[Places, Places]]:
+) -> list[tuple[Ints, Ints]]:
     """The same ranks, and the rank of the last row with the same score, which may be one's own."""
     found = _counted(queries, database, items, memory, ranking)
     return [(ranked := one.answer(), ranked + one.tied()) for one in found]
 
 
 def _counted(
-    queries: Vectors,
+    queries: AnyFloats,
     database: Database,
     items: Sequence[npt.ArrayLike],
     memory: int | None,
     ranking: RankOptions,
 ) -> list[_Asked]:
     precision, device = ranking.get("precision"), ranking.get("device")
-    distractors, watch = ranking.get("distractors"), ranking.get("watch")
+    distractors, progress = ranking.get("distractors"), ranking.get("progress")
     names = ranking.get("names", NAMES)
     memory = memory or (MEMORY if device in (None, "cpu") else _GPU_MEMORY)
     if precision not in (None, *PRECISIONS):
@@ -129,18 +127,18 @@ def _counted(
             _each(counters, [partial(one.score, start, block) for one in asked])
         for one in asked:
             one.settle(_buckets(len(asked), memory))
+        advance = counted(progress, "Ranking", rows.total)
         for start, block in rows.read(chunk, dtype, rows.total):
             for first in range(0, len(asked), _MOST_QUERIES):
                 some = slice(first, first + _MOST_QUERIES)
                 pairs = zip(asked[some], product(block, some), strict=True)
                 _each(counters, [partial(one.count, start, block, own) for one, own in pairs])
-            if watch is not None:
-                watch(start + len(block), rows.total)
+            advance(len(block))
     return asked
 
 
 def best(
-    queries: Vectors,
+    queries: AnyFloats,
     database: Database,
     count: int,
     *,
@@ -180,7 +178,7 @@ class _Asked:
     row with care 2,300 ms. The product alone takes 32 ms.
     """
 
-    def __init__(self, query: Floats, rows: npt.ArrayLike) -> None:
+    def __init__(self, query: AnyFloats, rows: npt.ArrayLike) -> None:
         rows = np.asarray(rows, np.int64).reshape(-1)
         self.query = query
         # In ascending order, those in a block are neighbours: two binary searches find them.
@@ -190,7 +188,7 @@ class _Asked:
         self.ranks = np.zeros(len(rows), np.int64)
         self.ties = np.zeros(len(rows), np.int64)  # rows after it with exactly its score
 
-    def score(self, start: int, block: Floats) -> None:
+    def score(self, start: int, block: AnyFloats) -> None:
         """Score the rows asked about that lie in a block."""
         inside = self._inside(start, block)
         if inside.start < inside.stop:
@@ -214,7 +212,7 @@ class _Asked:
         for first, last in zip(self._bucket(self.low), self._bucket(self.high), strict=True):
             self.hot[first : last + 1] = True
 
-    def _bucket(self, scores: Floats) -> npt.NDArray[np.intp]:
+    def _bucket(self, scores: AnyFloats) -> npt.NDArray[np.intp]:
         """Buckets of scores. Every step is monotone, so a higher bucket means a higher score."""
         places = (scores - self.base) * self.scale
         # Before the conversion, because a number too large for an integer becomes any integer.
@@ -222,10 +220,10 @@ class _Asked:
         numbers: npt.NDArray[np.intp] = places.astype(np.intp) + 1
         return numbers
 
-    def _inside(self, start: int, block: Floats) -> slice:
+    def _inside(self, start: int, block: AnyFloats) -> slice:
         return slice(*self.rows.searchsorted((start, start + len(block))).tolist())
 
-    def count(self, start: int, block: Floats, scores: Floats) -> None:
+    def count(self, start: int, block: AnyFloats, scores: AnyFloats) -> None:
         """Count the rows of a block, numbered from `start`, that come before each row asked about.
 
         The scores are by the fast product, and changed here.
@@ -276,16 +274,14 @@ class _Asked:
         return out
 
 
-def _covered(first: Places, last: Places, length: int) -> Places:
+def _covered(first: Ints, last: Ints, length: int) -> Ints:
     """Every place from 0 to `length` inside at least one of the ranges [first, last)."""
     # How many ranges begin less how many end, summed up: how many cover a place. No loop over them.
     begun = np.bincount(first, minlength=length + 1) - np.bincount(last, minlength=length + 1)
     return np.flatnonzero(begun.cumsum())
 
 
-def _beside(
-    scores: Scores, rows: Places, item_scores: Scores, items: Places
-) -> tuple[Places, Places]:
+def _beside(scores: Doubles, rows: Ints, item_scores: Doubles, items: Ints) -> tuple[Ints, Ints]:
     """For each item, how many of the rows come before it, and how many equal ones after it.
 
     Before is a higher score, or an equal one and a lower number.
@@ -300,16 +296,16 @@ def _beside(
     return len(scores) - keys.searchsorted(own, "right"), keys.searchsorted(own) - lower
 
 
-def _dots(rows: Floats, query: Floats) -> Scores:
+def _dots(rows: AnyFloats, query: AnyFloats) -> Doubles:
     """The scores that decide: one pairwise sum per row, the same wherever the row stands."""
     # Not a matrix product: BLAS adds in an order that depends on a row's place in the matrix and on
     # the number of threads, so that copies of a row get scores that differ in their last bits.
-    products: Scores = np.multiply(rows, query, dtype=np.float64)
-    sums: Scores = products.sum(axis=1)
+    products: Doubles = np.multiply(rows, query, dtype=np.float64)
+    sums: Doubles = products.sum(axis=1)
     return sums
 
 
-def _slack(scores: Scores, dim: int, dtype: np.dtype[Any]) -> Scores:
+def _slack(scores: Doubles, dim: int, dtype: np.dtype[Any]) -> Doubles:
     """How far the fast product may be from `_dots`, for rows and queries of length one."""
     if dtype == np.float64:
         # Both sums are within dim × 2⁻⁵³ of the truth, times the lengths (at most 1 + _UNIT each).
@@ -317,11 +313,11 @@ def _slack(scores: Scores, dim: int, dtype: np.dtype[Any]) -> Scores:
     # Rounding errors follow the partial sums, which grow towards the score. On gaussian and
     # heavy-tailed rows of 32 to 2,048 numbers the largest error was half of this, on a processor
     # (OpenBLAS) and on a GPU (cuBLAS).
-    slack: Scores = 2.0**-24 * (6 + 2 * np.sqrt(dim) * np.abs(scores))
+    slack: Doubles = 2.0**-24 * (6 + 2 * np.sqrt(dim) * np.abs(scores))
     return slack
 
 
-def fast_product(queries: Floats, device: str | None) -> Callable[[Floats, slice], Floats]:
+def fast_product(queries: AnyFloats, device: str | None) -> Callable[[AnyFloats, slice], AnyFloats]:
     """The fast product: (n, dim) rows and a slice of the queries to (queries, n) scores."""
     if device in (None, "cpu"):
         return lambda block, some: _on_processor(block, queries[some])
@@ -331,14 +327,14 @@ def fast_product(queries: Floats, device: str | None) -> Callable[[Floats, slice
         raise SolarError(f"There is no device {device} here: leave out --device to use the CPU.")
     held = torch.tensor(queries, device=device)
 
-    def on_device(block: Floats, some: slice) -> Floats:
+    def on_device(block: AnyFloats, some: slice) -> AnyFloats:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a mapped file is read-only: nobody writes to it
             rows = torch.from_numpy(block)
         # TF32 would lose half of the digits.
         before, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, False
         try:
-            scores: Floats = (held[some] @ rows.to(device).T).cpu().numpy()
+            scores: AnyFloats = (held[some] @ rows.to(device).T).cpu().numpy()
         finally:
             torch.backends.cuda.matmul.allow_tf32 = before
         return scores
@@ -346,10 +342,10 @@ def fast_product(queries: Floats, device: str | None) -> Callable[[Floats, slice
     return on_device
 
 
-def _on_processor(block: Floats, queries: Floats) -> Floats:
+def _on_processor(block: AnyFloats, queries: AnyFloats) -> AnyFloats:
     # Rows by queries is the faster product, queries by rows what counting needs: 35 ms at once,
     # 33.5 ms turned as a whole, 32 ms turned in pieces that stay in the cache.
-    scores: Floats = np.empty((len(queries), len(block)), block.dtype)
+    scores: AnyFloats = np.empty((len(queries), len(block)), block.dtype)
     for start in range(0, len(block), _PIECE):
         piece = slice(start, start + _PIECE)
         scores[:, piece] = (block[piece] @ queries.T).T

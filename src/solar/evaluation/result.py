@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from solar.arrays import Doubles
 from solar.errors import SolarError
-from solar.evaluation.metrics import Numbers, mean
+from solar.evaluation.metrics import mean
 from solar.files import reading, replacing
 
 
@@ -27,7 +28,7 @@ class Evaluation:
     """
 
     queries: tuple[str, ...]
-    protocols: Mapping[str, Mapping[str, Numbers]]
+    protocols: Mapping[str, Mapping[str, Doubles]]
     failures: Mapping[str, str] = field(default_factory=dict)
     convention: str = ""
 

@@ -5,10 +5,10 @@ from typing import Unpack
 
 import numpy as np
 
+from solar.arrays import AnyFloats, Ints
 from solar.datasets.revisited import GroundTruth, Query
-from solar.describe.store import Vectors
 from solar.errors import SolarError
-from solar.evaluation.metrics import Ranks, measure, without_junk
+from solar.evaluation.metrics import measure, without_junk
 from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
 from solar.evaluation.row_blocks import NAMES, Database
@@ -17,7 +17,7 @@ from solar.evaluation.row_blocks import NAMES, Database
 def evaluate_ground_truth(
     truth: GroundTruth,
     database: Database,
-    queries: Vectors,
+    queries: AnyFloats,
     *,
     average: str = "trapezoid",
     **ranking: Unpack[RankOptions],
@@ -51,13 +51,13 @@ def evaluate_ground_truth(
     return measure_ground_truth(truth, places, average=average)
 
 
-def answers_of(truth: GroundTruth) -> list[Ranks]:
+def answers_of(truth: GroundTruth) -> list[Ints]:
     """For every query the rows of the database whose ranks tell how well it did."""
     return [np.concatenate(list(query.answers.values())) for query in truth.queries]
 
 
 def measure_ground_truth(
-    truth: GroundTruth, places: Sequence[Ranks], *, average: str = "trapezoid"
+    truth: GroundTruth, places: Sequence[Ints], *, average: str = "trapezoid"
 ) -> Evaluation:
     """Measure each protocol from the ranks of `answers_of` the ground truth."""
     by_kind = [_by_kind(query, found) for query, found in zip(truth.queries, places, strict=True)]
@@ -72,12 +72,12 @@ def measure_ground_truth(
     )
 
 
-def _by_kind(query: Query, found: Ranks) -> dict[str, Ranks]:
+def _by_kind(query: Query, found: Ints) -> dict[str, Ints]:
     ends = np.cumsum([len(rows) for rows in query.answers.values()])
     return dict(zip(query.answers, np.split(found, ends[:-1]), strict=True))
 
 
-def _protocol(found: dict[str, Ranks], right: tuple[str, ...], ignored: tuple[str, ...]) -> Ranks:
+def _protocol(found: dict[str, Ints], right: tuple[str, ...], ignored: tuple[str, ...]) -> Ints:
     """Ranks of the right answers once what is ignored is gone."""
     return without_junk(
         np.concatenate([found[kind] for kind in right]),

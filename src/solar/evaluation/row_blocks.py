@@ -9,17 +9,19 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from solar.describe.store import Store, Vectors
+from solar.arrays import AnyFloats
+from solar.describe.store import Store
 from solar.errors import SolarError
 
-Floats: TypeAlias = npt.NDArray[np.floating[Any]]
-Database: TypeAlias = Vectors | Store
+Database: TypeAlias = AnyFloats | Store
 
 NAMES = ("the queries", "the database", "the distractors")
 _UNIT = 1e-2  # far above float16 rounding, far below a forgotten normalisation
 
 
-def select_rows(database: Database, rows: slice | Sequence[int] | npt.NDArray[np.int64]) -> Vectors:
+def select_rows(
+    database: Database, rows: slice | Sequence[int] | npt.NDArray[np.int64]
+) -> AnyFloats:
     """Some rows of an array or a store."""
     return database.vectors(rows) if isinstance(database, Store) else database[rows]
 
@@ -32,7 +34,7 @@ class RowBlocks:
 
     def __init__(
         self,
-        queries: Vectors,
+        queries: AnyFloats,
         database: Database,
         distractors: Database | None,
         names: tuple[str, str, str],
@@ -49,7 +51,7 @@ class RowBlocks:
                     "they come from different models."
                 )
 
-    def read(self, chunk: int, dtype: np.dtype[Any], stop: int) -> Iterator[tuple[int, Floats]]:
+    def read(self, chunk: int, dtype: np.dtype[Any], stop: int) -> Iterator[tuple[int, AnyFloats]]:
         """Read and check rows 0 to `stop` in order: the number of a block's first, and its rows."""
         jobs, first = [], 0
         for name, part in self._parts:
@@ -70,13 +72,13 @@ class RowBlocks:
 
 def _read(
     first: int, name: str, part: Database, start: int, stop: int, dtype: np.dtype[Any]
-) -> tuple[int, Floats]:
-    block: Floats = np.ascontiguousarray(select_rows(part, slice(start, stop)), dtype)
+) -> tuple[int, AnyFloats]:
+    block: AnyFloats = np.ascontiguousarray(select_rows(part, slice(start, stop)), dtype)
     check_rows(name, block, start)  # reads every number, and so brings a mapped file into memory
     return first, block
 
 
-def check_rows(name: str, rows: Floats, start: int = 0) -> None:
+def check_rows(name: str, rows: AnyFloats, start: int = 0) -> None:
     """Refuse rows (n, dim), numbered from `start`, not finite or of a length neither 1 nor 0.
 
     The SolarError names the first bad one.

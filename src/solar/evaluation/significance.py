@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from solar.arrays import Doubles
 from solar.errors import SolarError
-from solar.evaluation.metrics import Numbers
 from solar.evaluation.result import Evaluation
 
 RESAMPLES = 10_000
@@ -29,7 +29,7 @@ class Comparison:
     p: float
 
 
-def interval(values: Numbers, *, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
+def interval(values: Doubles, *, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
     """Bootstrap interval of a mean: other queries from the same source would have given this.
 
     Args:
@@ -100,7 +100,7 @@ def _portions(queries: int) -> list[int]:
     return [min(most, RESAMPLES - start) for start in range(0, RESAMPLES, most)]
 
 
-def _known(values: Numbers) -> Numbers:
+def _known(values: Doubles) -> Doubles:
     known = values[~np.isnan(values)]
     if not len(known):
         raise SolarError("There is no query with an answer to measure.")

@@ -83,7 +83,8 @@ def _measure_here(model: str, name: str, runs: int, how: dict[str, Any]) -> Spee
     import numpy as np
     import torch
 
-    from solar.describe.pipeline import Settings, describer
+    from solar.describe.pipeline import describer
+    from solar.describe.settings import Settings
     from solar.models import retrieval_model
 
     net = retrieval_model(model, device=how["device"])

@@ -7,6 +7,7 @@ from typing import Unpack
 
 import numpy as np
 
+from solar.arrays import AnyFloats, Ints
 from solar.datasets.place_positions import (
     Position,
     frame_of,
@@ -14,7 +15,6 @@ from solar.datasets.place_positions import (
     name_positions,
     read_positions,
 )
-from solar.describe.store import Vectors
 from solar.errors import SolarError
 from solar.evaluation.described_photos import (
     DescribedPhotos,
@@ -27,7 +27,7 @@ from solar.evaluation.described_photos import (
 )
 from solar.evaluation.evaluation_settings import EvaluationSettings
 from solar.evaluation.metrics import recall_at
-from solar.evaluation.ranks import Places, RankOptions, ranks
+from solar.evaluation.ranks import RankOptions, ranks
 from solar.evaluation.result import Evaluation
 from solar.evaluation.row_blocks import NAMES, Database, select_rows
 from solar.images import Photos
@@ -100,7 +100,7 @@ def _positions(
     return listed_positions(table, [*zip(places, names, strict=True)], settings.positions)
 
 
-def near_positions(database: Places, queries: Places, radius: int) -> list[Places]:
+def near_positions(database: Ints, queries: Ints, radius: int) -> list[Ints]:
     """For each query the rows of the database at most so many centimetres away, ascending.
 
     Positions are (n, 2) whole centimetres, so the answer is exact.
@@ -120,7 +120,7 @@ def near_positions(database: Places, queries: Places, radius: int) -> list[Place
     return found
 
 
-def near_frames(database: Sequence[str], queries: Sequence[str], frames: int) -> list[Places]:
+def near_frames(database: Sequence[str], queries: Sequence[str], frames: int) -> list[Ints]:
     """For each query the rows of the database with its name, its number up to `frames` apart.
 
     The number is what the name ends in, before `.jpg`; names that end in none must be equal.
@@ -140,8 +140,8 @@ def near_frames(database: Sequence[str], queries: Sequence[str], frames: int) ->
 
 def evaluate_places(
     database: Database,
-    queries: Vectors,
-    right: Sequence[Places],
+    queries: AnyFloats,
+    right: Sequence[Ints],
     *,
     photos: Sequence[str] | None = None,
     answerable: bool = False,

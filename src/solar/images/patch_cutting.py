@@ -14,9 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from solar.arrays import Pixels
 from solar.errors import SolarError
-
-Grey = NDArray[np.uint8]
 
 LEVELS = 5
 """Halvings kept of every photo, itself included: enough to shrink sixteenfold without aliasing."""
@@ -32,12 +31,12 @@ class GreyPhotos:
     heights: Tensor  # (photos, levels) int64
 
     @classmethod
-    def lay(cls, photos: Iterable[Grey], *, levels: int = LEVELS) -> "GreyPhotos":
+    def lay(cls, photos: Iterable[Pixels], *, levels: int = LEVELS) -> "GreyPhotos":
         """Lay photos (h, w) of any sizes end to end, each followed by its halvings.
 
         A SolarError if there is no photo, or one is not a grey 8-bit picture.
         """
-        parts: list[Grey] = []
+        parts: list[Pixels] = []
         shapes: list[list[tuple[int, int]]] = []
         for photo in photos:
             if photo.ndim != 2 or photo.dtype != np.uint8 or photo.size == 0:
@@ -71,7 +70,7 @@ class GreyPhotos:
         return GreyPhotos(*(tensor.to(device) for tensor in moved))
 
 
-def halvings(photo: Grey, levels: int) -> list[Grey]:
+def halvings(photo: Pixels, levels: int) -> list[Pixels]:
     """A photo, and means of its 2×2 blocks again and again, none smaller than a pixel.
 
     Pixel centre x of the photo lies at (x + ½) / 2^level − ½ of a level.
@@ -104,7 +103,7 @@ def square_frames(
 
 
 def cut(
-    photos: GreyPhotos | Grey | Sequence[Grey],
+    photos: GreyPhotos | Pixels | Sequence[Pixels],
     frames: Tensor,
     numbers: Tensor | None = None,
     *,

@@ -1,19 +1,17 @@
 """A photo as a small grey square: enough to see at once that two are not the same picture."""
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
+from solar.arrays import Pixels
 from solar.images.decode import DecodedImage, load
 from solar.images.opening import Source
 
 SIDE = 32
 """Pixels of a side."""
 
-Small = NDArray[np.uint8]
 
-
-def small_picture(photo: Source) -> tuple[Small, int, int]:
+def small_picture(photo: Source) -> tuple[Pixels, int, int]:
     """The whole upright photo squeezed into (32, 32) grey pixels, and its width and height.
 
     An ImageError if it cannot be read.
@@ -22,7 +20,7 @@ def small_picture(photo: Source) -> tuple[Small, int, int]:
     return squeezed(image), image.width, image.height
 
 
-def squeezed(image: DecodedImage) -> Small:
+def squeezed(image: DecodedImage) -> Pixels:
     """The same from a photo that is decoded already."""
     grey = Image.fromarray(image.pixels).convert("L")
     return np.asarray(grey.resize((SIDE, SIDE), Image.Resampling.BOX))

@@ -18,9 +18,9 @@ from typing import Literal, Protocol, TypeGuard
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from solar.arrays import Doubles, Floats
 from solar.errors import SolarError
 from solar.images import Box, Source, check_visible, load
 from solar.images.boxes import pixel_box
@@ -28,9 +28,6 @@ from solar.models.inference import inference
 from solar.models.retrieval_net import RetrievalNet
 from solar.nn import Backbone, SecondOrderAttention
 from solar.nn.soa import AttentionFactors
-
-Floats = NDArray[np.float32]
-Edges = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +44,8 @@ class LocatedDescriptor:
 
     vectors: Floats
     shift: Floats
-    rows: Edges
-    columns: Edges
+    rows: Doubles
+    columns: Doubles
     size: tuple[int, int]
 
     @property
@@ -222,7 +219,7 @@ def _normalised(sums: Sequence[_Sum], eps: float = 1e-6) -> list[_Sum]:
     return [one.times(1 / (length + eps)) for one in sums]
 
 
-def _edges(backbone: Backbone, count: int, pixels: int, ends: tuple[int, int]) -> Edges:
+def _edges(backbone: Backbone, count: int, pixels: int, ends: tuple[int, int]) -> Doubles:
     """Where the locations of a map begin and end in the photo: halfway between their middles.
 
     What the map is of has so many `pixels`, and lies between these `ends` in the photo.
@@ -232,7 +229,7 @@ def _edges(backbone: Backbone, count: int, pixels: int, ends: tuple[int, int]) -
     return np.concatenate([[begin], begin + (middles[1:] + middles[:-1]) / 2, [end]])
 
 
-def _shares(locations: Edges, regions: Edges) -> Tensor:
+def _shares(locations: Doubles, regions: Doubles) -> Tensor:
     """Which share of each location lies in each region: (regions, locations), columns of sum 1."""
     low = np.maximum(locations[:-1], regions[:-1, None])
     high = np.minimum(locations[1:], regions[1:, None])

@@ -28,8 +28,9 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from solar.arrays import Floats
 from solar.errors import SolarError
-from solar.search.codebook import Codebook, Floats
+from solar.search.codebook import Codebook
 from solar.search.vlad import Residuals, combine_regions, sum_all_residuals, sum_residuals
 
 Words: TypeAlias = NDArray[np.int32]

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from solar.describe.counting import expect
+from solar.arrays import Vectors
+from solar.describe.counting import counted
 from solar.describe.keypoint_methods import BINARY
 from solar.describe.known_roots import confirm
 from solar.describe.local import (
@@ -44,11 +45,12 @@ from solar.search.index_build import (
     working_folder,
 )
 from solar.search.photo_regions import GRID, PhotoRegions, read_regions
-from solar.search.types import DescriptorSpec, Photo, Vectors
+from solar.search.types import DescriptorSpec, Photo
 from solar.search.verify import VerifySettings
 
 if TYPE_CHECKING:
     from solar.describe.counting import Progress
+
 
 KEYPOINTS, SIZE = VerifySettings.keypoints, VerifySettings.size
 """As geometric verification has them, so that the two can share what they found."""
@@ -258,17 +260,15 @@ class Finder:
         its photo: better now than after the words are learnt.
         """
         failures = {}
-        expect(progress, len(photos))
+        advance = counted(progress, "Describing", len(photos))
         for number, features in self.walk(photos):
-            failed = isinstance(features, SolarError)
             if isinstance(features, SolarError):
                 failures[photos.names[number]] = str(features)
             else:
                 self._check_regions(photos.names[number], features)
                 if sample:
                     sample.take(number, features.descriptors)
-            if progress:
-                progress(int(not failed), int(failed))
+            advance(1)
         return failures
 
     def signatures(

@@ -24,15 +24,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solar.arrays import Floats, RowNumbers
 from solar.errors import SolarError
 from solar.files import file_digest, regular, sync_folder
 from solar.images import Roots
 from solar.search.asmk import REGIONAL, Kernel, Postings, Signatures, inverse_frequency
-from solar.search.codebook import Codebook, Floats
+from solar.search.codebook import Codebook
 from solar.search.conditions import Where
 from solar.search.folder_storage import FolderState, FolderStorage, FolderWriter, creating
 from solar.search.metadata_view import CodesFile, Version, View
-from solar.search.types import DescriptorSpec, Hit, Photo, RowNumbers
+from solar.search.types import DescriptorSpec, Hit, Photo
 
 CODEBOOK = "codebook.safetensors"
 KIND = "asmk"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Doubles = npt.NDArray[np.float64]
+from solar.arrays import Doubles
 
 _GUESSES = 400
 _STRETCH = 2.0  # width against height

@@ -8,15 +8,14 @@ from functools import cached_property
 from importlib import import_module
 from math import isqrt
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solar.arrays import Floats
 from solar.errors import SolarError
 from solar.files import replacing
-
-Floats: TypeAlias = NDArray[np.float32]
 
 MOST_WORDS = 65536
 LEAST_EACH, MOST_EACH = 16, 256

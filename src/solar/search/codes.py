@@ -21,10 +21,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from solar.arrays import AnyFloats, RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.files import file_digest, regular
-from solar.search.exact import Stored
-from solar.search.types import RowNumbers, Vectors
 from solar.search.web_codes import ROWS_A_NUMBER, WebCodes, is_web, learn_codes
 
 Codes: TypeAlias = Any
@@ -103,7 +102,7 @@ def stretches(kind: str, first: int, last: int) -> list[tuple[int, int]]:
     return [(start, min(start + size, last)) for start in range(first, last, size)]
 
 
-def train(kind: str, vectors: Stored) -> Codes:
+def train(kind: str, vectors: AnyFloats) -> Codes:
     """Make empty codes for vectors (n, dim), n ≥ `LEAST`, from a sample of them."""
     faiss = import_module("faiss")
     rows, dim = vectors.shape
@@ -126,7 +125,7 @@ def train(kind: str, vectors: Stored) -> Codes:
     return codes
 
 
-def write_part(codes: Codes, vectors: Stored, path: Path) -> None:
+def write_part(codes: Codes, vectors: AnyFloats, path: Path) -> None:
     """Encode vectors with trained codes, in place of what those held, into a new file."""
     codes.reset()
     for first in range(0, len(vectors), _PIECE):

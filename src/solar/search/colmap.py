@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from solar.arrays import Floats, Ints
+from solar.describe.counting import Progress, counted
 from solar.describe.local import LocalFeatures
 from solar.errors import SolarError
 from solar.files import make_folder, refuse_folder, replacing
 from solar.images.opening import opened
 from solar.images.orientation import orientation_of, stored_points
-from solar.search.matching import DENSE_RATIO, Floats, Pairs, mutual_matches
+from solar.search.matching import DENSE_RATIO, mutual_matches
 from solar.search.pair_files import Pair
 from solar.search.pair_verification import with_features
 from solar.search.verify import Verifier
@@ -99,7 +101,8 @@ def write_database(
     pairs: Iterable[Pair],
     verifier: Verifier,
     *,
-    watch: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
+    total: int = 0,
 ) -> DatabaseCounts:
     """Match pairs of photos by their local features and write all that a mapper needs.
 
@@ -110,14 +113,16 @@ def write_database(
         path: The database, written whole or not at all; one that is there is replaced.
         pairs: Names of photos.
         verifier: Finds their features and matches them, by its settings.
-        watch: Told after every few pairs how many are done.
+        progress: Called after every few pairs.
+        total: Number of pairs, for `progress`.
 
     Raises:
         SolarError: pycolmap is not installed, or the disk is full or read-only.
     """
     colmap = library()
     images: dict[str, _Image] = {}
-    done = matched = verified = 0
+    matched = verified = 0
+    advance = counted(progress, "Matching", total)
     options = colmap.TwoViewGeometryOptions()
     options.ransac.random_seed = SEED
     with (
@@ -143,9 +148,7 @@ def write_database(
                     if len(geometry.inlier_matches):
                         database.write_two_view_geometry(*ids, geometry)
                         verified += 1
-            done += len(some)
-            if watch is not None:
-                watch(done)
+            advance(len(some))
     return DatabaseCounts(len(images), matched, verified)
 
 
@@ -202,7 +205,7 @@ def _compared(
     images: Mapping[str, _Image],
     features: Mapping[str, LocalFeatures],
     pair: Pair,
-) -> tuple[Pairs, Any]:
+) -> tuple[Ints, Any]:
     """The matches of a pair, and the two-view geometry that they agree on."""
     a, b = (features[name] for name in pair)
     ratio = verifier.settings.ratio

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images import Source
 from solar.images.small_picture import small_picture
@@ -19,7 +20,6 @@ from solar.search.picture_windows import PART, best_windows, patterns
 from solar.search.small_pictures import SmallPictures, small_pictures
 from solar.search.storage_protocol import Engine
 from solar.search.symmetries import ALIKE, SHAPE, invariant
-from solar.search.types import Vectors
 from solar.search.verify import index_verifier
 
 K = 20

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import AnyFloats, Vectors
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
@@ -25,18 +26,17 @@ from solar.files import replacing
 from solar.images import Photos, Roots, collect
 from solar.images.exif import Position, position
 from solar.images.roots import expanded
-from solar.search.exact import Stored
 from solar.search.hloc_file import SUFFIXES, read_h5
 from solar.search.index import Index, is_folder, need_vectors
 from solar.search.index_build import describe_photos
 from solar.search.metadata import is_index
 from solar.search.parquet_export import described_rows, open_described
-from solar.search.types import Vectors
 from solar.search.verify import Verifier, VerifySettings, own_folder
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
     from solar.models import RetrievalNet
+
 
 Described: TypeAlias = "str | Path | Store | Index"
 """An index or its address, a store, an `.h5` file of hloc's, or photos: a folder, list or shard."""
@@ -61,7 +61,7 @@ class DescribedCollection:
     """
 
     names: tuple[str, ...]
-    vectors: Stored
+    vectors: AnyFloats
     digest: str
     roots: Roots
     local: Path

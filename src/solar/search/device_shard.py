@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from solar.arrays import AnyFloats, Flags, RowNumbers, Vectors
 from solar.errors import SolarError
-from solar.search.exact import Stored
-from solar.search.types import RowNumbers, Vectors
-
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 GROUP = 64
 """Rows that are looked at together: only groups with a large maximum are looked at more closely."""
@@ -113,7 +109,7 @@ class Shard:
             vectors = halves if exact else torch.zeros(shape, device=self.device)
         self._blocks.append(Block(self._places, first, 0, halves, vectors))
 
-    def fill(self, rows: Stored) -> None:
+    def fill(self, rows: AnyFloats) -> None:
         """Take rows into the last block, after those it has; a DeviceMemoryError if too long."""
         block = self._blocks[-1]
         step = max(_STAGED // rows.shape[1], 1)
@@ -131,7 +127,7 @@ class Shard:
             raise DeviceMemoryError("Vectors that are this long do not fit into float16.")
         self._blocks[-1] = replace(block, count=block.count + len(rows))
 
-    def _moved(self, rows: Stored) -> Tensor:
+    def _moved(self, rows: AnyFloats) -> Tensor:
         """Rows on the device, in float32, by way of memory that it can read by itself."""
         if self._staged is None or len(self._staged) < len(rows):
             self._staged = torch.empty(rows.shape, pin_memory=self._on_gpu)
@@ -139,7 +135,7 @@ class Shard:
         np.copyto(staged.numpy(), rows)
         return staged.to(self.device)
 
-    def allow(self, present: Mask) -> None:
+    def allow(self, present: Flags) -> None:
         """Say which rows of all vectors a masked search may find."""
         mask = np.zeros(self._places, np.bool_)
         for block in self._blocks:

@@ -22,12 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solar.arrays import Doubles, Floats, RowNumbers
 from solar.errors import SolarError
-from solar.search.neighbours import Neighbours, Scores, VectorsOf, distinct_places, exact_neighbours
+from solar.search.neighbours import Neighbours, VectorsOf, distinct_places, exact_neighbours
 from solar.search.search_results import SearchResults
-from solar.search.types import RowNumbers
-
-Values = NDArray[np.float64]
 
 TRUNCATE = 1000
 """How many rows of a plain search are worth passing to ``diffuse``."""
@@ -91,7 +89,7 @@ def build_graph(
 
 
 def mutual_graph(
-    rows: NDArray[np.integer], scores: Scores, *, k: int = 50, gamma: float = 3.0
+    rows: NDArray[np.integer], scores: Floats, *, k: int = 50, gamma: float = 3.0
 ) -> Graph:
     """Join mutual neighbours, from lists of neighbours.
 
@@ -124,7 +122,7 @@ def mutual_graph(
 
 def diffuse(
     rows: RowNumbers,
-    scores: Scores,
+    scores: Floats,
     graph: Graph,
     *,
     seeds: int = 10,
@@ -132,7 +130,7 @@ def diffuse(
     alpha: float = 0.99,
     iterations: int = 20,
     tolerance: float = 1e-6,
-) -> tuple[RowNumbers, Scores]:
+) -> tuple[RowNumbers, Floats]:
     """Rank the results of a plain search again by diffusion among them.
 
     Args:
@@ -169,12 +167,12 @@ def diffuse(
 def solve_among(
     graph: Graph,
     rows: RowNumbers,
-    y: Values,
+    y: Doubles,
     alpha: float,
     *,
     iterations: int = 20,
     tolerance: float = 1e-6,
-) -> Values:
+) -> Doubles:
     """Solve (I - alpha S) f = y among some rows (m,), each once; y and f belong to these.
 
     A SolarError if alpha is not in 0..1 (1 excluded).
@@ -197,12 +195,12 @@ def _among(graph: Graph, rows: RowNumbers) -> Graph:
     return Graph(kept, nearest[inside].astype(np.int32), graph.weights[edges[inside]])
 
 
-def _solved(graph: Graph, y: Values, alpha: float, iterations: int, tolerance: float) -> Values:
+def _solved(graph: Graph, y: Doubles, alpha: float, iterations: int, tolerance: float) -> Doubles:
     """Solve (I - alpha S) f = y by conjugate gradients."""
     i = np.repeat(np.arange(len(graph)), np.diff(graph.starts))
     weights = alpha * graph.weights.astype(np.float64)
 
-    def times(x: Values) -> Values:
+    def times(x: Doubles) -> Doubles:
         return x - np.bincount(i, weights * x[graph.columns], minlength=len(x))
 
     f = np.zeros_like(y)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -18,6 +18,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Floats, RowNumbers
+from solar.describe.counting import Progress, counted
 from solar.files import replacing
 from solar.search.blas_threads import one_core_each
 from solar.search.described_collection import DescribedCollection
@@ -26,10 +28,6 @@ from solar.search.picture_fit import are_parts, copy_ways
 from solar.search.picture_windows import CELLS, PART, best_windows, patterns
 from solar.search.small_pictures import SmallPictures
 from solar.search.symmetries import ALIKE, WAYS, along, laid
-from solar.search.types import RowNumbers
-
-Told = Callable[[str, int, int], None]
-Floats = npt.NDArray[np.float32]
 
 PLACES = 10
 """Two photos may show one place if each is among so many nearest neighbours of the other."""
@@ -77,7 +75,7 @@ def candidates(
     *,
     k: int,
     place_score: float | None,
-    watch: Told | None = None,
+    progress: Progress | None = None,
 ) -> DuplicateCandidates:
     """Find pairs of which one at least is asked for.
 
@@ -88,19 +86,15 @@ def candidates(
         folder: Where unfinished work is kept.
         k: Neighbours of each photo by its descriptor.
         place_score: From which similarity on two photos may show one place; None if nobody asks.
-        watch: Told of the progress.
+        progress: Called with the step, what is done, and the total.
     """
-
-    def told(name: str) -> Callable[[int, int], None] | None:
-        return None if watch is None else lambda done, of: watch(name, done, of)
-
-    near = neighbour_lists(photos, asked, k, folder, told("Comparing"))
+    near = neighbour_lists(photos, asked, k, folder, progress)
     shapes = _shapes(photos, small, folder)
-    alike = neighbour_lists(shapes, asked, ALIKE, folder, told("Comparing pictures"))
+    alike = neighbour_lists(shapes, asked, ALIKE, folder, progress, step="Comparing pictures")
     pairs = _pairs(asked, (near, alike), len(photos))
     rows = patterns_of(small)
     ways = whole_ways(small, rows, pairs)
-    parts = _parts(small, rows, pairs, told("Looking for parts"))
+    parts = _parts(small, rows, pairs, progress)
     scores = _scores(photos, pairs)
     likely = scores >= (np.inf if place_score is None else place_score)
     others = np.setdiff1d(pairs[likely], asked)  # whose nearest may be in no pair
@@ -188,7 +182,7 @@ def _parts(
     small: SmallPictures,
     rows: Floats,
     pairs: RowNumbers,
-    watch: Callable[[int, int], None] | None,
+    progress: Progress | None,
 ) -> npt.NDArray[np.bool_]:
     """Whether one photo of each pair may be a part of the other."""
     marked = np.zeros(len(pairs), bool)
@@ -216,19 +210,14 @@ def _parts(
             found.append(numbers[at[some][alike]])
         return np.concatenate(found)
 
-    done, spans = 0, list(pairwise(edges))
+    spans = list(pairwise(edges))
+    blocks = [spans[at : at + _PHOTOS] for at in range(0, len(spans), _PHOTOS)]
+    advance = counted(progress, "Looking for parts", len(spans))
     with one_core_each(), ThreadPoolExecutor(os.cpu_count() or 1) as threads:
-        for some in threads.map(look, _blocks_of(spans, _PHOTOS)):
+        for block, some in zip(blocks, threads.map(look, blocks), strict=True):
             marked[some] = True
-            done = min(done + _PHOTOS, len(spans))
-            if watch is not None:
-                watch(done, len(spans))
+            advance(len(block))
     return marked
-
-
-def _blocks_of(spans: Sequence[tuple[int, int]], size: int) -> Iterator[Sequence[tuple[int, int]]]:
-    for at in range(0, len(spans), size):
-        yield spans[at : at + size]
 
 
 def _scores(photos: DescribedCollection, pairs: RowNumbers) -> Floats:

@@ -18,17 +18,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from solar.arrays import AnyFloats, RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.files import regular
-from solar.search.types import RowNumbers, Vectors
 
-Stored: TypeAlias = npt.NDArray[np.floating[Any]]
 DTYPES: dict[str, np.dtype[np.floating[Any]]] = {".f32": np.dtype("<f4"), ".f16": np.dtype("<f2")}
 """What vectors files hold, by their suffix."""
 
-Multiply: TypeAlias = Callable[[Stored, Vectors], object]
+Multiply: TypeAlias = Callable[[AnyFloats, Vectors], object]
 """Multiplies a piece (rows, dim) with what it knows already, into (rows, n)."""
 
 LARGE = 1 << 25
@@ -38,7 +36,7 @@ LARGE = 1 << 25
 _UNSURE = 1e-5
 
 
-def mapped(path: Path, rows: int, dim: int) -> Stored:
+def mapped(path: Path, rows: int, dim: int) -> AnyFloats:
     """The first rows of a vectors file, (rows, dim), read when they are used.
 
     FileNotFoundError if there is none, a SolarError if it is shorter than it must be.
@@ -51,7 +49,7 @@ def mapped(path: Path, rows: int, dim: int) -> Stored:
             content = mmap.mmap(file.fileno(), rows * dim * dtype.itemsize, access=mmap.ACCESS_READ)
         except ValueError as error:
             raise SolarError(f"{path} is cut short: restore it or build it again.") from error
-    vectors: Stored = np.frombuffer(content, dtype).reshape(rows, dim)
+    vectors: AnyFloats = np.frombuffer(content, dtype).reshape(rows, dim)
     return vectors
 
 
@@ -60,7 +58,7 @@ def _faiss() -> Any:
     return import_module("faiss")
 
 
-def with_own_rows(queries: Vectors, vectors: Stored, rows: RowNumbers) -> Vectors:
+def with_own_rows(queries: Vectors, vectors: AnyFloats, rows: RowNumbers) -> Vectors:
     """The products (n, m) of queries (n, dim) with rows (n, m) of their own; -inf for row -1."""
     if vectors.dtype != np.float32 or not vectors.flags.c_contiguous:
         pairs = zip(queries, rows, strict=True)
@@ -77,7 +75,7 @@ def with_own_rows(queries: Vectors, vectors: Stored, rows: RowNumbers) -> Vector
     return products
 
 
-def best_of(query: Vectors, vectors: Stored, k: int, more: int) -> tuple[RowNumbers, Vectors]:
+def best_of(query: Vectors, vectors: AnyFloats, k: int, more: int) -> tuple[RowNumbers, Vectors]:
     """The rows with the largest products with a query (dim,), ascending, and the products.
 
     The k best are among them, and about so many `more`; of equal ones at the end all, or the lower.
@@ -98,7 +96,7 @@ def best_of(query: Vectors, vectors: Stored, k: int, more: int) -> tuple[RowNumb
     return _largest(products, keep)
 
 
-def multiplication(vectors: Stored, columns: Vectors) -> Multiply:
+def multiplication(vectors: AnyFloats, columns: Vectors) -> Multiply:
     """What multiplies pieces of these vectors with columns (dim, n)."""
     if vectors.dtype != np.float16 or vectors.size < LARGE:
         return lambda piece, out: np.matmul(np.asarray(piece, np.float32), columns, out=out)
@@ -107,7 +105,7 @@ def multiplication(vectors: Stored, columns: Vectors) -> Multiply:
 
     # NumPy's product after PyTorch's conversion takes 8 times as long: the threads of each wait by
     # spinning, and keep the cores from the other's.
-    def multiply(piece: Stored, out: Vectors) -> None:
+    def multiply(piece: AnyFloats, out: Vectors) -> None:
         single = torch.from_numpy(np.array(piece)).float()
         torch.mm(single, right, out=torch.from_numpy(out))
 
@@ -123,7 +121,7 @@ def _largest(products: Vectors, keep: int) -> tuple[RowNumbers, Vectors]:
 
 
 def _best_of_half(
-    query: Vectors, vectors: Stored, k: int, keep: int
+    query: Vectors, vectors: AnyFloats, k: int, keep: int
 ) -> tuple[RowNumbers, Vectors] | None:
     """The same by Faiss's scanner of float16 codes, which vectors are; None if it cannot tell.
 
@@ -166,7 +164,7 @@ _MARGIN = 16
 
 def scan(
     queries: Vectors,
-    vectors: Stored,
+    vectors: AnyFloats,
     k: int,
     selection: Selection = lambda first, last: None,
     start: int = 0,
@@ -205,7 +203,7 @@ def scan(
 
 
 def _scan_for_one(
-    query: Vectors, vectors: Stored, k: int, selection: Selection, start: int
+    query: Vectors, vectors: AnyFloats, k: int, selection: Selection, start: int
 ) -> RowNumbers:
     """What `scan` finds for one query (dim,), by several threads."""
 
@@ -227,7 +225,7 @@ def _scan_for_one(
     return rows[np.lexsort((rows, -products))[: k + _MARGIN]]
 
 
-def rank(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
+def rank(query: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
     """The k best rows and scores by their inner product with a query (dim,), equal ones by row.
 
     The products are summed in double precision, so a row has the same score however it was found.
@@ -239,7 +237,7 @@ def rank(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[tupl
 
 
 def rank_all(
-    queries: Vectors, vectors: Stored, rows: RowNumbers, k: int
+    queries: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int
 ) -> list[list[tuple[int, float]]]:
     """What `rank` gives for each of the queries (n, dim), among rows (n, m) of its own.
 
@@ -261,14 +259,16 @@ def _likely(rows: RowNumbers, products: Vectors, k: int) -> RowNumbers:
     return likely
 
 
-def _ranked(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
+def _ranked(
+    query: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int
+) -> list[tuple[int, float]]:
     """The k best of rows that ascend."""
     scores = (vectors[rows].astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
     order = np.negative(scores).argsort(kind="stable")[:k]
     return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
 
 
-def _product(vectors: Stored, width: int, multiply: Multiply) -> Vectors:
+def _product(vectors: AnyFloats, width: int, multiply: Multiply) -> Vectors:
     scores = np.empty((len(vectors), width), np.float32)
     for at in range(0, len(vectors), _PIECE):
         multiply(vectors[at : at + _PIECE], scores[at : at + _PIECE])

@@ -25,10 +25,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from solar.arrays import Floats, RowNumbers, Vectors
 from solar.errors import SolarError
-from solar.search.neighbours import Neighbours, Scores, VectorsOf, exact_neighbours
+from solar.search.neighbours import Neighbours, VectorsOf, exact_neighbours
 from solar.search.search_results import SearchResults
-from solar.search.types import RowNumbers, Vectors
 
 Method = Literal["average", "alpha", "rank"]
 
@@ -92,7 +92,7 @@ class Weighting:
         """How many neighbours to use."""
         return NEIGHBOURS[self.method] if self.n is None else self.n
 
-    def weights(self, scores: Scores) -> NDArray[np.float32]:
+    def weights(self, scores: Floats) -> NDArray[np.float32]:
         """Weights (m, k) of the first k neighbours from their scores (m, k)."""
         useful = np.clip(np.nan_to_num(scores), 0, 1)  # compressed vectors can score above 1
         if self.method == "alpha":
@@ -107,7 +107,7 @@ class Weighting:
 
 
 def expand_query(
-    query: Vectors, neighbour_vectors: Vectors, scores: Scores, **weighting: Any
+    query: Vectors, neighbour_vectors: Vectors, scores: Floats, **weighting: Any
 ) -> Vectors:
     """Expand one query (d,) with neighbours that are already at hand: (d,), unit norm.
 
@@ -185,7 +185,7 @@ def augment_database(
 
 
 def _joined(
-    own: Vectors, rows: RowNumbers, scores: Scores, vectors_of: VectorsOf, how: Weighting
+    own: Vectors, rows: RowNumbers, scores: Floats, vectors_of: VectorsOf, how: Weighting
 ) -> Vectors:
     rows, scores = rows[:, : how.count], scores[:, : how.count]
     weights = how.weights(np.where(rows < 0, 0, scores))

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solar.search.types import Hit, Vectors
+from solar.arrays import Vectors
+from solar.search.types import Hit
 
 
 @dataclass(frozen=True)

@@ -24,17 +24,18 @@ from typing import Any
 
 import numpy as np
 
+from solar.arrays import AnyFloats, RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.search import exact
 from solar.search.codes import RETIRED, CompressedCodes, read_part
 from solar.search.conditions import Where
-from solar.search.exact import Stored, mapped
+from solar.search.exact import mapped
 from solar.search.folder_storage import FolderState, FolderStorage, creating
 from solar.search.integrity import Block, CheckedVectors, gaps, rows_of, whole, whole_if_there
 from solar.search.metadata import Metadata
 from solar.search.metadata_view import CodesFile, DamageError, Version, View
-from solar.search.types import DescriptorSpec, Hit, Photo, RowNumbers, Vectors
+from solar.search.types import DescriptorSpec, Hit, Photo
 from solar.search.writer import COMPRESSIONS, Writer, first_version
 
 # Candidates that are ranked exactly: this many, or ten for every hit. Of 200,000 vectors around
@@ -93,7 +94,7 @@ class _State(FolderState):
     """One committed version with its vectors mapped."""
 
     file: Path
-    vectors: Stored
+    vectors: AnyFloats
     blocks: Sequence[Block]
     known: dict[int, str] = field(default_factory=dict)
 

@@ -14,12 +14,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from solar.arrays import RowNumbers
 from solar.errors import SolarError
 from solar.files import file_digest, make_folder
 from solar.images import Roots, Stamp
 from solar.search.metadata import FILE, Metadata
 from solar.search.metadata_view import Version, View
-from solar.search.types import Amendment, DescriptorSpec, Photo, RowNumbers, Skipped
+from solar.search.types import Amendment, DescriptorSpec, Photo, Skipped
 
 # Photos whose metadata are checked whole before the first search; of more, the rows it reads.
 _CHECKED_AT_ONCE = 4096

@@ -6,20 +6,21 @@ The group is called as the photo is, relative to the image folder (`rome/12.jpg`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from solar.arrays import Vectors
+from solar.describe.counting import Progress, counted
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.files import refuse_folder, replacing
 from solar.search.index import Index
 from solar.search.ingest import BATCH
 from solar.search.parquet_export import described_rows
-from solar.search.types import Vectors
 
 DATASET = "global_descriptor"
 SUFFIXES = frozenset({".h5", ".hdf5"})
@@ -35,15 +36,13 @@ def check_h5_target(path: Path) -> None:
     refuse_folder(path, "the .h5 file")
 
 
-def write_h5(
-    source: Store | Index, path: str | Path, *, watch: Callable[[int, int], None] | None = None
-) -> int:
+def write_h5(source: Store | Index, path: str | Path, *, progress: Progress | None = None) -> int:
     """Write descriptors for hloc, whole or not at all; a file that is there is replaced.
 
     Args:
         source: A finished store, or an index of vectors. No photo is read.
         path: The file.
-        watch: Told from time to time how many photos are written, and of how many.
+        progress: Called after every batch.
 
     Returns:
         How many photos were written.
@@ -54,7 +53,7 @@ def write_h5(
     """
     h5py = _library()
     _, pieces = described_rows(source)
-    done, total = 0, len(source)
+    advance = counted(progress, "Writing", len(source))
     with replacing(path) as temporary, h5py.File(temporary, "w") as file:
         for photos, vectors in pieces:
             for photo, vector in zip(photos, vectors, strict=True):
@@ -67,10 +66,8 @@ def write_h5(
                         f"A group of an .h5 file cannot be called {photo.path!r}: rename the "
                         "photo, or run the command on the folder that it is in."
                     ) from error
-            done += len(photos)
-            if watch is not None:
-                watch(done, total)
-    return done
+            advance(len(photos))
+    return len(source)
 
 
 def read_h5(path: str | Path) -> Iterator[tuple[list[str], Vectors]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Vectors
 from solar.describe.known_roots import confirm, confirmed_roots
 from solar.errors import SolarError
 from solar.images import Roots
@@ -34,7 +35,7 @@ from solar.search.parts import Words, as_vector, mean_vector, read_files, with_w
 from solar.search.photo_index import Conditions, NoVectorsError, PhotoIndex, check_count
 from solar.search.search_results import rated
 from solar.search.storage_protocol import Engine
-from solar.search.types import Amendment, DescriptorSpec, Hit, Photo, Vectors
+from solar.search.types import Amendment, DescriptorSpec, Hit, Photo
 
 if TYPE_CHECKING:
     from solar.describe.pipeline import QueryEncoder
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from solar.images import Box, Source
     from solar.models import RetrievalNet
     from solar.search.copies import FoundCopy
+
 
 Address: TypeAlias = str | os.PathLike[str]
 

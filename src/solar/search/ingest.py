@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Vectors
 from solar.describe.known_roots import confirmed_roots
 from solar.errors import SolarError
 from solar.images import Root, Roots
-from solar.search.types import DescriptorSpec, Photo, Vectors
+from solar.search.types import DescriptorSpec, Photo
 
 if TYPE_CHECKING:
     from solar.describe.store import Store
+
 
 BATCH = 4096
 

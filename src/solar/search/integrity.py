@@ -16,9 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from solar.arrays import AnyFloats, RowNumbers
 from solar.errors import SolarError
-from solar.search.exact import Stored
-from solar.search.types import RowNumbers
 
 AT_ONCE = 64 << 20
 """Bytes that are checked before the first search: 0.03 to 0.1 s."""
@@ -38,7 +37,7 @@ class CheckedVectors:
         self._closed = threading.Event()
 
     def check(
-        self, file: Path, vectors: Stored, blocks: Sequence[Block], rows: Iterable[int] = ()
+        self, file: Path, vectors: AnyFloats, blocks: Sequence[Block], rows: Iterable[int] = ()
     ) -> None:
         """Make sure of some rows, or of all of a small file; a SolarError if it is damaged."""
         if self._damage is not None:
@@ -67,7 +66,7 @@ class CheckedVectors:
         self._scrubbing = None
         self._closed.clear()
 
-    def _scrub(self, file: Path, vectors: Stored, blocks: Sequence[Block]) -> None:
+    def _scrub(self, file: Path, vectors: AnyFloats, blocks: Sequence[Block]) -> None:
         if self._scrubbing is not None and self._scrubbing.is_alive():
             return
 
@@ -86,7 +85,7 @@ class CheckedVectors:
         self._scrubbing = threading.Thread(target=work, name="solar-scrub", daemon=True)
         self._scrubbing.start()
 
-    def _problem(self, file: Path, vectors: Stored, block: Block) -> str | None:
+    def _problem(self, file: Path, vectors: AnyFloats, block: Block) -> str | None:
         first, rows, digest = block
         if hashlib.sha256(vectors[first : first + rows].data).hexdigest() != digest:
             return (
@@ -97,7 +96,7 @@ class CheckedVectors:
         return None
 
 
-def whole(file: Path, vectors: Stored) -> None:
+def whole(file: Path, vectors: AnyFloats) -> None:
     """Make sure that a mapped file was not cut short since: reading it would end the process.
 
     FileNotFoundError if it is gone, a SolarError if it is too short.
@@ -106,7 +105,7 @@ def whole(file: Path, vectors: Stored) -> None:
         raise SolarError(f"{file} is cut short: restore it or build it again.")
 
 
-def whole_if_there(file: Path, vectors: Stored) -> None:
+def whole_if_there(file: Path, vectors: AnyFloats) -> None:
     """The same, of a file that a writer may have replaced."""
     with suppress(FileNotFoundError):  # a writer has replaced it: what is mapped stays
         whole(file, vectors)

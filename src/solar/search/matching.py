@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from solar.arrays import Floats, Ints
 from solar.defaults import KEYPOINTS, SIZE
 from solar.describe.local import (
     Descriptors,
@@ -30,8 +31,6 @@ Geometry = Literal["homography", "fundamental"]
 DENSE_RATIO, DENSE_ERROR = 0.97, 12.0
 """The least ratio, and the least error of an inlier in pixels, for features of a map: the second
 nearest is often the location beside the nearest. Chosen on generated photos."""
-Floats = NDArray[np.float32]
-Pairs = NDArray[np.int64]
 
 RATIO = 0.9
 THRESHOLD: dict[Geometry, float] = {"homography": 3.0, "fundamental": 1.5}
@@ -61,7 +60,7 @@ class Matches:
     keypoints: tuple[int, int]
     points_a: Floats
     points_b: Floats
-    pairs: Pairs
+    pairs: Ints
     inliers: NDArray[np.bool_]
     matrix: NDArray[np.float64] | None
     geometry: Geometry
@@ -213,7 +212,7 @@ def _matched(
     )
 
 
-def mutual_matches(a: Descriptors, b: Descriptors, *, ratio: float = RATIO) -> Pairs:
+def mutual_matches(a: Descriptors, b: Descriptors, *, ratio: float = RATIO) -> Ints:
     """Pairs of rows of a (n, d) and b (m, d) that are each other's nearest, and clearly so.
 
     The distance of a pair must be below `ratio` times the distance from either of the two to its
@@ -258,7 +257,7 @@ def mutual_matches(a: Descriptors, b: Descriptors, *, ratio: float = RATIO) -> P
     found = found[kept]
     _, first = np.unique(found[:, 1], return_index=True)  # equal rows again, of two blocks
     found = found[first]
-    ordered: Pairs = found[np.argsort(found[:, 0])]
+    ordered: Ints = found[np.argsort(found[:, 0])]
     return ordered
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from solar.arrays import RowNumbers
 from solar.errors import SolarError
 from solar.files import is_text
 from solar.images import Roots, Stamp
@@ -20,7 +21,7 @@ from solar.search import places_table
 from solar.search.conditions import Where
 from solar.search.near import Area, NoPositionsError
 from solar.search.places_table import place_of
-from solar.search.types import Amendment, DescriptorSpec, Photo, RowNumbers, Skipped
+from solar.search.types import Amendment, DescriptorSpec, Photo, Skipped
 
 _CODES = "sketch"  # what the file calls the names of codes
 _WHOLE = "whole"

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.files import is_text
 from solar.images import Roots, Stamp
@@ -31,7 +32,7 @@ from solar.search.milvus_connection import Connection
 from solar.search.milvus_filter import among, expression
 from solar.search.milvus_schema import CollectionFacts
 from solar.search.storage_protocol import validated
-from solar.search.types import Amendment, DescriptorSpec, Hit, Photo, Skipped, Vectors
+from solar.search.types import Amendment, DescriptorSpec, Hit, Photo, Skipped
 
 _UNFINISHED = "_unfinished_"
 _MOST = 16384  # rows in one answer, a limit of Milvus

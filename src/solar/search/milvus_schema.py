@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.files import is_text
 from solar.images import Roots, Stamp
 from solar.search.milvus_address import BY_TAG, Options
 from solar.search.milvus_connection import Connection
-from solar.search.types import DescriptorSpec, Photo, Vectors
+from solar.search.types import DescriptorSpec, Photo
 
 FORMAT = 1
 FACTS = "solar"

@@ -12,10 +12,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from solar.arrays import RowNumbers
+from solar.describe.counting import Progress
 from solar.search.described_collection import DescribedCollection
 from solar.search.neighbours import Neighbours, nearest_rows
-from solar.search.record_file import Records, Watch, grown_records
-from solar.search.types import RowNumbers
+from solar.search.record_file import Records, grown_records
 
 BLOCK = 1024
 """Photos whose neighbours are written at a time: some seconds of work."""
@@ -29,8 +30,9 @@ def neighbour_lists(
     asked: RowNumbers,
     k: int,
     folder: Path,
-    watch: Watch | None = None,
+    progress: Progress | None = None,
     device: str | None = None,
+    step: str = "Comparing",
 ) -> NeighbourLists:
     """Find the k photos most similar to each of some photos; of equal ones the first.
 
@@ -40,8 +42,9 @@ def neighbour_lists(
         k: How many; all others of a smaller collection.
         folder: Where the file is kept; what an earlier run wrote into it counts, if it asked the
             same of the same collection.
-        watch: Told after every block.
+        progress: Called after every block.
         device: Where photos are compared, `cuda` for example; the same lists, sooner.
+        step: Its name for `progress`.
 
     Returns:
         m records, mapped.
@@ -61,7 +64,7 @@ def neighbour_lists(
         for first in range(begin, len(asked), BLOCK):
             yield _others(photos, asked[first : first + BLOCK], k, record, nearest)
 
-    return grown_records(file, record, len(asked), BLOCK, more, watch)
+    return grown_records(file, record, len(asked), BLOCK, more, step, progress)
 
 
 def _others(

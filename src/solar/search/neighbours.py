@@ -7,16 +7,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solar.arrays import AnyFloats, Floats, RowNumbers, Vectors
 from solar.search import exact
-from solar.search.exact import Stored
-from solar.search.types import RowNumbers, Vectors
 
-Scores: TypeAlias = NDArray[np.float32]
-"""Inner products that belong to rows."""
-
-Neighbours: TypeAlias = Callable[[Vectors, int], tuple[RowNumbers, Scores]]
+Neighbours: TypeAlias = Callable[[Vectors, int], tuple[RowNumbers, Floats]]
 """Search: rows (m, k) and scores (m, k) of the k most similar to each of the vectors (m, d), best
 first; an index with fewer rows may give fewer, or fill up with -1."""
 
@@ -27,7 +22,7 @@ VectorsOf: TypeAlias = Callable[[RowNumbers], Vectors]
 def exact_neighbours(database: Vectors) -> Neighbours:
     """Search a small array (n, d) by comparing with every row; ties go to the lower row."""
 
-    def search(vectors: Vectors, k: int, /) -> tuple[RowNumbers, Scores]:
+    def search(vectors: Vectors, k: int, /) -> tuple[RowNumbers, Floats]:
         similar = np.asarray(vectors) @ database.T
         rows = largest(similar, k)
         return rows, np.take_along_axis(similar, rows, axis=1)
@@ -35,7 +30,7 @@ def exact_neighbours(database: Vectors) -> Neighbours:
     return search
 
 
-def nearest_rows(vectors: Stored, device: str | None = None) -> Neighbours:
+def nearest_rows(vectors: AnyFloats, device: str | None = None) -> Neighbours:
     """Search an array (n, d) of any size exactly, mapped or not; ties go to the lower row.
 
     Args:
@@ -48,13 +43,13 @@ def nearest_rows(vectors: Stored, device: str | None = None) -> Neighbours:
     return lambda queries, k: _on_processor(vectors, queries, k)
 
 
-def _on_device(vectors: Stored, device: str) -> Neighbours:
+def _on_device(vectors: AnyFloats, device: str) -> Neighbours:
     from solar.search.device_shard import DeviceMemoryError
     from solar.search.resident import resident_on, tell_fallback
 
     resident = resident_on(device)
 
-    def search(queries: Vectors, k: int, /) -> tuple[RowNumbers, Scores]:
+    def search(queries: Vectors, k: int, /) -> tuple[RowNumbers, Floats]:
         nonlocal resident
         if resident is not None:
             try:
@@ -67,7 +62,7 @@ def _on_device(vectors: Stored, device: str) -> Neighbours:
     return search
 
 
-def _on_processor(vectors: Stored, queries: Vectors, k: int) -> tuple[RowNumbers, Scores]:
+def _on_processor(vectors: AnyFloats, queries: Vectors, k: int) -> tuple[RowNumbers, Floats]:
     rows = np.full((len(queries), k), -1, np.int64)
     scores = np.zeros((len(queries), k), np.float32)
     candidates = exact.scan(queries, vectors, k)
@@ -78,7 +73,7 @@ def _on_processor(vectors: Stored, queries: Vectors, k: int) -> tuple[RowNumbers
     return rows, scores
 
 
-def largest(scores: Scores, k: int) -> RowNumbers:
+def largest(scores: Floats, k: int) -> RowNumbers:
     """The columns of the k largest scores in each row of (m, n), best first, equal ones by column.
 
     What would come later is not sorted: with k = 50 of 2,000 a third of the time of a full sort.

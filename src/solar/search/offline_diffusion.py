@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from solar.arrays import Floats, RowNumbers
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.search.diffuse import TRUNCATE, Graph, mutual_graph, solve_among
-from solar.search.neighbours import Neighbours, Scores, VectorsOf, distinct_places
-from solar.search.types import RowNumbers
+from solar.search.neighbours import Neighbours, VectorsOf, distinct_places
 
 _RECORD = "rows", "scores"
 
@@ -109,12 +109,12 @@ def build_offline(
 
 def diffuse_offline(
     rows: RowNumbers,
-    scores: Scores,
+    scores: Floats,
     offline: OfflineDiffusion,
     *,
     seeds: int = 10,
     gamma: float = 3.0,
-) -> tuple[RowNumbers, Scores]:
+) -> tuple[RowNumbers, Floats]:
     """Rank by diffusion, from the best results of a plain search.
 
     Args:
@@ -148,7 +148,7 @@ def diffuse_offline(
 
 
 def _solve_row(
-    own: int, rows: NDArray[np.int32], scores: Scores, graph: Graph, alpha: float
+    own: int, rows: NDArray[np.int32], scores: Floats, graph: Graph, alpha: float
 ) -> None:
     """Put f(own) in place of a row's neighbours and their similarities, best first."""
     near = rows[distinct_places(rows.astype(np.int64))].astype(np.int64)

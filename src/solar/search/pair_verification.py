@@ -2,11 +2,12 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 
+from solar.describe.counting import Progress, counted
 from solar.describe.local import LocalFeatures
 from solar.errors import SolarError, and_more
 from solar.search.calibration import Evidence
@@ -21,18 +22,16 @@ def verified(
     pairs: Iterable[Pair],
     verifier: Verifier,
     total: int,
-    watch: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Pair]:
     """Those of the pairs whose keypoints fit one geometry, in their order.
 
     Photos that are gone or cannot be read fit none, which a warning says.
     """
-    done = 0
+    advance = counted(progress, "Verifying", total)
     for some in matched(pairs, verifier):
         yield from (pair for pair, found in some if found is not None and found.same_scene)
-        done += len(some)
-        if watch is not None:
-            watch(done, total)
+        advance(len(some))
 
 
 def matched(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from solar.arrays import Vectors
+from solar.describe.counting import Progress, counted
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
@@ -16,7 +18,7 @@ from solar.files import refuse_folder, replacing
 from solar.search.index import Index, need_vectors
 from solar.search.ingest import BATCH, batches, spec_of
 from solar.search.metadata import is_index
-from solar.search.types import DescriptorSpec, Photo, Vectors
+from solar.search.types import DescriptorSpec, Photo
 
 KEY = "solar"
 """Of the file's metadata: how the vectors were made, as JSON."""
@@ -45,7 +47,7 @@ def write_parquet(
     source: Store | Index,
     path: str | Path,
     *,
-    watch: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> int:
     """Write a row per photo, whole or not at all; a file that is there is replaced.
 
@@ -56,7 +58,7 @@ def write_parquet(
     Args:
         source: A finished store, or an index of vectors. No photo is read.
         path: The file.
-        watch: Told after every row group how many rows are written, and of how many.
+        progress: Called after every batch.
 
     Returns:
         How many rows were written.
@@ -67,7 +69,7 @@ def write_parquet(
     arrow, parquet = _libraries()
     spec, pieces = described_rows(source)
     schema = _schema(arrow, spec)
-    done, total = 0, len(source)
+    advance = counted(progress, "Writing", len(source))
     with (
         replacing(path) as temporary,
         # Hardly a value comes twice, so a dictionary of them would only take room.
@@ -75,10 +77,8 @@ def write_parquet(
     ):
         for photos, vectors in pieces:
             writer.write_batch(_rows(arrow, schema, photos, vectors))
-            done += len(photos)
-            if watch is not None:
-                watch(done, total)
-    return done
+            advance(len(photos))
+    return len(source)
 
 
 def described_rows(

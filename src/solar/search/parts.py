@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
-from solar.search.types import Vectors
 
 if TYPE_CHECKING:
     from solar.images import Box

@@ -11,15 +11,16 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from solar import __version__
+from solar.describe.counting import Progress, counted
 from solar.errors import SolarError, and_more
 from solar.files import make_folder, regular, replacing, unwritable
 from solar.search.blas_threads import one_core_each
@@ -35,9 +36,6 @@ from solar.search.duplicate_report import KINDS, DuplicateGroup, DuplicatePhoto
 from solar.search.photo_pairs import refuse_score
 from solar.search.photo_relation import SETTINGS, PhotoComparer, Relation
 from solar.search.small_pictures import small_pictures
-
-Told: TypeAlias = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is, and of how much."""
 
 K = 20
 """Neighbours of each photo that are looked at."""
@@ -80,7 +78,7 @@ def duplicates(
     new: bool = False,
     photos: str | Path | None = None,
     work: str | Path | None = None,
-    watch: Told | None = None,
+    progress: Progress | None = None,
     **describing: Any,
 ) -> Iterator[DuplicateGroup]:
     """Group photos that are copies of each other, or show the same place.
@@ -99,7 +97,7 @@ def duplicates(
         new: Only groups with photos that were added to the index since the last time.
         photos: Where the photos of an index or a store are, if they have moved.
         work: A folder for unfinished work, from which another run can resume. Default: temporary.
-        watch: Told of the progress.
+        progress: Called with the step, what is done, and the total.
         **describing: How to describe photos, as for `solar.extract`: `model`, `device`, `size`, ….
 
     Raises:
@@ -111,7 +109,7 @@ def duplicates(
     return walk_described(
         source,
         work,
-        lambda found, folder: find_duplicates(found.moved_to(photos), settings, folder, watch),
+        lambda found, folder: find_duplicates(found.moved_to(photos), settings, folder, progress),
         **describing,
     )
 
@@ -129,7 +127,7 @@ def find_duplicates(
     photos: DescribedCollection,
     settings: DuplicateSettings,
     folder: Path,
-    watch: Told | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[DuplicateGroup]:
     """The same for a collection that is at hand, with unfinished work in a folder.
 
@@ -141,8 +139,7 @@ def find_duplicates(
         return
     verifier = photos.verifier(SETTINGS)  # what would go wrong is told before any work
     seen = _seen(photos) if settings.new else set[bytes]()
-    told = None if watch is None else lambda done, of: watch("Reading photos", done, of)
-    small = small_pictures(photos.names, photos.roots.find, photos.local, told)
+    small = small_pictures(photos.names, photos.roots.find, photos.local, progress)
     asked = np.array([row for row, key in enumerate(small.keys) if key not in seen], np.int64)
     places = bool({"burst", "place"} & set(settings.kinds))
     pairs = candidates(
@@ -152,11 +149,11 @@ def find_duplicates(
         folder,
         k=settings.k,
         place_score=settings.min_score if places else None,
-        watch=watch,
+        progress=progress,
     )
     comparer = PhotoComparer(verifier, places=places)
     related = sorted(
-        _decided(photos, pairs, comparer, folder, watch), key=lambda one: (one.a, one.b)
+        _decided(photos, pairs, comparer, folder, progress), key=lambda one: (one.a, one.b)
     )
 
     def facts(row: int) -> PhotoFacts:
@@ -175,7 +172,7 @@ def _decided(
     pairs: DuplicateCandidates,
     comparer: PhotoComparer,
     folder: Path,
-    watch: Told | None,
+    progress: Progress | None,
 ) -> Iterator[RelatedPair]:
     """The related ones of the pairs; what an earlier run decided is read from a file."""
     names = photos.names
@@ -208,6 +205,7 @@ def _decided(
             ThreadPoolExecutor(os.cpu_count() or 1) as threads,
         ):
             done = _resumed(out)
+            advance = counted(progress, "Deciding", len(pairs), done)
             for first in range(done, len(pairs), _BLOCK):
                 block = range(first, min(first + _BLOCK, len(pairs)))
                 lines = [
@@ -216,8 +214,7 @@ def _decided(
                 ]
                 out.write(("\n".join(lines) + "\n").encode())
                 out.flush()
-                if watch is not None:
-                    watch("Deciding", block[-1] + 1, len(pairs))
+                advance(len(block))
     except OSError as error:
         raise unwritable(file, error) from error
     with file.open("rb") as lines_of:

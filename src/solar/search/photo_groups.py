@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from solar.describe.counting import Progress
 from solar.errors import SolarError
 from solar.files import make_folder
 from solar.search.described_collection import Described, DescribedCollection, walk_described
 from solar.search.group_report import GroupPhoto, PhotoGroup
-from solar.search.photo_pairs import PairSettings, Told, chosen_pairs, refuse_score
+from solar.search.photo_pairs import PairSettings, chosen_pairs, refuse_score
 from solar.search.supported_groups import SHARE, supported_groups
 from solar.search.verified_graph import VerifiedGraph, verified_graph
 from solar.search.verify import VerifySettings
@@ -59,7 +59,7 @@ def groups(
     support: float = SHARE,
     photos: str | Path | None = None,
     work: str | Path | None = None,
-    watch: Told | None = None,
+    progress: Progress | None = None,
     **describing: Any,
 ) -> Iterator[PhotoGroup]:
     """Group the photos of a collection that show the same place, the largest group first.
@@ -79,7 +79,7 @@ def groups(
             photos, match as many of the other; 0 joins all that are connected.
         photos: Where the photos of an index or a store are, if they have moved.
         work: A folder for unfinished work, from which another run can resume. Default: temporary.
-        watch: Told of the progress.
+        progress: Called with the step, what is done, and the total.
         **describing: How to describe photos, as for `solar.extract`: `model`, `device`, `size`, ….
 
     Raises:
@@ -90,7 +90,7 @@ def groups(
     return walk_described(
         source,
         work,
-        lambda found, folder: find_groups(found.moved_to(photos), settings, folder, watch),
+        lambda found, folder: find_groups(found.moved_to(photos), settings, folder, progress),
         **describing,
     )
 
@@ -99,15 +99,14 @@ def find_groups(
     photos: DescribedCollection,
     settings: GroupSettings,
     folder: Path,
-    watch: Told | None = None,
+    progress: Progress | None = None,
 ) -> Iterable[PhotoGroup]:
     """The same for a collection that is at hand, with unfinished work in a folder."""
     make_folder(folder)
     verifier = photos.verifier(VerifySettings())
     wanted = PairSettings(settings.k, settings.min_score, device=settings.device)
-    chosen = chosen_pairs(photos, wanted, folder, watch)
-    told = partial(watch, "Verifying") if watch is not None else None
-    graph = verified_graph(photos, chosen, verifier, settings.inliers, folder, told)
+    chosen = chosen_pairs(photos, wanted, folder, progress)
+    graph = verified_graph(photos, chosen, verifier, settings.inliers, folder, progress)
     return grouped(photos.names, graph, settings)
 
 

@@ -7,26 +7,23 @@ video, with those before and after it. A pair counts once, whichever of the two 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import RowNumbers
+from solar.describe.counting import Progress
 from solar.errors import SolarError
 from solar.search.described_collection import Described, DescribedCollection, walk_described
 from solar.search.near import in_space, straight
 from solar.search.neighbour_lists import NeighbourLists, neighbour_lists
 from solar.search.pair_files import Pair, read_names
 from solar.search.pair_verification import verified
-from solar.search.types import RowNumbers
 from solar.search.verify import VerifySettings
-
-Told: TypeAlias = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is, and of how much."""
 
 _CELLS = 1 << 21  # of a table that is looked at at a time: some tens of MB
 
@@ -71,7 +68,7 @@ def pairs(
     window: int = 0,
     within: float | None = None,
     work: str | Path | None = None,
-    watch: Told | None = None,
+    progress: Progress | None = None,
     **describing: Any,
 ) -> Iterator[Pair]:
     """Choose the pairs of photos that are worth matching, each once.
@@ -92,7 +89,7 @@ def pairs(
         window: Also pair each photo with this many before and after it in its folder, by name.
         within: If both photos have a GPS position, only pair them within this many metres.
         work: A folder for unfinished work, from which another run can resume. Default: temporary.
-        watch: Told of the progress.
+        progress: Called with the step, what is done, and the total.
         **describing: How to describe photos, as for `solar.extract`: `model`, `device`, `size`, ….
             Descriptors are compared on the device as well if it is `cuda`.
 
@@ -105,27 +102,35 @@ def pairs(
     device = describing.get("device")
     settings = PairSettings(k, min_score, verify, query, window, within, device)
     return walk_described(
-        source, work, lambda photos, folder: choose(photos, settings, folder, watch), **describing
+        source,
+        work,
+        lambda photos, folder: choose(photos, settings, folder, progress),
+        **describing,
     )
 
 
 def choose(
-    photos: DescribedCollection, settings: PairSettings, folder: Path, watch: Told | None = None
+    photos: DescribedCollection,
+    settings: PairSettings,
+    folder: Path,
+    progress: Progress | None = None,
 ) -> Iterable[Pair]:
     """The same for a collection that is at hand, with unfinished work in a folder."""
     verifier = None
     if settings.verify:
         wanted = VerifySettings() if settings.verify is True else settings.verify
         verifier = photos.verifier(wanted)  # what would go wrong is told before any work
-    chosen = chosen_pairs(photos, settings, folder, watch)
+    chosen = chosen_pairs(photos, settings, folder, progress)
     if verifier is None:
         return chosen
-    told = partial(watch, "Verifying") if watch is not None else None
-    return verified(chosen, verifier, len(chosen), told)
+    return verified(chosen, verifier, len(chosen), progress)
 
 
 def chosen_pairs(
-    photos: DescribedCollection, settings: PairSettings, folder: Path, watch: Told | None = None
+    photos: DescribedCollection,
+    settings: PairSettings,
+    folder: Path,
+    progress: Progress | None = None,
 ) -> ChosenPairs:
     """The pairs before any verification."""
     asked = np.arange(len(photos))
@@ -135,8 +140,7 @@ def chosen_pairs(
     limit = None
     if settings.within is not None:
         limit = Limit(in_space(photos.positions()), straight(settings.within))
-    told = partial(watch, "Comparing") if watch is not None else None
-    lists = neighbour_lists(photos, asked, settings.k, folder, told, settings.device)
+    lists = neighbour_lists(photos, asked, settings.k, folder, progress, settings.device)
     order = NameOrder.of(photos.names) if settings.window else None
     return ChosenPairs(photos, asked, lists, settings.min_score, order, settings.window, limit)
 

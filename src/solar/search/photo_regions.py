@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from solar.arrays import Floats
 from solar.describe.local import LocalFeatures
 from solar.errors import SolarError
 from solar.files import reading
 from solar.images.boxes import Box, parse_box, pixel_box
-from solar.search.codebook import Floats
 
 GRID = "grid"
 LEAST_SCORE = 0.1

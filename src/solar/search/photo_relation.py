@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from solar.arrays import Doubles
 from solar.describe.local import LocalFeatures
 from solar.errors import SolarError
 from solar.files import reading
@@ -29,7 +30,7 @@ from solar.images import load, read_image
 from solar.images.exif import taken
 from solar.images.opening import Source, opened
 from solar.images.orientation import orientation_of, turned
-from solar.search.axis_mapping import Doubles, fit_axes, tilted
+from solar.search.axis_mapping import fit_axes, tilted
 from solar.search.duplicate_report import COPIES, Mapping3x3
 from solar.search.keypoint_votes import VOTES, Corners, corners, votes
 from solar.search.matching import estimate, mutual_matches

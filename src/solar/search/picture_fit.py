@@ -7,11 +7,9 @@ looked for. Thousands of pairs are fitted at a time.
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Floats, Pixels
 from solar.search.picture_windows import window_boxes
 from solar.search.symmetries import WAYS, WHOLE, best_way, laid
-
-Floats = npt.NDArray[np.float32]
-Pictures = npt.NDArray[np.uint8]
 
 PART_FIT = 0.9
 """How well a part fits its window, at least."""
@@ -34,8 +32,8 @@ _LEAST = 4  # blocks that are not flat; pictures with fewer may be anything
 
 
 def are_parts(
-    wholes: Pictures,
-    parts: Pictures,
+    wholes: Pixels,
+    parts: Pixels,
     which: npt.NDArray[np.int64],
     mirror: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.bool_]:
@@ -60,7 +58,7 @@ def are_parts(
     return alike
 
 
-def copy_ways(a: Pictures, b: Pictures) -> npt.NDArray[np.int8]:
+def copy_ways(a: Pixels, b: Pixels) -> npt.NDArray[np.int8]:
     """How to lay small pictures b (n, 32, 32) on a to see the same; -1 where they differ."""
     ways, score = best_way(a, b)
     turned = b.astype(np.float32)

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
+from solar.arrays import Floats
 
 CELLS = 8
 """Windows are compared as so many by so many cells."""

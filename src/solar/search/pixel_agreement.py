@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageFilter
 
-Floats = npt.NDArray[np.float32]
+from solar.arrays import Floats
 
 SIDE = 192
 """Longer side of what is compared, in pixels."""

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from solar.arrays import RowNumbers
 from solar.images.exif import ExifFacts
 from solar.search.near import Area, NoPositionsError
-from solar.search.types import RowNumbers
 
 Execute: TypeAlias = Callable[..., Any]
 """A connection's `execute` or `executemany`."""

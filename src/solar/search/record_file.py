@@ -8,12 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from solar.describe.counting import Progress, counted
 from solar.files import unwritable
 
 Records: TypeAlias = npt.NDArray[np.void]
-
-Watch: TypeAlias = Callable[[int, int], None]
-"""Told how much is done, and of how much."""
 
 
 def grown_records(
@@ -22,7 +20,8 @@ def grown_records(
     total: int,
     block: int,
     more: Callable[[int], Iterable[Records]],
-    watch: Watch | None = None,
+    step: str,
+    progress: Progress | None = None,
 ) -> Records:
     """Finish a file of records, of which an earlier run may have written some.
 
@@ -32,7 +31,8 @@ def grown_records(
         total: How many there are to be.
         block: How many are written at a time.
         more: Gives those after the first so many, in blocks.
-        watch: Told after every block.
+        step: Its name for `progress`.
+        progress: Called after every block.
 
     Returns:
         (total,) records, mapped.
@@ -47,13 +47,12 @@ def grown_records(
             done = max(blocks - 1, 0) * block
             out.truncate(done * record.itemsize)
             out.seek(done * record.itemsize)
+            advance = counted(progress, step, total, done)
             for some in more(done):
                 out.write(some.tobytes())
                 out.flush()
                 os.fsync(out.fileno())
-                done += len(some)
-                if watch is not None:
-                    watch(done, total)
+                advance(len(some))
     except OSError as error:
         raise unwritable(file, error) from error
     return np.memmap(file, record, "r", shape=(total,))

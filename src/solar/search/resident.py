@@ -27,17 +27,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from solar.arrays import AnyFloats, Flags, RowNumbers, Vectors
 from solar.search.device_shard import (
     GROUP,
     NOWHERE,
     DeviceMemoryError,
-    Mask,
     Shard,
     devices_called,
     free_memory,
 )
-from solar.search.exact import Stored
-from solar.search.types import RowNumbers, Vectors
 
 Found: TypeAlias = tuple[RowNumbers, Vectors]
 """Rows and their scores, best first."""
@@ -63,9 +61,9 @@ class ResidentVectors:
         self._shards = [Shard(device) for device in devices]
         self._filling: Shard | None = None  # whose last block has the last rows
         self._whole = True
-        self._vectors: Stored | None = None
+        self._vectors: AnyFloats | None = None
         self._stamp: tuple[Hashable, ...] = ()
-        self._present: Mask | None = None  # what the shards know of it
+        self._present: Flags | None = None  # what the shards know of it
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -84,10 +82,10 @@ class ResidentVectors:
     def search(
         self,
         queries: Vectors,
-        vectors: Stored,
+        vectors: AnyFloats,
         k: int,
         *,
-        present: Mask | None = None,
+        present: Flags | None = None,
         stamp: Sequence[Hashable] = (),
     ) -> Found:
         """The rows with the largest inner products, exactly; of equal ones the first.
@@ -126,7 +124,7 @@ class ResidentVectors:
 
     # Loading
 
-    def _follow(self, vectors: Stored, stamp: tuple[Hashable, ...]) -> None:
+    def _follow(self, vectors: AnyFloats, stamp: tuple[Hashable, ...]) -> None:
         """Hold these vectors, or more of which they are the first."""
         both = min(len(stamp), len(self._stamp))
         same_start = both > 0 and stamp[:both] == self._stamp[:both]
@@ -144,7 +142,7 @@ class ResidentVectors:
         self._whole = whole
         self._append(vectors, stamp)
 
-    def _room(self, rows: int, vectors: Stored) -> bool | None:
+    def _room(self, rows: int, vectors: AnyFloats) -> bool | None:
         """Whether so many more rows fit as they are; None if not even their float16 does."""
         numbers = (rows + GROUP) * vectors.shape[1]
         as_they_are = numbers * (2 if vectors.dtype == np.float16 else 6)
@@ -154,7 +152,7 @@ class ResidentVectors:
     def _free(self) -> int:
         return sum(max(free_memory(shard.device) - _RESERVE, 0) for shard in self._shards)
 
-    def _append(self, vectors: Stored, stamp: tuple[Hashable, ...]) -> None:
+    def _append(self, vectors: AnyFloats, stamp: tuple[Hashable, ...]) -> None:
         done, dim = len(self), vectors.shape[1]
         most = max(min(_BLOCK // dim, _ROWS), GROUP)
         least = min(done // 8, most)  # many small additions must not make many small blocks
@@ -178,13 +176,13 @@ class ResidentVectors:
         self._filling, self._whole = None, True
         self._vectors, self._stamp, self._present = None, (), None
 
-    def _too_small(self, vectors: Stored) -> DeviceMemoryError:
+    def _too_small(self, vectors: AnyFloats) -> DeviceMemoryError:
         need, free = vectors.size * 2 / 1e9, self._free() / 1e9
         return DeviceMemoryError(
             f"The vectors take {need:.1f} GB of GPU memory, and {free:.1f} GB are free."
         )
 
-    def _allow(self, present: Mask | None, rows: int) -> bool:
+    def _allow(self, present: Flags | None, rows: int) -> bool:
         """Tell the shards which rows may be found; False if all may."""
         if rows < len(self):  # somebody searches an earlier state
             first = np.zeros(len(self), np.bool_)
@@ -299,7 +297,7 @@ def _slack(query_rounding: Tensor, longest: float, rounding: float, dim: int) ->
     return 2.002 * one + 1e-6 * (longest + rounding)
 
 
-def _ranked_on_host(query: Vectors, vectors: Stored, rows: RowNumbers, k: int) -> Found:
+def _ranked_on_host(query: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int) -> Found:
     """The best of some rows, -1 for none, by vectors that no device holds as they are."""
     rows = np.sort(rows[rows >= 0])
     scores = np.empty(len(rows), np.float32)

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
+from solar.arrays import Flags, RowNumbers, Vectors
 from solar.search.conditions import Where
-from solar.search.device_shard import DeviceMemoryError, Mask
+from solar.search.device_shard import DeviceMemoryError
 from solar.search.folder_engine import FolderEngine
 from solar.search.integrity import rows_of
 from solar.search.metadata import Metadata
 from solar.search.resident import ResidentVectors, resident_on, tell_fallback
-from solar.search.types import DescriptorSpec, Hit, RowNumbers, Vectors
+from solar.search.types import DescriptorSpec, Hit
 
 
 def open_index(
@@ -50,7 +51,7 @@ class ResidentEngine(FolderEngine):
     ) -> None:
         super().__init__(folder, spec, compress, metadata)
         self._resident = resident
-        self._present: tuple[RowNumbers, Mask] | None = None
+        self._present: tuple[RowNumbers, Flags] | None = None
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
         """The k best photos that satisfy `where`, for each of the queries (n, dim)."""
@@ -88,7 +89,7 @@ class ResidentEngine(FolderEngine):
             paths = state.paths(view, wanted)
         return [[Hit(paths[row], score) for row, score in best] for best in ranked]
 
-    def _without(self, removed: RowNumbers, rows: int) -> Mask | None:
+    def _without(self, removed: RowNumbers, rows: int) -> Flags | None:
         """Which rows are left; the same array until another one is removed."""
         if not len(removed):
             return None

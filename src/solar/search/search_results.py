@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from solar.arrays import Floats, RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.search.calibration import Calibration, calibrated_models
-from solar.search.neighbours import Scores
 from solar.search.storage_protocol import Engine, Storage
-from solar.search.types import Hit, RowNumbers, Vectors
+from solar.search.types import Hit
 
 if TYPE_CHECKING:
     from solar.search.parts import Part
@@ -24,7 +24,7 @@ class Candidates:
 
     paths: Sequence[str]
     vectors: Vectors  # (n, dim)
-    scores: Scores  # (n,) inner products with the query
+    scores: Floats  # (n,) inner products with the query
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ class SearchResults:
         scores = vectors @ self.vector if self.head else [hit.score for hit in hits]
         return Candidates([hit.path for hit in hits], vectors, np.asarray(scores, np.float32))
 
-    def ranked(self, found: Candidates, rows: RowNumbers, scores: Scores) -> SearchResults:
+    def ranked(self, found: Candidates, rows: RowNumbers, scores: Floats) -> SearchResults:
         """The same search with candidates first, in the order of `rows` and with these scores."""
         pairs = zip(rows.tolist(), scores.tolist(), strict=True)
         hits = [Hit(found.paths[row], score) for row, score in pairs]

@@ -8,7 +8,7 @@ on with what is there.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +16,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import RowNumbers
+from solar.describe.counting import Progress, counted
 from solar.describe.local_cache import file_identity, name_digest
 from solar.errors import SolarError
 from solar.files import locked, make_folder, unwritable
 from solar.images.roots import Finder
 from solar.images.small_picture import SIDE, small_picture
 from solar.search.symmetries import invariant
-from solar.search.types import RowNumbers
 
 _FILE = "small-pictures.bin"
 _SOME = 4096  # pictures in memory at a time
@@ -79,7 +80,7 @@ def small_pictures(
     names: Sequence[str],
     find: Finder,
     folder: Path,
-    watch: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> SmallPictures:
     """Read the small pictures of photos that the file in a folder does not have yet.
 
@@ -97,11 +98,11 @@ def small_pictures(
                 keys = [state_key(name, find(name)) for name in names]
                 missing = [row for row, key in enumerate(keys) if key not in known]
                 out.seek(0, os.SEEK_END)
-                for done, block in _read([(names[row], keys[row]) for row in missing], find):
+                advance = counted(progress, "Reading photos", len(names), len(names) - len(missing))
+                for block in _read([(names[row], keys[row]) for row in missing], find):
                     out.write(block.tobytes())
                     out.flush()
-                    if watch is not None:
-                        watch(len(names) - len(missing) + done, len(names))
+                    advance(len(block))
                 whole = out.tell() // _RECORD.itemsize
         except OSError as error:
             raise unwritable(file, error) from error
@@ -125,10 +126,8 @@ def state_key(name: str, photo: Path | bytes | None) -> bytes:
     return bytes.fromhex(name_digest(name)) + state.ljust(16, b"\0")
 
 
-def _read(
-    missing: Sequence[tuple[str, bytes]], find: Finder
-) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
-    """New records in blocks of photos, given their names and keys; and how many were read so far.
+def _read(missing: Sequence[tuple[str, bytes]], find: Finder) -> Iterator[npt.NDArray[np.void]]:
+    """New records in blocks of photos, given their names and keys.
 
     Photos are looked for one by one: those of a tar shard come with their bytes.
     """
@@ -149,4 +148,4 @@ def _read(
                 record["whose"], record["file"] = key[:16], key[16:]
                 if found is not None:
                     record["pixels"], record["width"], record["height"] = found
-            yield first + len(some), block
+            yield block

@@ -5,10 +5,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images import Roots, Stamp
 from solar.search.conditions import Where
-from solar.search.types import Amendment, DescriptorSpec, Hit, Photo, Skipped, Vectors
+from solar.search.types import Amendment, DescriptorSpec, Hit, Photo, Skipped
 
 
 class NoIndexError(SolarError):

@@ -13,10 +13,10 @@ with the constants of its code, which also settles the steps:
 import numpy as np
 from numpy.typing import NDArray
 
+from solar.arrays import Floats, RowNumbers, Vectors
 from solar.errors import SolarError
-from solar.search.neighbours import Scores, VectorsOf, distinct_places
+from solar.search.neighbours import VectorsOf, distinct_places
 from solar.search.search_results import SearchResults
-from solar.search.types import RowNumbers, Vectors
 
 TOP = 400
 
@@ -36,7 +36,7 @@ def superglobal(
     top: int = TOP,
     neighbours: int = 9,
     beta: float = 0.15,
-) -> tuple[RowNumbers, Scores]:
+) -> tuple[RowNumbers, Floats]:
     """Rank the best results of a plain search again.
 
     Args:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from solar.search.types import RowNumbers
+from solar.arrays import RowNumbers
 
 SHARE = 0.5
 """So many of the smaller group's photos must match as many of the larger."""

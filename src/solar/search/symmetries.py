@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-Floats = npt.NDArray[np.float32]
+from solar.arrays import Floats
+
 Number = TypeVar("Number", np.uint8, np.float32)
 
 WAYS = 8

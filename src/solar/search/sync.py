@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from solar.describe.known_roots import confirm
+from solar.describe.settings import for_more
 from solar.errors import SolarError
 from solar.images import Photos, Root, Roots, Stamp, scan_roots
 from solar.images.exif import ExifFacts, exif_facts
@@ -37,9 +38,6 @@ from solar.search.types import Amendment, Photo
 
 if TYPE_CHECKING:
     from solar.describe.counting import Progress
-
-# Of the settings that an index remembers, those that new photos must be described with.
-_DESCRIBING = ("size", "scales", "orient", "mode", "backend")
 
 
 @dataclass(frozen=True)
@@ -304,8 +302,7 @@ def _described(
             photos, index, store=store, extra=extra, progress=progress, regions=regions
         )
     assert isinstance(index, Index)
-    model, settings = index.spec.model, index.spec.settings
-    known = {name: settings[name] for name in _DESCRIBING if name in settings}
+    model, known = index.spec.model, for_more(index.spec.settings)
     known |= {name: value for name, value in describing.items() if value is not None}
     with working_folder(index.place, store) as place:
         found = describe_photos(photos, model, place, progress, **known)

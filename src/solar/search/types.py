@@ -3,19 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
+from solar.describe.settings import comparable
 from solar.images import Roots, Stamp
 from solar.images.exif import ExifFacts, Position
-
-Vectors: TypeAlias = npt.NDArray[np.float32]
-"""Descriptors of unit norm, one a row."""
-
-RowNumbers: TypeAlias = npt.NDArray[np.int64]
-"""Numbers of rows; -1 where a search had no more to give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +96,6 @@ class Skipped(NamedTuple):
     modified: int = 0
 
 
-# A GPU's bfloat16 and its JPEG decoder move vectors too little to matter, and boxes belong to
-# single photos.
-_OF_NO_ACCOUNT = frozenset({"device", "decoder", "boxes"})
-
-
 @dataclass(frozen=True)
 class DescriptorSpec:
     """How the vectors of an index were made: vectors made otherwise cannot be compared to them.
@@ -117,7 +104,7 @@ class DescriptorSpec:
         dim: Length of a vector.
         model: Name or file of the model; empty if the vectors came from elsewhere.
         fingerprint: `solar.models.fingerprint` of it; empty if the vectors came from elsewhere.
-        settings: How photos were described: `size`, `scales`, …
+        settings: How photos were described: what `Settings.recorded` gives, or those of ASMK.
     """
 
     dim: int
@@ -128,6 +115,6 @@ class DescriptorSpec:
     @property
     def comparable(self) -> dict[str, Any]:
         """The settings in which vectors must agree to be compared."""
-        kept = {name: value for name, value in self.settings.items() if name not in _OF_NO_ACCOUNT}
-        plain: dict[str, Any] = json.loads(json.dumps(kept))  # a file makes lists of tuples
+        # A file makes lists of tuples.
+        plain: dict[str, Any] = json.loads(json.dumps(comparable(self.settings)))
         return plain

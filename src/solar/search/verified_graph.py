@@ -16,14 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from solar import __version__
+from solar.arrays import RowNumbers
+from solar.describe.counting import Progress
 from solar.files import unwritable
 from solar.search.calibration import Evidence
 from solar.search.described_collection import DescribedCollection
 from solar.search.pair_files import Pair
 from solar.search.pair_verification import PAIRS, matched
 from solar.search.photo_pairs import ChosenPairs
-from solar.search.record_file import Records, Watch, grown_records
-from solar.search.types import RowNumbers
+from solar.search.record_file import Records, grown_records
 from solar.search.verify import Verifier
 
 _RECORD = np.dtype([("inliers", "<i4")])
@@ -52,7 +53,7 @@ def verified_graph(
     verifier: Verifier,
     inliers: int,
     folder: Path,
-    watch: Watch | None = None,
+    progress: Progress | None = None,
 ) -> VerifiedGraph:
     """Compare chosen pairs; in memory are those alone that show the same place.
 
@@ -62,13 +63,13 @@ def verified_graph(
         verifier: It matches their keypoints.
         inliers: From so many on, a pair shows the same place.
         folder: Where unfinished work is kept.
-        watch: Told how many pairs were compared.
+        progress: Called after every few pairs.
 
     Raises:
         SolarError: The disk is full or read-only.
     """
     count = len(chosen)
-    found = _compared(photos, chosen, verifier, folder, count, watch)
+    found = _compared(photos, chosen, verifier, folder, count, progress)
     kept, first = [(np.empty((0, 2), np.int64), np.empty(0, np.int32))], 0
     for rows in chosen.pieces():
         counts = found["inliers"][first : first + len(rows)]
@@ -85,7 +86,7 @@ def _compared(
     verifier: Verifier,
     folder: Path,
     count: int,
-    watch: Watch | None,
+    progress: Progress | None,
 ) -> Records:
     """The inliers of each pair; -1 where a photo cannot be read."""
     if not count:  # of which nothing can be mapped
@@ -101,7 +102,7 @@ def _compared(
 
     file = folder / f"matched-{digest.hexdigest()[:16]}.bin"
     _match_again(file, chosen, verifier)
-    return grown_records(file, _RECORD, count, PAIRS, more, watch)
+    return grown_records(file, _RECORD, count, PAIRS, more, "Verifying", progress)
 
 
 def _records(some: Sequence[tuple[Pair, Evidence | None]]) -> Records:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
+from solar.arrays import Floats, Vectors
 from solar.defaults import SIZE
 from solar.describe.local import (
     DEFAULT,
@@ -44,14 +45,15 @@ from solar.describe.local_cache import LocalCache, count_kept, forget_others, ro
 from solar.errors import SolarError, and_more
 from solar.images.opencv import opencv
 from solar.search.calibration import Evidence
-from solar.search.matching import RATIO, Floats, Geometry, Matches, match_features
+from solar.search.matching import RATIO, Geometry, Matches, match_features
 from solar.search.parts import unit
 from solar.search.search_results import SearchResults
 from solar.search.storage_protocol import Engine, Storage
-from solar.search.types import Hit, Photo, Vectors
+from solar.search.types import Hit, Photo
 
 if TYPE_CHECKING:
     from solar.images import Box, Source
+
 
 # Right photos need a few hundred guesses; the rest would go into photos that match nowhere.
 _ITERATIONS = 1000

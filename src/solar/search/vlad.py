@@ -21,7 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solar.search.codebook import Codebook, Floats
+from solar.arrays import Floats
+from solar.search.codebook import Codebook
 
 # A shorter sum of residuals has no direction: its word is left out.
 _LEAST = 1e-6

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.files import replacing
-from solar.search.types import Vectors
 
 FRACTIONS = (1.0, 0.9, 0.8, 0.5)
 """Of the number of photos: so many pairs each whitening is learnt from. The first two are "2x"."""

@@ -10,13 +10,14 @@ from typing import BinaryIO
 
 import numpy as np
 
+from solar.arrays import AnyFloats, Vectors
 from solar.files import file_digest, regular, sync_folder
 from solar.search import codes as compressed
-from solar.search.exact import DTYPES, Stored, mapped
+from solar.search.exact import DTYPES, mapped
 from solar.search.folder_storage import FolderWriter
 from solar.search.metadata_view import CodesFile, Version, View
 from solar.search.storage_protocol import validated
-from solar.search.types import Photo, Vectors
+from solar.search.types import Photo
 
 COMPRESSIONS = ("none", "fp16", *compressed.KINDS)
 
@@ -87,7 +88,7 @@ class Writer(FolderWriter):
             os.fsync(file.fileno())
         sync_folder(self._folder)
 
-    def _append(self, file: BinaryIO, vectors: Stored, first: int) -> None:
+    def _append(self, file: BinaryIO, vectors: AnyFloats, first: int) -> None:
         data = np.ascontiguousarray(vectors, DTYPES[Path(file.name).suffix])
         file.write(data.data)
         self._view.add_block(first, len(data), hashlib.sha256(data.data).hexdigest())

@@ -10,7 +10,8 @@ from math import cos, pi, sin
 import numpy as np
 from PIL import Image, ImageDraw
 
-from solar.show.attention_source import Location, Maps
+from solar.arrays import Floats
+from solar.show.attention_source import Location
 from solar.show.colours import colour
 from solar.show.lettering import INK, PAPER, SOFT, Colour, wide, write
 
@@ -35,17 +36,17 @@ class AttentionMaps:
     photo: Image.Image
     at: tuple[Location, ...]
     layer: int
-    maps: Maps
+    maps: Floats
     extent: tuple[float, float]
 
     def __len__(self) -> int:
         return len(self.maps)
 
-    def enlarged(self, size: tuple[int, int] | None = None) -> Maps:
+    def enlarged(self, size: tuple[int, int] | None = None) -> Floats:
         """The maps at the photo's (width, height) or another, bilinearly: (n, height, width)."""
         return np.stack([self._enlarge(one, size or self.photo.size) for one in self.maps])
 
-    def _enlarge(self, one: Maps, size: tuple[int, int]) -> Maps:
+    def _enlarge(self, one: Floats, size: tuple[int, int]) -> Floats:
         box = (0.0, 0.0, *self.extent)
         resized = Image.fromarray(one).resize(size, Image.Resampling.BILINEAR, box=box)
         return np.asarray(resized)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from solar.arrays import Floats
 from solar.defaults import SIZE
 from solar.errors import SolarError
 from solar.images import Source, read_image
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 Location: TypeAlias = tuple[float, float]
 """x and y in pixels of the upright photo."""
 
-Maps: TypeAlias = npt.NDArray[np.float32]
 
 # The longer side may be this many times the shorter one; a longer panorama is reduced more.
 _LONGEST = 4
@@ -51,7 +51,7 @@ class LayerAttention:
         column, row = (int(value / side) for value, side in zip(at, self.cell, strict=True))
         return min(row, h - 1) * w + min(column, w - 1)
 
-    def rows(self, places: Sequence[int]) -> Maps:
+    def rows(self, places: Sequence[int]) -> Floats:
         """Rows (m, h, w) of the map; each sums to one."""
         queries = self.queries[list(places)].astype(np.float32, copy=False)
         logits = queries @ self.keys.astype(np.float32, copy=False).T
@@ -130,7 +130,7 @@ class AttentionSource:
         check_layer(self.layers, number)
         return self.layers[number]
 
-    def rows(self, at: Sequence[Location], layer: int | None = None) -> Maps:
+    def rows(self, at: Sequence[Location], layer: int | None = None) -> Floats:
         """Attention maps of locations, (n, h, w) over the cells of the layer, each of sum one.
 
         The last layer if none is given. A SolarError if a location is not in the photo, or the
@@ -140,9 +140,9 @@ class AttentionSource:
         check_locations(at, (self.width, self.height))
         return attention.rows([attention.place(one) for one in at])
 
-    def row(self, x: float, y: float, layer: int | None = None) -> Maps:
+    def row(self, x: float, y: float, layer: int | None = None) -> Floats:
         """The attention map of one location, (h, w); arguments and errors are those of `rows`."""
-        row: Maps = self.rows([(x, y)], layer)[0]
+        row: Floats = self.rows([(x, y)], layer)[0]
         return row
 
     def extent(self, layer: int | None = None) -> tuple[float, float]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.show.tsne import tsne
@@ -25,7 +26,6 @@ from solar.show.tsne import tsne
 if TYPE_CHECKING:
     from solar.search import Index
 
-Vectors: TypeAlias = npt.NDArray[np.float32]
 Method: TypeAlias = Literal["tsne", "pca"]
 
 CACHE = "map.npz"

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from PIL import Image
 
+from solar.arrays import Floats
 from solar.errors import SolarError
 from solar.images import Box, Source, load, read_image
 from solar.show.attention_source import Location, check_locations
 from solar.show.colours import AGAINST, FOR, signed
 from solar.show.lettering import INK, PAPER, SOFT, short, wide, write
 from solar.show.matches import draw_lines, pale
-from solar.show.regions import Heat, best_pairs, density, middles, region_at
+from solar.show.regions import best_pairs, density, middles, region_at
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
@@ -82,12 +83,12 @@ class Explanation:
         return self.score - float(without_a @ without_b)
 
     @property
-    def heat_a(self) -> Heat:
+    def heat_a(self) -> Floats:
         """(h, w) what each region of A adds to the similarity; may be negative."""
         return self.a.vectors @ self.b.descriptor
 
     @property
-    def heat_b(self) -> Heat:
+    def heat_b(self) -> Floats:
         """(h, w) the same for the regions of B."""
         return self.b.vectors @ self.a.descriptor
 
@@ -97,7 +98,7 @@ class Explanation:
         plain = self.plain.nbytes if self.plain else 0
         return self.a.nbytes + self.b.nbytes + plain
 
-    def answers(self, at: Location, side: Side = "a") -> Heat:
+    def answers(self, at: Location, side: Side = "a") -> Floats:
         """What the regions of the other photo add together with one region of this: (h, w).
 
         Its sum is that region's number in the heat map. A SolarError if the location is not in the
@@ -105,7 +106,7 @@ class Explanation:
         """
         own, other = (self.a, self.b) if side == "a" else (self.b, self.a)
         check_locations([at], own.size)
-        heat: Heat = other.vectors @ own.vectors[region_at(own, at)]
+        heat: Floats = other.vectors @ own.vectors[region_at(own, at)]
         return heat
 
     def pairs(self, count: int = PAIRS) -> list[RegionPair]:

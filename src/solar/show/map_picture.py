@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images import Source, load
-from solar.show.collection_map import CollectionMap, Vectors
+from solar.show.collection_map import CollectionMap
 from solar.show.lettering import PAPER
 
 _MOST = 40  # cells a side, where there are more photos than can be shown

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solar.arrays import Floats
+
 if TYPE_CHECKING:
     from solar.models.located import LocatedDescriptor
     from solar.show.attention_source import Location
 
-Heat = NDArray[np.float32]
 
 _BLOCK = 1 << 22  # pairs looked at together: 16 MB
 
@@ -31,7 +32,7 @@ def middles(one: LocatedDescriptor) -> list[Location]:
     return [(float(x), float(y)) for y in ys for x in xs]
 
 
-def density(one: LocatedDescriptor, heat: Heat, size: tuple[int, int]) -> Heat:
+def density(one: LocatedDescriptor, heat: Floats, size: tuple[int, int]) -> Floats:
     """A heat map as a picture of (width, height): what a pixel of it adds, smooth between middles.
 
     Outside the box it is 0.
@@ -54,7 +55,7 @@ def _between(edges: NDArray[np.float64], places: NDArray[np.floating[Any]]) -> N
     return between
 
 
-def best_pairs(a: Heat, b: Heat) -> tuple[NDArray[np.int64], NDArray[np.int64], Heat]:
+def best_pairs(a: Floats, b: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
     """For each row of a the best of b, for each of b the best of a, and the products of a's."""
     best_a, value_a = np.zeros(len(a), np.int64), np.zeros(len(a), np.float32)
     best_b, value_b = np.zeros(len(b), np.int64), np.full(len(b), -np.inf, np.float32)

@@ -8,8 +8,7 @@ the number of rows over the exaggeration (Belkina et al., Nature Communications 
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
-Rows = npt.NDArray[np.int64]
+from solar.arrays import Floats, Ints
 
 _EXAGGERATION, _EARLY, _STEPS = 12.0, 250, 500
 _BLOCK = 1 << 19  # pairs at a time: 2 MB, which a cache holds
@@ -37,7 +36,7 @@ def tsne(rows: Floats, start: Floats, perplexity: float = 30.0) -> Floats:
     return places
 
 
-def _edges(rows: Floats, perplexity: float) -> tuple[Rows, Rows, Floats]:
+def _edges(rows: Floats, perplexity: float) -> tuple[Ints, Ints, Floats]:
     """How much each row is drawn to which others: edges i, j in both directions, and weights.
 
     Weights sum to one. Those of a row to its neighbours fall with the square of the distance, so
@@ -83,7 +82,7 @@ def _shares(squares: npt.NDArray[np.float64], entropy: float) -> npt.NDArray[np.
     return shares
 
 
-def _attraction(places: Floats, i: Rows, j: Rows, weights: Floats) -> Floats:
+def _attraction(places: Floats, i: Ints, j: Ints, weights: Floats) -> Floats:
     """(n, 2) where the neighbours of each draw it away from."""
     away = places[i] - places[j]
     pull = (weights / (1 + (away**2).sum(axis=1)))[:, None] * away

@@ -10,12 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from solar.arrays import AnyFloats, Doubles, RowNumbers
 from solar.datasets.photo_labels import folder_labels, read_labels
-from solar.describe.store import Store, Vectors
+from solar.describe.counting import Progress, counted
+from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
 from solar.evaluation.labelled import evaluate_labels
-from solar.evaluation.metrics import Numbers
 from solar.evaluation.significance import interval
 from solar.models import RetrievalNet, fingerprint, retrieval_model, save
 from solar.models.checkpoint import load_whitening
@@ -23,14 +24,13 @@ from solar.models.hub import refuse_unfetched
 from solar.search.index import Index, need_vectors
 from solar.search.ingest import spec_of
 from solar.search.storage_protocol import NoIndexError
-from solar.search.types import DescriptorSpec, RowNumbers
+from solar.search.types import DescriptorSpec
 from solar.training.linear_layer import AdaptationSettings, PlaceNames, trained_layer
 
 LEAST_PLACES = 10
 """Fewer say nothing about others: an interval over so few is too narrow."""
 
 Labels: TypeAlias = str | Path | Mapping[str, str]
-Watch: TypeAlias = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ def adapt(
     model: RetrievalNet | str | Path | None = None,
     layer: nn.Linear | str | Path | None = None,
     settings: AdaptationSettings | None = None,
-    watch: Watch | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Adaptation:
     """Train a linear layer on stored embeddings, and add it to the network that made them.
@@ -100,7 +100,7 @@ def adapt(
         layer: Measure and keep this layer in place of a trained one: a file as ILIAS publishes them
             (`layer.weight` and `layer.bias`) for the descriptors of some networks.
         settings: How to train and measure.
-        watch: Called with the name of the step, the number done and the total.
+        progress: Called with the name of the step, the number done and the total.
         options: Fields of `AdaptationSettings`, in place of those of `settings`.
 
     Raises:
@@ -122,7 +122,7 @@ def adapt(
             f"only be told from chance with {LEAST_PLACES}: label more places."
         )
     vectors = read(rows).astype(np.float32)
-    before, after = _held_out(vectors, places, given, settings, watch)
+    before, after = _held_out(vectors, places, given, settings, progress)
     low, high = interval(after - before, seed=settings.seed)
     means = float(before.mean()), float(after.mean())
     if low <= 0:
@@ -143,22 +143,22 @@ def adapt(
 
 
 def _held_out(
-    vectors: Vectors,
+    vectors: AnyFloats,
     places: PlaceNames,
     given: nn.Linear | None,
     settings: AdaptationSettings,
-    watch: Watch | None,
-) -> tuple[Numbers, Numbers]:
+    progress: Progress | None,
+) -> tuple[Doubles, Doubles]:
     """The mAP of every place without a layer, and with the one given or one without this place."""
     count = min(settings.folds, len(np.unique(places)) // 2)
     before, after = [], []
-    for done, left_out in enumerate(_folds(places, count, settings.seed), 1):
+    advance = counted(progress, "Measuring on held-out places", count)
+    for left_out in _folds(places, count, settings.seed):
         layer = given or trained_layer(vectors[~left_out], places[~left_out], settings)
         asking = vectors[left_out]
         before.append(_precision(asking, places[left_out]))
         after.append(_precision(_adapted(layer, asking), places[left_out]))
-        if watch is not None:
-            watch("Measuring on held-out places", done, count)
+        advance(1)
     return np.concatenate(before), np.concatenate(after)
 
 
@@ -171,14 +171,14 @@ def _folds(
         yield np.isin(places, order[fold::count])
 
 
-def _precision(vectors: Vectors, places: PlaceNames) -> Numbers:
+def _precision(vectors: AnyFloats, places: PlaceNames) -> Doubles:
     """The mean average precision of each place, whose photos ask for each other among all."""
     found = evaluate_labels(vectors, places.tolist()).protocols["all"]["AP"]
     return np.array([found[places == place].mean() for place in np.unique(places)])
 
 
-def _adapted(layer: nn.Linear, vectors: Vectors) -> Vectors:
-    rows: Vectors = F.normalize(layer(torch.from_numpy(vectors))).numpy()
+def _adapted(layer: nn.Linear, vectors: AnyFloats) -> AnyFloats:
+    rows: AnyFloats = F.normalize(layer(torch.from_numpy(vectors))).numpy()
     return rows
 
 
@@ -187,7 +187,7 @@ def _adapted(layer: nn.Linear, vectors: Vectors) -> Vectors:
 
 def _described(
     source: Store | str | Path,
-) -> tuple[Sequence[str], DescriptorSpec, Callable[[RowNumbers], Vectors]]:
+) -> tuple[Sequence[str], DescriptorSpec, Callable[[RowNumbers], AnyFloats]]:
     """The photos of a store or an index, how they were described, and what reads their rows."""
     if isinstance(source, Store) or is_store(source):
         store = source if isinstance(source, Store) else Store.open(source)

@@ -111,7 +111,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
             cache=data.cache,
             device=self.device,
             workers=data.workers or None,
-            progress=lambda done, total: self.bar.say(f"Reading photos, {done} of {total}"),
+            progress=lambda step, done, total: self.bar.say(f"{step}, {done} of {total}"),
         )
 
     def _whiten_teacher(self) -> None:

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from solar.describe.store import Vectors
+from solar.arrays import AnyFloats
 from solar.errors import SolarError
 from solar.losses import cosface
 from solar.nn import within_whitening
@@ -64,7 +64,9 @@ class AdaptationSettings:
     seed: int = 0
 
 
-def trained_layer(vectors: Vectors, places: PlaceNames, settings: AdaptationSettings) -> nn.Linear:
+def trained_layer(
+    vectors: AnyFloats, places: PlaceNames, settings: AdaptationSettings
+) -> nn.Linear:
     """A layer for descriptors (n, dim) of places (n,), numbers or names; on the CPU."""
     x = torch.from_numpy(vectors)
     labels = torch.from_numpy(np.unique(places, return_inverse=True)[1])

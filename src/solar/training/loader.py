@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from solar.arrays import Pixels
 from solar.datasets.places import PhotoList
 from solar.describe.pipeline import decoders_for
 from solar.describe.reading_ahead import ahead, prefetched
@@ -18,7 +18,6 @@ from solar.errors import SolarError
 from solar.images import read_image
 from solar.training.retrieval_recipe import Images
 
-Pixels = NDArray[np.uint8]
 Key = tuple[int, ...]
 
 # What a key is for, so that mining and training cut the same photo differently.

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 from torch import Tensor, nn
 
+from solar.arrays import Pixels
 from solar.datasets.places import PhotoList
 from solar.datasets.training import TrainingSet
 from solar.errors import SolarError
@@ -17,7 +18,7 @@ from solar.images import read_image
 from solar.nn.whitening import learned_whitening, pca_whitening
 from solar.training.distributed import collect, part, share
 from solar.training.hard_negatives import Draw, draw_epoch, mine
-from solar.training.loader import Loader, Pixels
+from solar.training.loader import Loader
 from solar.training.local_whitening import MOST, start_local_whitening
 from solar.training.retrieval_recipe import RetrievalRecipe
 from solar.training.trainable import TrainableNet

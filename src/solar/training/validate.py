@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from solar.arrays import AnyFloats
 from solar.datasets.photo_labels import labelled_photos
 from solar.datasets.training import TrainingSet, read_training_set
 from solar.describe import pipeline
 from solar.describe.reading_ahead import ahead
-from solar.describe.store import Vectors
+from solar.describe.settings import Settings
 from solar.errors import SolarError
 from solar.evaluation import evaluate_labels
 from solar.images import Photos
@@ -69,9 +70,9 @@ def validate(net: RetrievalNet, held: Labelled, settings: PhotoValidation) -> di
 
 def described_at(
     net: RetrievalNet, photos: Photos, size: int | None, scales: Sequence[float]
-) -> tuple[list[str], Vectors]:
+) -> tuple[list[str], AnyFloats]:
     """Describe photos as `solar.extract` does, but write nothing: names and rows of those read."""
-    how = pipeline.Settings.of(net, size=size, scales=scales)
+    how = Settings.of(net, size=size, scales=scales)
     job = pipeline.ExtractionJob(photos, how, {}, pipeline.Throughput())
     describe = pipeline.describer(net, how)
     numbers, threads = range(len(photos)), pipeline.decoders_for(describe.device)

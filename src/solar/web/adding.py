@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.files import LOCK, file_digest, locked, make_folder, reading, regular, replacing
 from solar.images import Photos, Root, Stamp
@@ -28,7 +29,6 @@ from solar.images.exif import exif_facts
 from solar.images.formats import SUFFIXES
 from solar.images.opening import opened
 from solar.search import Photo, need_vectors
-from solar.search.types import Vectors
 from solar.web.jobs import Jobs, new_identity, without_places
 from solar.web.photos import UPLOADS, Collection, check_photo, told_of_upload
 from solar.web.problems import HIDDEN, BusyError, WebError

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images import Box
 from solar.search import Hit, Index, Part, need_vectors
@@ -17,7 +18,6 @@ from solar.search.feedback import arranged, updated
 from solar.search.parts import mean_vector, shown
 from solar.search.rerank import METHODS, check_needs
 from solar.search.search_results import SearchResults
-from solar.search.types import Vectors
 from solar.search.verify import FRESH, VerifySettings
 from solar.web.cache import Cache
 from solar.web.filtering import PhotoFilter

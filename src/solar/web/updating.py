@@ -124,10 +124,7 @@ class _Told:
     def __init__(self, job: Job, closed: Callable[[], bool]) -> None:
         self._job, self._closed = job, closed
 
-    def expect(self, photos: int) -> None:
-        self._job.done, self._job.total = 0, photos
-
-    def __call__(self, described: int, failed: int) -> None:
+    def __call__(self, step: str, done: int, total: int) -> None:
         if self._closed():
             raise SolarError("The server was stopped: update the collection again.")
-        self._job.done += described + failed
+        self._job.done, self._job.total = done, total

@@ -4,13 +4,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image, ImageDraw
 
+from solar.arrays import Floats
 from solar.demo.drawing.camera import NEAREST, Camera, Vector
 from solar.demo.drawing.world import LIGHTS, Building, Colour, Light, Scene, mix
-
-Field = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Easel:
         self.draw.ellipse((x - r, y - r, x + r, y + r), colour)
 
 
-def _clouds(rng: np.random.Generator, size: tuple[int, int], *cells: tuple[int, int]) -> Field:
+def _clouds(rng: np.random.Generator, size: tuple[int, int], *cells: tuple[int, int]) -> Floats:
     """Smooth noise of 0 … 1, shape (height, width), from up to three (columns, rows) grids."""
     total = np.zeros(size[::-1], dtype=np.float32)
     for n, (columns, rows) in enumerate(cells):

@@ -308,7 +308,9 @@ def unchecked() -> Iterator[None]:
     with (
         mock.patch.object(folder_engine, "whole", nothing),
         mock.patch.object(folder_engine.FolderEngine, "_check", nothing),
-        mock.patch.object(folder_engine._State, "paths", lambda _, view, rows: paths(view, rows)),
+        mock.patch.object(
+            folder_engine.FolderVectors, "paths", lambda _, view, rows: paths(view, rows)
+        ),
         mock.patch.object(View, "paths", paths),
     ):
         yield

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from solar.doctor.packages import EXTRAS, PACKAGES, Package, found, is_installed
+from solar.doctor.packages import EXTRAS, PACKAGES, Package, found
 from solar.doctor.probe import Attempt
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -55,4 +55,4 @@ def test_a_half_removed_package_does_not_stop_the_search(
     (tmp_path / "half.py").write_text("__spec__ = None")
     monkeypatch.syspath_prepend(tmp_path)
     __import__("half")
-    assert not is_installed(Package("half", "half"))
+    assert not Package("half", "half").installed

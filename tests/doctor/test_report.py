@@ -2,13 +2,14 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from solar.doctor import Report, examine
 from solar.doctor.packages import FoundPackage
 from solar.doctor.probe import Attempt
-from solar.doctor.stored_models import CacheFolder, StoredModel
 from solar.models import zoo
 
 GPU = {"name": "Toy 9000", "memory": 8 * 2**30, "capability": "9.0"}
@@ -18,8 +19,6 @@ DEVICES = {
     "threads": 2,
     "cuda": None,
     "gpus": [],
-    "attention": ["flash", "plain"],
-    "triton": False,
 }
 SOUND = Report(
     machine={
@@ -36,15 +35,21 @@ SOUND = Report(
         FoundPackage("dask", "dask", "", "missing"),
         FoundPackage("fastapi", "web", "0.1", "works"),
     ),
-    cache=CacheFolder("~/.cache/solar", 2, 3 * 2**20, 5 * 2**30),
-    models=(
-        StoredModel("solar-r18", "retrieval", "bundled"),
-        StoredModel("solar-r101", "retrieval", "downloaded"),
-        StoredModel("gem-r101-gl18", "retrieval", "can be downloaded"),
-        StoredModel("solar-r101-gldv2", "retrieval", "with a browser"),
-    ),
+    cache={
+        "path": "~/.cache/solar",
+        "files": 2,
+        "size": 3 * 2**20,
+        "free": 5 * 2**30,
+        "problem": "",
+    },
+    models={
+        "bundled": ["solar-r18"],
+        "lacking": [],
+        "downloaded": ["solar-r101"],
+        "available": ["gem-r101-gl18", "solar-r101-gldv2"],
+    },
     devices=Attempt(True, value=DEVICES),
-    formats=Attempt(True, value={"JPEG": "libjpeg_turbo 3.1"}),
+    formats=Attempt(True, value=["JPEG", "WebP"]),
     self_test=Attempt(True, value="FoundPackage it."),
 )
 
@@ -56,16 +61,15 @@ SOUND = Report(
         "memory         1.0 GiB, 512 MiB free",
         "SOLAR_OFFLINE  1",
         "cpu         AVX2, 2 threads",
-        "attention   flash, plain kernels",
         "torch 2.9  works",
         "fastapi 0.1  works [web]",
         'pip install "solar-retrieval[dask]" (installs dask)',
         "bundled     solar-r18",
         "downloaded  solar-r101",
-        "available   1 model to download, 1 with a browser",
+        "available   2 more: `solar models`",
         "~/.cache/solar: 2 files, 3 MiB, 5.0 GiB free, writable",
         "works   FoundPackage it.",
-        "photos  JPEG (libjpeg_turbo 3.1)",
+        "photos  JPEG, WebP",
     ],
 )
 def test_the_text_tells_what_was_found(words: str) -> None:
@@ -121,21 +125,20 @@ def test_a_card_that_torch_was_not_built_for_is_pointed_out() -> None:
 
 
 def test_a_card_in_use_is_described() -> None:
-    found = {**DEVICES, "gpus": [GPU], "cuda": "13.0", "used": "cuda", "triton": True}
+    found = {**DEVICES, "gpus": [GPU], "cuda": "13.0", "used": "cuda"}
     text = replace(SOUND, devices=Attempt(True, value=found)).to_text()
     assert "cuda:0      Toy 9000, 8.0 GiB, compute capability 9.0, CUDA 13.0" in text
-    assert "flash, plain, triton kernels" in text
 
 
 def test_a_cache_that_cannot_be_written_is_pointed_out() -> None:
     assert SOUND.cache is not None
-    report = replace(SOUND, cache=replace(SOUND.cache, problem="Read-only file system"))
+    report = replace(SOUND, cache={**SOUND.cache, "problem": "Read-only file system"})
     assert "cannot be written (Read-only file system)" in report.to_text()
 
 
 def test_a_model_that_the_installation_lacks_is_pointed_out() -> None:
-    report = replace(SOUND, models=(StoredModel("solar-r18", "retrieval", "lacking"),))
-    assert "lacking    solar-r18: missing from this installation" in report.to_text()
+    models = {**SOUND.models, "bundled": [], "lacking": ["solar-r18"]}
+    assert "lacking     solar-r18: install solar again" in replace(SOUND, models=models).to_text()
 
 
 def test_a_needed_package_that_tells_the_cache_folder_may_be_missing(
@@ -156,3 +159,26 @@ def test_in_haste_nothing_heavy_is_imported() -> None:
     code += "sys.exit(' '.join({'torch', 'numpy', 'PIL', 'cv2', 'faiss'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     assert done.stderr.strip() == ""
+
+
+def _entry(name: str, **facts: Any) -> zoo.NamedModel:
+    return replace(zoo.find("solar-r101"), name=name, file=f"{name}.pth", **facts)
+
+
+def test_models_are_bundled_lacking_downloaded_or_available(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [_entry("a", bundled=True), _entry("b", bundled=True), _entry("c"), _entry("d")]
+    box, cache = tmp_path / "box", tmp_path / "cache"
+    for file in (box / "a.pth", cache / "c.pth"):
+        file.parent.mkdir()
+        file.touch()
+    monkeypatch.setenv("SOLAR_CACHE", str(cache))
+    monkeypatch.setattr("solar.weights.FOLDER", box)
+    monkeypatch.setattr(zoo, "models", lambda: tuple(entries))
+    assert examine(quick=True).models == {
+        "bundled": ["a"],
+        "lacking": ["b"],
+        "downloaded": ["c"],
+        "available": ["d"],
+    }

@@ -1,19 +1,17 @@
-"""The report: everything that is asked when something does not work, as text or as JSON."""
+"""The report: what matters when something does not work, as text or as JSON."""
 
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from solar import __version__
 from solar.doctor import machine
-from solar.doctor.packages import EXTRAS, PACKAGES, FoundPackage, found, install_line, is_installed
-from solar.doctor.privacy import shareable
+from solar.doctor.packages import EXTRAS, PACKAGES, FoundPackage, found, install_line
 from solar.doctor.probe import Attempt, attempt
-from solar.doctor.stored_models import CacheFolder, StoredModel, cache_folder, models
 
-# What changes how solar works, where it is set. None of them is a secret.
+# Environment variables that change how solar works; none of them is a secret.
 _SETTINGS = (
     "SOLAR_CACHE",
     "SOLAR_OFFLINE",
@@ -22,7 +20,7 @@ _SETTINGS = (
     "TORCH_NUM_THREADS",
 )
 _DEVICES, _FORMATS, _SELF_TEST = (
-    f"solar.doctor.capabilities:{task}" for task in ("devices", "photo_formats", "self_test")
+    f"solar.doctor.probe:{task}" for task in ("devices", "photo_formats", "self_test")
 )
 
 Row = tuple[str, str]
@@ -30,14 +28,23 @@ Row = tuple[str, str]
 
 @dataclass(frozen=True)
 class Report:
-    """What was found."""
+    """What was found.
 
-    machine: dict[str, Any]  # with the cards that NVIDIA's tool lists
-    settings: dict[str, str]  # environment variables that matter and are set
-    packages: tuple[FoundPackage, ...]  # needed ones first
-    cache: CacheFolder | None  # None where it could not be looked at
-    models: tuple[StoredModel, ...]  # everything that can be loaded by name
-    # What `capabilities` tells; None if nothing was tried out.
+    Attributes:
+        machine: See `solar.doctor.machine.facts`.
+        settings: Environment variables that matter and are set.
+        packages: Needed ones first.
+        cache: See `solar.doctor.machine.cache_folder`; None if it could not be examined.
+        models: Names of models by state: `bundled`, `lacking` (should be bundled), `downloaded`,
+            `available`.
+        devices, formats, self_test: What `solar.doctor.probe` says; None if nothing was run.
+    """
+
+    machine: dict[str, Any]
+    settings: dict[str, str]
+    packages: tuple[FoundPackage, ...]
+    cache: dict[str, Any] | None
+    models: dict[str, list[str]]
     devices: Attempt | None = None
     formats: Attempt | None = None
     self_test: Attempt | None = None
@@ -45,13 +52,13 @@ class Report:
     @property
     def problems(self) -> list[str]:
         """Sentences about what solar cannot work without, the cause before what follows from it."""
-        said = []
-        for package in self.packages:
-            if not package.extra and package.state in ("missing", "broken"):
-                said.append(f"{package.name} {_trouble(package)}.")
+        said = [
+            f"{package.name} {_trouble(package)}."
+            for package in self.packages
+            if not package.extra and package.state in ("missing", "broken")
+        ]
         if self.self_test is not None and not self.self_test.works:
-            why = self.self_test.text.rstrip(".")
-            said.append(f"The self-test failed: {why}.")
+            said.append(f"The self-test failed: {self.self_test.text.rstrip('.')}.")
         return said
 
     @property
@@ -79,19 +86,20 @@ class Report:
                 {"extra": extra, "for": EXTRAS[extra], "install": install_line(extra)}
                 for extra in self.missing
             ],
-            "cache": None if self.cache is None else asdict(self.cache),
-            "models": [asdict(model) for model in self.models],
+            "cache": self.cache,
+            "models": self.models,
             "self_test": None if self.self_test is None else asdict(self.self_test),
         }
 
     def to_text(self) -> str:
         """All of it for a person, to be pasted where help is asked for."""
-        here = [package for package in self.packages if package.state != "missing"]
+        needed = [package for package in self.packages if not package.extra]
+        optional = [p for p in self.packages if p.extra and p.state != "missing"]
         sections: list[tuple[str, Sequence[Row]]] = [
             (f"solar {__version__}", self._machine_rows()),
             ("Devices", self._device_rows()),
-            ("Required packages", [_package_row(p) for p in self.packages if not p.extra]),
-            ("Optional packages", [_package_row(p) for p in here if p.extra]),
+            ("Required packages", [_package_row(package) for package in needed]),
+            ("Optional packages", [_package_row(package) for package in optional]),
             ("Models and cache", self._kept_rows()),
             ("Missing extras", [_extra_row(e, lacks) for e, lacks in self.missing.items()]),
             ("Self-test", self._test_rows()),
@@ -100,16 +108,15 @@ class Report:
 
     def _machine_rows(self) -> list[Row]:
         usable, every = self.machine["cores"]
-        whole, free = self.machine["memory"], self.machine["memory_free"]
-        count = f"{usable} cores" if usable == every else f"{usable} of {every} cores"
         rows = [
-            ("python", f"{platform.python_version()} {platform.python_implementation()}"),
+            ("python", platform.python_version()),
             ("system", self.machine["system"]),
-            ("processor", f"{self.machine['processor']}, {count}"),
+            ("processor", f"{self.machine['processor']}, {usable} of {every} cores"),
         ]
-        if whole is not None:
+        if self.machine["memory"] is not None:
+            free = self.machine["memory_free"]
             left = f", {_size(free)} free" if free is not None else ""
-            rows.append(("memory", f"{_size(whole)}{left}"))
+            rows.append(("memory", f"{_size(self.machine['memory'])}{left}"))
         return rows + list(self.settings.items())
 
     def _device_rows(self) -> list[Row]:
@@ -119,34 +126,27 @@ class Report:
         if not self.devices.works:
             return [("broken", self.devices.text), *cards]
         found = self.devices.value
-        rows = [("cpu", f"{found['cpu']}, {_count(found['threads'], 'thread')}")]
+        rows = [("cpu", f"{found['cpu']}, {found['threads']} threads")]
         for number, gpu in enumerate(found["gpus"]):
             facts = f"{_size(gpu['memory'])}, compute capability {gpu['capability']}"
             rows.append((f"cuda:{number}", f"{gpu['name']}, {facts}, CUDA {found['cuda']}"))
         if cards and not found["gpus"]:
             why = "cannot reach it" if found["cuda"] else "was built without CUDA"
             rows.append(("cuda", f"not used: there is a GPU, but this torch {why}"))
-        kernels = ", ".join(found["attention"]) + (", triton" if found["triton"] else "")
-        return [*rows, *cards, ("by default", found["used"]), ("attention", f"{kernels} kernels")]
+        return [*rows, *cards, ("by default", found["used"])]
 
     def _kept_rows(self) -> list[Row]:
-        cache = self.cache
-        if cache is None:
+        if self.cache is None:
             return [("cache", "could not be examined")]
-        rows = []
-        for state in ("bundled", "lacking", "downloaded"):
-            names = ", ".join(model.name for model in self.models if model.state == state)
-            if names and state == "lacking":
-                names += ": missing from this installation, install again from a complete wheel"
-            if names:
-                rows.append((state, names))
-        others = sum(model.state == "can be downloaded" for model in self.models)
-        by_hand = sum(model.state == "with a browser" for model in self.models)
-        more = f", {by_hand} with a browser" if by_hand else ""
-        rows.append(("available", f"{_count(others, 'model')} to download{more}: `solar models`"))
-        holds = f"{_count(cache.files, 'file')}, {_size(cache.size)}, {_size(cache.free)} free"
-        state = f"cannot be written ({cache.problem})" if cache.problem else "writable"
-        return [*rows, ("cache", f"{cache.path}: {holds}, {state}")]
+        rows = [(state, ", ".join(self.models[state])) for state in ("bundled", "downloaded")]
+        lacking = ", ".join(self.models["lacking"])
+        rows.append(("lacking", f"{lacking}: install solar again" if lacking else ""))
+        rows.append(("available", f"{len(self.models['available'])} more: `solar models`"))
+        holds = "{path}: {files} files".format(**self.cache)
+        sizes = f"{_size(self.cache['size'])}, {_size(self.cache['free'])} free"
+        problem = self.cache["problem"]
+        state = f"cannot be written ({problem})" if problem else "writable"
+        return [row for row in rows if row[1]] + [("cache", f"{holds}, {sizes}, {state}")]
 
     def _test_rows(self) -> list[Row]:
         if self.self_test is None:
@@ -154,8 +154,7 @@ class Report:
         test = self.self_test
         rows = [("works", str(test.value)) if test.works else ("fails", test.text)]
         if self.formats is not None and self.formats.works:
-            readers = [f"{name} ({how})" for name, how in self.formats.value.items()]
-            rows.append(("photos", ", ".join(readers)))
+            rows.append(("photos", ", ".join(self.formats.value)))
         return rows
 
 
@@ -164,46 +163,38 @@ def examine(*, quick: bool = False) -> Report:
 
     With `quick` it only looks at what is installed: it imports nothing, and describes no photo.
     """
-    usable, every = machine.cores()
-    whole, free = machine.memory()
-    facts = {
-        "system": machine.system(),
-        "processor": machine.processor(),
-        "cores": [usable, every],
-        "memory": whole,
-        "memory_free": free,
-        "nvidia": machine.nvidia_cards(),
-    }
-    settings = {name: shareable(os.environ[name]) for name in _SETTINGS if os.environ.get(name)}
-    answers = {} if quick else _try_out()
-    cache, known = _kept()
+    answers: dict[str, Attempt] = {}
+    if not quick:
+        here = [package for package in PACKAGES if package.installed]
+        needed = [package.module for package in here if not package.extra]
+        optional = [package.module for package in here if package.extra]
+        # Apart, because a photo is described without what is optional.
+        tried = attempt([*needed, _SELF_TEST, _DEVICES, _FORMATS]) | attempt(optional)
+        answers = {t: replace(one, text=machine.shareable(one.text)) for t, one in tried.items()}
+    cache, models = _kept()
     return Report(
-        facts,
-        settings,
+        machine.facts(),
+        {n: machine.shareable(os.environ[n]) for n in _SETTINGS if os.environ.get(n)},
         tuple(found(package, answers.get(package.module)) for package in PACKAGES),
         cache,
-        known,
-        answers.get(_DEVICES),
-        answers.get(_FORMATS),
-        answers.get(_SELF_TEST),
+        models,
+        *(answers.get(task) for task in (_DEVICES, _FORMATS, _SELF_TEST)),
     )
 
 
-def _try_out() -> dict[str, Attempt]:
-    """Import every package that is here, and describe a photo."""
-    here = [package for package in PACKAGES if is_installed(package)]
-    needed = [package.module for package in here if not package.extra]
-    optional = [package.module for package in here if package.extra]
-    # Apart, because a photo is described without what is optional.
-    answers = attempt([*needed, _SELF_TEST, _DEVICES, _FORMATS]) | attempt(optional)
-    return {task: replace(one, text=shareable(one.text)) for task, one in answers.items()}
-
-
-def _kept() -> tuple[CacheFolder | None, tuple[StoredModel, ...]]:
+def _kept() -> tuple[dict[str, Any] | None, dict[str, list[str]]]:
+    models: dict[str, list[str]] = {
+        state: [] for state in ("bundled", "lacking", "downloaded", "available")
+    }
     try:
-        return cache_folder(), tuple(models())
-    except Exception:  # what tells the folder may be the package that is missing
-        return None, ()
+        from solar.models import zoo
+
+        for model in zoo.models():
+            here = ("bundled", "lacking") if model.bundled else ("downloaded", "available")
+            models[here[0] if zoo.is_here(model) else here[1]].append(model.name)
+        return machine.cache_folder(zoo.cache_directory()), models
+    except Exception:  # the package that names the folder may be the one that is missing
+        return None, models
 
 
 def _answered(answer: Attempt | None) -> Any:
@@ -225,7 +216,7 @@ def _trouble(package: FoundPackage) -> str:
     return f"is broken ({package.why}): pip install --force-reinstall {package.name}"
 
 
-def _extra_row(extra: str, lacks: Iterable[str]) -> Row:
+def _extra_row(extra: str, lacks: Sequence[str]) -> Row:
     return extra, f"{EXTRAS[extra]}: {install_line(extra)} (installs {', '.join(lacks)})"
 
 
@@ -236,7 +227,3 @@ def _section(title: str, rows: Sequence[Row]) -> str:
 
 def _size(count: int) -> str:
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -31,7 +31,15 @@ from solar.search.codes import RETIRED, CompressedCodes, read_part
 from solar.search.engine import DescriptorSpec, Hit, Photo, RowNumbers, Vectors, Where
 from solar.search.exact import Stored
 from solar.search.folder_storage import FolderState, FolderStorage, creating
-from solar.search.integrity import Block, CheckedVectors, gaps, rows_of, whole, whole_if_there
+from solar.search.integrity import (
+    Block,
+    CheckedVectors,
+    damage,
+    gaps,
+    rows_of,
+    whole,
+    whole_if_there,
+)
 from solar.search.metadata import Metadata
 from solar.search.metadata_view import CodesFile, DamageError, Version, View
 from solar.search.writer import COMPRESSIONS, Writer, first_version, mapped
@@ -172,7 +180,6 @@ class FolderEngine(FolderStorage[FolderVectors]):
     def close(self) -> None:
         """Let go of files and connections."""
         self._codes = None
-        self._checked.close()
         super().close()
 
     def _writer(self, view: View) -> Writer:
@@ -211,12 +218,8 @@ class FolderEngine(FolderStorage[FolderVectors]):
 
     def _problems(self, view: View, state: FolderVectors) -> list[str]:
         """The vectors are not those that were written, or the codes."""
-        problems = []
-        for block in state.blocks:
-            try:
-                CheckedVectors().check(state.file, state.vectors, [block], [block[0]])
-            except SolarError as error:
-                problems.append(str(error))
+        found = [damage(state.file, state.vectors, block) for block in state.blocks]
+        problems = [problem for problem in found if problem]
         codes = {part.name: part.sha256 for part in state.version.codes}
         return problems + self._damaged(codes, "run `solar index compact` to rebuild it")
 

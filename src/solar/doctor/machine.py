@@ -9,29 +9,19 @@ import subprocess
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-
-
-def facts() -> dict[str, Any]:
-    """System, processor, cores, memory in bytes (None if unknown) and NVIDIA's cards."""
-    every = os.cpu_count() or 1
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else every
-    whole, free = memory()
-    return {
-        "system": platform.platform(),
-        "processor": processor(),
-        "cores": [usable, every],
-        "memory": whole,
-        "memory_free": free,
-        "nvidia": nvidia_cards(),
-    }
 
 
 def processor() -> str:
     """The processor as it calls itself."""
     return _line("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
+
+
+def cores() -> tuple[int, int]:
+    """Cores that this process may use, and those of the machine."""
+    every = os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else every, every
 
 
 def memory() -> tuple[int | None, int | None]:
@@ -57,22 +47,23 @@ def nvidia_cards() -> list[str]:
     return [line.replace(", ", ", driver ") for line in done.stdout.splitlines()]
 
 
-def cache_folder(path: Path) -> dict[str, Any]:
-    """The folder for downloads: files, bytes, free bytes, and why it cannot be written."""
+def cache_state(path: Path) -> str:
+    """Where downloads go, what is there, how much is free, and whether it can be written."""
     sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
     nearest = next((one for one in (path, *path.parents) if one.is_dir()), Path("/"))
-    problem = ""
     try:
         tempfile.TemporaryFile(dir=nearest).close()
+        state = "writable"
     except OSError as error:
-        problem = error.strerror or str(error)
-    return {
-        "path": shareable(str(path)),
-        "files": len(sizes),
-        "size": sum(sizes),
-        "free": shutil.disk_usage(nearest).free,
-        "problem": problem,
-    }
+        state = f"cannot be written ({error.strerror or error})"
+    free = size_text(shutil.disk_usage(nearest).free)
+    holds = f"{len(sizes)} files, {size_text(sum(sizes))}, {free} free"
+    return f"{shareable(str(path))}: {holds}, {state}"
+
+
+def size_text(count: int) -> str:
+    """Bytes for people."""
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
 
 
 def shareable(text: str) -> str:

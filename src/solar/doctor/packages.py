@@ -1,7 +1,7 @@
 """The packages that solar needs, and those that its extras bring."""
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from importlib.util import find_spec
 
@@ -46,11 +46,22 @@ _MODULES = {
 
 @dataclass(frozen=True)
 class Package:
-    """A package, as pip and as Python call it, and the extra that brings it; "" if needed."""
+    """A package, and what became of it.
+
+    Attributes:
+        name: As pip calls it.
+        module: As Python calls it.
+        extra: What brings it; "" if solar needs it.
+        state: `works`, `installed` (not tried), `missing` or `broken`.
+        why: What it said when it was imported, if it is broken.
+    """
 
     name: str
     module: str
     extra: str = ""
+    version: str = ""
+    state: str = ""
+    why: str = ""
 
     @property
     def installed(self) -> bool:
@@ -68,30 +79,14 @@ PACKAGES = tuple(
 )
 
 
-@dataclass(frozen=True)
-class FoundPackage:
-    """What became of a package.
-
-    Attributes:
-        state: `works`, `installed` (not tried), `missing` or `broken`.
-        why: What it said when it was imported, if it is broken.
-    """
-
-    name: str
-    extra: str
-    version: str
-    state: str
-    why: str = ""
-
-
-def found(package: Package, answer: Attempt | None) -> FoundPackage:
+def examined(package: Package, answer: Attempt | None) -> Package:
     """What became of a package; `answer` is the result of importing it, if that was tried."""
-    state, why = "installed", ""
     if not package.installed:
-        return FoundPackage(package.name, package.extra, "", "missing")
-    if answer is not None:
-        state, why = ("works", "") if answer.works else ("broken", answer.text)
-    return FoundPackage(package.name, package.extra, _version(package), state, why)
+        return replace(package, state="missing")
+    version = _version(package)
+    if answer is None or answer.works:
+        return replace(package, version=version, state="works" if answer else "installed")
+    return replace(package, version=version, state="broken", why=answer.text)
 
 
 def install_line(extra: str = "") -> str:

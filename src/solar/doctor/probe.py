@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from solar.errors import SolarError
-
-if TYPE_CHECKING:
-    from solar.models import RetrievalNet
+from solar.weights import DEFAULT
 
 SECONDS = 180.0
 _LONGEST = 300  # letters of an error
@@ -130,15 +128,16 @@ def photo_formats() -> list[str]:
 def self_test() -> str:
     """Describe two generated photos, index them, and find one of them again.
 
-    Returns what was done, with which model and where; a SolarError if something else was found.
+    Returns what was done and where; a SolarError if something else was found.
     """
     from time import perf_counter
 
     from solar.demo.toy import landmark
+    from solar.models import retrieval_model
     from solar.search import Index
 
     started = perf_counter()
-    name, net = _network()
+    net = retrieval_model(DEFAULT)
     vectors = net.describe([landmark(0, 0), landmark(1, 0)], size=224, scales=(1.0,))
     with tempfile.TemporaryDirectory() as folder:
         index = Index.create(Path(folder) / "toy.solar", vectors, ["0.jpg", "1.jpg"])
@@ -149,20 +148,5 @@ def self_test() -> str:
             f"The search for 1.jpg found {best.path} with the score {best.score:.4f} instead of 1."
         )
     seconds = perf_counter() - started
-    where = f"with {name} on {net.device.type}"
+    where = f"with {DEFAULT} on {net.device.type}"
     return f"Described two photos {where} and found one of them again, in {seconds:.1f} s."
-
-
-def _network() -> tuple[str, "RetrievalNet"]:
-    """A bundled model; where there is none, a network with random weights."""
-    import torch
-
-    from solar.models import RetrievalConfig, RetrievalNet, load, zoo
-
-    for model in zoo.models():
-        if model.bundled and model.task == "retrieval" and zoo.is_here(model):
-            net = load(model.name)
-            assert isinstance(net, RetrievalNet)
-            return model.name, net
-    torch.manual_seed(0)
-    return "random weights", RetrievalNet(RetrievalConfig("resnet18", {4: 4, 5: 2})).eval()

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from solar.errors import SolarError
 from solar.search import exact
-from solar.search.engine import DescriptorSpec, Hit, RowNumbers, Vectors, Where
+from solar.search.engine import Hit, RowNumbers, Vectors, Where
 from solar.search.exact import Stored
 from solar.search.folder_engine import FolderEngine, FolderVectors
 from solar.search.metadata import Metadata
@@ -270,47 +270,39 @@ def open_index(
     """
     folder = Path(address)
     metadata = metadata or Metadata(folder)
-    return GpuEngine(folder, *metadata.facts, metadata, on_gpu=vectors_on(device))
+    engine = GpuEngine(folder, *metadata.facts, metadata)
+    engine.on_gpu = vectors_on(device)
+    return engine
 
 
 class GpuEngine(FolderEngine):
     """An index in a folder, with its vectors on devices; codes are not used."""
 
-    def __init__(
-        self,
-        folder: Path,
-        spec: DescriptorSpec,
-        compress: str,
-        metadata: Metadata | None = None,
-        *,
-        on_gpu: GpuVectors | None,
-    ) -> None:
-        super().__init__(folder, spec, compress, metadata)
-        self._on_gpu = on_gpu
+    on_gpu: GpuVectors | None = None
 
     def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
         """The k best photos that satisfy `where`, for each of the queries (n, dim)."""
         try:
             return super().search(queries, k, where)
         except DeviceMemoryError as error:
-            self._on_gpu = None
+            self.on_gpu = None
             warn_of_fallback(error)
             return super().search(queries, k, where)
 
     def close(self) -> None:
         """Let go of files, connections and memory."""
-        if self._on_gpu is not None:
-            self._on_gpu.close()
+        if self.on_gpu is not None:
+            self.on_gpu.close()
         super().close()
 
     def _state_with_codes(self, view: View, version: Version) -> FolderVectors:
-        load = super()._state_with_codes if self._on_gpu is None else self._state
+        load = super()._state_with_codes if self.on_gpu is None else self._state
         return load(view, version)
 
     def _candidates(
         self, view: View, state: FolderVectors, queries: Vectors, k: int, where: Where
     ) -> RowNumbers:
-        on_gpu = self._on_gpu
+        on_gpu = self.on_gpu
         if on_gpu is None:
             return super()._candidates(view, state, queries, k, where)
         present = None

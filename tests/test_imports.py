@@ -18,7 +18,6 @@ ROOT = Path(solar.__file__).parent
 
 # A photo's way. A package imports packages to its left only, and itself.
 LAYERS = (
-    "lazy",
     "errors",
     "defaults",
     "client",  # of the web app: nothing but requests

@@ -3,9 +3,8 @@
 Everything named here is imported on first use, so `import solar` itself is fast.
 """
 
-from typing import TYPE_CHECKING
-
-from solar.lazy import lazy_exports
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
@@ -35,4 +34,38 @@ if TYPE_CHECKING:
     from solar.training import train as train
     from solar.training.adaptation import adapt as adapt
 else:
-    __getattr__, __dir__, __all__ = lazy_exports(__spec__)
+    _HOMES = {
+        "Index": "solar.search",
+        "PatchConfig": "solar.models",
+        "PatchNet": "solar.models",
+        "RetrievalConfig": "solar.models",
+        "RetrievalNet": "solar.models",
+        "SolarError": "solar.errors",
+        "Store": "solar.describe",
+        "adapt": "solar.training.adaptation",
+        "attention": "solar.show.attention_maps",
+        "build": "solar.search.index_build",
+        "convert": "solar.models",
+        "duplicates": "solar.search.photo_duplicates",
+        "evaluate": "solar.evaluation",
+        "explain": "solar.show.explanation",
+        "extract": "solar.describe",
+        "groups": "solar.search.photo_groups",
+        "load": "solar.models",
+        "locate": "solar.search.index",
+        "match": "solar.search.matching",
+        "pairs": "solar.search.photo_pairs",
+        "save": "solar.models",
+        "sync": "solar.search.sync",
+        "train": "solar.training",
+    }
+    __all__ = list(_HOMES)
+
+    def __getattr__(name: str) -> Any:
+        """Import a name when it is first used."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
+
+    def __dir__() -> list[str]:
+        return __all__

@@ -3,6 +3,8 @@
 import errno
 import re
 from collections.abc import Collection
+from importlib import import_module
+from typing import Any
 
 # What moves a cursor, begins a line, turns text around or has no character: file names may hold it.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -33,6 +35,16 @@ def printable(text: object) -> str:
     (`\xff`).
     """
     return _UNPRINTABLE.sub(_escaped, str(text))
+
+
+def optional(module: str, extra: str) -> Any:
+    """Import a module that an extra of this package brings; a SolarError if it is missing."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise SolarError(
+            f'{module} is not installed: pip install "solar-retrieval[{extra}]".'
+        ) from error
 
 
 def and_more(errors: Collection[object]) -> str:

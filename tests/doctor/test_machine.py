@@ -9,11 +9,6 @@ import pytest
 from solar.doctor import machine
 
 
-def test_the_system_is_told_without_the_name_of_the_machine() -> None:
-    assert platform.machine() in machine.system()
-    assert platform.node() not in machine.system()
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems tie no process to cores")
 def test_cores_that_this_process_may_not_use_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
@@ -74,3 +69,74 @@ def test_cards_are_those_that_the_driver_lists(
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     assert machine.nvidia_cards() == cards
+
+
+def test_the_cache_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir(parents=True)
+    (tmp_path / "a").write_bytes(b"123")
+    (tmp_path / "demo" / "b").write_bytes(b"45")
+    assert re.search(
+        r": 2 files, 0 MiB, [\d.]+ [GM]iB free, writable$", machine.cache_state(tmp_path)
+    )
+
+
+def test_a_cache_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    assert ": 0 files" in machine.cache_state(tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_cache_that_cannot_be_written_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    assert "Read-only file system" in machine.cache_state(tmp_path)
+
+
+# What a report must not tell.
+
+
+@pytest.fixture
+def ada(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "ada"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("USERPROFILE", str(home))
+    monkeypatch.setattr("getpass.getuser", lambda: "ada")
+    monkeypatch.setattr(platform, "node", lambda: "tower.example")
+    return home
+
+
+def test_the_home_folder_becomes_a_tilde(ada: Path) -> None:
+    assert machine.shareable(f"{ada}/.cache/solar is full") == "~/.cache/solar is full"
+
+
+def test_a_folder_that_only_begins_like_it_stays(ada: Path) -> None:
+    assert machine.shareable(f"{ada}-2/x").endswith("ada-2/x")
+
+
+def test_a_home_behind_a_link_is_found(
+    ada: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(ada)
+    monkeypatch.setenv("HOME", str(tmp_path / "link"))
+    assert machine.shareable(f"{ada}/x {tmp_path / 'link'}/y") == "~/x ~/y"
+
+
+def test_the_name_is_taken_out_of_other_paths_but_not_out_of_words(ada: Path) -> None:
+    assert machine.shareable("/data/ada/photos by ada and adam, /data/adam") == (
+        "/data/USER/photos by ada and adam, /data/adam"
+    )
+
+
+def test_the_machine_is_not_named(ada: Path) -> None:
+    assert machine.shareable("tower.example refused, not tower.examples") == (
+        "HOST refused, not tower.examples"
+    )
+
+
+def test_a_home_that_is_the_root_hides_nothing(ada: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/")
+    assert machine.shareable("/usr/lib") == "/usr/lib"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from solar.doctor.packages import EXTRAS, PACKAGES, Package, found, is_installed
+from solar.doctor.packages import EXTRAS, PACKAGES, Package, examined
 from solar.doctor.probe import Attempt
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -36,17 +36,17 @@ def test_every_extra_says_what_it_is_for() -> None:
     [(None, "installed"), (Attempt(True), "works"), (Attempt(False, "ImportError: no"), "broken")],
 )
 def test_what_is_installed_works_or_is_broken(answer: Attempt | None, state: str) -> None:
-    package = found(Package("numpy", "numpy"), answer)
+    package = examined(Package("numpy", "numpy"), answer)
     assert package.state == state
     assert re.match(r"\d+\.\d+", package.version)
 
 
 def test_what_is_not_installed_is_missing() -> None:
-    assert found(Package("no-such-package", "no_such_module", "local"), None).state == "missing"
+    assert examined(Package("no-such-package", "no_such_module", "local"), None).state == "missing"
 
 
 def test_a_package_may_go_by_another_name() -> None:
-    assert found(Package("numpy-by-somebody-else", "numpy"), None).version
+    assert examined(Package("numpy-by-somebody-else", "numpy"), None).version
 
 
 def test_a_half_removed_package_does_not_stop_the_search(
@@ -55,4 +55,4 @@ def test_a_half_removed_package_does_not_stop_the_search(
     (tmp_path / "half.py").write_text("__spec__ = None")
     monkeypatch.syspath_prepend(tmp_path)
     __import__("half")
-    assert not is_installed(Package("half", "half"))
+    assert not Package("half", "half").installed

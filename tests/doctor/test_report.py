@@ -2,140 +2,84 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from solar.doctor import Report, examine
-from solar.doctor.packages import FoundPackage
+from solar.doctor.packages import Package
 from solar.doctor.probe import Attempt
-from solar.doctor.stored_models import CacheFolder, StoredModel
+from solar.doctor.report import device_rows, package_sections, problems
 from solar.models import zoo
 
+TORCH = Package("torch", "", "", "2.9", "works")
 GPU = {"name": "Toy 9000", "memory": 8 * 2**30, "capability": "9.0"}
-DEVICES = {
-    "used": "cpu",
-    "cpu": "AVX2",
-    "threads": 2,
-    "cuda": None,
-    "gpus": [],
-    "attention": ["flash", "plain"],
-    "triton": False,
-}
-SOUND = Report(
-    machine={
-        "system": "Toy 1.0",
-        "processor": "Abacus",
-        "cores": [2, 4],
-        "memory": 2**30,
-        "memory_free": 2**29,
-        "nvidia": [],
-    },
-    settings={"SOLAR_OFFLINE": "1"},
-    packages=(
-        FoundPackage("torch", "", "2.9", "works"),
-        FoundPackage("dask", "dask", "", "missing"),
-        FoundPackage("fastapi", "web", "0.1", "works"),
-    ),
-    cache=CacheFolder("~/.cache/solar", 2, 3 * 2**20, 5 * 2**30),
-    models=(
-        StoredModel("solar-r18", "retrieval", "bundled"),
-        StoredModel("solar-r101", "retrieval", "downloaded"),
-        StoredModel("gem-r101-gl18", "retrieval", "can be downloaded"),
-        StoredModel("solar-r101-gldv2", "retrieval", "with a browser"),
-    ),
-    devices=Attempt(True, value=DEVICES),
-    formats=Attempt(True, value={"JPEG": "libjpeg_turbo 3.1"}),
-    self_test=Attempt(True, value="FoundPackage it."),
-)
+DEVICES = {"used": "cpu", "cpu": "AVX2", "threads": 2, "cuda": None, "gpus": []}
+CARD = "Toy 9000, driver 1.2"
+
+
+def test_the_text_and_the_json_tell_the_same() -> None:
+    report = Report([], {"Devices": {"cpu": "AVX2", "by default": "cpu"}})
+    assert report.to_text().endswith("\n\nDevices\n  cpu         AVX2\n  by default  cpu")
+    assert report.to_json()["Devices"]["cpu"] == "AVX2"
+    assert report.to_json()["works"]
+    assert not replace(report, problems=["No."]).to_json()["works"]
+
+
+def test_packages_are_told_by_what_needs_them() -> None:
+    packages = [
+        TORCH,
+        Package("fastapi", "", "web", "0.1", "works"),
+        Package("onnx", "", "export", "1.17", "broken", "ImportError: no symbol"),
+        Package("dask", "", "dask", "", "missing"),
+    ]
+    sections = package_sections(packages)
+    assert sections["Required packages"] == {"torch": "2.9 works"}
+    optional = sections["Optional packages"]
+    assert optional["fastapi"] == "0.1 works [web]"
+    assert "is broken (ImportError: no symbol)" in optional["onnx"]
+    assert 'pip install "solar-retrieval[dask]"' in sections["Missing extras"]["dask"]
+    assert "cluster" in sections["Missing extras"]["dask"]
+    assert problems(packages, Attempt(True)) == []
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("package", "words"),
     [
-        "processor      Abacus, 2 of 4 cores",
-        "memory         1.0 GiB, 512 MiB free",
-        "SOLAR_OFFLINE  1",
-        "cpu         AVX2, 2 threads",
-        "attention   flash, plain kernels",
-        "torch 2.9  works",
-        "fastapi 0.1  works [web]",
-        'pip install "solar-retrieval[dask]" (installs dask)',
-        "bundled     solar-r18",
-        "downloaded  solar-r101",
-        "available   1 model to download, 1 with a browser",
-        "~/.cache/solar: 2 files, 3 MiB, 5.0 GiB free, writable",
-        "works   FoundPackage it.",
-        "photos  JPEG (libjpeg_turbo 3.1)",
-    ],
-)
-def test_the_text_tells_what_was_found(words: str) -> None:
-    assert words in SOUND.to_text()
-
-
-def test_what_is_sound_has_no_problems() -> None:
-    assert SOUND.problems == []
-    assert SOUND.to_json()["works"]
-
-
-def test_a_missing_optional_package_is_no_problem_but_told() -> None:
-    [dask] = SOUND.to_json()["missing"]
-    assert dask["install"] == 'pip install "solar-retrieval[dask]"'
-    assert "cluster" in dask["for"]
-
-
-def test_a_broken_optional_package_is_told_with_its_words() -> None:
-    broken = FoundPackage("onnx", "export", "1.17", "broken", "ImportError: no symbol")
-    report = replace(SOUND, packages=(*SOUND.packages, broken))
-    assert report.problems == []
-    assert "onnx 1.17    is broken (ImportError: no symbol)" in report.to_text()
-
-
-@pytest.mark.parametrize(
-    ("package", "sentence"),
-    [
+        (Package("faiss-cpu", "", "", "", "missing"), "pip install solar-retrieval"),
         (
-            FoundPackage("faiss-cpu", "", "", "missing"),
-            "faiss-cpu is missing: pip install solar-retrieval.",
-        ),
-        (
-            FoundPackage("numpy", "", "2.0", "broken", "ImportError: x"),
-            "numpy is broken (ImportError: x): pip install --force-reinstall numpy.",
+            Package("numpy", "", "", "2.0", "broken", "ImportError: x"),
+            "(ImportError: x): pip install --force-reinstall numpy",
         ),
     ],
 )
-def test_a_needed_package_that_is_broken_is_a_problem(package: FoundPackage, sentence: str) -> None:
-    report = replace(SOUND, packages=(package,), self_test=Attempt(False, "ImportError: x"))
-    assert report.problems[0] == sentence
-    assert not report.to_json()["works"]
-
-
-def test_a_failed_self_test_is_a_problem() -> None:
-    [problem] = replace(SOUND, self_test=Attempt(False, "No luck.")).problems
-    assert problem == "The self-test failed: No luck."
+def test_a_needed_package_that_is_broken_is_the_first_problem(package: Package, words: str) -> None:
+    cause, effect = problems([TORCH, package], Attempt(False, "No luck."))
+    assert cause.startswith(package.name)
+    assert words in cause
+    assert effect.endswith("No luck.")
 
 
 def test_a_card_that_torch_was_not_built_for_is_pointed_out() -> None:
-    report = replace(SOUND, machine={**SOUND.machine, "nvidia": ["Toy 9000, driver 1.2"]})
-    assert "this torch was built without CUDA" in report.to_text()
-    assert "Toy 9000, driver 1.2" in report.to_text()
+    rows = device_rows(Attempt(True, value=DEVICES), [CARD])
+    assert "built without CUDA" in rows["cuda"]
+    assert rows["card 0"] == CARD
 
 
 def test_a_card_in_use_is_described() -> None:
-    found = {**DEVICES, "gpus": [GPU], "cuda": "13.0", "used": "cuda", "triton": True}
-    text = replace(SOUND, devices=Attempt(True, value=found)).to_text()
-    assert "cuda:0      Toy 9000, 8.0 GiB, compute capability 9.0, CUDA 13.0" in text
-    assert "flash, plain, triton kernels" in text
+    found = {**DEVICES, "gpus": [GPU], "cuda": "13.0", "used": "cuda"}
+    rows = device_rows(Attempt(True, value=found), [CARD])
+    assert rows["cuda:0"] == "Toy 9000, 8.0 GiB, compute capability 9.0, CUDA 13.0"
+    assert rows["by default"] == "cuda"
+    assert rows["cpu"] == "AVX2, 2 threads"
 
 
-def test_a_cache_that_cannot_be_written_is_pointed_out() -> None:
-    assert SOUND.cache is not None
-    report = replace(SOUND, cache=replace(SOUND.cache, problem="Read-only file system"))
-    assert "cannot be written (Read-only file system)" in report.to_text()
-
-
-def test_a_model_that_the_installation_lacks_is_pointed_out() -> None:
-    report = replace(SOUND, models=(StoredModel("solar-r18", "retrieval", "lacking"),))
-    assert "lacking    solar-r18: missing from this installation" in report.to_text()
+def test_a_torch_that_does_not_import_hides_no_card() -> None:
+    assert device_rows(Attempt(False, "ImportError: x"), [CARD]) == {
+        "broken": "ImportError: x",
+        "card 0": CARD,
+    }
 
 
 def test_a_needed_package_that_tells_the_cache_folder_may_be_missing(
@@ -146,9 +90,29 @@ def test_a_needed_package_that_tells_the_cache_folder_may_be_missing(
 
     monkeypatch.setattr(zoo, "cache_directory", missing)
     report = examine(quick=True)
-    assert report.cache is None
-    assert "could not be examined" in report.to_text()
+    assert report.sections["Models and cache"] == {"cache": "could not be examined"}
     json.dumps(report.to_json())
+
+
+def _entry(name: str, **facts: Any) -> zoo.NamedModel:
+    return replace(zoo.find("solar-r101"), name=name, file=f"{name}.pth", **facts)
+
+
+def test_models_are_bundled_lacking_downloaded_or_available(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [_entry("a", bundled=True), _entry("b", bundled=True), _entry("c"), _entry("d")]
+    box, cache = tmp_path / "box", tmp_path / "cache"
+    for file in (box / "a.pth", cache / "c.pth"):
+        file.parent.mkdir()
+        file.touch()
+    monkeypatch.setenv("SOLAR_CACHE", str(cache))
+    monkeypatch.setattr("solar.weights.FOLDER", box)
+    monkeypatch.setattr(zoo, "models", lambda: tuple(entries))
+    rows = examine(quick=True).sections["Models and cache"]
+    assert (rows["bundled"], rows["downloaded"]) == ("a", "c")
+    assert rows["lacking"].startswith("b:")
+    assert rows["available"].startswith("1 ")
 
 
 def test_in_haste_nothing_heavy_is_imported() -> None:

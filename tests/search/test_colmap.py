@@ -10,7 +10,6 @@ from support.warped import toy_photo, turned
 
 from solar.errors import SolarError
 from solar.images import Roots
-from solar.search import colmap
 from solar.search.colmap import DatabaseCounts, check_database, reconstruct, write_database
 from solar.search.verify import Verifier, VerifySettings
 
@@ -144,4 +143,4 @@ def test_what_is_missing_is_told_before_any_work(
         check_database(tmp_path, None)
     monkeypatch.setitem(sys.modules, "pycolmap", None)
     with pytest.raises(SolarError, match=r'pip install "solar-retrieval\[sfm\]"'):
-        colmap.library()
+        check_database(tmp_path / "photos.db", None)

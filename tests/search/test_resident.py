@@ -6,15 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from solar.search import Index, Photo, codes, device_shard, exact, need_vectors, resident
-from solar.search.device_shard import DeviceMemoryError, devices_called, largest
+from solar.search import Index, Photo, codes, exact, need_vectors, resident
 from solar.search.diffuse import build_graph
 from solar.search.neighbours import nearest_rows
 from solar.search.photo_pairs import pairs
-from solar.search.resident import ResidentVectors
+from solar.search.resident import DeviceMemoryError, GpuVectors, devices_called
 
 CPU = torch.device("cpu")
 Answers = list[list[tuple[int, float]]]
@@ -44,20 +41,23 @@ def oracle(
     return [list(zip(rows[o].tolist(), s[o].tolist(), strict=True)) for o, s in pairs]
 
 
-def answers(found: resident.Found) -> Answers:
-    return [
-        [(row, score) for row, score in zip(*pair, strict=True) if row >= 0]
-        for pair in zip(*(part.tolist() for part in found), strict=True)
-    ]
+def search(
+    held: GpuVectors,
+    queries: np.ndarray,
+    vectors: np.ndarray,
+    k: int,
+    stamp: tuple[str, ...] = ("all",),
+    present: np.ndarray | None = None,
+) -> Answers:
+    """The candidates, ranked as an index ranks them."""
+    return exact.rank_all(queries, vectors, held.candidates(queries, vectors, k, stamp, present), k)
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several blocks of rows of 16 numbers, and several stretches of blocks."""
+    """Several blocks of rows of 16 numbers, filled by several pieces."""
     monkeypatch.setattr(resident, "_BLOCK", 16 * 320)
-    monkeypatch.setattr(device_shard, "_SCORES", 8 * 1000)
-    monkeypatch.setattr(device_shard, "_STAGED", 16 * 100)
-    monkeypatch.setattr(device_shard, "_EXACT", 16 * 50)
+    monkeypatch.setattr(resident, "_PIECE", 16 * 100)
 
 
 @pytest.fixture
@@ -71,85 +71,39 @@ def room_for(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("devices", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-@pytest.mark.parametrize("whole", [True, False])
-def test_answers_equal_a_full_sort(
-    shards: int, dtype: type, whole: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_equal_a_full_sort(devices: int, dtype: type) -> None:
     vectors = clustered(0, 3000, 16, 0.1).astype(dtype)
     vectors[500:900] = vectors[3]  # more ties than anybody asks for
     queries = np.concatenate(
         [unit(1, 5), np.float32(vectors[3:5]), 100 * unit(2, 1), np.zeros((1, 16), np.float32)]
     )
     present = np.random.default_rng(3).random(len(vectors)) < 0.6
-    if not whole:
-        room_for(monkeypatch, 3100 * 16 * 2 // shards if dtype == np.float32 else 0)
-        if dtype == np.float16:
-            monkeypatch.setattr(ResidentVectors, "_room", lambda *_: False)
-    held = ResidentVectors([CPU] * shards)
+    held = GpuVectors([CPU] * devices)
     for k in (1, 40):
-        assert answers(held.search(queries, vectors, k)) == oracle(queries, vectors, k)
-        found = held.search(queries, vectors, k, present=present)
-        assert answers(found) == oracle(queries, vectors, k, present)
-    assert held.whole == whole
-    numbers = 2 if dtype == np.float16 or not whole else 6
-    assert len(vectors) * 16 * numbers <= held.bytes <= 1.1 * len(vectors) * 16 * numbers
+        assert search(held, queries, vectors, k) == oracle(queries, vectors, k)
+        found = search(held, queries, vectors, k, present=present)
+        assert found == oracle(queries, vectors, k, present)
+    assert held.bytes == vectors.nbytes
 
 
-@pytest.mark.parametrize("count", [1, 63, 64, 65])
+@pytest.mark.parametrize("count", [1, 85, 86, 87])
 def test_small_collections_give_all_they_have(count: int) -> None:
     vectors, queries = unit(0, count), unit(1, 300)
-    found = ResidentVectors([CPU, CPU]).search(queries, vectors, 70)
-    assert found[0].shape == (300, 70)
-    assert answers(found) == oracle(queries, vectors, 70)
-    nothing = ResidentVectors([CPU]).search(queries, vectors[:0], 2)
-    assert (nothing[0] == -1).all()
+    held = GpuVectors([CPU, CPU])
+    assert search(held, queries, vectors, 70) == oracle(queries, vectors, 70)
+    assert search(held, queries, vectors[:0], 2, stamp=("none",)) == [[]] * 300
+    assert search(held, queries[:0], vectors, 2) == []
 
 
-def test_rows_that_float16_cannot_tell_apart_are_ranked_right() -> None:
-    vectors = clustered(0, 4000, 64, 3e-5)  # a fifth of a float16's step
-    queries = vectors[:5]
-    halves = vectors.astype(np.float16).astype(np.float32)
-    rounded, truth = oracle(queries, halves, 10), oracle(queries, vectors, 10)
-    assert all(
-        [row for row, _ in a] != [row for row, _ in b] for a, b in zip(rounded, truth, strict=True)
-    )
-    assert answers(ResidentVectors([CPU]).search(queries, vectors, 10)) == truth
-
-
-@pytest.mark.parametrize("dim", [8, 512])
-def test_no_product_is_further_from_its_score_than_the_bound(dim: int) -> None:
-    vectors, queries = clustered(0, 500, dim, 0.02) * 3, clustered(0, 20, dim, 0.02)
-    shard = device_shard.Shard(CPU)
-    shard.grow(500, 0, dim, vectors.dtype, whole=False)
-    shard.fill(vectors)
-    asked = resident._HalfQueries.of(queries, [shard])
-    [(_, products)] = shard._products(asked.halves, False)
-    lengths = np.linalg.norm(queries.astype(np.float64), axis=1, keepdims=True)
-    scores = (queries / lengths) @ vectors.astype(np.float64).T
-    errors = np.abs(products[:, :500].half().double().numpy() - scores).max(axis=1)
-    slack = asked.slack.numpy()
-    assert (2 * errors < slack).all()
-    assert (slack < 0.01 * 3).all()  # and yet it leaves few candidates
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    seed=st.integers(0, 2**30),
-    groups=st.integers(1, 30),
-    count=st.integers(1, 40),
-    levels=st.integers(1, 500),
-)
-def test_the_largest_products_are_found_in_groups(
-    seed: int, groups: int, count: int, levels: int
+def test_rows_that_products_cannot_tell_apart_are_ranked_right(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    dice = torch.Generator().manual_seed(seed)
-    products = torch.randint(levels, (3, 64 * groups), generator=dice).float()
-    values, places = largest(products, count)
-    assert torch.equal(values, products.topk(min(count, 64 * groups)).values)
-    assert torch.equal(products.gather(1, places), values)
-    assert all(len(set(own.tolist())) == len(own) for own in places)
+    monkeypatch.setattr(resident, "_RANKED", 100)
+    vectors = clustered(0, 4000, 64, 3e-5)
+    queries = vectors[:5]
+    assert search(GpuVectors([CPU]), queries, vectors, 10) == oracle(queries, vectors, 10)
 
 
 # The engine
@@ -171,10 +125,14 @@ def test_an_index_on_a_device_follows_every_change(
     plain = need_vectors(Index.open(address))
     held = need_vectors(Index.open(address, device="cuda"))
     moved: list[int] = []
-    fill = device_shard.Shard.fill
-    monkeypatch.setattr(
-        device_shard.Shard, "fill", lambda self, rows: (moved.append(len(rows)), fill(self, rows))
-    )
+    load = GpuVectors._load_block
+
+    def counted(self: GpuVectors, vectors: np.ndarray) -> None:
+        before = len(self)
+        load(self, vectors)
+        moved.append(len(self) - before)
+
+    monkeypatch.setattr(GpuVectors, "_load_block", counted)
 
     def alike() -> int:
         for k, where in ((60, None), (5, "tag=night"), (9, ["width>=300", "taken<2009"])):
@@ -210,13 +168,12 @@ def test_codes_are_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [[(hit.path, hit.score) for hit in hits] for hits in found] == truth
 
 
-@pytest.mark.usefixtures("on_two")
-def test_a_reader_of_an_earlier_state_finds_no_later_photos(tmp_path: Path) -> None:
+def test_a_reader_of_an_earlier_state_finds_no_later_photos() -> None:
     vectors, queries = unit(0, 300), unit(1, 4)
-    held = ResidentVectors([CPU])
-    held.search(queries, vectors, 5, stamp=("file", "first", "second"))
-    found = held.search(queries, vectors[:200], 5, stamp=("file", "first"))
-    assert answers(found) == oracle(queries, vectors[:200], 5)
+    held = GpuVectors([CPU])
+    search(held, queries, vectors, 5, stamp=("file", "first", "second"))
+    found = search(held, queries, vectors[:200], 5, stamp=("file", "first"))
+    assert found == oracle(queries, vectors[:200], 5)
     assert len(held) == 300
 
 
@@ -245,17 +202,12 @@ def test_a_device_that_runs_out_of_memory_is_given_up(monkeypatch: pytest.Monkey
     def full(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError
 
-    held, vectors = ResidentVectors([CPU]), unit(0, 300)
-    held.search(unit(1, 2), vectors, 5)
-    monkeypatch.setattr(device_shard.Shard, "largest", full)
+    held, vectors = GpuVectors([CPU]), unit(0, 300)
+    search(held, unit(1, 2), vectors, 5)
+    monkeypatch.setattr(torch.Tensor, "topk", full)
     with pytest.raises(DeviceMemoryError, match="GPU memory"):
-        held.search(unit(1, 2), vectors, 5)
+        search(held, unit(1, 2), vectors, 5)
     assert len(held) == held.bytes == 0
-
-
-def test_vectors_too_long_for_float16_are_left_to_the_cpu() -> None:
-    with pytest.raises(DeviceMemoryError, match="do not fit into float16"):
-        ResidentVectors([CPU]).search(unit(1, 2), unit(0, 300) * 1e6, 5)
 
 
 def test_cuda_means_every_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,9 +224,7 @@ def test_cuda_means_every_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("on_two")
-def test_pairs_and_graphs_are_the_same_from_a_device(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pairs_and_graphs_are_the_same_from_a_device(tmp_path: Path) -> None:
     vectors = clustered(0, 300, 16, 0.1)
     vectors[40:80] = vectors[7]
     index = Index.create(
@@ -282,9 +232,7 @@ def test_pairs_and_graphs_are_the_same_from_a_device(
     )
     plain = list(pairs(index, k=6))
     usual, one = nearest_rows(vectors), nearest_rows(vectors, "cuda")
-    monkeypatch.setattr(exact, "scan", None)
     assert list(pairs(index, k=6, device="cuda")) == plain
-    monkeypatch.undo()
     graphs = [build_graph(300, search, vectors.__getitem__, k=8) for search in (usual, one)]
     assert np.array_equal(graphs[0].columns, graphs[1].columns)
     assert np.array_equal(graphs[0].weights, graphs[1].weights)
@@ -298,10 +246,9 @@ def test_a_gpu_gives_the_answers_of_a_full_sort(dim: int) -> None:
         vectors[500:900] = vectors[3]
         queries = np.concatenate([unit(1, 70, dim), vectors[:10]])
         present = np.random.default_rng(3).random(len(vectors)) < 0.6
-        held = ResidentVectors(devices_called("cuda"))
-        found = (
-            held.search(queries, vectors, 100),
-            held.search(queries, vectors, 7, present=present),
-        )
-        assert answers(found[0]) == oracle(queries, vectors, 100)
-        assert answers(found[1]) == oracle(queries, vectors, 7, present)
+        held = GpuVectors(devices_called("cuda"))
+        for dtype in (np.float32, np.float16):
+            stored, stamp = vectors.astype(dtype), (np.dtype(dtype).name,)
+            assert search(held, queries, stored, 100, stamp) == oracle(queries, stored, 100)
+            found = search(held, queries, stored, 7, stamp, present)
+            assert found == oracle(queries, stored, 7, present)

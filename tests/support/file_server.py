@@ -34,8 +34,6 @@ class Answer:
     """How the end of the body is known: "length", "chunked", or "close" of the connection."""
     drip: float = 0.0
     """Seconds before each two bytes of the body."""
-    bare: bool = False
-    """The content follows the first line at once: it is headers."""
     content_type: str = "application/octet-stream"
     length: int | None = None
     """A Content-Length that is a lie."""
@@ -94,9 +92,6 @@ def reply(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
         return
     if answer.status != 200:
         handler.send_error(answer.status)
-        return
-    if answer.bare:
-        trickle(handler, b"HTTP/1.0 200 OK\r\n" + answer.content, answer.drip)
         return
     start = asked_start(handler, answer)
     if start >= len(answer.content) > 0:

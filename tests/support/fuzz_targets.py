@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import struct
 import tarfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -201,7 +202,10 @@ def _read_facts(data: bytes, own: Path) -> None:
     catalogue = sqlite3.connect(path / "catalogue.sqlite")
     for name, value in catalogue.execute("SELECT name, value FROM facts").fetchall():
         if _same_kind(value, data):
-            catalogue.execute("UPDATE facts SET value = ? WHERE name = ?", (_plain(data), name))
+            text = _plain(data)
+            own_sum = zlib.crc32(repr((name, text)).encode("utf-8", "backslashreplace"))
+            change = "UPDATE facts SET value = ?, sum = ? WHERE name = ?"
+            catalogue.execute(change, (text, own_sum, name))
     catalogue.commit()
     catalogue.close()
     _use_index(path)

@@ -1,8 +1,7 @@
 """Many photos become a store of descriptors. Reading one takes no torch."""
 
-from typing import TYPE_CHECKING
-
-from solar.lazy import lazy_exports
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from solar.describe.extraction import extract as extract
@@ -10,4 +9,19 @@ if TYPE_CHECKING:
     from solar.describe.settings import Settings as Settings
     from solar.describe.store import Store as Store
 else:
-    __getattr__, __dir__, __all__ = lazy_exports(__spec__)
+    _HOMES = {
+        "Settings": "solar.describe.pipeline",
+        "Store": "solar.describe.store",
+        "Throughput": "solar.describe.pipeline",
+        "extract": "solar.describe.extraction",
+    }
+    __all__ = list(_HOMES)
+
+    def __getattr__(name: str) -> Any:
+        """Import a name when it is first used."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
+
+    def __dir__() -> list[str]:
+        return __all__

@@ -1,74 +1,86 @@
-"""The machine: its system, processor and memory, and the graphics cards that its driver knows."""
+"""The machine: system, processor, memory, graphics cards and cache, without names of people."""
 
+import getpass
 import os
 import platform
+import re
 import shutil
 import subprocess
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-def system() -> str:
-    """The operating system and the kind of machine; not its name."""
-    if platform.system() == "Darwin":
-        return f"macOS {platform.mac_ver()[0]} {platform.machine()}"
-    library = " ".join(filter(None, platform.libc_ver()))
-    return " ".join(
-        filter(None, [platform.system(), platform.release(), platform.machine(), library])
-    )
-
-
 def processor() -> str:
     """The processor as it calls itself."""
-    return _told("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
+    return _line("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
 
 
 def cores() -> tuple[int, int]:
     """Cores that this process may use, and those of the machine."""
     every = os.cpu_count() or 1
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else every
-    return usable, every
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else every, every
 
 
 def memory() -> tuple[int | None, int | None]:
-    """Bytes of memory that there are for this process, and that are free; None if unknown."""
+    """Bytes of memory that this process may use, and that are free; None if unknown."""
     try:
-        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     except (AttributeError, ValueError, OSError):  # not on Windows
         return None, None
-    limits = [limit for limit in map(_number, _CGROUP_LIMITS) if limit is not None]
-    free = _told("/proc/meminfo", "MemAvailable").removesuffix("kB")
-    return min([whole, *limits]), int(free) * 1024 if free else None
+    for file in _CGROUP_LIMITS:
+        with suppress(OSError, ValueError):  # no container, or no limit
+            limits.append(int(Path(file).read_text(encoding="utf-8")))
+    free = _line("/proc/meminfo", "MemAvailable").removesuffix("kB")
+    return min(limits), int(free) * 1024 if free else None
 
 
 def nvidia_cards() -> list[str]:
     """Graphics cards by NVIDIA's own tool, whether or not torch can use them."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return []
-    query = [tool, "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
-        done = subprocess.run(query, capture_output=True, text=True, timeout=20)
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    if done.returncode != 0:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
         return []
     return [line.replace(", ", ", driver ") for line in done.stdout.splitlines()]
 
 
-def _told(path: str, what: str) -> str:
-    """What a file of the system says of something in a line of its own; nothing elsewhere."""
+def cache_state(path: Path) -> str:
+    """Where downloads go, what is there, how much is free, and whether it can be written."""
+    sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
+    nearest = next((one for one in (path, *path.parents) if one.is_dir()), Path("/"))
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return ""
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith(what)), "")
+        tempfile.TemporaryFile(dir=nearest).close()
+        state = "writable"
+    except OSError as error:
+        state = f"cannot be written ({error.strerror or error})"
+    free = size_text(shutil.disk_usage(nearest).free)
+    holds = f"{len(sizes)} files, {size_text(sum(sizes))}, {free} free"
+    return f"{shareable(str(path))}: {holds}, {state}"
 
 
-def _number(path: str) -> int | None:
-    """What a file of the system says, if it says a number."""
-    try:
-        return int(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+def size_text(count: int) -> str:
+    """Bytes for people."""
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
+
+
+def shareable(text: str) -> str:
+    """A text without the home folder, the user's name in other paths, and the machine's name."""
+    home = os.environ.get("HOME") or os.environ.get("USERPROFILE") or "~"
+    for written in sorted({home, os.path.realpath(home)} - {"/", "~"}, key=len, reverse=True):
+        text = re.sub(rf"{re.escape(written)}(?![\w.-])", "~", text)
+    with suppress(ImportError, KeyError, OSError):  # a container's user may have no name
+        text = re.sub(rf"(?<=[/\\]){re.escape(getpass.getuser())}(?![\w.-])", "USER", text)
+    host = platform.node()
+    return re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", "HOST", text) if host else text
+
+
+def _line(path: str, what: str) -> str:
+    """The value in the line of a system file that begins with `what`; "" if there is none."""
+    with suppress(OSError):
+        for line in Path(path).read_text(encoding="utf-8").splitlines():
+            if line.startswith(what):
+                return line.partition(":")[2].strip()
+    return ""

@@ -1,8 +1,4 @@
-"""Tries things out in a process of its own, because a broken package can take its process along.
-
-An import may raise anything, print, hang, or end with an illegal instruction. Whatever it does, it
-costs one answer.
-"""
+"""Tries things out in a process of its own: a broken package may print, hang or end its process."""
 
 import json
 import os
@@ -17,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from solar.errors import SolarError
+from solar.weights import DEFAULT
 
 SECONDS = 180.0
 _LONGEST = 300  # letters of an error
@@ -32,7 +29,7 @@ class Attempt:
 
 
 def attempt(tasks: Sequence[str], seconds: float = SECONDS) -> dict[str, Attempt]:
-    """Do tasks one after the other in another process, which may take so many seconds.
+    """Do tasks one after the other in another process, which may take that many seconds.
 
     A task is a module to import, or `module:function` to call, whose result is sent as JSON. Where
     one ends or hangs the process, the next ones get a new one.
@@ -58,18 +55,13 @@ def work(answers: Path, tasks: Sequence[str]) -> None:
                 found = import_module(module)
                 value = getattr(found, function)() if function else None
             except BaseException as error:  # SystemExit is no better than others here
-                works, text = False, sentence(error)
+                said = " ".join(str(error).split())
+                said = said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
+                if not isinstance(error, SolarError):
+                    said = f"{type(error).__name__}: {said}".removesuffix(": ")
+                works, text = False, said
             file.write(json.dumps([works, text, value]) + "\n")
             file.flush()
-
-
-def sentence(error: BaseException) -> str:
-    """An error in one line."""
-    said = " ".join(str(error).split())
-    said = said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
-    if isinstance(error, SolarError):
-        return said
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def _run(tasks: Sequence[str], seconds: float) -> tuple[list[Attempt], str]:
@@ -78,6 +70,7 @@ def _run(tasks: Sequence[str], seconds: float) -> tuple[list[Attempt], str]:
     code += "work(pathlib.Path(sys.argv[1]), sys.argv[2:])"
     with tempfile.TemporaryDirectory() as folder:
         answers = Path(folder) / "answers"
+        answers.touch()
         try:
             done = subprocess.run(
                 [sys.executable, "-P", "-c", code, str(answers), *tasks],
@@ -88,26 +81,72 @@ def _run(tasks: Sequence[str], seconds: float) -> tuple[list[Attempt], str]:
                 stderr=subprocess.DEVNULL,
                 timeout=seconds,
             )
-            end = _ending(done.returncode)
+            code = str(done.returncode)
+            end = f"it ended the process with exit code {code}"
+            if done.returncode < 0:
+                end = f"it ended the process with {signal.Signals(-done.returncode).name}"
         except subprocess.TimeoutExpired:
             end = f"it did not finish within {seconds:.0f} s"
-        except OSError as error:
-            end = f"no process could be started: {error.strerror or error}"
-        return _read(answers), end
+        # A process that was killed may have left half a line.
+        whole = answers.read_text(encoding="utf-8").rpartition("\n")[0]
+        return [Attempt(*json.loads(line)) for line in whole.splitlines()], end
 
 
-def _read(answers: Path) -> list[Attempt]:
-    if not answers.is_file():
-        return []
-    # A process that was killed may have left half a line.
-    whole = answers.read_text(encoding="utf-8").rpartition("\n")[0]
-    return [Attempt(*json.loads(line)) for line in whole.splitlines()]
+# The tasks.
 
 
-def _ending(code: int) -> str:
-    if code >= 0:
-        return f"it ended the process with exit code {code}"
-    try:
-        return f"it ended the process with {signal.Signals(-code).name}"
-    except ValueError:
-        return f"it ended the process with signal {-code}"
+def devices() -> dict[str, Any]:
+    """What torch can compute on."""
+    import torch
+
+    from solar.models.inference import best_device
+
+    gpus = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+    return {
+        "used": best_device(),
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "cuda": torch.version.cuda,
+        "gpus": [
+            {"name": g.name, "memory": g.total_memory, "capability": f"{g.major}.{g.minor}"}
+            for g in gpus
+        ],
+    }
+
+
+def photo_formats() -> list[str]:
+    """Formats of photos that depend on how Pillow was built or extended, and can be read."""
+    from importlib.util import find_spec
+
+    from PIL import features
+
+    readers = {"JPEG": "libjpeg_turbo", "WebP": "webp", "AVIF": "avif"}
+    found = [name for name, library in readers.items() if features.check(library)]
+    return [*found, *(["HEIC"] if find_spec("pillow_heif") else [])]
+
+
+def self_test() -> str:
+    """Describe two generated photos, index them, and find one of them again.
+
+    Returns what was done and where; a SolarError if something else was found.
+    """
+    from time import perf_counter
+
+    from solar.demo.toy import landmark
+    from solar.models import retrieval_model
+    from solar.search import Index
+
+    started = perf_counter()
+    net = retrieval_model(DEFAULT)
+    vectors = net.describe([landmark(0, 0), landmark(1, 0)], size=224, scales=(1.0,))
+    with tempfile.TemporaryDirectory() as folder:
+        index = Index.create(Path(folder) / "toy.solar", vectors, ["0.jpg", "1.jpg"])
+        [[best]] = index.engine.search(vectors[1:], 1)
+        index.close()
+    if best.path != "1.jpg" or abs(best.score - 1) > 1e-3:
+        raise SolarError(
+            f"The search for 1.jpg found {best.path} with the score {best.score:.4f} instead of 1."
+        )
+    seconds = perf_counter() - started
+    where = f"with {DEFAULT} on {net.device.type}"
+    return f"Described two photos {where} and found one of them again, in {seconds:.1f} s."

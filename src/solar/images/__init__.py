@@ -1,8 +1,7 @@
 """A photo file becomes pixels: decoded, turned upright, cut to a box and shrunk."""
 
-from typing import TYPE_CHECKING
-
-from solar.lazy import lazy_exports
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from solar.images.boxes import Box as Box
@@ -32,4 +31,41 @@ if TYPE_CHECKING:
     from solar.images.sources import find_sources as find_sources
     from solar.images.sources import scan_roots as scan_roots
 else:
-    __getattr__, __dir__, __all__ = lazy_exports(__spec__)
+    _HOMES = {
+        "Box": "solar.images.boxes",
+        "DecodedImage": "solar.images.decode",
+        "ImageError": "solar.images.opening",
+        "MAX_PIXELS": "solar.images.decode",
+        "Photos": "solar.images.sources",
+        "RAW_SUFFIXES": "solar.images.formats",
+        "Root": "solar.images.roots",
+        "Roots": "solar.images.roots",
+        "Source": "solar.images.opening",
+        "Stamp": "solar.images.sources",
+        "check_visible": "solar.images.decode",
+        "collect": "solar.images.sources",
+        "crop": "solar.images.boxes",
+        "find_photos": "solar.images.sources",
+        "find_sources": "solar.images.sources",
+        "image_size": "solar.images.decode",
+        "is_photo": "solar.images.opening",
+        "load": "solar.images.decode",
+        "named_photos": "solar.images.roots",
+        "parse_box": "solar.images.boxes",
+        "photo_list": "solar.images.opening",
+        "query_size": "solar.images.resize",
+        "read_image": "solar.images.decode",
+        "scan_roots": "solar.images.sources",
+        "thumbnail": "solar.images.resize",
+        "thumbnail_size": "solar.images.resize",
+    }
+    __all__ = list(_HOMES)
+
+    def __getattr__(name: str) -> Any:
+        """Import a name when it is first used."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
+
+    def __dir__() -> list[str]:
+        return __all__

@@ -13,11 +13,10 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from solar import __version__
-from solar.errors import SolarError
+from solar.errors import SolarError, optional
 from solar.files import reading
 from solar.images.roots import expanded
 
@@ -67,7 +66,7 @@ def snapshot(name: str, *, revision: str | None = None, tokenizer: bool = False)
         SolarError: `huggingface_hub` is not installed, there is no such repository or revision,
             access is not granted, the hub cannot be reached, or a file is missing or damaged.
     """
-    library = _library()
+    library = optional("huggingface_hub", "backbones")
     repository, revision = split_name(name, revision)
     wanted = [*_FILES, *(_TOKENIZER if tokenizer else ())]
     with _told_in_a_sentence(repository, revision):
@@ -91,7 +90,7 @@ def snapshot(name: str, *, revision: str | None = None, tokenizer: bool = False)
 def in_cache(name: str) -> bool:
     """Whether a repository was fetched before; nobody is asked."""
     repository, revision = split_name(name)
-    library = _library()
+    library = optional("huggingface_hub", "backbones")
     with _told_in_a_sentence(repository, revision):
         return isinstance(
             library.try_to_load_from_cache(repository, CONFIG, revision=revision), str
@@ -200,7 +199,7 @@ def publish(
         SolarError: `huggingface_hub` is not installed, nobody is logged in, the account may not
             write there, or the hub cannot be reached.
     """
-    library = _library()
+    library = optional("huggingface_hub", "backbones")
     repository, revision = split_name(name, revision)
     api = library.HfApi(library_name=_CLIENT, library_version=__version__)
     with _told_in_a_sentence(repository, revision):
@@ -220,16 +219,6 @@ def split_name(name: str, revision: str | None = None) -> tuple[str, str | None]
     """The repository that a name means, and the revision, which the name may end with."""
     repository, _, named = name.removeprefix("hf:").removeprefix("//").partition("@")
     return repository, revision or named or None
-
-
-def _library() -> ModuleType:
-    try:
-        import huggingface_hub
-    except ImportError as error:
-        raise SolarError(
-            'The model hub needs huggingface_hub: pip install "solar-retrieval[backbones]".'
-        ) from error
-    return huggingface_hub
 
 
 def _bar() -> Any:

@@ -84,7 +84,6 @@ class HubMixin:
 def _package() -> Any:
     """`solar.models`, which offers loading and saving.
 
-    Those know the classes of networks, and so does whoever inherits from here: asked for when they
-    are needed, as `solar.lazy` does it, they make no circle.
+    Those import the networks, which inherit from here: imported on use, they make no circle.
     """
     return import_module(__package__ or "solar.models")

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from solar.errors import SolarError
+from solar.errors import SolarError, optional
 from solar.nn.backbone import Backbone, draws_weights
 from solar.nn.backbone_parts import TokenUse, Whole, blocks_of, final_norm, parts_of
 from solar.nn.fused_layers import fuse_layers
@@ -157,14 +157,7 @@ def drawing() -> AbstractContextManager[None]:
 
 def library() -> Any:
     """The module `transformers`; a SolarError if it is not installed."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise SolarError(
-            "This network's backbone needs the package transformers: "
-            'pip install "solar-retrieval[backbones]".'
-        ) from error
-    return transformers
+    return optional("transformers", "backbones")
 
 
 def library_config(settings: Mapping[str, Any]) -> Any:

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ import numpy as np
 from solar.arrays import Floats, Ints
 from solar.describe.counting import Progress, counted
 from solar.describe.local import LocalFeatures
-from solar.errors import SolarError
+from solar.errors import SolarError, optional
 from solar.files import make_folder, refuse_folder, replacing
 from solar.images.opening import opened
 from solar.images.orientation import orientation_of, stored_points
@@ -72,23 +71,13 @@ class Reconstruction:
     models: int
 
 
-def library() -> Any:
-    """`pycolmap`; a SolarError if it is not installed."""
-    try:
-        return import_module("pycolmap")
-    except ImportError as error:
-        raise SolarError(
-            'COLMAP is called through pycolmap: pip install "solar-retrieval[sfm]".'
-        ) from error
-
-
 def check_database(database: Path, folder: Path | None) -> None:
     """Say before hours of matching what would go wrong after them.
 
     A SolarError if pycolmap is not installed, a folder is in the way of the database, or there is
     a reconstruction in `folder` already.
     """
-    library()
+    optional("pycolmap", "sfm")
     refuse_folder(database, "the database")
     if folder is not None and (folder / MODELS).exists():
         raise SolarError(
@@ -119,7 +108,7 @@ def write_database(
     Raises:
         SolarError: pycolmap is not installed, or the disk is full or read-only.
     """
-    colmap = library()
+    colmap = optional("pycolmap", "sfm")
     images: dict[str, _Image] = {}
     matched = verified = 0
     advance = counted(progress, "Matching", total)
@@ -233,7 +222,7 @@ def reconstruct(
         SolarError: pycolmap is not installed, or the folder holds a reconstruction already or
             cannot be written.
     """
-    colmap = library()
+    colmap = optional("pycolmap", "sfm")
     database, folder = Path(database), Path(folder)
     check_database(database, folder)
     make_folder(folder)

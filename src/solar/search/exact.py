@@ -157,9 +157,9 @@ _MULTIPLE = 8
 _QUERIES = 256
 # Rows that one query is compared with at a time, by a thread.
 _ALONE = 16384
-# Products in single precision may swap rows that are equal in truth. So many more are kept until
-# they are ranked in double precision.
-_MARGIN = 16
+MARGIN = 16
+"""Products in single precision may swap rows that are equal in truth. So many more than k are kept
+until they are ranked in double precision."""
 
 
 def scan(
@@ -185,7 +185,7 @@ def scan(
     for at in range(0, len(queries), _QUERIES):
         some = queries[at : at + _QUERIES]
         width = -(-len(some) // _MULTIPLE) * _MULTIPLE if len(some) > _MULTIPLE else len(some)
-        best = _Best(len(some), width, k + _MARGIN)
+        best = _Best(len(some), width, k + MARGIN)
         columns = np.zeros((some.shape[1], width), np.float32)
         columns[:, : len(some)] = some.T
         multiply = multiplication(vectors, columns)
@@ -211,7 +211,7 @@ def _scan_for_one(
         last = min(first + _ALONE, len(vectors))
         allowed = selection(first, last)
         if allowed is None:
-            rows, products = best_of(query, vectors[first:last], k, _MARGIN)
+            rows, products = best_of(query, vectors[first:last], k, MARGIN)
             return rows + first, products
         return allowed, with_own_rows(query[None], vectors, allowed[None])[0]
 
@@ -222,7 +222,7 @@ def _scan_for_one(
     if not pairs:
         return np.empty(0, np.int64)
     rows, products = (np.concatenate(column) for column in zip(*pairs, strict=True))
-    return rows[np.lexsort((rows, -products))[: k + _MARGIN]]
+    return rows[np.lexsort((rows, -products))[: k + MARGIN]]
 
 
 def rank(query: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
@@ -231,9 +231,9 @@ def rank(query: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int) -> list[t
     The products are summed in double precision, so a row has the same score however it was found.
     """
     rows = np.unique(rows)
-    if len(rows) > k + _MARGIN:
+    if len(rows) > k + MARGIN:
         rows = _likely(rows, with_own_rows(query[None], vectors, rows[None])[0], k)
-    return _ranked(query, vectors, rows, k)
+    return ranked(query, vectors, rows, k)
 
 
 def rank_all(
@@ -243,26 +243,24 @@ def rank_all(
 
     No row may come twice for a query; -1 is none.
     """
-    if rows.shape[1] > k + _MARGIN:
+    if rows.shape[1] > k + MARGIN:
         triples = zip(queries, rows, with_own_rows(queries, vectors, rows), strict=True)
         likely = ((query, _likely(own, products, k)) for query, own, products in triples)
     else:
         likely = ((query, np.sort(own)) for query, own in zip(queries, rows, strict=True))
-    return [_ranked(query, vectors, own[own.searchsorted(0) :], k) for query, own in likely]
+    return [ranked(query, vectors, own[own.searchsorted(0) :], k) for query, own in likely]
 
 
 def _likely(rows: RowNumbers, products: Vectors, k: int) -> RowNumbers:
     """The rows, ascending, that can be among the k best by their products in single precision."""
-    spare = len(products) - (k + _MARGIN)
+    spare = len(products) - (k + MARGIN)
     likely = rows[products.argpartition(spare)[spare:]]
     likely.sort()
     return likely
 
 
-def _ranked(
-    query: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int
-) -> list[tuple[int, float]]:
-    """The k best of rows that ascend."""
+def ranked(query: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int) -> list[tuple[int, float]]:
+    """The k best of rows that ascend, all of which are multiplied in double precision."""
     scores = (vectors[rows].astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
     order = np.negative(scores).argsort(kind="stable")[:k]
     return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))

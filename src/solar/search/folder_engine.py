@@ -32,7 +32,15 @@ from solar.search.codes import RETIRED, CompressedCodes, read_part
 from solar.search.conditions import Where
 from solar.search.exact import mapped
 from solar.search.folder_storage import FolderState, FolderStorage, creating
-from solar.search.integrity import Block, CheckedVectors, gaps, rows_of, whole, whole_if_there
+from solar.search.integrity import (
+    Block,
+    CheckedVectors,
+    damage,
+    gaps,
+    rows_of,
+    whole,
+    whole_if_there,
+)
 from solar.search.metadata import Metadata
 from solar.search.metadata_view import CodesFile, DamageError, Version, View
 from solar.search.types import DescriptorSpec, Hit, Photo
@@ -90,7 +98,7 @@ def open_index(address: str | os.PathLike[str], metadata: Metadata | None = None
 
 
 @dataclass(frozen=True)
-class _State(FolderState):
+class FolderVectors(FolderState):
     """One committed version with its vectors mapped."""
 
     file: Path
@@ -120,7 +128,7 @@ class _State(FolderState):
         return np.where(np.append(self.removed, -1)[places] == rows, -1, rows)
 
 
-class FolderEngine(FolderStorage[_State]):
+class FolderEngine(FolderStorage[FolderVectors]):
     """An index in a folder; see `solar.search.storage_protocol.Engine`."""
 
     engine = "embedded"
@@ -140,13 +148,7 @@ class FolderEngine(FolderStorage[_State]):
         """
         load = self._state if where else self._state_with_codes
         with self._metadata.snapshot(load) as (view, state):
-            if where:
-                allowed = view.matching(where)
-                candidates = _matrix(
-                    exact.scan(queries, state.vectors, k, lambda *ends: _between(allowed, *ends))
-                )
-            else:
-                candidates = _candidates(state, self._codes_of(state.version), queries, k)
+            candidates = self._candidates(view, state, queries, k, where)
             ranked = exact.rank_all(queries, state.vectors, candidates, k)
             rows = rows_of(ranked)
             self._check(state, rows)
@@ -180,35 +182,34 @@ class FolderEngine(FolderStorage[_State]):
     def close(self) -> None:
         """Let go of files and connections."""
         self._codes = None
-        self._checked.close()
         super().close()
 
     def _writer(self, view: View) -> Writer:
         return Writer(self.folder, view, self.spec.dim, self.compress)
 
-    def _state_with_codes(self, view: View, version: Version) -> _State:
+    def _state_with_codes(self, view: View, version: Version) -> FolderVectors:
         """The state, with its codes read while a newer version can take the place of this one."""
         state = self._state(view, version)
         self._codes_of(version)
         return state
 
-    def _load(self, view: View, version: Version) -> _State:
+    def _load(self, view: View, version: Version) -> FolderVectors:
         file = self.folder / version.vectors
         vectors = mapped(file, version.rows, self.spec.dim)
         blocks = view.blocks()
         if gaps(blocks, version.rows):
             raise DamageError("the record of what was written has gaps")
-        return _State(version, view.roots(), view.removed(), file, vectors, blocks)
+        return FolderVectors(version, view.roots(), view.removed(), file, vectors, blocks)
 
-    def _state(self, view: View, version: Version) -> _State:
+    def _state(self, view: View, version: Version) -> FolderVectors:
         state = super()._state(view, version)
         whole(state.file, state.vectors)
         return state
 
-    def _check(self, state: _State, rows: Iterable[int]) -> None:
+    def _check(self, state: FolderVectors, rows: Iterable[int]) -> None:
         self._checked.check(state.file, state.vectors, state.blocks, rows)
 
-    def _facts(self, state: _State, files: Mapping[str, int]) -> dict[str, Any]:
+    def _facts(self, state: FolderVectors, files: Mapping[str, int]) -> dict[str, Any]:
         version = state.version
         return {
             "compress": self.compress,
@@ -217,16 +218,31 @@ class FolderEngine(FolderStorage[_State]):
             "rows_outside_codes": version.rows - version.coded_rows if version.codes else 0,
         }
 
-    def _problems(self, view: View, state: _State) -> list[str]:
+    def _problems(self, view: View, state: FolderVectors) -> list[str]:
         """The vectors are not those that were written, or the codes."""
-        problems = []
-        for block in state.blocks:
-            try:
-                CheckedVectors().check(state.file, state.vectors, [block], [block[0]])
-            except SolarError as error:
-                problems.append(str(error))
+        found = [damage(state.file, state.vectors, block) for block in state.blocks]
+        problems = [problem for problem in found if problem]
         codes = {part.name: part.sha256 for part in state.version.codes}
         return problems + self._damaged(codes, "run `solar index compact` to rebuild it")
+
+    def _candidates(
+        self, view: View, state: FolderVectors, queries: Vectors, k: int, where: Where
+    ) -> RowNumbers:
+        """Rows (n, m) among which the k best are: surely so without codes, nearly always with."""
+        if where:
+            allowed = view.matching(where)
+            return _matrix(
+                exact.scan(queries, state.vectors, k, lambda *ends: _between(allowed, *ends))
+            )
+        codes = self._codes_of(state.version)
+        if codes is None:
+            return _matrix(exact.scan(queries, state.vectors, k, state.present))
+        found = _from_codes(state, codes, queries, max(_CANDIDATES, 10 * k))
+        coded = state.version.coded_rows
+        if coded == len(state.vectors):
+            return found
+        tail = exact.scan(queries, state.vectors, k, state.present, start=coded)
+        return np.concatenate([found, _matrix(tail)], axis=1)
 
     def _codes_of(self, version: Version) -> CompressedCodes | None:
         """The codes, read when they are first searched."""
@@ -239,21 +255,9 @@ class FolderEngine(FolderStorage[_State]):
         return loaded[1]
 
 
-def _candidates(
-    state: _State, codes: CompressedCodes | None, queries: Vectors, k: int
+def _from_codes(
+    state: FolderVectors, codes: CompressedCodes, queries: Vectors, wanted: int
 ) -> RowNumbers:
-    """Rows (n, m) among which the k best are: surely so without codes, nearly always with them."""
-    if codes is None:
-        return _matrix(exact.scan(queries, state.vectors, k, state.present))
-    found = _from_codes(state, codes, queries, max(_CANDIDATES, 10 * k))
-    coded = state.version.coded_rows
-    if coded == len(state.vectors):
-        return found
-    tail = exact.scan(queries, state.vectors, k, state.present, start=coded)
-    return np.concatenate([found, _matrix(tail)], axis=1)
-
-
-def _from_codes(state: _State, codes: CompressedCodes, queries: Vectors, wanted: int) -> RowNumbers:
     """Candidates among the rows that have codes."""
     count = wanted
     while True:

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-import numpy as np
-
 from solar.arrays import RowNumbers
 from solar.errors import SolarError
 from solar.files import file_digest, make_folder
@@ -182,7 +180,6 @@ class FolderStorage(ABC, Generic[S]):
             with self._metadata.snapshot(self._state) as (view, state):
                 return [
                     *(f"The metadata of {self.folder} is damaged: {t}." for t in view.problems()),
-                    *self._row_problems(view, state.version),
                     *self._problems(view, state),
                 ]
         except SolarError as error:
@@ -224,16 +221,6 @@ class FolderStorage(ABC, Generic[S]):
             for name, digest in files.items()
             if not (self.folder / name).exists() or file_digest(self.folder / name) != digest
         ]
-
-    def _row_problems(self, view: View, version: Version) -> list[str]:
-        """Every row belongs to one photo, or was removed."""
-        photos = view.rows()
-        rows = np.sort(np.concatenate([photos, view.removed()]))
-        if len(photos) != version.photos:
-            return [f"{self.folder} has {len(photos)} photos and should have {version.photos}."]
-        if not np.array_equal(rows, np.arange(version.rows)):
-            return [f"The photos of {self.folder} do not match its {version.rows} rows."]
-        return []
 
 
 def refuse_place(folder: Path) -> None:

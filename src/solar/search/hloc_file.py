@@ -7,7 +7,6 @@ The group is called as the photo is, relative to the image folder (`rome/12.jpg`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 from solar.arrays import Vectors
 from solar.describe.counting import Progress, counted
 from solar.describe.store import Store
-from solar.errors import SolarError
+from solar.errors import SolarError, optional
 from solar.files import refuse_folder, replacing
 from solar.search.index import Index
 from solar.search.ingest import BATCH
@@ -32,7 +31,7 @@ def check_h5_target(path: Path) -> None:
 
     A SolarError if h5py is not installed, or a folder is in the way.
     """
-    _library()
+    optional("h5py", "sfm")
     refuse_folder(path, "the .h5 file")
 
 
@@ -51,7 +50,7 @@ def write_h5(source: Store | Index, path: str | Path, *, progress: Progress | No
         SolarError: h5py is not installed, a photo has a name that no group can have, or the disk
             is full or read-only.
     """
-    h5py = _library()
+    h5py = optional("h5py", "sfm")
     _, pieces = described_rows(source)
     advance = counted(progress, "Writing", len(source))
     with replacing(path) as temporary, h5py.File(temporary, "w") as file:
@@ -77,7 +76,7 @@ def read_h5(path: str | Path) -> Iterator[tuple[list[str], Vectors]]:
         SolarError: h5py is not installed, or the file is missing, damaged, or holds no global
             descriptors or several kinds of them.
     """
-    h5py = _library()
+    h5py = optional("h5py", "sfm")
     if not Path(path).is_file():
         raise SolarError(f"There is no file {path}.")
     try:
@@ -130,12 +129,3 @@ def _vector(data: Any, path: str | Path, name: str, dim: int | None) -> Vectors:
         )
     unit: Vectors = vector / max(float(np.linalg.norm(vector)), 1e-12)
     return unit
-
-
-def _library() -> Any:
-    try:
-        return import_module("h5py")
-    except ImportError as error:
-        raise SolarError(
-            'Files of hloc are read and written with h5py: pip install "solar-retrieval[sfm]".'
-        ) from error

@@ -53,7 +53,7 @@ ENGINES = {"milvus": "solar.search.milvus_engine"}
 FORMATS = {"asmk": "solar.search.asmk_index"}
 """Modules whose `open_index` opens a folder that holds something else than vectors."""
 
-ON_GPU = "solar.search.resident_engine"
+ON_GPU = "solar.search.resident"
 """The module whose `open_index` opens a folder of vectors to be searched on a GPU."""
 
 

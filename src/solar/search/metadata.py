@@ -30,7 +30,9 @@ _COMPLAINTS = (DamageError, sqlite3.DatabaseError, UnicodeDecodeError)
 _PATIENCE = 60.0  # seconds to wait for another process that recovers or checkpoints
 
 _SCHEMA = """
-CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE facts (
+    name TEXT PRIMARY KEY, value TEXT NOT NULL, sum INTEGER NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE photos (
     row INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE,
     width INTEGER NOT NULL, height INTEGER NOT NULL, taken TEXT

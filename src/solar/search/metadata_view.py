@@ -24,7 +24,6 @@ from solar.search.places_table import place_of
 from solar.search.types import Amendment, DescriptorSpec, Photo, Skipped
 
 _CODES = "sketch"  # what the file calls the names of codes
-_WHOLE = "whole"
 FILES = re.compile(r"|vectors-\d+\.f(32|16)|sketch-\d+-\d+\.faiss|postings-\d+-\d+\.npy")
 """What a version may name: files of its own folder, or nothing."""
 _CONDITIONS = {
@@ -81,26 +80,23 @@ class View:
 
     def facts(self) -> tuple[DescriptorSpec, str] | None:
         """How photos were described, and the kind of index; None if nothing is finished."""
-        found = self.execute("SELECT value FROM facts WHERE name = 'made'").fetchone()
+        found = self._read_fact("made")
         if found is None:
             return None
         with parsing():
-            facts = json.loads(found[0])
-            facts["made"].pop("root", None)  # where an index had its only one
+            facts = json.loads(found)
             return DescriptorSpec(**facts["made"]), str(facts["compress"])
 
     def roots(self) -> Roots:
         """Where the photos are."""
         with parsing():
-            found = self.execute("SELECT value FROM facts WHERE name = 'roots'").fetchone()
-            if found is None:
-                return Roots.at((self._read_fact("made") or {"made": {}})["made"].get("root"))
-            return _roots_of(*found)
+            return _roots_of(self._read_fact("roots"))
 
     def skipped(self) -> dict[str, Skipped]:
         """Files that are left out."""
         with parsing():
-            return {n: Skipped(*facts) for n, facts in (self._read_fact("skipped") or {}).items()}
+            skipped = json.loads(self._read_fact("skipped") or "{}")
+            return {name: Skipped(*facts) for name, facts in skipped.items()}
 
     def stamps(self) -> dict[str, Stamp | None]:
         """What the file of every photo was, by path."""
@@ -113,8 +109,7 @@ class View:
 
     def version(self) -> Version:
         """The version that this view shows."""
-        found = self.execute("SELECT value FROM facts WHERE name = 'version'").fetchone()
-        return _version_of(found)
+        return _version_of(self._read_fact("version"))
 
     def rows(self) -> RowNumbers:
         """The rows of photos, ascending."""
@@ -173,12 +168,22 @@ class View:
         strays = self.execute("PRAGMA foreign_key_check").fetchall()
         damage += [f"{len(strays)} facts belong to no photo"] if strays else []
         try:
-            self.check_sums()
+            damage += self._row_problems()
             for _ in self.batches(4096):  # which compares the sum of every row
                 pass
         except DamageError as error:
             damage.append(error.what)
         return damage
+
+    def _row_problems(self) -> list[str]:
+        """Every row belongs to one photo, or was removed."""
+        version, photos = self.version(), self.rows()
+        if len(photos) != version.photos:
+            return [f"it has {len(photos)} photos and should have {version.photos}"]
+        rows = np.sort(np.concatenate([photos, self.removed()]))
+        if not np.array_equal(rows, np.arange(version.rows)):
+            return [f"its photos do not match its {version.rows} rows"]
+        return []
 
     def check_whole(self) -> None:
         """Raise a DamageError if anything is wrong with the metadata."""
@@ -194,22 +199,13 @@ class View:
             if sql is not None and " ".join(str(sql).split()) not in known:
                 raise SolarError(f"The metadata contain a {kind} that solar did not create.")
 
-    def check_sums(self) -> None:
-        """Compare all rows and facts with their sum; a DamageError if they are not those written.
-
-        A million rows take 0.1 s; indices of before have no sums.
-        """
-        with parsing():
-            stored = self._read_fact(_WHOLE) if "sums" in self._tables else None
-        if stored is not None and stored != self._whole():
-            raise DamageError("its rows are not those that were written")
-
     # Writing
 
     def begin(self, spec: DescriptorSpec, kind: str, roots: Roots) -> None:
         """Make this the metadata of a new index."""
         self._fact("made", {"made": asdict(spec), "compress": kind})
         self._fact("roots", roots.stored())
+        self._fact("skipped", {})
 
     def amend(self, change: Amendment) -> None:
         """Rename photos, note what their files are now, and where they are."""
@@ -238,7 +234,6 @@ class View:
         """Say what the version being written consists of."""
         facts = asdict(version)
         self._fact("version", {_CODES: facts.pop("codes"), **facts})
-        self._fact(_WHOLE, self._whole())
 
     def put(self, photos: Sequence[Photo], first: int) -> int:
         """Give photos the rows from `first` on, and say how many were there already.
@@ -300,27 +295,25 @@ class View:
         rows = [(row[0], _sum_of(row)) for row, _ in self._read(condition, *values)]
         self.executemany("INSERT OR REPLACE INTO sums VALUES (?, ?)", rows)
 
-    def _whole(self) -> list[int]:
-        """A sum over all rows and facts."""
-        sums = self.execute("SELECT count(*), ifnull(sum(sum), 0), ifnull(sum(row), 0) FROM sums")
-        gone = self.execute("SELECT count(*), ifnull(sum(row), 0) FROM removed")
-        facts = self.execute(
-            f"SELECT name, value FROM facts WHERE name != '{_WHOLE}' ORDER BY name"
-        )
-        return [*sums.fetchone(), *gone.fetchone(), zlib.crc32(repr(facts.fetchall()).encode())]
-
     def _stamp(self, stamps: Iterable[tuple[int, Stamp]]) -> None:
         self.executemany(
             "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)",
             [(row, *stamp) for row, stamp in stamps],
         )
 
-    def _read_fact(self, name: str) -> Any:
-        found = self.execute("SELECT value FROM facts WHERE name = ?", [name]).fetchone()
-        return None if found is None else json.loads(found[0])
+    def _read_fact(self, name: str) -> str | None:
+        """The JSON of a fact; a DamageError if it is not what was written."""
+        found = self.execute("SELECT value, sum FROM facts WHERE name = ?", [name]).fetchone()
+        if found is None:
+            return None
+        if found[1] != _sum_of((name, found[0])):
+            raise DamageError(f"the fact {name!r}")
+        return str(found[0])
 
     def _fact(self, name: str, value: object) -> None:
-        self.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", [name, json.dumps(value)])
+        text = json.dumps(value)
+        sums = [name, text, _sum_of((name, text))]
+        self.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", sums)
 
     def _numbers(self, sql: str, *values: str | int) -> RowNumbers:
         return np.fromiter((row for (row,) in self.execute(sql, values)), np.int64)
@@ -333,7 +326,7 @@ class View:
         """Rows; a DamageError if one is not what was written."""
         found = self._read(condition, *values)
         for row, stored in found:
-            if stored is not None and stored != _sum_of(row):
+            if stored != _sum_of(row):
                 raise DamageError(f"the row of {row[1]!r}")
         return [row for row, _ in found]
 
@@ -362,17 +355,15 @@ class View:
 
 
 @lru_cache(maxsize=16)
-def _roots_of(stored: str) -> Roots:
-    return Roots.read(json.loads(stored))
+def _roots_of(stored: str | None) -> Roots:
+    return Roots.read(json.loads(stored or ""))
 
 
 @lru_cache(maxsize=16)
-def _version_of(stored: tuple[str] | None) -> Version:
+def _version_of(stored: str | None) -> Version:
     """A version from what is stored of it, which every search reads."""
     with parsing():
-        if stored is None:
-            raise ValueError("no version")
-        facts = json.loads(stored[0])
+        facts = json.loads(stored or "")
         codes = tuple(CodesFile(**part) for part in facts.pop(_CODES))
         version = Version(**facts, codes=codes)
         names = [version.vectors, *(part.name for part in codes)]

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from solar.errors import SolarError
+from solar.errors import SolarError, optional
 from solar.search.milvus_address import TOKEN, Options, Place
 from solar.search.storage_protocol import NoIndexError
 
@@ -122,12 +122,7 @@ class Connection:
 
 def _libraries() -> tuple[Any, tuple[type[Exception], ...]]:
     """`pymilvus` and the exceptions of its calls."""
-    try:
-        pymilvus, grpc = import_module("pymilvus"), import_module("grpc")
-    except ImportError as error:
-        raise SolarError(
-            'milvus:// needs pymilvus: pip install "solar-retrieval[milvus]".'
-        ) from error
+    pymilvus, grpc = optional("pymilvus", "milvus"), optional("grpc", "milvus")
     # They log every failed call with a traceback; our sentence says it.
     for name in ("pymilvus", "milvus_lite"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -3,13 +3,17 @@
 Any engine can answer, so no method here needs the whole collection in memory.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from solar.arrays import AnyFloats, Floats, RowNumbers, Vectors
+from solar.arrays import AnyFloats, RowNumbers, Vectors
 from solar.search import exact
+
+Floats: TypeAlias = NDArray[np.float32]
+"""Inner products that belong to rows."""
 
 Neighbours: TypeAlias = Callable[[Vectors, int], tuple[RowNumbers, Floats]]
 """Search: rows (m, k) and scores (m, k) of the k most similar to each of the vectors (m, d), best
@@ -40,34 +44,37 @@ def nearest_rows(vectors: AnyFloats, device: str | None = None) -> Neighbours:
     """
     if device is not None and device.startswith("cuda"):
         return _on_device(vectors, device)
-    return lambda queries, k: _on_processor(vectors, queries, k)
+    return lambda queries, k: _ranked(queries, vectors, exact.scan(queries, vectors, k), k)
 
 
 def _on_device(vectors: AnyFloats, device: str) -> Neighbours:
-    from solar.search.device_shard import DeviceMemoryError
-    from solar.search.resident import resident_on, tell_fallback
+    from solar.search.resident import DeviceMemoryError, vectors_on, warn_of_fallback
 
-    resident = resident_on(device)
+    held = vectors_on(device)
 
     def search(queries: Vectors, k: int, /) -> tuple[RowNumbers, Floats]:
-        nonlocal resident
-        if resident is not None:
+        nonlocal held
+        candidates: Iterable[RowNumbers] | None = None
+        if held is not None:
             try:
-                return resident.search(queries, vectors, k)
+                candidates = held.candidates(queries, vectors, k, stamp=["vectors"])
             except DeviceMemoryError as error:
-                tell_fallback(error)
-                resident = None
-        return _on_processor(vectors, queries, k)
+                warn_of_fallback(error)
+                held = None
+        if candidates is None:
+            candidates = exact.scan(queries, vectors, k)
+        return _ranked(queries, vectors, candidates, k)
 
     return search
 
 
-def _on_processor(vectors: AnyFloats, queries: Vectors, k: int) -> tuple[RowNumbers, Floats]:
+def _ranked(
+    queries: Vectors, vectors: AnyFloats, candidates: Iterable[RowNumbers], k: int
+) -> tuple[RowNumbers, Floats]:
     rows = np.full((len(queries), k), -1, np.int64)
     scores = np.zeros((len(queries), k), np.float32)
-    candidates = exact.scan(queries, vectors, k)
     for number, (query, some) in enumerate(zip(queries, candidates, strict=True)):
-        ranked = exact.rank(query, vectors, some, k)
+        ranked = exact.rank(query, vectors, some[some >= 0], k)
         rows[number, : len(ranked)] = [row for row, _ in ranked]
         scores[number, : len(ranked)] = [score for _, score in ranked]
     return rows, scores

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from solar.arrays import Vectors
 from solar.describe.counting import Progress, counted
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
-from solar.errors import SolarError
+from solar.errors import optional
 from solar.files import refuse_folder, replacing
 from solar.search.index import Index, need_vectors
 from solar.search.ingest import BATCH, batches, spec_of
@@ -39,7 +38,7 @@ def check_target(path: Path) -> None:
 
     A SolarError if pyarrow is not installed, or a folder is in the way.
     """
-    _libraries()
+    optional("pyarrow", "parquet")
     refuse_folder(path, "the Parquet file")
 
 
@@ -66,7 +65,7 @@ def write_parquet(
     Raises:
         SolarError: pyarrow is not installed, or the disk is full or read-only.
     """
-    arrow, parquet = _libraries()
+    arrow, parquet = optional("pyarrow", "parquet"), optional("pyarrow.parquet", "parquet")
     spec, pieces = described_rows(source)
     schema = _schema(arrow, spec)
     advance = counted(progress, "Writing", len(source))
@@ -120,13 +119,3 @@ def _rows(arrow: Any, schema: Any, photos: Sequence[Photo], vectors: Vectors) ->
     ]
     typed = [arrow.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
     return arrow.record_batch(typed, schema=schema)
-
-
-def _libraries() -> tuple[Any, Any]:
-    """`pyarrow`, and its module for Parquet files."""
-    try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise SolarError(
-            'Parquet files are written with pyarrow: pip install "solar-retrieval[parquet]".'
-        ) from error

@@ -1,335 +1,315 @@
-"""Exact search with the vectors in the memory of GPUs.
+"""The embedded engine with its vectors in the memory of GPUs, for many searches.
 
-Vectors x are held as float16 h, which matrix units multiply as fast as memory gives them, and,
-where there is room, also as they are. A search takes three steps:
+Blocks of rows lie on the devices as they are stored. A search multiplies one block after the other
+in float32 and keeps the k best rows of each query and a margin; `solar.search.exact` ranks them, so
+rows, scores and order are those of the CPU. Where the margin does not suffice, because many photos
+are equal, it ranks all rows whose products are near that of the k-th.
 
-1. Products of all h with the queries, and the largest of these for each query.
-2. How far a product can be from the score that it stands for is known: |q·x - q·h| ≤ |q||x - h|,
-   likewise for the rounding of the query, and a bound for the sum (`_slack`). So every row that can
-   be among the k best has a product within twice that of the k-th largest.
-3. These few rows are scored in double precision from the vectors as they are, and ranked as
-   `solar.search.exact` does it: the same rows, scores and order.
-
-Where more rows than usual lie that near to the k-th, because many photos are equal, all of them are
-looked up. On a CPU the same runs with products in float32, which is how it is tested.
+The first search loads the vectors. Photos that are added or removed later are followed. Where
+there is no room, a warning says so and the CPU searches.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from solar.arrays import AnyFloats, Flags, RowNumbers, Vectors
-from solar.search.device_shard import (
-    GROUP,
-    NOWHERE,
-    DeviceMemoryError,
-    Shard,
-    devices_called,
-    free_memory,
-)
+from solar.errors import SolarError
+from solar.search import exact
+from solar.search.conditions import Where
+from solar.search.folder_engine import FolderEngine, FolderVectors
+from solar.search.metadata import Metadata
+from solar.search.metadata_view import Version, View
+from solar.search.types import Hit
 
-Found: TypeAlias = tuple[RowNumbers, Vectors]
-"""Rows and their scores, best first."""
-
-# Numbers and rows of a block: each costs some launches, and the products of its rows with the
-# queries of a turn take half a gibibyte.
-_BLOCK, _ROWS = 1 << 30, 1 << 20
+# Numbers and rows of a block. Its products with the queries of a turn take up to a gibibyte, and
+# so does a copy of float16 rows in float32.
+_BLOCK, _ROWS = 1 << 28, 1 << 20
+_PIECE = 1 << 24  # numbers copied to a device at once
 _QUERIES = 256
-_ON_HOST = 4096  # rows
-_RESERVE = 3 << 30  # bytes of a GPU that stay free: a search takes up to 2 GiB beside the vectors
+# Products near 1 may differ by this much when they are summed in another order.
+_UNSURE = 1e-5
+_RANKED = 1 << 14  # rows of one query
+_RESERVE = 3 << 30  # bytes of a GPU that stay free for searching
 
 
-class ResidentVectors:
-    """Vectors in the memory of devices, each row on one of them; searched exactly.
+class DeviceMemoryError(SolarError):
+    """Vectors do not fit into the memory of a device, or there is no such device."""
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Rows (count, dim) on one device."""
+
+    first: int  # among all vectors
+    rows: Tensor
+
+
+class GpuVectors:
+    """Vectors in the memory of devices, each row on one of them.
 
     Several threads may use it; they take turns.
 
     Args:
-        devices: Where to keep vectors. More than one block of them is spread over all.
+        devices: Where to keep vectors; each block goes where most memory is free.
     """
 
     def __init__(self, devices: Sequence[torch.device]) -> None:
-        self._shards = [Shard(device) for device in devices]
-        self._filling: Shard | None = None  # whose last block has the last rows
-        self._whole = True
-        self._vectors: AnyFloats | None = None
+        self._devices = devices
+        self._blocks: list[_Block] = []
         self._stamp: tuple[Hashable, ...] = ()
-        self._present: Flags | None = None  # what the shards know of it
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return sum(shard.rows for shard in self._shards)
+        return sum(len(block.rows) for block in self._blocks)
 
     @property
     def bytes(self) -> int:
         """What the vectors take on all devices."""
-        return sum(shard.bytes for shard in self._shards)
+        return sum(block.rows.nbytes for block in self._blocks)
 
-    @property
-    def whole(self) -> bool:
-        """Whether vectors are held as they are, so that ranking reads none from a file."""
-        return self._whole
-
-    def search(
+    def candidates(
         self,
         queries: Vectors,
         vectors: AnyFloats,
         k: int,
-        *,
+        stamp: Sequence[Hashable],
         present: Flags | None = None,
-        stamp: Sequence[Hashable] = (),
-    ) -> Found:
-        """The rows with the largest inner products, exactly; of equal ones the first.
+    ) -> RowNumbers:
+        """Rows (n, m) that hold the k largest inner products with each query; -1 is none.
 
         Args:
             queries: (n, dim).
-            vectors: (rows, dim) float32 or float16. They are loaded if they are new; the array is
-                kept, and read again where there is room for float16 alone.
+            vectors: (rows, dim) float32 or float16, which are loaded if they are new.
             k: How many rows are wanted of each query.
-            present: (rows,) which may be found; all if not given. One array is copied once.
-            stamp: What the vectors are known by. If it begins as that of the vectors held, only
-                rows that are missing are loaded.
-
-        Returns:
-            Rows (n, k), -1 where there are no more, and scores (n, k).
+            stamp: Identifies the vectors. If it begins like that of the vectors held, or the other
+                way round, only rows that are missing are loaded.
+            present: (rows,) which may be found; all if not given.
 
         Raises:
-            DeviceMemoryError: There is no room for the vectors, or they are not of unit length.
+            DeviceMemoryError: There is no room for the vectors.
         """
+        queries = np.ascontiguousarray(queries, np.float32)
         with self._lock:
             try:
                 self._follow(vectors, tuple(stamp))
-                masked = self._allow(present, len(vectors))
-                return self._search(np.ascontiguousarray(queries, np.float32), k, masked)
-            except DeviceMemoryError:
+                found = [
+                    self._best(queries[at : at + _QUERIES], vectors, k, present)
+                    for at in range(0, len(queries), _QUERIES)
+                ]
+            except torch.OutOfMemoryError:
                 self._release()
-                raise
-            except torch.OutOfMemoryError as error:
-                self._release()
-                raise self._too_small(vectors) from error
+                raise self._too_small(vectors) from None
+        return np.concatenate(found) if found else np.empty((0, 0), np.int64)
 
     def close(self) -> None:
         """Give the memory back."""
         with self._lock:
             self._release()
 
-    # Loading
-
     def _follow(self, vectors: AnyFloats, stamp: tuple[Hashable, ...]) -> None:
-        """Hold these vectors, or more of which they are the first."""
         both = min(len(stamp), len(self._stamp))
-        same_start = both > 0 and stamp[:both] == self._stamp[:both]
-        if vectors is self._vectors or (same_start and len(vectors) <= len(self)):
+        if not both or stamp[:both] != self._stamp[:both]:
+            self._release()
+        missing = len(vectors) - len(self)
+        if missing <= 0:
             return
-        if same_start:
-            whole = self._room(len(vectors) - len(self), vectors)
-            if whole or (whole is not None and not self._whole):
-                self._append(vectors, stamp)
-                return
-        self._release()
-        whole = self._room(len(vectors), vectors)
-        if whole is None:
+        if missing * vectors.shape[1] * vectors.itemsize > self._free():
+            self._release()
             raise self._too_small(vectors)
-        self._whole = whole
-        self._append(vectors, stamp)
+        while len(self) < len(vectors):
+            self._load_block(vectors)
+        self._stamp = stamp
 
-    def _room(self, rows: int, vectors: AnyFloats) -> bool | None:
-        """Whether so many more rows fit as they are; None if not even their float16 does."""
-        numbers = (rows + GROUP) * vectors.shape[1]
-        as_they_are = numbers * (2 if vectors.dtype == np.float16 else 6)
-        free = self._free()
-        return True if as_they_are <= free else False if numbers * 2 <= free else None
+    def _load_block(self, vectors: AnyFloats) -> None:
+        """Fill up the last block, or make another one."""
+        dim = vectors.shape[1]
+        most = min(max(_BLOCK // dim, 1), _ROWS)
+        if self._blocks and len(self._blocks[-1].rows) < most:
+            # Many small additions must not make many small blocks.
+            last = self._blocks.pop()
+        else:
+            device = max(self._devices, key=free_memory)
+            dtype = torch.float16 if vectors.dtype == np.float16 else torch.float32
+            last = _Block(len(self), torch.empty((0, dim), dtype=dtype, device=device))
+        count = min(most, len(vectors) - last.first)
+        rows = last.rows.new_empty((count, dim))
+        rows[: len(last.rows)] = last.rows
+        step = max(_PIECE // dim, 1)
+        for at in range(len(last.rows), count, step):
+            end = min(at + step, count)
+            piece = np.array(vectors[last.first + at : last.first + end])
+            rows[at:end] = torch.from_numpy(piece)
+        self._blocks.append(_Block(last.first, rows))
 
-    def _free(self) -> int:
-        return sum(max(free_memory(shard.device) - _RESERVE, 0) for shard in self._shards)
+    def _products(
+        self, queries: Vectors, rows: int, present: Flags | None
+    ) -> Iterator[tuple[int, Tensor]]:
+        """First rows of blocks, and their products (n, count); -inf where `present` is not true."""
+        asked = torch.from_numpy(queries)
+        for block in self._blocks:
+            end = min(block.first + len(block.rows), rows)  # a reader may see an earlier state
+            if end <= block.first:
+                return
+            device = block.rows.device
+            products = asked.to(device) @ block.rows[: end - block.first].float().T
+            if present is not None:
+                gone = torch.from_numpy(~present[block.first : end]).to(device)
+                products.masked_fill_(gone, -torch.inf)
+            yield block.first, products
 
-    def _append(self, vectors: AnyFloats, stamp: tuple[Hashable, ...]) -> None:
-        done, dim = len(self), vectors.shape[1]
-        most = max(min(_BLOCK // dim, _ROWS), GROUP)
-        least = min(done // 8, most)  # many small additions must not make many small blocks
-        while done < len(vectors):
-            left = len(vectors) - done
-            shard = self._filling
-            if shard is None or not shard.spare:
-                shard = self._filling = max(
-                    self._shards, key=lambda one: (free_memory(one.device), -one.rows)
-                )
-                rows = min(max(left, least), most)
-                shard.grow(rows, done, dim, vectors.dtype, whole=self._whole)
-            taken = min(left, shard.spare)
-            shard.fill(vectors[done : done + taken])
-            done += taken
-        self._vectors, self._stamp, self._present = vectors, stamp, None
+    def _best(
+        self, queries: Vectors, vectors: AnyFloats, k: int, present: Flags | None
+    ) -> RowNumbers:
+        keep, found = k + exact.MARGIN, []
+        for first, products in self._products(queries, len(vectors), present):
+            values, places = products.topk(min(keep, products.shape[1]))
+            found.append((values, places + first))
+        if not found:
+            return np.empty((len(queries), 0), np.int64)
+        values, places = (
+            torch.cat([x.cpu() for x in part], 1) for part in zip(*found, strict=True)
+        )
+        values, order = values.topk(min(keep, values.shape[1]))
+        rows: RowNumbers = places.gather(1, order).numpy()
+        rows[values.numpy() == -np.inf] = -1
+        if rows.shape[1] == keep:
+            floor = values[:, k - 1] - _UNSURE * values[:, 0].abs().clamp(min=1)
+            crowded = (values[:, -1] >= floor) & (values[:, -1] > -torch.inf)
+            for number in crowded.nonzero()[:, 0].tolist():
+                query = queries[number : number + 1]
+                best = self._best_above(query, float(floor[number]), vectors, k, present)
+                rows[number] = np.pad(best, (0, keep - k), constant_values=-1)
+        return rows
+
+    def _best_above(
+        self, query: Vectors, floor: float, vectors: AnyFloats, k: int, present: Flags | None
+    ) -> RowNumbers:
+        """The k best rows of one query (1, dim), among all whose products reach a floor."""
+        best = np.empty(0, np.int64)
+        for first, products in self._products(query, len(vectors), present):
+            rows = (products[0] >= floor).nonzero()[:, 0].cpu().numpy() + first
+            for at in range(0, len(rows), _RANKED):
+                some = np.append(best, rows[at : at + _RANKED])
+                best = np.sort([row for row, _ in exact.ranked(query[0], vectors, some, k)])
+        return best
 
     def _release(self) -> None:
-        for shard in self._shards:
-            shard.clear()
-        self._filling, self._whole = None, True
-        self._vectors, self._stamp, self._present = None, (), None
+        self._blocks, self._stamp = [], ()
+
+    def _free(self) -> int:
+        return sum(max(free_memory(device) - _RESERVE, 0) for device in self._devices)
 
     def _too_small(self, vectors: AnyFloats) -> DeviceMemoryError:
-        need, free = vectors.size * 2 / 1e9, self._free() / 1e9
+        need, free = vectors.nbytes / 1e9, self._free() / 1e9
         return DeviceMemoryError(
             f"The vectors take {need:.1f} GB of GPU memory, and {free:.1f} GB are free."
         )
 
-    def _allow(self, present: Flags | None, rows: int) -> bool:
-        """Tell the shards which rows may be found; False if all may."""
-        if rows < len(self):  # somebody searches an earlier state
-            first = np.zeros(len(self), np.bool_)
-            first[:rows] = True if present is None else present
-            present = first
-        if present is None:
-            return False
-        if present is not self._present:
-            for shard in self._shards:
-                shard.allow(present)
-            self._present = present
-        return True
 
-    # Searching
-
-    def _search(self, queries: Vectors, k: int, masked: bool) -> Found:
-        rows = np.full((len(queries), k), -1, np.int64)
-        scores = np.zeros((len(queries), k), np.float32)
-        shards = [shard for shard in self._shards if shard.rows]
-        for at in range(0, len(queries) if shards else 0, _QUERIES):
-            asked = _HalfQueries.of(queries[at : at + _QUERIES], shards)
-            with _full_sums():
-                found = self._nearest(asked, shards, k, masked)
-            for number, (mine, own) in enumerate(found, at):
-                rows[number, : len(mine)], scores[number, : len(mine)] = mine, own
-        return rows, scores
-
-    def _nearest(
-        self, asked: _HalfQueries, shards: Sequence[Shard], k: int, masked: bool
-    ) -> list[Found]:
-        """Rows and scores for each query."""
-        count = 4 * k + GROUP  # more than enough, as a rule
-        found = [shard.largest(asked.halves, count, masked=masked) for shard in shards]
-        home = asked.halves.device
-        together = torch.cat([values.to(home) for values, _ in found], dim=1)
-        floor = torch.full_like(asked.slack, -torch.inf)
-        if together.shape[1] >= k:
-            floor = together.topk(k).values[:, -1] - asked.slack
-        near, crowded = [], np.zeros(len(floor), np.bool_)
-        for values, places in found:
-            reached = (values >= floor.to(values.device)[:, None]) & (values > -torch.inf)
-            counts = reached.sum(dim=1).cpu().numpy()
-            # The products that are not among the largest may reach the floor, too.
-            crowded |= counts == count
-            near.append(torch.where(reached, places, NOWHERE)[:, : max(int(counts.max()), 1)])
-        lists = self._ranked(asked.queries, shards, near, k)
-        for number in np.flatnonzero(crowded).tolist():
-            some = slice(number, number + 1)
-            every = [s.above(asked.halves[some], floor[number], masked=masked) for s in shards]
-            [lists[number]] = self._ranked(
-                asked.queries[some], shards, [places[None] for places in every], k
-            )
-        return lists
-
-    def _ranked(
-        self, queries: Vectors, shards: Sequence[Shard], places: Sequence[Tensor], k: int
-    ) -> list[Found]:
-        """The best of some places (n, m) of every shard, by their exact scores."""
-        pairs = list(zip(shards, places, strict=True))
-        if not self._whole:
-            assert self._vectors is not None
-            several = np.concatenate([shard.numbers(mine) for shard, mine in pairs], axis=1)
-            own = zip(queries, several, strict=True)
-            return [_ranked_on_host(query, self._vectors, rows, k) for query, rows in own]
-        parts = [shard.rank(queries, mine, k) for shard, mine in pairs]
-        rows, scores = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
-        if len(parts) > 1:
-            order = np.lexsort((rows, -scores), axis=1)[:, :k]
-            rows, scores = (np.take_along_axis(x, order, axis=1) for x in (rows, scores))
-        lengths = (rows >= 0).sum(axis=1)
-        return [(r[:n], s[:n]) for r, s, n in zip(rows, scores, lengths, strict=True)]
+def free_memory(device: torch.device) -> int:
+    """Bytes that a GPU can still hold; for a CPU no limit is known."""
+    if device.type != "cuda":
+        return 1 << 62
+    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + cached
 
 
-@dataclass(frozen=True)
-class _HalfQueries:
-    """Queries, and what products know them by, on the first device."""
+def devices_called(name: str) -> list[torch.device]:
+    """The devices that a name means: every GPU for `cuda`, one of them for `cuda:1`.
 
-    queries: Vectors  # (n, dim)
-    halves: Tensor  # (n, dim) float16, of unit length
-    slack: Tensor  # (n,) see `_slack`
-
-    @classmethod
-    def of(cls, queries: Vectors, shards: Sequence[Shard]) -> _HalfQueries:
-        """Queries of any length: the order of scores does not depend on it."""
-        double = torch.from_numpy(queries).to(shards[0].device).double()
-        lengths = double.norm(dim=1, keepdim=True)
-        units = torch.where(lengths > 0, double / lengths, 0.0)
-        halves = units.half()
-        rounding = (units - halves.double()).norm(dim=1)
-        longest = max(shard.longest for shard in shards)
-        slack = _slack(rounding, longest, max(s.rounding for s in shards), queries.shape[1])
-        return cls(queries, halves, slack.float())
-
-
-def _slack(query_rounding: Tensor, longest: float, rounding: float, dim: int) -> Tensor:
-    """How far below the k-th largest product that of a row may be which is among the k best.
-
-    Args:
-        query_rounding: (n,) lengths of what float16 takes from queries of unit length.
-        longest: The length of the longest row in float16.
-        rounding: The length of the most that float16 takes from a row.
-        dim: Numbers of a row.
+    A DeviceMemoryError if there is none.
     """
-    # Products of two float16 are exact in float32. In adding them, matrix units may cut off where
-    # others round, so that each of at most dim sums loses up to 2⁻²³ of what it comes to.
-    summed = (dim + 2) * 2.0**-23 * longest
-    written = 2.0**-11 * longest + 2.0**-25  # as float16
-    # The order is that of float32, in which scores may be equal that differ by 2⁻²³.
-    compared = 2.0**-23 * (longest + rounding)
-    one = rounding + query_rounding * longest + summed + written + compared
-    # Either of two rows may be off by that much; the rest is for the rounding of these numbers.
-    return 2.002 * one + 1e-6 * (longest + rounding)
-
-
-def _ranked_on_host(query: Vectors, vectors: AnyFloats, rows: RowNumbers, k: int) -> Found:
-    """The best of some rows, -1 for none, by vectors that no device holds as they are."""
-    rows = np.sort(rows[rows >= 0])
-    scores = np.empty(len(rows), np.float32)
-    double = query.astype(np.float64)
-    for at in range(0, len(rows), _ON_HOST):
-        some = slice(at, at + _ON_HOST)
-        scores[some] = vectors[rows[some]].astype(np.float64) @ double
-    order = np.argsort(-scores, kind="stable")[:k]
-    return rows[order], scores[order]
-
-
-@contextmanager
-def _full_sums() -> Iterator[None]:
-    """Sums of products in float32 throughout, as `_slack` supposes."""
-    settings = torch.backends.cuda.matmul
-    before = settings.allow_fp16_reduced_precision_reduction
-    settings.allow_fp16_reduced_precision_reduction = False
+    missing = DeviceMemoryError(f"This machine has no device {name}.")
     try:
-        yield
-    finally:
-        settings.allow_fp16_reduced_precision_reduction = before
+        device = torch.device(name)
+    except RuntimeError:
+        raise missing from None
+    if device.type != "cuda":
+        return [device]
+    every = [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
+    found = every if device.index is None else every[device.index : device.index + 1]
+    if not found:
+        raise missing
+    return found
 
 
-def resident_on(device: str) -> ResidentVectors | None:
+def vectors_on(device: str) -> GpuVectors | None:
     """Room for vectors on a device, or on every GPU for `cuda`; None and a warning without one."""
     try:
-        return ResidentVectors(devices_called(device))
+        return GpuVectors(devices_called(device))
     except DeviceMemoryError as error:
-        tell_fallback(error)
+        warn_of_fallback(error)
         return None
 
 
-def tell_fallback(error: DeviceMemoryError) -> None:
+def warn_of_fallback(error: DeviceMemoryError) -> None:
     """Warn that a search takes place on the CPU."""
     warnings.warn(f"{str(error).rstrip('.')}: searching on the CPU.", stacklevel=3)
+
+
+def open_index(
+    address: str | os.PathLike[str], metadata: Metadata | None = None, *, device: str
+) -> FolderEngine:
+    """Open an index of vectors in a folder, to be searched on a device.
+
+    Args:
+        address: The folder.
+        metadata: What was read of it already.
+        device: `cuda` for every GPU, `cuda:1` for one of them.
+    """
+    folder = Path(address)
+    metadata = metadata or Metadata(folder)
+    engine = GpuEngine(folder, *metadata.facts, metadata)
+    engine.on_gpu = vectors_on(device)
+    return engine
+
+
+class GpuEngine(FolderEngine):
+    """An index in a folder, with its vectors on devices; codes are not used."""
+
+    on_gpu: GpuVectors | None = None
+
+    def search(self, queries: Vectors, k: int, where: Where = ()) -> list[list[Hit]]:
+        """The k best photos that satisfy `where`, for each of the queries (n, dim)."""
+        try:
+            return super().search(queries, k, where)
+        except DeviceMemoryError as error:
+            self.on_gpu = None
+            warn_of_fallback(error)
+            return super().search(queries, k, where)
+
+    def close(self) -> None:
+        """Let go of files, connections and memory."""
+        if self.on_gpu is not None:
+            self.on_gpu.close()
+        super().close()
+
+    def _state_with_codes(self, view: View, version: Version) -> FolderVectors:
+        load = super()._state_with_codes if self.on_gpu is None else self._state
+        return load(view, version)
+
+    def _candidates(
+        self, view: View, state: FolderVectors, queries: Vectors, k: int, where: Where
+    ) -> RowNumbers:
+        on_gpu = self.on_gpu
+        if on_gpu is None:
+            return super()._candidates(view, state, queries, k, where)
+        present = None
+        if where:
+            present = np.zeros(len(state.vectors), np.bool_)
+            present[view.matching(where)] = True
+        elif len(state.removed):
+            present = np.ones(len(state.vectors), np.bool_)
+            present[state.removed] = False
+        stamp = (str(state.file), *state.blocks)
+        return on_gpu.candidates(queries, state.vectors, k, stamp, present)

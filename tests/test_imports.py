@@ -21,7 +21,6 @@ LAYERS = (
     "lazy",
     "errors",
     "defaults",
-    "client",  # of the web app: nothing but requests
     "files",
     "mirror",
     "download",
@@ -38,6 +37,7 @@ LAYERS = (
     "losses",
     "training",
     "web",
+    "client",  # of the web app: it gives the hits of `solar.search`
     "doctor",
     "cli",
     "__main__",

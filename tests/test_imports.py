@@ -20,7 +20,6 @@ ROOT = Path(solar.__file__).parent
 LAYERS = (
     "errors",
     "defaults",
-    "client",  # of the web app: nothing but requests
     "files",
     "mirror",
     "download",
@@ -37,6 +36,7 @@ LAYERS = (
     "losses",
     "training",
     "web",
+    "client",  # of the web app: it gives the hits of `solar.search`
     "doctor",
     "cli",
     "__main__",

@@ -1,8 +1,9 @@
 """A client of the web app: use `solar serve` from another program or machine.
 
-It needs only the standard library. The server describes its API, and so the types of all answers,
-in `/api/v1/openapi.json`.
+The server describes its API, and so the types of all answers, in `/api/v1/openapi.json`.
 """
+
+from __future__ import annotations
 
 import json
 import secrets
@@ -10,11 +11,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPException, HTTPMessage
 from pathlib import Path
-from typing import IO, Any, TypedDict, cast
+from typing import IO, TYPE_CHECKING, Any, TypedDict, cast
 from urllib import error, parse, request
 
 from solar import __version__
 from solar.errors import SolarError
+
+if TYPE_CHECKING:
+    from solar.search import Hit
 
 _PAGE = 200  # the most hits that one request gives
 _REMOVED = 1000  # the most photos that one request removes
@@ -68,19 +72,6 @@ class ServerDetails(ServerPhoto):
     bytes: int
     original: str
     original_is_file: bool
-
-
-class ServerHit(ServerPhoto):
-    """A search result."""
-
-    score: float
-    rank: int
-    same_label: bool | None
-    inliers: int | None
-    same_scene: bool | None
-    threshold: int | None
-    probability: float | None
-    moved: int | None
 
 
 class ServerPage(TypedDict):
@@ -163,38 +154,43 @@ class Client:
 
     def search(
         self,
-        photo: str | Path | bytes | ServerPhoto | None = None,
+        photo: str | Path | bytes | ServerPhoto | Hit | None = None,
         k: int = 10,
         *,
         text: str | None = None,
         box: Sequence[float] | None = None,
         **options: Any,
-    ) -> list[ServerHit]:
+    ) -> list[Hit]:
         """Search with a photo, a part of it, or a text.
 
         Args:
-            photo: A file or its content, which is uploaded, or a photo that the server returned.
+            photo: A file or its content, which is uploaded, or a photo or hit that the server
+                returned.
             k: Number of results.
             text: What the photos show, in words.
             box: The part of the photo to search with: x1, y1, x2, y2 in pixels of the upright
                 photo.
             **options: Further fields of the request: `rerank`, `filter`, `sort`, `like`, `unlike`,
                 `model`, `include_self`; `filter={"where": ["tag=night"]}` takes conditions.
+
+        Returns:
+            Hits as of `solar.Index.search`, whose `photo` says what is known of each; the other
+            methods take them in place of photos.
         """
         if k < 1:
             raise SolarError(f"k must be 1 or more, not {k}.")
         known = self.upload(photo) if isinstance(photo, str | Path | bytes) else photo
         wanted = {
-            "photo": None if known is None else known["id"],
+            "photo": None if known is None else _id(known),
             "text": text,
             "box": None if box is None else [float(edge) for edge in box],
         }
         asked = {key: value for key, value in wanted.items() if value is not None} | options
-        hits: list[ServerHit] = []
+        hits: list[Hit] = []
         while len(hits) < k:
             piece = {"k": min(_PAGE, k - len(hits)), "offset": len(hits)}
             found = self._ask("POST", "search", asked | piece, "hits", "more")
-            hits += found["hits"]
+            hits += map(_hit, found["hits"])
             if not found["more"] or not found["hits"]:
                 break
         return hits
@@ -204,7 +200,7 @@ class Client:
         given = parse.urlencode({"search": search} if search else {})
         return self._ask("GET", f"facets?{given}", None, "folders", "tags")
 
-    def remove(self, photos: Sequence[ServerPhoto]) -> int:
+    def remove(self, photos: Sequence[ServerPhoto | Hit]) -> int:
         """Remove photos from the index, if the server allows it; their files stay.
 
         Returns the number of removed photos. They are removed a thousand at a time: if a later
@@ -212,26 +208,24 @@ class Client:
         """
         removed = 0
         for start in range(0, len(photos), _REMOVED):
-            wanted = [photo["id"] for photo in photos[start : start + _REMOVED]]
+            wanted = [_id(photo) for photo in photos[start : start + _REMOVED]]
             removed += self._ask("POST", "photos/remove", {"photos": wanted}, "removed")["removed"]
         return removed
 
-    def match(self, a: ServerPhoto, b: ServerPhoto) -> dict[str, Any]:
+    def match(self, a: ServerPhoto | Hit, b: ServerPhoto | Hit) -> dict[str, Any]:
         """Match the keypoints of two photos.
 
         `inliers` are x, y in `a` and x, y in `b`; `same_scene` says whether there are enough.
         """
-        return self._ask("POST", "matches", {"a": a["id"], "b": b["id"]}, "inliers", "same_scene")
+        return self._ask("POST", "matches", {"a": _id(a), "b": _id(b)}, "inliers", "same_scene")
 
-    def picture(self, photo: ServerPhoto, *, large: bool = False) -> bytes:
+    def picture(self, photo: ServerPhoto | Hit, *, large: bool = False) -> bytes:
         """A photo as a JPEG: a thumbnail, or up to 1,600 pixels on its longest side."""
-        # The address begins with the path below which the server lies, as ours does.
-        base = parse.urljoin(self.address, photo["photo" if large else "thumbnail"])
-        return self._bytes("GET", base)
+        return self._picture(photo, "photo" if large else "thumbnail")
 
-    def original(self, photo: ServerPhoto) -> bytes:
+    def original(self, photo: ServerPhoto | Hit) -> bytes:
         """A photo at full size: its file if the server allows downloads, otherwise a JPEG."""
-        return self._bytes("GET", parse.urljoin(self.address, self.photo(photo["id"])["original"]))
+        return self._picture(photo, "original")
 
     def add(self, photos: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
         """Add photos to the collection, if the server allows it; yields the progress."""
@@ -240,6 +234,10 @@ class Client:
     def sync(self) -> Iterator[dict[str, Any]]:
         """Update the collection from its folders, if the server allows it; yields the progress."""
         return self._followed(self._ask("POST", "sync", {}, "job")["job"])
+
+    def _picture(self, photo: ServerPhoto | Hit, kind: str) -> bytes:
+        identity = parse.quote(_id(photo), safe="")
+        return self._bytes("GET", f"{self.address}/api/v1/photos/{identity}/{kind}")
 
     def _followed(self, job: str) -> Iterator[dict[str, Any]]:
         while True:
@@ -330,6 +328,25 @@ class Client:
         if problem.code == 401:
             said = "it needs a token: set SOLAR_TOKEN, or give the client one."
         return f"{self.address} refuses: {said}"
+
+
+def _id(photo: ServerPhoto | Hit) -> str:
+    if isinstance(photo, dict):
+        return photo["id"]
+    if photo.id is None:
+        raise SolarError(f"{photo.path} is not a hit of a server: search there first.")
+    return photo.id
+
+
+def _hit(found: dict[str, Any]) -> Hit:
+    """A hit of the server's answer."""
+    from solar.search import Hit, Photo
+
+    position = found["position"] and tuple(found["position"])
+    facts = {name: found[name] for name in ("width", "height", "taken", "camera")}
+    photo = Photo(found["name"], tags=tuple(found["tags"]), position=position, **facts)
+    judged = {name: found[name] for name in ("inliers", "probability", "threshold")}
+    return Hit(found["name"], found["score"], photo=photo, id=found["id"], **judged)
 
 
 def _read(photo: str | Path | bytes) -> tuple[str, bytes]:

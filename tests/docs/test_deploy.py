@@ -111,6 +111,8 @@ def test_docker_builds_the_image_and_serves_a_folder(tmp_path: Path) -> None:
         docker("run", "--rm", "solar", "index", "build", "/photos", "-o", "/data/photos.solar")
         docker("up", "--detach", "--wait")
         query = tmp_path / "photos" / "landmark-000" / "view-001.jpg"
-        assert Client("http://127.0.0.1:8000").search(query, k=1)[0]["label"] == "landmark-000"
+        assert (
+            Client("http://127.0.0.1:8000").search(query, k=1)[0].path.startswith("landmark-000/")
+        )
     finally:
         docker("down", "--volumes")

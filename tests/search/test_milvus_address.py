@@ -1,7 +1,7 @@
 import pytest
 
 from solar.errors import SolarError
-from solar.search.milvus_address import TOKEN, Options, parse_address, read_options
+from solar.search.milvus_connection import TOKEN, Options, parse_address, read_options
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from support.running import python
 
 from solar.errors import SolarError
 from solar.search import Index, Photo, milvus_connection
-from solar.search.milvus_address import Options, parse_address
+from solar.search.milvus_connection import Options, parse_address
 from solar.search.milvus_engine import MilvusEngine
 from solar.search.milvus_schema import rows_of
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from solar.errors import SolarError
 from solar.search.conditions import Condition, parse_where
-from solar.search.milvus_filter import after_prefix, expression, quoted
+from solar.search.milvus_schema import after_prefix, expression, quoted
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 

@@ -14,8 +14,8 @@ from support.web_browser import TOKEN
 from support.web_server import served
 from support.web_visits import PHOTOS, VIEWS, Home
 
-from solar import SolarError
-from solar.client import Client, ServerDetails, ServerHit, ServerPage, ServerPhoto
+from solar import Index, SolarError
+from solar.client import Client, ServerDetails, ServerPage, ServerPhoto
 
 QUERY = Path("landmark-002") / "view-001.jpg"
 
@@ -32,7 +32,6 @@ def test_types_are_those_of_the_servers_description(client: TestClient) -> None:
     for ours, theirs in (
         (ServerPhoto, "PhotoInfo"),
         (ServerDetails, "PhotoDetails"),
-        (ServerHit, "HitInfo"),
         (ServerPage, "PhotoPage"),
     ):
         described = {name: _kinds(one) for name, one in schemas[theirs]["properties"].items()}
@@ -54,17 +53,24 @@ def test_a_client_searches_and_sees_what_was_found(address: str, home: Home) -> 
     client = Client(address, TOKEN)
     assert client.info()["photos"] == PHOTOS
     hits = client.search(home / "photos" / QUERY, k=5, rerank=[])
-    assert hits[0]["name"] == QUERY.as_posix()
-    assert [hit["rank"] for hit in hits] == [1, 2, 3, 4, 5]
+    assert hits[0].path == QUERY.as_posix()
+    assert len(hits) == 5
+    index = Index.open(home / "model.solar")
+    local = index.search(home / "photos" / QUERY, k=5, rerank=None, include_self=True)
+    assert [hit.path for hit in hits] == [hit.path for hit in local]
+    known = hits[0].photo
+    assert known is not None
+    assert (known.width, known.height) == (index.photo(known.path).width, known.height)
     assert client.picture(hits[0]).startswith(b"\xff\xd8")
-    known = client.photo(hits[0]["id"])
-    assert known["bytes"] == (home / "photos" / QUERY).stat().st_size
+    assert client.photo(hits[0].id)["bytes"] == (home / "photos" / QUERY).stat().st_size
     assert client.original(hits[0]).startswith(b"\xff\xd8")
     everything = client.search(hits[0], k=PHOTOS + 300, rerank=[], include_self=True)
-    assert len({hit["name"] for hit in everything}) == PHOTOS
+    assert len({hit.path for hit in everything}) == PHOTOS
     page = client.photos(limit=3, search="landmark-002")
     assert page["total"] == VIEWS
-    assert "inliers" in client.match(page["photos"][0], page["photos"][1])
+    assert "inliers" in client.match(page["photos"][0], hits[0])
+    with pytest.raises(SolarError, match=local[0].path):
+        client.picture(local[0])
 
 
 def test_photos_are_added_from_afar(copy: Path, home: Home, tmp_path: Path) -> None:

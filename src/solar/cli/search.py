@@ -239,7 +239,7 @@ def _say_if_none(hits: "list[Hit]", only: Mapping[str, Any]) -> None:
 def _tell(
     hits: "list[Hit]",
     text: str | None,
-    known: "Mapping[str, Photo]",
+    known: "Mapping[str, Photo | None]",
     *,
     json: bool,
     csv: bool,

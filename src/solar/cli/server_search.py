@@ -2,12 +2,11 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from solar.client import Client, ServerPhoto
-    from solar.search import Hit, Part
+    from solar.search import Hit, Part, Photo
 
 # What takes the index itself, not its server.
 _LOCAL = ("like", "unlike", "local", "model", "device", "html", "photos", "root")
@@ -20,14 +19,13 @@ def is_server(address: str) -> bool:
 
 def found_by_server(
     address: str, asked: "Sequence[Part]", k: int, given: Mapping[str, Any], **options: Any
-) -> "tuple[list[Hit], Mapping[str, Any]]":
+) -> "tuple[list[Hit], Mapping[str, Photo | None]]":
     """What the server at an address finds, and what it knows of that, by name.
 
     `given` are all options of the command.
     """
     from solar.client import Client
     from solar.errors import SolarError
-    from solar.search import Hit
     from solar.search.verify import VerifySettings
 
     if unknown := [name for name in _LOCAL if given[name]]:
@@ -51,13 +49,7 @@ def found_by_server(
         further=further,
         **_without_none(options),
     )
-    facts = ("inliers", "probability", "threshold")
-    known = {hit["name"]: SimpleNamespace(**hit) for hit in hits}
-    # A server of an earlier version does not tell all of them.
-    return [
-        Hit(name, one.score, **{fact: getattr(one, fact, None) for fact in facts})
-        for name, one in known.items()
-    ], known
+    return hits, {hit.path: hit.photo for hit in hits}
 
 
 def _query_photo(client: "Client", query: str | bytes) -> "ServerPhoto":

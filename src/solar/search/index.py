@@ -223,7 +223,7 @@ class Index(PhotoIndex):
         """Search for many vectors (n, dim) at once, which is faster than one after the other."""
         check_count(k)
         found = self.engine.search(self._checked(queries), k, parse_where(where))
-        return self.located_all(found)
+        return [self.located(hits) for hits in found]
 
     def search_many(self, queries: Iterable[Any], k: int = 10, **options: Any) -> list[list[Hit]]:
         """Search for each of many queries, by default by similarity alone.

@@ -2,7 +2,7 @@
 
 One row per photo: its path is the primary key, beside its vector and what is known of it. The
 collection's properties say how the vectors were made. Addresses and options are in
-`solar.search.milvus_address`.
+`solar.search.milvus_connection`.
 
 Milvus has no transactions. A new collection gets its name when it is whole, so it is there whole or
 not at all. Adding becomes visible piece by piece; if it breaks off, adding the same again is safe.
@@ -27,10 +27,8 @@ from solar.files import is_text
 from solar.images import Roots, Stamp
 from solar.search import milvus_schema as stored
 from solar.search.conditions import Where
-from solar.search.milvus_address import BY_TAG, parse_address, read_options
-from solar.search.milvus_connection import Connection
-from solar.search.milvus_filter import among, expression
-from solar.search.milvus_schema import CollectionFacts
+from solar.search.milvus_connection import BY_TAG, Connection, parse_address, read_options
+from solar.search.milvus_schema import CollectionFacts, among, expression
 from solar.search.storage_protocol import validated
 from solar.search.types import Amendment, DescriptorSpec, Hit, Photo, Skipped
 
@@ -51,7 +49,7 @@ def create(
 ) -> MilvusEngine:
     """Make a collection and fill it: whole, or not at all.
 
-    Options are those of `solar.search.milvus_address.Options`; they win over the address.
+    Options are those of `solar.search.milvus_connection.Options`; they win over the address.
     """
     place = parse_address(address)
     connection = Connection(place, read_options({**place.options, **options}))

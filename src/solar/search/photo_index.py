@@ -292,16 +292,10 @@ class PhotoIndex(ABC):
 
     def located(self, hits: Sequence[Hit]) -> list[Hit]:
         """The same photos with the places of their files on this machine."""
-        [found] = self.located_all([hits])
-        return found
-
-    def located_all(self, found: Sequence[Sequence[Hit]]) -> list[list[Hit]]:
-        """The same for the photos of several searches."""
         roots = self.engine.roots_seen
         if not roots:
-            return [list(hits) for hits in found]
-        absolute = roots.absolute
-        return [[replace(hit, absolute=absolute(hit.path)) for hit in hits] for hits in found]
+            return list(hits)
+        return [replace(hit, absolute=roots.absolute(hit.path)) for hit in hits]
 
     def remove(self, paths: str | Sequence[str]) -> int:
         """Remove photos, all at once, and say how many.

@@ -21,6 +21,8 @@ class Hit:
         absolute: Path of its file on this machine; None if unknown.
         threshold: With at least this many inliers, it shows the same scene as the query; None if
             not verified.
+        photo: What is known of the photo, from `solar.client`; None from other searches.
+        id: Its id on the server that found it; None from other searches.
     """
 
     path: str
@@ -29,6 +31,8 @@ class Hit:
     absolute: str | None = field(default=None, compare=False)
     probability: float | None = None
     threshold: int | None = None
+    photo: "Photo | None" = field(default=None, compare=False, repr=False)
+    id: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def same_scene(self) -> bool | None:

@@ -23,10 +23,10 @@ from lib.machine import machine
 
 from solar.describe import Store, extract
 from solar.search.described_collection import described
-from solar.search.photo_groups import GroupSettings, grouped
+from solar.search.pair_verification import verifier_of
+from solar.search.photo_groups import GroupSettings, grouped, verified_graph
 from solar.search.photo_pairs import PairSettings, chosen_pairs
 from solar.search.supported_groups import supported_groups
-from solar.search.verified_graph import verified_graph
 from solar.search.verify import VerifySettings
 
 THRESHOLDS = [round(0.5 + 0.02 * step, 2) for step in range(20)]
@@ -56,7 +56,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     photos = described(_store(options), options.folder)
     labels = [name.split("/")[-2] for name in photos.names]
     chosen = chosen_pairs(photos, PairSettings(settings.k), options.folder)
-    verifier = photos.verifier(VerifySettings())
+    verifier = verifier_of(photos, VerifySettings())
     graph = verified_graph(photos, chosen, verifier, settings.inliers, options.folder)
     groups = grouped(photos.names, graph, settings)
     rows = [[photos.rows[name] for name in group.names] for group in groups]

@@ -107,9 +107,9 @@ def pairs(
     Each pair is written once, as a line `image1.jpg image2.jpg` with paths
     relative to the image folder. Run it again to resume.
     """
+    from solar.search import photo_pairs as job
     from solar.search.index_build import working_folder
-    from solar.search.pair_files import read_pairs, write_pairs
-    from solar.search.photo_pairs import PairSettings, choose
+    from solar.search.pair_verification import verifier_of
     from solar.search.verify import VerifySettings
 
     if reconstruct is not None:
@@ -132,16 +132,16 @@ def pairs(
             "--within and --min-score."
         )
     verifying = VerifySettings(photos=photos) if verify else False
-    settings = PairSettings(k, min_score, verifying, query, window, within, device)
+    settings = job.PairSettings(k, min_score, verifying, query, window, within, device)
     with printing.warnings_as_sentences(), working_folder(output) as work:
         collection = _collection(source, work, given is not None, model=model, device=device)
         with printing.steps() as watch:
             chosen = (
-                read_pairs(given, collection)
+                job.read_pairs(given, collection)
                 if given is not None
-                else choose(collection, settings, work, watch)
+                else job.pairs(collection, settings, work=work, watch=watch)
             )
-            count = write_pairs(output, chosen)
+            count = job.write_pairs(output, chosen)
         summary: dict[str, Any] = {
             "pairs": count,
             "photos": len(collection),
@@ -153,11 +153,11 @@ def pairs(
             wanted = VerifySettings(
                 model=features, backend=backend, keypoints=keypoints, size=size, photos=photos
             )
-            verifier = collection.verifier(wanted)
+            verifier = verifier_of(collection, wanted)
             with printing.steps() as watch:
                 counts = write_database(
                     database,
-                    read_pairs(output, collection),
+                    job.read_pairs(output, collection),
                     verifier,
                     watch=lambda done: watch("Matching", done, count),
                 )

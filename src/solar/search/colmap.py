@@ -25,8 +25,7 @@ from solar.files import make_folder, refuse_folder, replacing
 from solar.images.opening import opened
 from solar.images.orientation import orientation_of, stored_points
 from solar.search.matching import DENSE_RATIO, Floats, Pairs, mutual_matches
-from solar.search.pair_files import Pair
-from solar.search.pair_verification import with_features
+from solar.search.pair_verification import Pair, with_features
 from solar.search.verify import Verifier
 
 if TYPE_CHECKING:

@@ -23,12 +23,10 @@ from solar.search.blas_threads import one_core_each
 from solar.search.described_collection import DescribedCollection
 from solar.search.engine import RowNumbers
 from solar.search.neighbour_lists import NeighbourLists, neighbour_lists
-from solar.search.picture_fit import are_parts, copy_ways
-from solar.search.picture_windows import CELLS, PART, best_windows, patterns
+from solar.search.picture_fit import CELLS, PART, are_parts, best_windows, copy_ways, patterns
 from solar.search.small_pictures import SmallPictures
 from solar.search.symmetries import ALIKE, WAYS, along, laid
 
-Told = Callable[[str, int, int], None]
 Floats = npt.NDArray[np.float32]
 
 PLACES = 10
@@ -77,7 +75,7 @@ def candidates(
     *,
     k: int,
     place_score: float | None,
-    watch: Told | None = None,
+    watch: Callable[[str, int, int], None] | None = None,
 ) -> DuplicateCandidates:
     """Find pairs of which one at least is asked for.
 

@@ -1,23 +1,14 @@
-"""What `solar groups` found, as a file: albums of photos that show the same place.
-
-A report is plain JSON with a group per line, see `solar.search.lined_report`.
-"""
+"""What `solar.groups` finds: albums of photos that show the same place, and their report."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from solar import __version__
-from solar.images import Roots
-from solar.search.lined_report import read_head, read_lines, understood, write_lined, write_table
-
-FORMAT = "solar-groups-1"
-
-_WRONG = "is not a file of solar groups, or is damaged: write it again"
+from solar.search.lined_report import Report, write_table
 
 
 @dataclass(frozen=True)
@@ -77,7 +68,7 @@ class PhotoGroup:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> PhotoGroup:
-        """What `to_dict` made; a ValueError, TypeError or KeyError if it is nothing of the kind."""
+        """From JSON; a ValueError, TypeError or LookupError if it is no group."""
         photos = tuple(GroupPhoto(**one) for one in stored["photos"])
         links = stored["links"]
         counts = [links, *(n for photo in photos for n in (photo.links, photo.inliers))]
@@ -91,43 +82,12 @@ class PhotoGroup:
         return cls(photos, links)
 
 
-@dataclass(frozen=True)
-class GroupFacts:
-    """What a report says of itself: how many photos were compared, and where they are."""
+class GroupReport(Report[PhotoGroup]):
+    """What `solar.groups` found."""
 
-    photos: int
-    roots: Roots = field(default_factory=Roots)
-    solar: str = __version__
-
-    def to_dict(self) -> dict[str, Any]:
-        """As it is in a report."""
-        facts = {"format": FORMAT, "solar": self.solar, "photos": self.photos}
-        return {**facts, "roots": self.roots.stored()}
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> GroupFacts:
-        """What `to_dict` made; a ValueError, TypeError or KeyError if it is nothing of the kind."""
-        if stored["format"] != FORMAT:
-            raise ValueError(stored["format"])
-        return cls(int(stored["photos"]), Roots.read(stored["roots"]), str(stored["solar"]))
-
-
-def write_groups(path: str | Path, facts: GroupFacts, groups: Iterable[PhotoGroup]) -> int:
-    """Write groups, all or none, and say how many; a SolarError if the disk is full."""
-    return write_lined(path, facts.to_dict(), (group.to_dict() for group in groups))
-
-
-def read_group_facts(path: str | Path) -> GroupFacts:
-    """What a report says of itself; a SolarError if it cannot be read."""
-    with understood(path, _WRONG):
-        return GroupFacts.from_dict(read_head(path))
-
-
-def read_photo_groups(path: str | Path) -> Iterator[PhotoGroup]:
-    """The groups of a report, one after the other; a SolarError if it cannot be read."""
-    with understood(path, _WRONG):
-        GroupFacts.from_dict(read_head(path))
-        yield from map(PhotoGroup.from_dict, read_lines(path))
+    form = "solar-groups-1"
+    made_by = "file of solar groups"
+    group = PhotoGroup.from_dict
 
 
 COLUMNS = ("group", "name", "cover", "links", "inliers", "agreement")

@@ -1,4 +1,4 @@
-"""The nearest photos of every photo of a collection, exactly, in a file that a stop does not cost.
+"""Exact k nearest neighbours of every photo, in a resumable file.
 
 Rows are compared block by block with all others (`nearest_rows`), so that memory holds a few blocks
 whatever the size of the collection, and never a matrix of all similarities. Finished blocks are
@@ -6,19 +6,23 @@ appended to a file, and another run goes on after them.
 """
 
 import hashlib
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
+from solar.files import unwritable
 from solar.search.described_collection import DescribedCollection
 from solar.search.engine import RowNumbers
 from solar.search.neighbours import Neighbours, nearest_rows
-from solar.search.record_file import Records, Watch, grown_records
 
 BLOCK = 1024
 """Photos whose neighbours are written at a time: some seconds of work."""
+
+Records: TypeAlias = npt.NDArray[np.void]
 
 NeighbourLists: TypeAlias = Records
 """A record per photo asked for: its neighbours in `rows` (k,), best first, and their `scores`."""
@@ -29,7 +33,7 @@ def neighbour_lists(
     asked: RowNumbers,
     k: int,
     folder: Path,
-    watch: Watch | None = None,
+    watch: Callable[[int, int], None] | None = None,
     device: str | None = None,
 ) -> NeighbourLists:
     """Find the k photos most similar to each of some photos; of equal ones the first.
@@ -79,3 +83,46 @@ def _others(
         found["rows"][number] = rows[number, others]
         found["scores"][number] = scores[number, others]
     return found
+
+
+def grown_records(
+    file: Path,
+    record: np.dtype[Any],
+    total: int,
+    block: int,
+    more: Callable[[int], Iterable[Records]],
+    watch: Callable[[int, int], None] | None = None,
+) -> Records:
+    """Finish a file of equal records that grows block by block; a stop costs the last of them.
+
+    Args:
+        file: Its name says what it holds: whoever asks for something else names another.
+        record: The layout of one.
+        total: How many there are to be.
+        block: How many are written at a time.
+        more: Gives those after the first so many, in blocks.
+        watch: Told after every block.
+
+    Returns:
+        (total,) records, mapped.
+
+    Raises:
+        SolarError: The disk is full or read-only.
+    """
+    try:
+        with file.open("r+b" if file.exists() else "w+b") as out:
+            # The last block may be torn where the power failed.
+            blocks = out.seek(0, os.SEEK_END) // (record.itemsize * block)
+            done = max(blocks - 1, 0) * block
+            out.truncate(done * record.itemsize)
+            out.seek(done * record.itemsize)
+            for some in more(done):
+                out.write(some.tobytes())
+                out.flush()
+                os.fsync(out.fileno())
+                done += len(some)
+                if watch is not None:
+                    watch(done, total)
+    except OSError as error:
+        raise unwritable(file, error) from error
+    return np.memmap(file, record, "r", shape=(total,))

@@ -2,38 +2,56 @@
 
 Each photo is paired with the k that are most similar by their descriptors, and, for the frames of a
 video, with those before and after it. A pair counts once, whichever of the two found the other.
+Lists of pairs are files as COLMAP and hloc read them, with a line `image1.jpg image2.jpg` for each.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from solar.errors import SolarError
-from solar.search.described_collection import Described, DescribedCollection, walk_described
+from solar.files import reading, replacing
+from solar.search.described_collection import (
+    Described,
+    DescribedCollection,
+    described,
+    held,
+    refuse_score,
+    split_options,
+    working,
+)
 from solar.search.engine import RowNumbers
 from solar.search.near import in_space, straight
 from solar.search.neighbour_lists import NeighbourLists, neighbour_lists
-from solar.search.pair_files import Pair, read_names
-from solar.search.pair_verification import verified
+from solar.search.pair_verification import Pair, verified, verifier_of
 from solar.search.verify import VerifySettings
-
-Told: TypeAlias = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is, and of how much."""
 
 _CELLS = 1 << 21  # of a table that is looked at at a time: some tens of MB
 
 
 @dataclass(frozen=True)
 class PairSettings:
-    """Which pairs to choose; see `pairs`."""
+    """Which pairs `pairs` chooses.
+
+    Attributes:
+        k: Number of nearest neighbours to pair each photo with; 0 for `window` alone.
+        min_score: Minimum cosine similarity of neighbours found by `k`.
+        verify: Keep only pairs that pass geometric verification (`solar.search.verify`).
+        query: Pair only these photos with others: names, or a file with one name per line.
+        window: Also pair each photo with this many before and after it in its folder, by name.
+        within: If both photos have a GPS position, only pair them within this many metres.
+        device: Where photos are described, and descriptors compared if it is `cuda`.
+    """
 
     k: int = 20
     min_score: float | None = None
@@ -53,26 +71,13 @@ class PairSettings:
             )
 
 
-def refuse_score(min_score: float | None) -> None:
-    """A SolarError if no two photos could ever be that similar, or all are."""
-    if min_score is not None and not -1 <= min_score <= 1:
-        raise SolarError(
-            f"--min-score is a cosine similarity: give a number from -1 to 1, not {min_score:g}."
-        )
-
-
 def pairs(
     source: Described,
+    settings: PairSettings | None = None,
     *,
-    k: int = 20,
-    min_score: float | None = None,
-    verify: bool | VerifySettings = False,
-    query: str | Path | Sequence[str] | None = None,
-    window: int = 0,
-    within: float | None = None,
     work: str | Path | None = None,
-    watch: Told | None = None,
-    **describing: Any,
+    watch: Callable[[str, int, int], None] | None = None,
+    **options: Any,
 ) -> Iterator[Pair]:
     """Choose the pairs of photos that are worth matching, each once.
 
@@ -85,16 +90,11 @@ def pairs(
     Args:
         source: An index or its address, a store, an `.h5` file of hloc's, or photos: a folder, a
             list or a tar shard.
-        k: Number of nearest neighbours to pair each photo with; 0 for `window` alone.
-        min_score: Minimum cosine similarity of neighbours found by `k`.
-        verify: Keep only pairs that pass geometric verification (`solar.search.verify`).
-        query: Pair only these photos with others: names, or a file with one name per line.
-        window: Also pair each photo with this many before and after it in its folder, by name.
-        within: If both photos have a GPS position, only pair them within this many metres.
+        settings: Which pairs.
         work: A folder for unfinished work, from which another run can resume. Default: temporary.
-        watch: Told of the progress.
-        **describing: How to describe photos, as for `solar.extract`: `model`, `device`, `size`, ….
-            Descriptors are compared on the device as well if it is `cuda`.
+        watch: Called with the step, how much of it is done, and of how much.
+        **options: Fields of `PairSettings` by name; others say how to describe photos, as for
+            `solar.extract`: `model`, `size`, ….
 
     Returns:
         Names relative to the image folder, in the order of the collection, the most similar first.
@@ -102,30 +102,26 @@ def pairs(
     Raises:
         SolarError: There is no such collection, photo or model, or the disk is full.
     """
-    device = describing.get("device")
-    settings = PairSettings(k, min_score, verify, query, window, within, device)
-    return walk_described(
-        source, work, lambda photos, folder: choose(photos, settings, folder, watch), **describing
-    )
-
-
-def choose(
-    photos: DescribedCollection, settings: PairSettings, folder: Path, watch: Told | None = None
-) -> Iterable[Pair]:
-    """The same for a collection that is at hand, with unfinished work in a folder."""
-    verifier = None
-    if settings.verify:
-        wanted = VerifySettings() if settings.verify is True else settings.verify
-        verifier = photos.verifier(wanted)  # what would go wrong is told before any work
-    chosen = chosen_pairs(photos, settings, folder, watch)
-    if verifier is None:
-        return chosen
-    told = partial(watch, "Verifying") if watch is not None else None
-    return verified(chosen, verifier, len(chosen), told)
+    settings, describing = split_options(settings or PairSettings(), options)
+    with ExitStack() as stack:
+        folder = stack.enter_context(working(work))
+        photos = described(source, folder, device=settings.device, **describing)
+        verifier = None
+        if settings.verify:  # what would go wrong is told before any work
+            wanted = VerifySettings() if settings.verify is True else settings.verify
+            verifier = verifier_of(photos, wanted)
+        chosen: Iterable[Pair] = (found := chosen_pairs(photos, settings, folder, watch))
+        if verifier is not None:
+            told = partial(watch, "Verifying") if watch is not None else None
+            chosen = verified(found, verifier, len(found), told)
+        return held(stack.pop_all(), chosen)
 
 
 def chosen_pairs(
-    photos: DescribedCollection, settings: PairSettings, folder: Path, watch: Told | None = None
+    photos: DescribedCollection,
+    settings: PairSettings,
+    folder: Path,
+    watch: Callable[[str, int, int], None] | None = None,
 ) -> ChosenPairs:
     """The pairs before any verification."""
     asked = np.arange(len(photos))
@@ -253,3 +249,88 @@ class ChosenPairs:
         if self.limit is not None:
             rows = np.where(self.limit.passed(self.asked[numbers], rows), -1, rows)
         return rows
+
+
+def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> int:
+    """Write a list of pairs, whole or not at all, and say how many; a warning if names have spaces.
+
+    Photos whose name has several lines are left out, with a warning for each. A SolarError if the
+    disk is full or read-only.
+    """
+    count, spaced, broken = 0, set[str](), set[str]()
+    with (
+        replacing(path) as temporary,
+        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as out,
+    ):
+        for pair in pairs:
+            if unlisted := {name for name in pair if len(name.splitlines()) != 1}:
+                broken |= unlisted
+                continue
+            spaced |= {name for name in pair if len(name.split()) != 1}
+            out.write(" ".join(pair) + "\n")
+            count += 1
+    for name in sorted(broken):
+        warnings.warn(
+            f"{name!r} is left out of {path}, because its name contains a line break: rename the "
+            "photo.",
+            stacklevel=2,
+        )
+    if spaced:
+        warnings.warn(
+            f"{len(spaced)} photo{'s'[: len(spaced) != 1]} in {path} have spaces in their names, "
+            f"such as {min(spaced)!r}: COLMAP and hloc split lines at spaces, so rename the "
+            "photos, or write the matches themselves with --database.",
+            stacklevel=2,
+        )
+    return count
+
+
+def read_pairs(path: str | Path, photos: DescribedCollection) -> Iterator[Pair]:
+    """Pairs from a list, each once, by their names in the collection.
+
+    A SolarError if the list cannot be read, or names a photo that is not there.
+    """
+    seen = set[tuple[int, int]]()
+    for line in _lines(path):
+        a, b = _split(line, path, photos)
+        pair = (min(a, b), max(a, b))
+        if a != b and pair not in seen:
+            seen.add(pair)
+            yield photos.names[a], photos.names[b]
+
+
+def read_names(path: str | Path, photos: DescribedCollection) -> list[str]:
+    """Names of photos from a list; what follows them, as the cameras in hloc's lists, is ignored.
+
+    A SolarError if the list cannot be read, is empty, or names a photo that is not there.
+    """
+    rows = []
+    for line in _lines(path):
+        begun = line if line in photos.rows else line.split()[0]
+        rows.append(photos.row(line if Path(line).is_absolute() else begun, path))
+    if not rows:
+        raise SolarError(f"{path} names no photo: write one name per line.")
+    return [photos.names[row] for row in rows]
+
+
+def _split(line: str, path: str | Path, photos: DescribedCollection) -> tuple[int, int]:
+    parts = line.split()
+    if len(parts) > 2:  # a name has spaces: cut where both sides are photos
+        for at in range(1, len(line)):
+            a, b = line[:at], line[at + 1 :]
+            if line[at] == " " and a in photos.rows and b in photos.rows:
+                return photos.rows[a], photos.rows[b]
+    if len(parts) != 2:
+        raise SolarError(
+            f"{path} has a line {line!r}: each line must have the names of two photos of the "
+            "collection, separated by a space."
+        )
+    a, b = parts
+    return photos.row(a, path), photos.row(b, path)
+
+
+def _lines(path: str | Path) -> list[str]:
+    with reading(path):
+        text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+    lines = (line.strip() for line in text.split("\n"))
+    return [line for line in lines if line and not line.startswith("#")]

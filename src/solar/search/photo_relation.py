@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from solar.images.exif import taken
 from solar.images.opening import Source, opened
 from solar.images.orientation import orientation_of, turned
 from solar.search.axis_mapping import Doubles, fit_axes, tilted
-from solar.search.duplicate_report import COPIES, Mapping3x3
+from solar.search.duplicate_report import COPIES, MOMENT, WHOLE, Mapping3x3, Relation
 from solar.search.keypoint_votes import VOTES, Corners, corners, votes
 from solar.search.matching import estimate, mutual_matches
 from solar.search.pixel_agreement import Agreement, Region, agreement, is_frame
@@ -40,34 +40,12 @@ from solar.search.verify import Verifier, VerifySettings
 SETTINGS = VerifySettings(keypoints=500, size=512)
 """How keypoints are found: copies need fewer of them than buildings do."""
 
-MOMENT = 10.0  # seconds between frames of a burst, at the most
-
 _SIDE = 384  # of pictures that are compared
 _KEPT = 128  # pictures in memory: some tens of MB
 _COPY_ERROR, _PLACE_ERROR = 2.0, 4.0  # pixels
 _COPY_POINTS, _PLACE_POINTS = 8, 15
-_WHOLE = 0.95  # of a photo's area
 _STILL = 0.25  # how far a corner moves at most between them, as a share of the side
 _OVERLAP = 0.6
-
-
-@dataclass(frozen=True)
-class Relation:
-    """How photo b is related to photo a; the attributes are those of a `DuplicatePair`."""
-
-    kind: str
-    how: str
-    mapping: Mapping3x3 | None = None
-    covers: tuple[float, float] = (1.0, 1.0)
-    difference: float | None = None
-    inliers: int | None = None
-    why: str = ""
-
-    @property
-    def within(self) -> tuple[bool, bool]:
-        """Of photos made from one: whether b shows all of a, and a all of b; copies always do."""
-        a_in_b, b_in_a = (self.kind != "crop" or share >= _WHOLE for share in self.covers)
-        return a_in_b, b_in_a
 
 
 class ComparedPhoto:
@@ -179,9 +157,10 @@ def _laid_over(a: ComparedPhoto, b: ComparedPhoto, way: int) -> Relation | None:
     if not found.same:
         return None
     mapping = np.linalg.inv(way_matrix(way)).astype(np.float64)
-    relation = Relation("copy", "", _stored(mapping), (1.0, 1.0), found.difference)
     exact = way == 0 and a.size == b.size and found.difference < 0.01 and _equal(a, b)
-    return _told(a, b, replace(relation, kind="exact" if exact else "copy"), way, found)
+    kind = "exact" if exact else "copy"
+    relation = Relation(0, 1, kind, mapping=_stored(mapping), difference=found.difference)
+    return _told(a, b, relation, way, found)
 
 
 def _equal(a: ComparedPhoto, b: ComparedPhoto) -> bool:
@@ -251,10 +230,10 @@ def _cut_out(a: ComparedPhoto, b: ComparedPhoto, mapping: Doubles, points: int) 
         return None
     covers = (_area(overlap[0]), _area(overlap[1]))
     frames = zip(covers, (a.picture, picture), (in_a, in_b), strict=True)
-    framed = [share < _WHOLE and is_frame(one, part) for share, one, part in frames]
-    whole = [share >= _WHOLE for share in covers]
+    framed = [share < WHOLE and is_frame(one, part) for share, one, part in frames]
+    whole = [share >= WHOLE for share in covers]
     kind = "copy" if all(one or two for one, two in zip(whole, framed, strict=True)) else "crop"
-    relation = Relation(kind, "", _stored(mapping), covers, found.difference, points)
+    relation = Relation(0, 1, kind, "", None, _stored(mapping), covers, found.difference, points)
     return _told(a, b, relation, way, found, framed=any(framed))
 
 
@@ -275,7 +254,8 @@ def _same_place(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:
     apart = _seconds(a, b)
     still = _corners_move(mapping) < _STILL and min(covers) > _OVERLAP
     moment = still if apart is None else apart <= MOMENT
-    relation = Relation("burst" if moment else "place", "", _stored(mapping), covers, None, count)
+    kind = "burst" if moment else "place"
+    relation = Relation(0, 1, kind, mapping=_stored(mapping), covers=covers, inliers=count)
     return _told(a, b, relation, 0, None)
 
 
@@ -309,7 +289,9 @@ def _told(
         done = ["the same moment" if relation.kind == "burst" else "the same place"]
         done += [] if apart is None else [f"taken {_span(apart)} apart"]
     how = ", ".join(done)
-    return replace(relation, how=how, why="; ".join([how, *_reasons(relation)]))
+    why = "; ".join([how, *_reasons(relation)])
+    difference = None if relation.difference is None else round(relation.difference, 4)
+    return replace(relation, how=how, difference=difference, why=why)
 
 
 def _span(seconds: float) -> str:
@@ -322,7 +304,7 @@ def _span(seconds: float) -> str:
 
 def _reasons(relation: Relation) -> list[str]:
     reasons = [] if relation.inliers is None else [f"{relation.inliers} points agree"]
-    if min(relation.covers) >= _WHOLE:
+    if min(relation.covers) >= WHOLE:
         reasons.append("the whole of both photos")
     else:
         first, second = (f"{100 * share:.0f} %" for share in relation.covers)

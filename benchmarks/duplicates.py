@@ -206,10 +206,8 @@ def apart(options: argparse.Namespace) -> dict[str, Any]:
     """What is called a copy among photos of which none should be."""
     store = extracted(options.photos, options)
     report, cost = grouped(store, options.folder / f"{options.photos.stem}.json")
-    found, kinds = (
-        called(DuplicateReport.read(report)),
-        Counter(g.kind for g in DuplicateReport.read(report)),
-    )
+    groups = DuplicateReport.read(report)
+    found, kinds = called(groups), Counter(group.kind for group in groups)
     known, names = known_pairs(options), set(read_store(store)[0])
     return {
         "photos": len(names),

@@ -50,8 +50,9 @@ def test_reports_lie_beside_the_index_and_one_of_new_photos_replaces_no_other(
         run(place, "--new")
     run(place, "--kinds", "exact", "--html", page)
     report, new = tmp_path / "photos.duplicates.json", tmp_path / "photos.duplicates-new.json"
+    compared = DuplicateReport.read(report).photos
     assert capsys.readouterr().out.splitlines() == [
-        f"Groups: 1 exact; 1 of {DuplicateReport.read(report).photos} photos are copies or crops → {report}",
+        f"Groups: 1 exact; 1 of {compared} photos are copies or crops → {report}",
         f"Page → {page}",
         f"`solar serve {place}` shows them in the browser.",
     ]

@@ -9,7 +9,7 @@ from solar.errors import SolarError
 from solar.search import pair_verification
 from solar.search.described_collection import described
 from solar.search.group_report import GroupPhoto, GroupReport, PhotoGroup
-from solar.search.photo_groups import GroupSettings, VerifiedGraph, grouped
+from solar.search.photo_groups import GroupSettings, MatchingPairs, grouped
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_groups(
 
 def test_the_photo_that_matches_most_comes_first_and_doubtful_ones_last() -> None:
     pairs = np.array([[0, 1], [0, 2], [0, 3], [1, 2], [4, 5]])
-    graph = VerifiedGraph(6, pairs, np.array([20, 30, 9, 40, 50], np.int32), 15)
+    graph = MatchingPairs(pairs, np.array([20, 30, 9, 40, 50], np.int32))
     first, second = grouped(list("abcdef"), graph, GroupSettings(k=2))
     assert first.photos == (
         GroupPhoto("a", 3, 30, 1.0),  # of two that it was compared with, not of three

@@ -39,12 +39,10 @@ class FoundCopy:
 
     Attributes:
         path: The indexed photo.
-        score: Cosine similarity of the descriptors.
-        relation: How the photo that was asked for is related to it: kind, mapping, reason.
+        relation: How the photo that was asked for, b, is related to it, a.
     """
 
     path: str
-    score: float
     relation: Relation
 
     @property
@@ -127,8 +125,9 @@ class CopyFinder:
             except SolarError:
                 continue
             if relation is not None and relation.kind in COPIES:
-                found.append(FoundCopy(name, score, relation))
-        return sorted(found, key=lambda one: (KINDS.index(one.relation.kind), -one.score))
+                rank = KINDS.index(relation.kind), -score
+                found.append((rank, FoundCopy(name, replace(relation, score=score))))
+        return [copy for _, copy in sorted(found, key=lambda one: one[0])]
 
     def note(self, name: str, read: Callable[[], Source], vector: Vectors) -> None:
         """Have a photo count that will be in the index soon; it is read again when it is needed."""

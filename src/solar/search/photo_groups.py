@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import compress, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,13 @@ from solar.search.supported_groups import SHARE, supported_groups
 from solar.search.verify import Verifier, VerifySettings
 
 _RECORD = np.dtype([("inliers", "<i4")])
+
+
+class MatchingPairs(NamedTuple):
+    """Pairs of the same place: (m, 2) rows, the smaller first, and their (m,) inliers."""
+
+    pairs: RowNumbers
+    inliers: npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -108,12 +115,12 @@ def groups(
         wanted = PairSettings(settings.k, settings.min_score, device=settings.device)
         chosen = chosen_pairs(found, wanted, folder, watch)
         told = partial(watch, "Verifying") if watch is not None else None
-        graph = verified_graph(found, chosen, verifier, settings.inliers, folder, told)
+        graph = matching_pairs(found, chosen, verifier, settings.inliers, folder, told)
         return GroupReport(len(found), grouped(found.names, graph, settings), found.roots)
 
 
 def grouped(
-    names: Sequence[str], graph: VerifiedGraph, settings: GroupSettings
+    names: Sequence[str], graph: MatchingPairs, settings: GroupSettings
 ) -> list[PhotoGroup]:
     """The groups of a graph, the largest first."""
     found = supported_groups(graph.pairs, graph.inliers, settings.support)
@@ -126,7 +133,7 @@ def grouped(
     return sorted(groups, key=lambda group: -len(group.photos))
 
 
-def _group(names: Sequence[str], graph: VerifiedGraph, edges: Sequence[int], k: int) -> PhotoGroup:
+def _group(names: Sequence[str], graph: MatchingPairs, edges: Sequence[int], k: int) -> PhotoGroup:
     """A group from its pairs; who matches most photos, and these best, comes first."""
     matches: dict[int, list[int]] = defaultdict(list)  # the inliers of each photo's pairs
     for edge in edges:
@@ -146,31 +153,14 @@ def _group(names: Sequence[str], graph: VerifiedGraph, edges: Sequence[int], k: 
     return PhotoGroup(tuple(photos), len(edges))
 
 
-@dataclass(frozen=True, eq=False)
-class VerifiedGraph:
-    """Photos, and pairs of them that were compared.
-
-    Attributes:
-        photos: How many photos there are.
-        pairs: (m, 2) rows of the pairs that show the same place, the smaller first.
-        inliers: (m,) keypoints that agree.
-        compared: How many pairs were compared.
-    """
-
-    photos: int
-    pairs: RowNumbers
-    inliers: npt.NDArray[np.int32]
-    compared: int
-
-
-def verified_graph(
+def matching_pairs(
     photos: DescribedCollection,
     chosen: ChosenPairs,
     verifier: Verifier,
     inliers: int,
     folder: Path,
     watch: Callable[[int, int], None] | None = None,
-) -> VerifiedGraph:
+) -> MatchingPairs:
     """Compare chosen pairs; in memory are those alone that show the same place.
 
     Args:
@@ -193,7 +183,7 @@ def verified_graph(
         kept.append((np.sort(rows[good], axis=1), counts[good]))
         first += len(rows)
     pairs, strengths = (np.concatenate(parts) for parts in zip(*kept, strict=True))
-    return VerifiedGraph(len(photos), pairs, strengths, count)
+    return MatchingPairs(pairs, strengths)
 
 
 def _compared(

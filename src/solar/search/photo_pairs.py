@@ -128,13 +128,11 @@ def chosen_pairs(
     if (query := settings.query) is not None:
         names = read_names(query, photos) if isinstance(query, str | Path) else query
         asked = np.array([photos.row(name, "The query") for name in dict.fromkeys(names)], np.int64)
-    limit = None
-    if settings.within is not None:
-        limit = Limit(in_space(photos.positions()), straight(settings.within))
+    points = None if settings.within is None else in_space(photos.positions())
     told = partial(watch, "Comparing") if watch is not None else None
     lists = neighbour_lists(photos, asked, settings.k, folder, told, settings.device)
     order = NameOrder.of(photos.names) if settings.window else None
-    return ChosenPairs(photos, asked, lists, settings.min_score, order, settings.window, limit)
+    return ChosenPairs(photos, settings, asked, lists, order, points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,40 +169,24 @@ def _with_numbers(name: str) -> list[tuple[int, str]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Limit:
-    """How far apart photos may be taken."""
-
-    points: npt.NDArray[np.float64]  # (n, 3) in space; NaN where nobody knows
-    metres: float
-
-    def passed(self, rows: RowNumbers, others: RowNumbers) -> npt.NDArray[np.bool_]:
-        """Which of some photos (m, k) are known to be too far from others (m,): (m, k)."""
-        apart = self.points[others] - self.points[rows][:, None]
-        far: npt.NDArray[np.bool_] = np.linalg.norm(apart, axis=2) > self.metres
-        return far
-
-
-@dataclass(frozen=True, eq=False)
 class ChosenPairs:
     """Pairs of photos, found when they are asked for; it can be walked through again.
 
     Attributes:
         photos: The collection.
+        settings: Which pairs.
         asked: (m,) rows of the photos that are paired.
         lists: The neighbours of each of them.
-        min_score: Neighbours below do not count.
-        order: By which neighbours in time are found.
-        window: So many before and after.
-        limit: Those too far away do not count.
+        order: By which neighbours in time are found, if any are wanted.
+        points: (n, 3) where photos were taken, in space; NaN where that is unknown.
     """
 
     photos: DescribedCollection
+    settings: PairSettings
     asked: RowNumbers
     lists: NeighbourLists
-    min_score: float | None = None
     order: NameOrder | None = None
-    window: int = 0
-    limit: Limit | None = None
+    points: npt.NDArray[np.float64] | None = None
     numbers: RowNumbers = field(init=False, repr=False)  # (n,) a row's place in `asked`, or -1
 
     def __post_init__(self) -> None:
@@ -222,7 +204,7 @@ class ChosenPairs:
 
     def pieces(self) -> Iterable[RowNumbers]:
         """Pairs of rows (p, 2), in pieces."""
-        width = max(self.lists["rows"].shape[1] + 2 * self.window, 1)
+        width = max(self.lists["rows"].shape[1] + 2 * self.settings.window, 1)
         step = min(max(_CELLS // width**2, 1), 4096)
         for first in range(0, len(self.asked), step):
             numbers = np.arange(first, min(first + step, len(self.asked)))
@@ -238,16 +220,17 @@ class ChosenPairs:
 
     def _partners(self, numbers: RowNumbers) -> RowNumbers:
         """What each of the photos is paired with, (m, k + 2 window), -1 for none."""
-        lists = self.lists[numbers]
+        settings, asked, lists = self.settings, self.asked[numbers], self.lists[numbers]
         rows = lists["rows"].astype(np.int64)
-        if self.min_score is not None:
-            rows = np.where(lists["scores"] >= self.min_score, rows, -1)
+        if settings.min_score is not None:
+            rows = np.where(lists["scores"] >= settings.min_score, rows, -1)
         if self.order is not None:
-            near = self.order.around(self.asked[numbers], self.window)
+            near = self.order.around(asked, settings.window)
             twice = (near[:, :, None] == rows[:, None]).any(axis=2)
             rows = np.concatenate([rows, np.where(twice, -1, near)], axis=1)
-        if self.limit is not None:
-            rows = np.where(self.limit.passed(self.asked[numbers], rows), -1, rows)
+        if self.points is not None and settings.within is not None:
+            apart = np.linalg.norm(self.points[rows] - self.points[asked][:, None], axis=2)
+            rows = np.where(apart > straight(settings.within), -1, rows)
         return rows
 
 

@@ -21,7 +21,7 @@ from PIL import Image
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import Roots, load
-from solar.search.duplicate_report import DuplicateGroup, DuplicateReport, Relation
+from solar.search.duplicate_report import DuplicateGroup, DuplicateReport
 from solar.show.module_bundle import bundle
 from solar.show.search_page import data_address
 
@@ -97,19 +97,9 @@ def _data(out: TextIO, value: Any, attribute: str) -> None:
 
 
 def _group(group: DuplicateGroup, seen: "_PagePhotos") -> dict[str, Any]:
-    shown = ("name", "width", "height", "bytes", "taken", "keep", "why")
-    photos = [
-        {name: getattr(photo, name) for name in shown} | seen.addresses(photo.name)
-        for photo in group.photos
-    ]
-    pairs = [_pair(pair) for pair in group.pairs]
-    return {"id": group.id, "kind": group.kind, "photos": photos, "pairs": pairs}
-
-
-def _pair(pair: Relation) -> dict[str, Any]:
-    facts = {name: getattr(pair, name) for name in ("a", "b", "kind", "how", "covers", "why")}
-    mapping = pair.mapping and [[float(f"{cell:.7g}") for cell in row] for row in pair.mapping]
-    return facts | {"mapping": mapping}
+    stored = group.to_dict()
+    photos = [photo | seen.addresses(photo["name"]) for photo in stored["photos"]]
+    return {**stored, "id": group.id, "photos": photos}
 
 
 class _PagePhotos:

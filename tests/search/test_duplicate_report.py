@@ -11,7 +11,6 @@ from solar.search.duplicate_report import (
     DuplicatePhoto,
     DuplicateReport,
     Relation,
-    write_csv,
 )
 
 EYE = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
@@ -105,7 +104,7 @@ def test_an_error_leaves_the_old_report(report: Path) -> None:
 
 
 def test_the_table_has_a_row_a_photo(report: Path, tmp_path: Path) -> None:
-    write_csv(tmp_path / "report.csv", DuplicateReport.read(report))
+    DuplicateReport.read(report).write_csv(tmp_path / "report.csv")
     with (tmp_path / "report.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
     assert rows == [

@@ -77,7 +77,7 @@ def duplicates(
     """
     from solar.cli.skip_report import default_place, described_photos, how_to_look
     from solar.search import photo_duplicates as job
-    from solar.search.duplicate_report import COPIES, write_csv
+    from solar.search.duplicate_report import COPIES
     from solar.search.index_build import working_folder
 
     wanted = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
@@ -95,7 +95,7 @@ def duplicates(
             report = job.duplicates(found, settings, photos=photos, work=work, watch=watch)
             report = report.write(output)
     if csv is not None:
-        write_csv(csv, report)
+        report.write_csv(csv)
     if html is not None:
         from solar.show.duplicates_page import write_duplicates_page
 

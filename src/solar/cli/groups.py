@@ -66,7 +66,6 @@ def groups(
     """
     from solar.cli.skip_report import default_place, described_photos, how_to_look
     from solar.search import photo_groups as job
-    from solar.search.group_report import write_groups_csv
     from solar.search.index_build import working_folder
 
     settings = job.GroupSettings(k, min_score, inliers, support, device)
@@ -79,7 +78,7 @@ def groups(
             report = job.groups(found, settings, photos=photos, work=work, watch=watch)
             report = report.write(output)
     if csv is not None:
-        write_groups_csv(csv, report)
+        report.write_csv(csv)
     if json:
         printing.print_json(
             [

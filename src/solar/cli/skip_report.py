@@ -97,7 +97,7 @@ def unnamed(name: str, reason: str) -> str:
 
 
 def default_place(source: str, kind: str) -> Path:
-    """Where a report is written if nobody says: beside an index, whose server looks there."""
+    """Where a report is written by default: beside an index, whose server looks there."""
     index = is_folder(source) and is_index(Path(source))
     return report_place(source, kind) if index else Path(f"{kind}.json")
 

@@ -35,7 +35,7 @@ _CAMERA = "SIMPLE_RADIAL"
 _FOCAL = 1.2  # times the longer side, where a photo does not tell: COLMAP's own guess
 SEED = 0
 # Least angle between the rays of the first pair, in degrees, and how far it may lie straight ahead:
-# COLMAP's own, then what photos need that somebody took while walking along a street.
+# COLMAP's own, then what photos need that were taken along a street.
 _BEGINNINGS = ((16.0, 0.95), (4.0, 1.0))
 MODELS = "sparse"
 """The folder of COLMAP's models, in that of a reconstruction."""
@@ -150,8 +150,6 @@ def write_database(
 
 @dataclass(frozen=True, eq=False)
 class _Image:
-    """A photo in a database."""
-
     camera: Any
     points: Floats  # (n, 2)
     number: int

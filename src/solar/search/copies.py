@@ -19,7 +19,7 @@ from solar.search.duplicate_report import COPIES, KINDS, Relation
 from solar.search.engine import Engine, Vectors
 from solar.search.photo_relation import SETTINGS, PhotoComparer
 from solar.search.picture_fit import PART, are_parts, best_windows, copy_ways, patterns
-from solar.search.small_pictures import SmallPictures, small_picture, small_pictures
+from solar.search.small_pictures import small_picture, small_pictures
 from solar.search.symmetries import ALIKE, SHAPE, invariant
 from solar.search.verify import index_verifier
 
@@ -65,7 +65,7 @@ class CopyFinder:
     noted count like those of the index, until the index changes.
 
     Args:
-        index: An index of vectors. A SolarError if nobody knows where its photos are, or OpenCV is
+        index: An index of vectors. A SolarError if it is unknown where its photos are, or OpenCV is
             not installed.
     """
 
@@ -82,7 +82,7 @@ class CopyFinder:
         self._names = [photo.path for photos in engine.photos() for photo in photos]
         self._rows = {name: row for row, name in enumerate(self._names)}
         folder = verifier.cache.folder.parent
-        self._small: SmallPictures = small_pictures(self._names, engine.roots.find, folder)
+        self._small = small_pictures(self._names, engine.roots.find, folder)
         blocks = [np.empty((0, SHAPE), np.float32), *self._small.shapes()]
         self._shapes = np.concatenate(blocks)
         self._noted: list[tuple[str, Callable[[], Source], npt.NDArray[np.uint8]]] = []
@@ -116,12 +116,9 @@ class CopyFinder:
             if way < 0 and not part:
                 continue
             try:
-                compared = (
-                    self._comparer.photo(name) if other is None else self._comparer.given(other())
-                )
-                relation = self._comparer.relation(
-                    compared, asked, way if way >= 0 else None, part=part
-                )
+                comparer = self._comparer
+                compared = comparer.photo(name) if other is None else comparer.given(other())
+                relation = comparer.relation(compared, asked, way, part=part)
             except SolarError:
                 continue
             if relation is not None and relation.kind in COPIES:

@@ -84,7 +84,7 @@ def groups_of(
 def _moments(
     bursts: Sequence[Relation], facts: Callable[[int], DuplicatePhoto]
 ) -> Iterator[list[Relation]]:
-    """Pairs by the moment that they make.
+    """Bursts by moment.
 
     A photo that does not say when it was taken may look like others that were taken years apart:
     it joins no moment then.
@@ -224,24 +224,21 @@ _MERITS: dict[str, Callable[[DuplicatePhoto], float]] = {
 
 
 def _sharp(photo: DuplicatePhoto) -> int:
-    """Sharpness in steps of a third: less is noise, or what somebody wrote over a photo."""
+    """Sharpness in steps of a third: less is noise, or something written over a photo."""
     return round(math.log(max(photo.sharpness, 1.0), 4 / 3))
 
 
 def _bytes(count: int) -> str:
-    """A size in the units of the web app, which shows the two beside each other."""
     return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{math.ceil(count / 2**10)} KiB"
 
 
 def _pairs(members: Sequence[Relation], order: Sequence[int]) -> tuple[Relation, ...]:
-    """The pairs of a group by the places of their photos in it."""
     places = {row: place for place, row in enumerate(order)}
     found = [replace(pair, a=places[pair.a], b=places[pair.b]) for pair in members]
     return tuple(sorted(found, key=lambda pair: (pair.a, pair.b)))
 
 
 def _sharpness(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> float:
-    """The mean step between neighbouring pixels where they are strongest, in grey levels."""
     grey = pixels.astype(np.float32).mean(axis=2)
     steps = np.abs(np.diff(grey, axis=1)).ravel()
     strongest = max(len(steps) // 20, 1)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
-from solar.search.lined_report import Report, write_table
+from solar.search.lined_report import Report
 
 KINDS = ("exact", "copy", "crop", "burst", "place")
 """How two photos may be related, the closest first."""
@@ -36,7 +35,7 @@ class DuplicatePhoto:
         width: Pixels of the upright photo, like its height.
         height: See width.
         bytes: Size of its file.
-        taken: When, by the clock of its camera, as `2019-07-14T18:30:00`; None if nobody knows.
+        taken: When, by the clock of its camera, as `2019-07-14T18:30:00`; None if unknown.
         sharpness: How fine its details are: the mean step between neighbouring pixels where they
             are strongest, in grey levels, once the photo has a fixed size.
         keep: Whether it is one to keep.
@@ -127,7 +126,7 @@ class DuplicateGroup:
 
     @property
     def rest(self) -> list[str]:
-        """The names of the others, which somebody may want to remove."""
+        """The names of the others, which may be removed."""
         return [photo.name for photo in self.photos if not photo.keep]
 
     @property
@@ -143,6 +142,12 @@ class DuplicateGroup:
     def to_dict(self) -> dict[str, Any]:
         """As it is in a report."""
         return asdict(self)
+
+    def rows(self) -> Iterator[list[str]]:
+        """A row per photo, as it is in a table."""
+        for place, photo in enumerate(self.photos):
+            how = next((pair.how for pair in self.pairs if place in (pair.a, pair.b)), "")
+            yield [self.kind, photo.name, "yes" if photo.keep else "no", how, photo.why]
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> DuplicateGroup:
@@ -160,27 +165,8 @@ class DuplicateReport(Report[DuplicateGroup]):
     form = "solar-duplicates-1"
     made_by = "report of solar duplicates"
     known_kinds = KINDS
+    columns = ("kind", "name", "keep", "how", "why")
     group = DuplicateGroup.from_dict
-
-
-def write_csv(path: str | Path, groups: Iterable[DuplicateGroup]) -> None:
-    """Write a table with one row per photo: group, kind, name, keep, how, why.
-
-    A SolarError if the disk is full or read-only.
-    """
-    rows = (
-        [
-            number,
-            group.kind,
-            photo.name,
-            "yes" if photo.keep else "no",
-            next((pair.how for pair in group.pairs if place in (pair.a, pair.b)), ""),
-            photo.why,
-        ]
-        for number, group in enumerate(groups, 1)
-        for place, photo in enumerate(group.photos)
-    )
-    write_table(path, ["group", "kind", "name", "keep", "how", "why"], rows)
 
 
 def _photo(stored: Mapping[str, Any]) -> DuplicatePhoto:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from solar.search.lined_report import Report, write_table
+from solar.search.lined_report import Report
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,12 @@ class PhotoGroup:
         """As it is in a report."""
         return {"cover": self.cover, "agreement": self.agreement, **asdict(self)}
 
+    def rows(self) -> Iterator[list[Any]]:
+        """A row per photo, as it is in a table."""
+        for photo in self.photos:
+            cover = "yes" if photo.name == self.cover else "no"
+            yield [photo.name, cover, photo.links, photo.inliers, photo.agreement]
+
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> PhotoGroup:
         """From JSON; a ValueError, TypeError or LookupError if it is no group."""
@@ -87,21 +92,5 @@ class GroupReport(Report[PhotoGroup]):
 
     form = "solar-groups-1"
     made_by = "file of solar groups"
+    columns = ("name", "cover", "links", "inliers", "agreement")
     group = PhotoGroup.from_dict
-
-
-COLUMNS = ("group", "name", "cover", "links", "inliers", "agreement")
-"""Those of the table of groups."""
-
-
-def table_rows(groups: Iterable[PhotoGroup]) -> Iterator[list[Any]]:
-    """The rows of that table, one per photo."""
-    for number, group in enumerate(groups, 1):
-        for photo in group.photos:
-            cover = "yes" if photo.name == group.cover else "no"
-            yield [number, photo.name, cover, photo.links, photo.inliers, photo.agreement]
-
-
-def write_groups_csv(path: str | Path, groups: Iterable[PhotoGroup]) -> None:
-    """Write that table; a SolarError if the disk is full or read-only."""
-    write_table(path, COLUMNS, table_rows(groups))

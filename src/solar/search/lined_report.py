@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TextIO, TypeVar
 
 from solar import __version__
 from solar.files import reading, replacing
@@ -31,6 +31,9 @@ class ReportGroup(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """As it is in a report."""
+
+    def rows(self) -> Iterable[Sequence[Any]]:
+        """A row per photo, as it is in a table."""
 
 
 G = TypeVar("G", bound=ReportGroup)
@@ -60,6 +63,8 @@ class Report(Generic[G]):
     made_by: ClassVar[str]
     """What such a file is called in a sentence."""
     known_kinds: ClassVar[tuple[str, ...]] = ()
+    columns: ClassVar[tuple[str, ...]]
+    """Those of a table, after the number of the group."""
 
     @staticmethod
     def group(stored: Mapping[str, Any]) -> Any:
@@ -86,6 +91,21 @@ class Report(Generic[G]):
                 out.write(("," if number else "") + "\n" + _json(group.to_dict()))
             out.write("\n" + _END + "\n")
         return self.read(path)
+
+    def write_csv(self, path: str | Path) -> None:
+        """Write a table with one row per photo; a SolarError if the disk is full or read-only."""
+        with (
+            replacing(path) as temporary,
+            temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as out,
+        ):
+            self.write_rows(out)
+
+    def write_rows(self, out: TextIO) -> None:
+        """Write that table to an open file."""
+        table = csv.writer(out)
+        table.writerow(["group", *self.columns])
+        for number, group in enumerate(self.groups, 1):
+            table.writerows([number, *row] for row in group.rows())
 
     @classmethod
     def read(cls: type[R], path: str | Path) -> R:
@@ -131,17 +151,6 @@ class _Lines:
                     return
                 yield self._report.group(json.loads(text))
             raise ValueError("it ends before its end")
-
-
-def write_table(path: str | Path, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a CSV file; a SolarError if the disk is full or read-only."""
-    with (
-        replacing(path) as temporary,
-        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as out,
-    ):
-        table = csv.writer(out)
-        table.writerow(head)
-        table.writerows(rows)
 
 
 def _opened(path: str | Path) -> Any:

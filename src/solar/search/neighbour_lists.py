@@ -96,11 +96,11 @@ def grown_records(
     """Finish a file of equal records that grows block by block; a stop costs the last of them.
 
     Args:
-        file: Its name says what it holds: whoever asks for something else names another.
+        file: Its name says what it holds: other contents need another name.
         record: The layout of one.
         total: How many there are to be.
         block: How many are written at a time.
-        more: Gives those after the first so many, in blocks.
+        more: Given how many are done, gives the others in blocks.
         watch: Told after every block.
 
     Returns:

@@ -25,7 +25,7 @@ PAIRS = 64
 def verifier_of(photos: DescribedCollection, settings: VerifySettings) -> Verifier:
     """What finds and compares local features of the photos of a collection.
 
-    A SolarError if nobody knows where the photos are, or OpenCV is not installed.
+    A SolarError if it is unknown where the photos are, or OpenCV is not installed.
     """
     roots = photos.roots.moved_to(settings.photos)
     if not any(Path(root.path).exists() for root in roots.roots):

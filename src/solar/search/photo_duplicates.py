@@ -111,7 +111,7 @@ def duplicates(
         the last was given, the photos count as seen for `new`.
 
     Raises:
-        SolarError: There is no such collection, kind or model, nobody knows where the photos are,
+        SolarError: There is no such collection, kind or model, it is unknown where the photos are,
             OpenCV is not installed, or the disk is full.
     """
     settings, describing = split_options(settings or DuplicateSettings(), options)
@@ -179,31 +179,25 @@ def _decided(
 ) -> Iterator[Relation]:
     """The related ones of the pairs; what an earlier run decided is read from a file."""
     names = photos.names
-    errors: dict[str, str] = {}
+    errors: dict[int, str] = {}
 
     def decide(number: int) -> dict[str, Any] | str | None:
-        rows = pairs.pairs[number].tolist()
-        a, b = (names[row] for row in rows)
-        way = int(pairs.ways[number])
+        a, b, way, part, place, score = pairs[number].item()
         try:
-            found = comparer.relation(
-                comparer.photo(a),
-                comparer.photo(b),
-                way if way >= 0 else None,
-                part=bool(pairs.parts[number]),
-                place=bool(pairs.places[number]),
-            )
+            first, second = comparer.photo(names[a]), comparer.photo(names[b])
+            found = comparer.relation(first, second, way, part=part, place=place)
         except SolarError as error:
-            errors[f"{a} {b}"] = str(error)
+            errors[number] = str(error)
             return _UNREADABLE
         if found is None:
             return None
-        score = round(float(pairs.scores[number]), 4)
-        return asdict(replace(found, a=rows[0], b=rows[1], score=score))
+        return asdict(replace(found, a=a, b=b, score=round(score, 4)))
 
     where = photos.roots.stored()
-    settings = f"{__version__} {photos.digest} {where} {pairs.digest} {comparer.places}"
-    key = hashlib.sha256(settings.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    settings = f"{__version__} {photos.digest} {where} {comparer.places}"
+    digest = hashlib.sha256(settings.encode("utf-8", "surrogateescape"))
+    digest.update(pairs.tobytes())
+    key = digest.hexdigest()[:16]
     file = folder / f"relations-{key}.jsonl"
     try:
         with (

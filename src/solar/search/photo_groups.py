@@ -105,7 +105,7 @@ def groups(
             `solar.extract`: `model`, `size`, ….
 
     Raises:
-        SolarError: There is no such collection or model, nobody knows where the photos are, OpenCV
+        SolarError: There is no such collection or model, it is unknown where the photos are, OpenCV
             is not installed, or the disk is full.
     """
     settings, describing = split_options(settings or GroupSettings(), options)
@@ -167,7 +167,7 @@ def matching_pairs(
         photos: The collection.
         chosen: The pairs.
         verifier: It matches their keypoints.
-        inliers: From so many on, a pair shows the same place.
+        inliers: From this many on, a pair shows the same place.
         folder: Where unfinished work is kept.
         watch: Told how many pairs were compared.
 

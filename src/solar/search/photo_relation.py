@@ -32,7 +32,7 @@ from solar.images.orientation import orientation_of, turned
 from solar.search.axis_mapping import Doubles, fit_axes, tilted
 from solar.search.duplicate_report import COPIES, MOMENT, WHOLE, Mapping3x3, Relation
 from solar.search.keypoint_votes import VOTES, Corners, corners, votes
-from solar.search.matching import estimate, mutual_matches
+from solar.search.matching import Floats, estimate, mutual_matches
 from solar.search.pixel_agreement import Agreement, Region, agreement, is_frame
 from solar.search.symmetries import WAYS, WORDS, laid_photo, way_matrix
 from solar.search.verify import Verifier, VerifySettings
@@ -120,7 +120,7 @@ class PhotoComparer:
         self,
         a: ComparedPhoto,
         b: ComparedPhoto,
-        way: int | None,
+        way: int,
         *,
         part: bool = True,
         place: bool = False,
@@ -130,11 +130,11 @@ class PhotoComparer:
         Args:
             a: A photo.
             b: Another.
-            way: How to lay b on a where they may be one picture.
+            way: How to lay b on a where they may be one picture; otherwise -1.
             part: Whether one may be part of the other.
             place: Whether they may show one place; then corners are matched first.
         """
-        if way is not None and (whole := _laid_over(a, b, way)) is not None:
+        if way >= 0 and (whole := _laid_over(a, b, way)) is not None:
             return whole
         if not part and not (place and votes(a.corners, b.corners) >= VOTES):
             return None
@@ -150,7 +150,6 @@ class PhotoComparer:
 
 
 def _laid_over(a: ComparedPhoto, b: ComparedPhoto, way: int) -> Relation | None:
-    """Whether b, laid so, is the same picture as a."""
     picture = laid_photo(b.picture, way)
     whole = (Region(0, 0, *map(float, one.size)) for one in (a.picture, picture))
     found = agreement(a.picture, picture, *whole)
@@ -180,10 +179,8 @@ def _is_sequence(source: Source) -> bool:
 
 
 def _file_bytes(source: Source) -> bytes | None:
-    if isinstance(source, bytes):
-        return source
     if not isinstance(source, str | os.PathLike):
-        return None
+        return source if isinstance(source, bytes) else None
     with reading(Path(source)):
         return Path(source).read_bytes()
 
@@ -201,11 +198,7 @@ def _alpha(source: Source) -> npt.NDArray[np.uint8]:
 def _edited(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:
     """Whether one photo is a crop of the other, or is framed in it, by keypoints."""
     for mirrored in (False, True):
-        pairs = _matches(a.features, b.features, mirrored)
-        x, y = (
-            features.points[pairs[:, side]] / np.float32(features.scale)
-            for side, features in enumerate((a.features, b.features))
-        )
+        x, y = _matched(a.features, b.features, mirrored)
         found = fit_axes(x, y, _COPY_ERROR, mirrored=mirrored)
         if found is None or len(found) < _COPY_POINTS or tilted(found, x, y):
             continue
@@ -238,12 +231,7 @@ def _cut_out(a: ComparedPhoto, b: ComparedPhoto, mapping: Doubles, points: int) 
 
 
 def _same_place(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:
-    """Whether two photos show one moment or one place."""
-    pairs = _matches(a.features, b.features, False)
-    x, y = (
-        one.points[pairs[:, side]] / np.float32(one.scale)
-        for side, one in enumerate((a.features, b.features))
-    )
+    x, y = _matched(a.features, b.features, False)
     matrix, inliers = estimate(x, y, "homography", _PLACE_ERROR, iterations=1000)
     count = int(inliers.sum())
     if matrix is None or count < _PLACE_POINTS:
@@ -268,7 +256,6 @@ def _told(
     *,
     framed: bool = False,
 ) -> Relation:
-    """The relation with its words."""
     apart = _seconds(a, b)
     if relation.kind in COPIES[1:] and apart:  # copies keep the time at which they were taken
         relation = replace(relation, kind="burst" if apart <= MOMENT else "place")
@@ -314,9 +301,11 @@ def _reasons(relation: Relation) -> list[str]:
     return reasons
 
 
-def _matches(a: LocalFeatures, b: LocalFeatures, mirrored: bool) -> npt.NDArray[np.int64]:
+def _matched(a: LocalFeatures, b: LocalFeatures, mirrored: bool) -> tuple[Floats, Floats]:
+    """The points (n, 2) of both that match, in shrunk pixels."""
     rows = mirrored_histograms(a.descriptors) if mirrored else a.descriptors
-    return mutual_matches(rows, b.descriptors)
+    first, second = mutual_matches(rows, b.descriptors).T
+    return a.points[first] / np.float32(a.scale), b.points[second] / np.float32(b.scale)
 
 
 def mirrored_histograms(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -330,7 +319,6 @@ def mirrored_histograms(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32
 
 
 def _seconds(a: ComparedPhoto, b: ComparedPhoto) -> float | None:
-    """How long apart two photos were taken; None if nobody knows."""
     if a.taken is None or b.taken is None:
         return None
     return abs((a.taken - b.taken).total_seconds())
@@ -338,20 +326,17 @@ def _seconds(a: ComparedPhoto, b: ComparedPhoto) -> float | None:
 
 def _relative(matrix: Doubles, a: LocalFeatures, b: LocalFeatures) -> Doubles:
     """A mapping between photos whose sides count as 1, from that between their shrunk pixels."""
-    (from_a, _), (_, to_b) = (_unit_square(one) for one in (a, b))
-    mapping = to_b @ matrix @ from_a
+    mapping = np.linalg.inv(_from_unit_square(b)) @ matrix @ _from_unit_square(a)
     result: Doubles = mapping / mapping[2, 2] if abs(mapping[2, 2]) > 1e-12 else mapping
     return result
 
 
-def _unit_square(features: LocalFeatures) -> tuple[Doubles, Doubles]:
-    """From relative coordinates to shrunk pixels, whose centres are whole numbers, and back."""
-    height, width = features.shape
-    scale = features.scale
-    there = np.array(
+def _from_unit_square(features: LocalFeatures) -> Doubles:
+    """From relative coordinates to shrunk pixels, whose centres are whole numbers."""
+    (height, width), scale = features.shape, features.scale
+    return np.array(
         [[width / scale, 0, -0.5 / scale], [0, height / scale, -0.5 / scale], [0, 0, 1]]
     )
-    return there, np.linalg.inv(there)
 
 
 def _way_of(mapping: Doubles) -> tuple[int, Doubles]:
@@ -389,7 +374,6 @@ def _seen(mapping: Doubles) -> float:
 
 
 def _corners_move(mapping: Doubles) -> float:
-    """How far the corner that moves most does."""
     corners = np.array([[0, 1, 0, 1], [0, 0, 1, 1], [1, 1, 1, 1]], np.float64)
     u, v, w = mapping @ corners
     if (w <= 1e-9).any():

@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float32]
 Pictures = npt.NDArray[np.uint8]
 
 CELLS = 8
-"""Windows are compared as so many by so many cells."""
+"""Windows are compared as 8 by 8 cells."""
 
 PART = 0.85
 """How well a small picture fits a window of another, at least, to be looked for there."""
@@ -33,9 +33,9 @@ PART_BLOCKS = 0.5
 """And which share of its blocks agrees by itself."""
 
 WHOLE_BLOCKS = 0.4
-"""Of pictures of one photo, so many blocks agree: much may be written over the rest."""
+"""Of pictures of one photo, this share of blocks agrees: much may be written over the rest."""
 
-_CELLS = 16  # windows are fitted as so many by so many cells
+_CELLS = 16  # windows are fitted as 16 by 16 cells
 _STEPS = 4
 _NUDGE = 0.02  # how far a window is moved to see what that changes, as a share of the side
 _FARTHEST = 0.06  # in a step
@@ -143,7 +143,6 @@ def _lines(centre: Floats, size: Floats, pictures: Floats) -> Floats:
 
 
 def _correlation(a: Floats, b: Floats) -> Floats:
-    """Of the last axis of a with that of b."""
     x, y = (one - one.mean(axis=-1, keepdims=True) for one in (a, b))
     norms = np.linalg.norm(x, axis=-1) * np.linalg.norm(y, axis=-1)
     products: Floats = np.einsum("...d,...d->...", x, y) / np.maximum(norms, 1e-6)
@@ -161,7 +160,6 @@ def _agreeing(a: Floats, b: Floats, grid: int, alike: float) -> Floats:
 
 
 def _blocks(pictures: Floats, grid: int) -> Floats:
-    """(n, grid², pixels of a block)."""
     n, size = len(pictures), pictures.shape[-1] // grid
     parts = pictures.reshape(n, grid, size, grid, size).transpose(0, 1, 3, 2, 4)
     return parts.reshape(n, grid * grid, size * size)

@@ -1,6 +1,5 @@
 """Albums of the page: groups of photos of the same place, as `solar groups` wrote them."""
 
-import csv
 import io
 import json
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from solar.search.group_report import COLUMNS, GroupPhoto, GroupReport, PhotoGroup, table_rows
+from solar.search.group_report import GroupPhoto, GroupReport, PhotoGroup
 from solar.web.problems import WebError
 from solar.web.report_file import Addresses, ReportFile, addressed
 
@@ -93,7 +92,7 @@ class Albums:
         if form == "json":
             return json.dumps([group.to_dict() for group in groups], indent=1) + "\n"
         out = io.StringIO()
-        csv.writer(out).writerows([COLUMNS, *table_rows(groups)])
+        GroupReport(report.photos, groups).write_rows(out)
         return out.getvalue()
 
     def _group(self, identity: str) -> PhotoGroup:

@@ -16,7 +16,7 @@ KINDS = ("exact", "copy", "crop", "burst", "place")
 COPIES = KINDS[:3]
 """The kinds in which one photo is made from another, so that one of the two is enough."""
 
-Mapping3x3: TypeAlias = tuple[tuple[float, float, float], ...]
+Mapping3x3: TypeAlias = tuple[tuple[float, ...], ...]
 """A homography between two upright photos, whose sides count as 1: (0, 0) is the upper left."""
 
 MOMENT = 10.0
@@ -78,7 +78,7 @@ class Relation:
     how: str = ""
     score: float | None = None
     mapping: Mapping3x3 | None = None
-    covers: tuple[float, float] = (1.0, 1.0)
+    covers: tuple[float, ...] = (1.0, 1.0)
     difference: float | None = None
     inliers: int | None = None
     why: str = ""

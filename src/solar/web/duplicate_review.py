@@ -54,7 +54,7 @@ class ReportOverview(BaseModel):
     name: str
     photos: int = Field(description="How many were compared.")
     kinds: dict[Kind, int] = Field(description="How many groups there are of each kind.")
-    groups: list[tuple[Kind, str]] = Field(description="Kind and id of each group, in order.")
+    groups: list[list[str]] = Field(description="Kind and id of each group, in order.")
 
 
 class Reviewer:
@@ -80,7 +80,12 @@ class Reviewer:
         report = self._file.current()
         counts = Counter(kind for kind, _ in report.heads)
         return ReportOverview.model_validate(
-            {"name": self._name, "photos": report.photos, "kinds": counts, "groups": report.heads}
+            {
+                "name": self._name,
+                "photos": report.photos,
+                "kinds": counts,
+                "groups": [list(head) for head in report.heads],
+            }
         )
 
     def page(self, offset: int, limit: int, kind: str | None) -> GroupPage:

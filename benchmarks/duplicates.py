@@ -43,7 +43,7 @@ from lib.memory import PeakMemory, own_memory
 from lib.photo_edits import DEEPER, EDITS, quality
 from PIL import Image
 
-from solar.search.duplicate_report import COPIES, DuplicateGroup, read_groups
+from solar.search.duplicate_report import COPIES, DuplicateGroup, DuplicateReport
 
 Pairs = set[tuple[str, str]]
 BITS = 64
@@ -84,7 +84,7 @@ def edits(options: argparse.Namespace) -> dict[str, Any]:
     truth = drawn(options, folder)
     store = extracted(folder, options)
     report, cost = grouped(store, options.folder / "edits.json")
-    found = called(read_groups(report))
+    found = called(DuplicateReport.read(report))
     asked = {pair for pair, edit in truth.items() if edit in EDITS}
     known = set(truth) | known_pairs(options)
     result: dict[str, Any] = {
@@ -206,7 +206,8 @@ def apart(options: argparse.Namespace) -> dict[str, Any]:
     """What is called a copy among photos of which none should be."""
     store = extracted(options.photos, options)
     report, cost = grouped(store, options.folder / f"{options.photos.stem}.json")
-    found, kinds = called(read_groups(report)), Counter(g.kind for g in read_groups(report))
+    groups = DuplicateReport.read(report)
+    found, kinds = called(groups), Counter(group.kind for group in groups)
     known, names = known_pairs(options), set(read_store(store)[0])
     return {
         "photos": len(names),
@@ -223,7 +224,7 @@ def frames(options: argparse.Namespace) -> dict[str, Any]:
     store = extracted(options.photos, options)
     report, cost = grouped(store, options.folder / "frames.json", "--min-score", "0.3")
     kinds: dict[tuple[str, str], str] = {}
-    for group in read_groups(report):
+    for group in DuplicateReport.read(report):
         for one in group.pairs:
             kinds.setdefault(pair(group.photos[one.a].name, group.photos[one.b].name), one.kind)
     names = sorted(read_store(store)[0], key=lambda name: [*map(int, re.findall(r"\d+", name))])
@@ -242,6 +243,7 @@ def frames(options: argparse.Namespace) -> dict[str, Any]:
 def large(options: argparse.Namespace) -> dict[str, Any]:
     """Time and memory of a large collection, and of one more photo."""
     from solar.search import Index
+    from solar.search.copies import CopyFinder
     from solar.search.index import need_vectors
 
     store = extracted(options.photos, options)
@@ -253,10 +255,12 @@ def large(options: argparse.Namespace) -> dict[str, Any]:
     names, _ = read_store(store)
     chosen = random.Random(options.seed).sample(names, 21)
     times, busy, describing = [], [], []
+    finder: CopyFinder | None = None  # made while the first photo is looked for
     for name in chosen:
         photo = (options.photos / name).read_bytes()
         begin, used = time.perf_counter(), time.process_time()
-        index.copies(photo)
+        finder = finder or CopyFinder(index)
+        finder.find(photo)
         times.append(1000 * (time.perf_counter() - begin))
         busy.append(1000 * (time.process_time() - used))
         used = time.process_time()
@@ -265,7 +269,7 @@ def large(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "photos": len(names),
         **cost,
-        "groups": dict(Counter(group.kind for group in read_groups(report))),
+        "groups": dict(Counter(group.kind for group in DuplicateReport.read(report))),
         "one photo, ms": {
             "first": round(times[0]),
             "median": round(float(np.median(times[1:]))),

@@ -23,10 +23,10 @@ from lib.machine import machine
 
 from solar.describe import Store, extract
 from solar.search.described_collection import described
-from solar.search.photo_groups import GroupSettings, grouped
+from solar.search.pair_verification import verifier_of
+from solar.search.photo_groups import GroupSettings, grouped, matching_pairs
 from solar.search.photo_pairs import PairSettings, chosen_pairs
 from solar.search.supported_groups import supported_groups
-from solar.search.verified_graph import verified_graph
 from solar.search.verify import VerifySettings
 
 THRESHOLDS = [round(0.5 + 0.02 * step, 2) for step in range(20)]
@@ -56,15 +56,15 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     photos = described(_store(options), options.folder)
     labels = [name.split("/")[-2] for name in photos.names]
     chosen = chosen_pairs(photos, PairSettings(settings.k), options.folder)
-    verifier = photos.verifier(VerifySettings())
-    graph = verified_graph(photos, chosen, verifier, settings.inliers, options.folder)
+    verifier = verifier_of(photos, VerifySettings())
+    graph = matching_pairs(photos, chosen, verifier, settings.inliers, options.folder)
     groups = grouped(photos.names, graph, settings)
     rows = [[photos.rows[name] for name in group.names] for group in groups]
     linked = [labels[a] == labels[b] for a, b in graph.pairs.tolist()]
     return {
         "photos": len(photos),
         "labels": len(set(labels)),
-        "compared": graph.compared,
+        "compared": len(chosen),
         "matching": len(graph.pairs),
         "matching_right": _percent(sum(linked), len(linked)),
         "descriptors": _by_threshold(np.asarray(photos.vectors), labels),

@@ -168,17 +168,18 @@ def show_choosing(result: dict[str, Any]) -> None:
 
 def scene(photos: Path, work: Path, ks: list[int], kinds: list[str]) -> list[dict[str, Any]]:
     """Reconstructions of a folder of photos."""
+    import solar
     from solar.search.described_collection import described
-    from solar.search.photo_pairs import PairSettings, choose
+    from solar.search.pair_verification import verifier_of
     from solar.search.verify import VerifySettings
 
     collection = described(photos, work)
     every = list(combinations(collection.names, 2))
-    chosen = {f"-k {k}": list(choose(collection, PairSettings(k=k), work)) for k in ks}
+    chosen = {f"-k {k}": list(solar.pairs(collection, k=k, work=work)) for k in ks}
     rows = []
     for kind in kinds:
         settings = VerifySettings(model=kind, size=SIZE, keypoints=KEYPOINTS)
-        verifier = collection.verifier(settings)
+        verifier = verifier_of(collection, settings)
         for name, pairs in {**chosen, "all": every}.items():
             found = one_scene(photos, pairs, verifier, work / f"{kind} {name}")
             facts = {"features": kind, "chosen": name, "photos": len(collection)}

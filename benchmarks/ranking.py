@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from solar.arrays import Vectors
 from solar.describe.local import LocalFeatures
+from solar.describe.local_cache import own_folder
 from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images import Photos, find_photos
@@ -132,7 +133,7 @@ def measure(
 def seconds(index: Index, names: Sequence[str], rerank: str) -> float:
     """The median time of a search once all features are kept."""
     took = []
-    folder = verify.own_folder(index.engine)
+    folder = own_folder(index.engine)
     assert folder is not None
     with Index.open(folder.parent) as fresh:  # which remembers nothing
         for name in names:
@@ -168,7 +169,7 @@ def remembering(index: Index) -> Iterator[None]:
     def made(engine: Storage, settings: VerifySettings) -> Verifier:
         return Remembering(index.roots.find, index_features, settings)
 
-    index_features = verify.own_folder(index.engine)
+    index_features = own_folder(index.engine)
     before, verify.index_verifier = verify.index_verifier, made
     try:
         yield

@@ -14,7 +14,7 @@ from solar.cli import app
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.search import Index
-from solar.search.duplicate_report import read_facts, read_groups
+from solar.search.duplicate_report import DuplicateReport
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_a_report_a_table_and_json(
     told = json.loads(capsys.readouterr().out)
     assert told[1] == {"kind": "crop", "photos": ["03.png", "edited/03.jpg"], "keep": ["03.png"]}
     assert [group["kind"] for group in told] == ["exact", "crop"]
-    assert [group.kind for group in read_groups(report)] == ["exact", "crop"]
+    assert [group.kind for group in DuplicateReport.read(report)] == ["exact", "crop"]
     with table.open(newline="", encoding="utf-8") as file:
         assert len(list(csv.reader(file))) == 5
     assert sorted(file.name for file in tmp_path.iterdir()) == ["report.csv", "report.json"]
@@ -50,15 +50,16 @@ def test_reports_lie_beside_the_index_and_one_of_new_photos_replaces_no_other(
         run(place, "--new")
     run(place, "--kinds", "exact", "--html", page)
     report, new = tmp_path / "photos.duplicates.json", tmp_path / "photos.duplicates-new.json"
+    compared = DuplicateReport.read(report).photos
     assert capsys.readouterr().out.splitlines() == [
-        f"Groups: 1 exact; 1 of {read_facts(report).photos} photos are copies or crops → {report}",
+        f"Groups: 1 exact; 1 of {compared} photos are copies or crops → {report}",
         f"Page → {page}",
         f"`solar serve {place}` shows them in the browser.",
     ]
     run(place, "--kinds", "exact", "--new")
     assert capsys.readouterr().out.startswith("Groups: none;")
-    assert len(list(read_groups(report))) == 1
-    assert not list(read_groups(new))
+    assert len(list(DuplicateReport.read(report))) == 1
+    assert not list(DuplicateReport.read(new))
 
 
 def test_files_that_cannot_be_read_are_listed(
@@ -117,8 +118,8 @@ def test_photos_that_have_moved_are_found(index: Path, tmp_path: Path) -> None:
         (there / name).symlink_to(index.parent / "photos" / name)
     report, table = tmp_path / "report.json", tmp_path / "report.csv"
     run(place, "-o", report, "--csv", table, "--kinds", "crop", "--photos", there)
-    assert [group.rest for group in read_groups(report)] == [["edited/03.jpg"]]
-    assert read_facts(report).roots == Roots.at(there)
+    assert [group.rest for group in DuplicateReport.read(report)] == [["edited/03.jpg"]]
+    assert DuplicateReport.read(report).roots == Roots.at(there)
 
 
 def test_an_empty_index_has_an_empty_report(index: Path, tmp_path: Path) -> None:
@@ -126,8 +127,8 @@ def test_an_empty_index_has_an_empty_report(index: Path, tmp_path: Path) -> None
     with Index.open(tmp_path / "photos.solar") as opened:
         opened.remove([photo.path for some in opened.engine.photos() for photo in some])
     run(tmp_path / "photos.solar", "-o", tmp_path / "report.json")
-    assert list(read_groups(tmp_path / "report.json")) == []
-    assert read_facts(tmp_path / "report.json").photos == 0
+    assert list(DuplicateReport.read(tmp_path / "report.json")) == []
+    assert DuplicateReport.read(tmp_path / "report.json").photos == 0
 
 
 @pytest.mark.parametrize(

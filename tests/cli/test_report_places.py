@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from solar.cli.report_places import default_place, how_to_look
+from solar.cli.skip_report import default_place, how_to_look
 from solar.search.metadata import FILE
 
 

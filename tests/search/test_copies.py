@@ -50,7 +50,7 @@ def test_copies_are_skipped_until_they_are_added_without_that(
     put("whole.png", "03.png")
     (tmp_path / "tags.jsonl").write_text('{"path": "0.tiff", "tags": ["x"]}\n')
 
-    built = add([here], index, skip_copies=True, metadata=tmp_path / "tags.jsonl")
+    built = add([here], index, leave_out=copies.without_copies, metadata=tmp_path / "tags.jsonl")
     assert built.skipped == {
         "0.tiff": "the same picture as a.png",
         "again.png": "the same file as file.png",
@@ -68,7 +68,7 @@ def test_a_store_is_added_whole(photos: Path, model: str, tmp_path: Path) -> Non
     index = edited_index(photos, tmp_path / "photos.solar", ["00.png"])
     extract([photos / "00.png"], tmp_path / "store", model=model)
     with pytest.raises(SolarError, match="leave out --skip-copies"):
-        add([tmp_path / "store"], index, skip_copies=True)
+        add([tmp_path / "store"], index, leave_out=copies.without_copies)
 
 
 def test_of_many_noted_photos_a_few_are_looked_at(
@@ -82,13 +82,13 @@ def test_of_many_noted_photos_a_few_are_looked_at(
     index = edited_index(photos, tmp_path / "photos.solar", ["00.png"])
     vectors = np.eye(32, dtype=np.float32)
     with Index.open(index) as opened:
-        finder = copies.CopyFinder(opened.engine)
+        finder = copies.CopyFinder(opened)
         for number in range(1, 9):
             read = partial(Path, photos / f"{number:02}.png")
             finder.note(f"{number:02}.png", read, vectors[number])
         for vector in (vectors[3], vectors[5]):  # by the descriptor, and by the small picture
             looked_at.clear()
-            [found] = finder.find(photos / "edited" / "03.jpg", vector, set())
+            [found] = finder.find(photos / "edited" / "03.jpg", vector)
             assert (found.path, found.relation.kind) == ("03.png", "crop")
             assert str(found).startswith("a crop of 03.png: cut to 56 %")
             assert len(looked_at) <= 3
@@ -102,8 +102,9 @@ def test_an_index_of_as_many_other_photos_is_looked_at_again(
     place = edited_index(photos, tmp_path / "photos.solar", ["00.png", "11.png"])
     with Index.open(place) as opened:
         assert isinstance(opened, Index)
-        assert opened.copies(photos / "edited" / "03.jpg") == []
+        finder = copies.CopyFinder(opened)
+        assert finder.find(photos / "edited" / "03.jpg") == []
         opened.remove(["11.png"])
         opened.add(vector[None], ["03.png"])
-        [found] = opened.copies(photos / "edited" / "03.jpg")
+        [found] = finder.find(photos / "edited" / "03.jpg")
         assert found.path == "03.png"

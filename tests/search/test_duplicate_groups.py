@@ -2,22 +2,21 @@
 
 from collections.abc import Sequence
 
-from solar.search.duplicate_groups import PhotoFacts, RelatedPair, groups_of
-from solar.search.duplicate_report import KINDS, DuplicateGroup, DuplicatePhoto
-from solar.search.photo_relation import Relation
+from solar.search.duplicate_groups import groups_of
+from solar.search.duplicate_report import KINDS, DuplicateGroup, DuplicatePhoto, Relation
 
 
-def related(a: int, b: int, kind: str, covers: tuple[float, float] = (1.0, 1.0)) -> RelatedPair:
-    return RelatedPair(a, b, 0.9, Relation(kind, kind, covers=covers))
+def related(a: int, b: int, kind: str, covers: tuple[float, float] = (1.0, 1.0)) -> Relation:
+    return Relation(a, b, kind, kind, 0.9, covers=covers)
 
 
 def grouped(
-    *pairs: RelatedPair, kinds: Sequence[str] = KINDS, taken: Sequence[str | None] = (None,) * 9
+    *pairs: Relation, kinds: Sequence[str] = KINDS, taken: Sequence[str | None] = (None,) * 9
 ) -> list[DuplicateGroup]:
     """Groups of photos that are called by their rows; the first ones have the most pixels."""
 
-    def facts(row: int) -> PhotoFacts:
-        return PhotoFacts(DuplicatePhoto(str(row), 90 - row, 1, 1, taken[row]), False)
+    def facts(row: int) -> DuplicatePhoto:
+        return DuplicatePhoto(str(row), 90 - row, 1, 1, taken[row])
 
     return list(groups_of(pairs, kinds, facts))
 

@@ -8,13 +8,9 @@ from solar.errors import SolarError
 from solar.images import Roots
 from solar.search.duplicate_report import (
     DuplicateGroup,
-    DuplicatePair,
     DuplicatePhoto,
-    ReportFacts,
-    read_facts,
-    read_groups,
-    write_csv,
-    write_report,
+    DuplicateReport,
+    Relation,
 )
 
 EYE = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
@@ -27,26 +23,28 @@ GROUPS = [
             ),
             DuplicatePhoto("b.jpg", 320, 240, 20000, None, 30.0, False, "resized"),
         ),
-        (DuplicatePair(0, 1, "copy", "resized", 0.97, EYE, (1.0, 0.98), 0.021, None, "because"),),
+        (Relation(0, 1, "copy", "resized", 0.97, EYE, (1.0, 0.98), 0.021, None, "because"),),
     ),
     DuplicateGroup(
         "place",
         (DuplicatePhoto("c.jpg", 1, 1, 1), DuplicatePhoto("d.jpg", 1, 1, 1)),
-        (DuplicatePair(0, 1, "place", "the same place", None, None, (0.5, 0.5), None, 20),),
+        (Relation(0, 1, "place", "the same place", None, None, (0.5, 0.5), None, 20),),
     ),
 ]
 
 
 @pytest.fixture
 def report(tmp_path: Path) -> Path:
-    facts = ReportFacts(20, ("copy", "place"), Roots.at(tmp_path))
-    assert write_report(tmp_path / "report.json", facts, GROUPS) == 2
+    DuplicateReport(20, GROUPS, Roots.at(tmp_path), ("copy", "place")).write(
+        tmp_path / "report.json"
+    )
     return tmp_path / "report.json"
 
 
 def test_a_report_reads_as_it_was_written(report: Path, tmp_path: Path) -> None:
-    assert list(read_groups(report)) == GROUPS
-    assert read_facts(report) == ReportFacts(20, ("copy", "place"), Roots.at(tmp_path))
+    read = DuplicateReport.read(report)
+    assert list(read) == list(read) == GROUPS
+    assert (read.photos, read.kinds, read.roots) == (20, ("copy", "place"), Roots.at(tmp_path))
 
 
 def test_a_report_is_plain_json_in_any_layout(report: Path, tmp_path: Path) -> None:
@@ -55,8 +53,8 @@ def test_a_report_is_plain_json_in_any_layout(report: Path, tmp_path: Path) -> N
     assert len(report.read_text(encoding="utf-8").splitlines()) == 4  # a group a line
     other = tmp_path / "other.json"
     other.write_text(json.dumps(whole, indent=2))
-    assert list(read_groups(other)) == GROUPS
-    assert read_facts(other).photos == 20
+    assert list(DuplicateReport.read(other)) == GROUPS
+    assert DuplicateReport.read(other).photos == 20
 
 
 def test_groups_are_read_one_by_one(report: Path) -> None:
@@ -64,7 +62,7 @@ def test_groups_are_read_one_by_one(report: Path) -> None:
     lines = report.read_text(encoding="utf-8").splitlines()
     lines[2] = "{"
     report.write_text("\n".join(lines), encoding="utf-8")
-    reading = read_groups(report)
+    reading = iter(DuplicateReport.read(report))
     assert next(reading) == GROUPS[0]
     with pytest.raises(SolarError, match="is not a report"):
         next(reading)
@@ -90,7 +88,7 @@ def test_what_is_no_report_is_refused_in_a_sentence(report: Path, change: object
     assert callable(change)
     report.write_text(change(text), encoding="utf-8")
     with pytest.raises(SolarError, match=r"report\.json is not a report"):
-        list(read_groups(report))
+        list(DuplicateReport.read(report))
 
 
 def test_an_error_leaves_the_old_report(report: Path) -> None:
@@ -101,12 +99,12 @@ def test_an_error_leaves_the_old_report(report: Path) -> None:
         raise SolarError("stopped")
 
     with pytest.raises(SolarError, match="stopped"):
-        write_report(report, ReportFacts(1), torn())  # type: ignore[arg-type]
+        DuplicateReport(1, torn()).write(report)  # type: ignore[arg-type]
     assert report.read_bytes() == before
 
 
 def test_the_table_has_a_row_a_photo(report: Path, tmp_path: Path) -> None:
-    write_csv(tmp_path / "report.csv", read_groups(report))
+    DuplicateReport.read(report).write_csv(tmp_path / "report.csv")
     with (tmp_path / "report.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
     assert rows == [

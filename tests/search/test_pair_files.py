@@ -6,7 +6,7 @@ import pytest
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.search.described_collection import DescribedCollection
-from solar.search.pair_files import read_names, read_pairs, write_pairs
+from solar.search.photo_pairs import read_names, read_pairs, write_pairs
 
 NAMES = ("a.jpg", "old town/b.jpg", "old town/c d.jpg", "東京/塔.jpg")
 

@@ -10,8 +10,9 @@ from support.unit_rows import unit_rows
 from solar.describe.store import Store
 from solar.errors import SolarError
 from solar.images import Stamp
-from solar.search import Index, parquet_export
-from solar.search.parquet_export import check_target, open_described, write_parquet
+from solar.search import Index
+from solar.search.described_collection import open_described
+from solar.search.parquet_export import check_target, write_parquet
 
 parquet = pytest.importorskip("pyarrow.parquet", reason='pip install "solar-retrieval[parquet]"')
 
@@ -46,7 +47,6 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solar.search.ingest.BATCH", 4)
-    monkeypatch.setattr(parquet_export, "BATCH", 4)
 
 
 def test_a_row_has_all_that_a_store_knows(store: Store, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import solar
 from solar.errors import SolarError
 from solar.search import Index
 from solar.search import photo_duplicates as module
+from solar.search.copies import CopyFinder
 from solar.search.duplicate_report import DuplicateGroup
 from solar.search.photo_relation import PhotoComparer, mirrored_histograms
 
@@ -189,11 +190,12 @@ def test_an_index_answers_for_one_photo(
     monkeypatch.setattr(Index, "describe", described)
     with Index.open(index) as opened:
         assert isinstance(opened, Index)
-        [crop] = opened.copies(photos / "edited" / "03.jpg")
+        finder = CopyFinder(opened)
+        [crop] = finder.find(photos / "edited" / "03.jpg")
         assert (crop.path, crop.relation.kind) == ("03.png", "crop")
-        [turn] = opened.copies(photos / "edited" / "05.jpg")
+        [turn] = finder.find(photos / "edited" / "05.jpg")
         assert turn.relation.how == "turned by 90°"
-        assert opened.copies(photos / "11.png") == []
+        assert finder.find(photos / "11.png") == []
 
 
 def test_mirrored_histograms_are_those_of_the_mirrored_photo(photos: Path) -> None:

@@ -8,16 +8,8 @@ import solar
 from solar.errors import SolarError
 from solar.search import pair_verification
 from solar.search.described_collection import described
-from solar.search.group_report import (
-    GroupFacts,
-    GroupPhoto,
-    PhotoGroup,
-    read_group_facts,
-    read_photo_groups,
-    write_groups,
-)
-from solar.search.photo_groups import GroupSettings, find_groups, grouped
-from solar.search.verified_graph import VerifiedGraph
+from solar.search.group_report import GroupPhoto, GroupReport, PhotoGroup
+from solar.search.photo_groups import GroupSettings, MatchingPairs, grouped
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +33,7 @@ def test_photos_of_one_place_are_a_group_and_one_alone_is_none(index: Path) -> N
 def test_a_stopped_run_goes_on_and_ends_with_the_same_groups(
     index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("solar.search.verified_graph.PAIRS", 8)
+    monkeypatch.setattr("solar.search.photo_groups.PAIRS", 8)
     monkeypatch.setattr(pair_verification, "PAIRS", 8)
     expected = list(solar.groups(index))
     collection = described(index, tmp_path)
@@ -56,7 +48,7 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_groups(
     gone = index.parent / "photos" / "0-0.png"
     gone.rename(tmp_path / "0-0.png")
     with pytest.raises(KeyboardInterrupt):
-        find_groups(collection, GroupSettings(), tmp_path, stop)
+        solar.groups(collection, work=tmp_path, progress=stop)
     assert seen == [8, 16, 24, 32]
     [file] = tmp_path.glob("matched-*.bin")
     assert (np.fromfile(file, "<i4") < 0).any()
@@ -64,14 +56,14 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_groups(
     with file.open("ab") as torn:
         torn.write(b"\xff" * 21)  # as a power failure may leave it
     seen.append(-1)
-    found = find_groups(described(index, tmp_path), GroupSettings(), tmp_path, stop)
+    found = solar.groups(described(index, tmp_path), work=tmp_path, progress=stop)
     assert list(found) == expected
     assert seen[5] == 32  # the last whole block was done again, and nothing before
 
 
 def test_the_photo_that_matches_most_comes_first_and_doubtful_ones_last() -> None:
     pairs = np.array([[0, 1], [0, 2], [0, 3], [1, 2], [4, 5]])
-    graph = VerifiedGraph(6, pairs, np.array([20, 30, 9, 40, 50], np.int32), 15)
+    graph = MatchingPairs(pairs, np.array([20, 30, 9, 40, 50], np.int32))
     first, second = grouped(list("abcdef"), graph, GroupSettings(k=2))
     assert first.photos == (
         GroupPhoto("a", 3, 30, 1.0),  # of two that it was compared with, not of three
@@ -86,9 +78,8 @@ def test_the_photo_that_matches_most_comes_first_and_doubtful_ones_last() -> Non
 def test_a_file_of_groups_is_read_as_it_was_written(tmp_path: Path) -> None:
     group = PhotoGroup((GroupPhoto("ü\udcff, 1.jpg", 1, 9, 1.0), GroupPhoto("b", 1, 9, 1.0)), 1)
     file = tmp_path / "groups.json"
-    assert write_groups(file, GroupFacts(7), [group, group]) == 2
-    assert read_group_facts(file).photos == 7
-    assert list(read_photo_groups(file)) == [group, group]
+    read = GroupReport(7, [group, group]).write(file)
+    assert (read.photos, list(read)) == (7, [group, group])
     written = file.read_bytes()
     for wrong in (
         written[:-5],
@@ -99,7 +90,7 @@ def test_a_file_of_groups_is_read_as_it_was_written(tmp_path: Path) -> None:
     ):
         file.write_bytes(wrong)
         with pytest.raises(SolarError, match=r"is not a file of solar groups, or is damaged"):
-            list(read_photo_groups(file))
+            list(GroupReport.read(file))
 
 
 @pytest.mark.parametrize(

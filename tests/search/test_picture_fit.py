@@ -7,8 +7,7 @@ import numpy.typing as npt
 from PIL import Image
 from support.warped import toy_photo
 
-from solar.search.picture_fit import are_parts, copy_ways
-from solar.search.picture_windows import best_windows, patterns
+from solar.search.picture_fit import are_parts, best_windows, copy_ways, patterns
 from solar.search.symmetries import WAYS, laid
 
 Pictures = npt.NDArray[np.uint8]

@@ -15,8 +15,8 @@ from support.drawn_report import drawn_group
 
 from solar.errors import SolarError
 from solar.images import Roots
-from solar.search.duplicate_report import DuplicateGroup, ReportFacts
-from solar.show.duplicates_page import group_id, write_duplicates_page
+from solar.search.duplicate_report import DuplicateGroup, DuplicateReport
+from solar.show.duplicates_page import write_duplicates_page
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def photos(tmp_path: Path) -> Path:
 
 def page(file: Path, roots: Roots, *groups: DuplicateGroup) -> tuple[str, list[Any]]:
     """The text of a page, and the groups in it."""
-    write_duplicates_page(file, ReportFacts(3, roots=roots), groups)
+    write_duplicates_page(file, DuplicateReport(3, groups, roots))
     text = file.read_text(encoding="utf-8")
     chunks = re.findall(r'<script type="application/json" class="groups">(.*?)</script>', text)
     return text, [group for chunk in chunks for group in json.loads(chunk)]
@@ -61,7 +61,7 @@ def test_only_the_pages_own_script_may_run(photos: Path, tmp_path: Path) -> None
     hostile = drawn_group("copy", ["1.jpg", "<!--<script>alert(1)</script>.jpg"])
     groups = [hostile, *(drawn_group("crop", ["1.jpg", f"{number}.jpg"]) for number in range(60))]
     text, found = page(tmp_path / "page.html", Roots.at(photos), *groups)
-    assert [group["id"] for group in found] == [group_id(group) for group in groups]
+    assert [group["id"] for group in found] == [group.id for group in groups]
     assert "alert(1)</script>" not in text
     [script] = re.findall(r'<script type="module">(.*?)</script>', text, re.DOTALL)
     assert not re.search(r"^(import|export) ", script, re.MULTILINE)
@@ -72,10 +72,10 @@ def test_only_the_pages_own_script_may_run(photos: Path, tmp_path: Path) -> None
 
 def test_a_group_with_other_pairs_is_another() -> None:
     group = drawn_group("copy", ["1.jpg", "2.jpg", "3.jpg"])
-    assert group_id(replace(group, pairs=group.pairs[:1])) != group_id(group)
-    assert group_id(replace(group, pairs=group.pairs[::-1])) != group_id(group)
+    assert replace(group, pairs=group.pairs[:1]).id != group.id
+    assert replace(group, pairs=group.pairs[::-1]).id != group.id
 
 
 def test_a_page_that_cannot_be_written_is_one_sentence(photos: Path) -> None:
     with pytest.raises(SolarError, match=r"1\.jpg"):
-        write_duplicates_page(photos / "1.jpg" / "page.html", ReportFacts(0), [])
+        write_duplicates_page(photos / "1.jpg" / "page.html", DuplicateReport(0, []))

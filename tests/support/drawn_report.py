@@ -7,9 +7,9 @@ import numpy as np
 from solar.search.duplicate_report import (
     KINDS,
     DuplicateGroup,
-    DuplicatePair,
     DuplicatePhoto,
     Mapping3x3,
+    Relation,
 )
 
 MIRRORED: Mapping3x3 = ((-1, 0, 1), (0, 1, 0), (0, 0, 1))
@@ -51,9 +51,9 @@ def drawn_group(kind: str, names: Sequence[str]) -> DuplicateGroup:
     mapping = mappings[kind]
     back: Mapping3x3 | None = mapping and tuple(map(tuple, np.linalg.inv(mapping).tolist()))
     pairs = [
-        DuplicatePair(0, other, kind, how, 0.97, mapping, covers, 0.02, 143, why)
+        Relation(0, other, kind, how, 0.97, mapping, covers, 0.02, 143, why)
         if other % 2
-        else DuplicatePair(other, 0, kind, how, 0.97, back, covers[::-1], 0.02, 143, why)
+        else Relation(other, 0, kind, how, 0.97, back, covers[::-1], 0.02, 143, why)
         for other in range(1, len(names))
     ]
     return DuplicateGroup(kind, photos, tuple(pairs))

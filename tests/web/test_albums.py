@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.web_visits import Home, Open, numbers
 
-from solar.search.group_report import GroupFacts, GroupPhoto, PhotoGroup, write_groups
+from solar.search.group_report import GroupPhoto, GroupReport, PhotoGroup
 from solar.web.serving import found_reports
 from solar.web.settings import WebSettings
 
@@ -24,7 +24,7 @@ GROUPS = [album([*NAMES[:5], "gone.jpg"]), album(NAMES[5:8]), album(NAMES[8:])]
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    write_groups(tmp_path / "groups.json", GroupFacts(14), GROUPS)
+    GroupReport(14, GROUPS).write(tmp_path / "groups.json")
     return tmp_path / "groups.json"
 
 
@@ -65,7 +65,7 @@ def test_albums_are_exported(open_app: Open, file: Path) -> None:
 
 def test_groups_that_are_written_again_are_read_again(open_app: Open, file: Path) -> None:
     client = open_app(groups=file)
-    write_groups(file, GroupFacts(14), GROUPS[:1])
+    GroupReport(14, GROUPS[:1]).write(file)
     assert client.get("/api/v1/albums").json()["total"] == 1
     file.write_text("half a fi")
     assert client.get("/api/v1/albums").json()["total"] == 1

@@ -9,7 +9,7 @@ import pytest
 from support.web_browser import LANDMARKS, PHOTOS, VIEWS, Page, Visit, finished
 from support.web_browser_fixtures import served
 
-from solar.search.group_report import GroupFacts, GroupPhoto, PhotoGroup, write_groups
+from solar.search.group_report import GroupPhoto, GroupReport, PhotoGroup
 
 pytest_plugins = ["support.web_browser_fixtures"]
 
@@ -35,7 +35,7 @@ def several(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         )
         for place in range(LANDMARKS)
     ]
-    write_groups(folder / "second.groups.json", GroupFacts(PHOTOS), groups)
+    GroupReport(PHOTOS, groups).write(folder / "second.groups.json")
     options = ("--root", collection, "--root-path", "/mine")
     with served(folder / "first.solar", folder / "second.solar", *options) as address:
         yield address

@@ -13,7 +13,7 @@ from support.web_browser import Page, Visit, drag, parameters, until, within
 from support.web_browser_fixtures import served
 
 from solar.images import Roots
-from solar.search.duplicate_report import ReportFacts, write_report
+from solar.search.duplicate_report import DuplicateReport
 from solar.show.duplicates_page import write_duplicates_page
 
 pytest_plugins = ["support.web_browser_fixtures"]
@@ -28,7 +28,7 @@ PHONE = {"width": 390, "height": 844}
 def reviewed(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server with a report."""
     report = tmp_path_factory.mktemp("report") / "report.json"
-    write_report(report, ReportFacts(len(NAMES)), GROUPS)
+    DuplicateReport(len(NAMES), GROUPS).write(report)
     with served(collection / "small.solar", "--duplicates", report) as url:
         yield url
 
@@ -228,8 +228,8 @@ def test_a_page_that_is_a_file_does_the_same(
     cut = "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.textContent)"
     hostile = "</script><img src=x onerror=document.title='run'>.jpg"
     groups = [*GROUPS[:-1], drawn_group("copy", ["c_right_00501.jpg", hostile])]
-    facts = ReportFacts(len(NAMES), roots=Roots.at(collection / "photos"))
-    write_duplicates_page(tmp_path / "page.html", facts, groups)
+    report = DuplicateReport(len(NAMES), groups, Roots.at(collection / "photos"))
+    write_duplicates_page(tmp_path / "page.html", report)
     page = visit((tmp_path / "page.html").as_uri())
     press = page.keyboard.press
     at(page, 1)

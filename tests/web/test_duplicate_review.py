@@ -8,7 +8,7 @@ from support.drawn_report import drawn_group, drawn_groups
 from support.web_visits import Home, Open, numbers
 
 from solar.errors import SolarError
-from solar.search.duplicate_report import ReportFacts, write_report
+from solar.search.duplicate_report import DuplicateReport
 
 NAMES = [f"landmark-00{one}/view-00{two}.jpg" for one in range(4) for two in range(3)][:11]
 GROUPS = list(drawn_groups(NAMES, 60))
@@ -16,7 +16,7 @@ GROUPS = list(drawn_groups(NAMES, 60))
 
 @pytest.fixture
 def report(tmp_path: Path) -> Path:
-    write_report(tmp_path / "report.json", ReportFacts(14), GROUPS)
+    DuplicateReport(14, GROUPS).write(tmp_path / "report.json")
     return tmp_path / "report.json"
 
 
@@ -53,7 +53,7 @@ def test_only_photos_of_the_index_are_shown_and_only_to_whom_it_is(
     open_app: Open, tmp_path: Path, home: Home
 ) -> None:
     secret = [NAMES[0], "../model.safetensors", str(home / "photos" / NAMES[1])]
-    write_report(tmp_path / "secret.json", ReportFacts(3), [drawn_group("copy", secret)])
+    DuplicateReport(3, [drawn_group("copy", secret)]).write(tmp_path / "secret.json")
     client = open_app(duplicates=tmp_path / "secret.json", token="long-enough")
     for path in ("duplicates", "duplicates/groups"):
         assert client.get(f"/api/v1/{path}").status_code == 401
@@ -80,7 +80,7 @@ def test_a_damaged_report_is_refused_in_one_sentence(
     if damage == "cut":
         report.write_bytes(report.read_bytes()[:-200])
     elif damage == "alone":
-        write_report(report, ReportFacts(14), [replace(GROUPS[0], pairs=())])
+        DuplicateReport(14, [replace(GROUPS[0], pairs=())]).write(report)
     elif damage == "name":
         report.write_bytes(report.read_bytes().replace(b"view-000", b"view-\xff", 1))
     else:
@@ -92,7 +92,7 @@ def test_a_damaged_report_is_refused_in_one_sentence(
 def test_a_new_report_is_taken_up_unless_it_is_damaged(open_app: Open, report: Path) -> None:
     client = open_app(duplicates=report)
     before = client.get("/api/v1/duplicates").json()["groups"]
-    write_report(report, ReportFacts(14), GROUPS[:7])
+    DuplicateReport(14, GROUPS[:7]).write(report)
     assert client.get("/api/v1/duplicates").json()["groups"] == before[:7]
     report.write_text("{")
     assert client.get("/api/v1/duplicates").json()["groups"] == before[:7]

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from support.drawn_report import drawn_groups
 from support.web_visits import Home, Open, upload
 
-from solar.search.duplicate_report import ReportFacts, write_report
+from solar.search.duplicate_report import DuplicateReport
 
 EXAMPLES = {"positive": 20, "negative": 10}
 
@@ -25,7 +25,7 @@ def test_no_request_breaks_the_app(
     photos = shutil.copytree(home / "photos", tmp_path / "photos")
     names = [photo.relative_to(photos).as_posix() for photo in sorted(photos.rglob("*.jpg"))]
     report = tmp_path / "report.json"
-    write_report(report, ReportFacts(len(names)), drawn_groups(names, 30))
+    DuplicateReport(len(names), drawn_groups(names, 30)).write(report)
     client = open_app(
         index=index, photos=photos, duplicates=report, writable=True, hosts=("testserver",)
     )

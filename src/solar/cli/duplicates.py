@@ -75,16 +75,14 @@ def duplicates(
     Each group says which photo to keep and why. Nothing is deleted or moved.
     Run it again to resume.
     """
-    from solar.cli.report_places import default_place, how_to_look
-    from solar.cli.skip_report import described_photos
-    from solar.search.duplicate_report import COPIES, ReportFacts, read_groups, write_csv
-    from solar.search.duplicate_report import write_report as write
+    from solar.cli.skip_report import default_place, described_photos, how_to_look
+    from solar.search import photo_duplicates as job
+    from solar.search.duplicate_report import COPIES
     from solar.search.index_build import working_folder
-    from solar.search.photo_duplicates import DuplicateSettings, find_duplicates, refuse_new
 
     wanted = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
-    settings = DuplicateSettings(wanted, k, min_score, new)
-    refuse_new(source, settings)
+    settings = job.DuplicateSettings(wanted, k, min_score, new)
+    job.refuse_new(source, settings)
     output = output or default_place(source, "duplicates-new" if new else "duplicates")
     refuse_places({"the report": output, "the table": csv, "the page": html})
     if json and listed:
@@ -92,16 +90,16 @@ def duplicates(
     describing: dict[str, Any] = {"model": model, "size": size, "device": device}
     describing["backend"] = backend
     with printing.warnings_as_sentences(), working_folder(output) as work:
-        found = described_photos(source, work, **describing).moved_to(photos)
+        found = described_photos(source, work, **describing)
         with printing.steps() as progress:
-            facts = ReportFacts(len(found), wanted, found.roots)
-            count = write(output, facts, find_duplicates(found, settings, work, progress))
+            report = job.duplicates(found, settings, photos=photos, work=work, progress=progress)
+            report = report.write(output)
     if csv is not None:
-        write_csv(csv, read_groups(output))
+        report.write_csv(csv)
     if html is not None:
         from solar.show.duplicates_page import write_duplicates_page
 
-        write_duplicates_page(html, facts, read_groups(output))
+        write_duplicates_page(html, report)
     if json:
         printing.print_json(
             [
@@ -110,28 +108,23 @@ def duplicates(
                     "photos": [photo.name for photo in group.photos],
                     "keep": group.keep if group.kind in COPIES else None,
                 }
-                for group in read_groups(output)
+                for group in report
             ]
         )
         return
-    lines = [f"{_summary(output, wanted, len(found))} → {output}"]
+    counts, rest = Counter[str](), 0
+    for group in report:
+        counts[group.kind] += 1
+        rest += len(group.rest)
+    told = ", ".join(f"{counts[kind]:,} {kind}" for kind in wanted if counts[kind]) or "none"
+    lines = [f"Groups: {told}; {rest:,} of {report.photos:,} photos are copies or crops → {output}"]
     lines += [f"{what} → {file}" for what, file in (("Table", csv), ("Page", html)) if file]
-    if count and (look := how_to_look(source, "duplicates", output)):
+    if counts and (look := how_to_look(source, "duplicates", output)):
         lines.append(look)
     for line in lines:
         printing.say(line, to=None if listed else printing.output())
     if listed:
         end = "\0" if null else "\n"
-        for group in read_groups(output):
+        for group in report:
             for name in getattr(group, listed) if group.kind in COPIES else ():
-                typer.echo((found.roots.absolute(name) or name) + end, nl=False)
-
-
-def _summary(report: Path, kinds: tuple[str, ...], photos: int) -> str:
-    """How many groups of each kind a report has, and how many photos could go."""
-    from solar.search.duplicate_report import read_groups
-
-    counts = Counter(group.kind for group in read_groups(report))
-    rest = sum(len(group.rest) for group in read_groups(report))
-    told = ", ".join(f"{counts[kind]:,} {kind}" for kind in kinds if counts[kind]) or "none"
-    return f"Groups: {told}; {rest:,} of {photos:,} photos are copies or crops"
+                typer.echo((report.roots.absolute(name) or name) + end, nl=False)

@@ -179,8 +179,9 @@ def _export(
 ) -> bool:
     """Write what a store or an index holds, if that is the source."""
     from solar.cli.printing import print_json
+    from solar.search.described_collection import open_described
     from solar.search.hloc_file import check_h5_target
-    from solar.search.parquet_export import check_target, open_described
+    from solar.search.parquet_export import check_target
 
     for kind, file in files.items():
         (check_target if kind == "parquet" else check_h5_target)(file)

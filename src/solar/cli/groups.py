@@ -64,42 +64,35 @@ def groups(
     Embeddings select candidate pairs; matching keypoints decide. The first
     photo of a group is its cover. Run it again to resume.
     """
-    from solar.cli.report_places import default_place, how_to_look
-    from solar.cli.skip_report import described_photos
-    from solar.search.group_report import (
-        GroupFacts,
-        read_photo_groups,
-        write_groups,
-        write_groups_csv,
-    )
+    from solar.cli.skip_report import default_place, described_photos, how_to_look
+    from solar.search import photo_groups as job
     from solar.search.index_build import working_folder
-    from solar.search.photo_groups import GroupSettings, find_groups
 
-    settings = GroupSettings(k, min_score, inliers, support, device)
+    settings = job.GroupSettings(k, min_score, inliers, support, device)
     output = output or default_place(source, "groups")
     refuse_places({"the groups": output, "the table": csv})
     describing: dict[str, Any] = {"model": model, "size": size, "backend": backend}
     with printing.warnings_as_sentences(), working_folder(output) as work:
-        found = described_photos(source, work, device=device, **describing).moved_to(photos)
+        found = described_photos(source, work, device=device, **describing)
         with printing.steps() as progress:
-            facts = GroupFacts(len(found), found.roots)
-            count = write_groups(output, facts, find_groups(found, settings, work, progress))
+            report = job.groups(found, settings, photos=photos, work=work, progress=progress)
+            report = report.write(output)
     if csv is not None:
-        write_groups_csv(csv, read_photo_groups(output))
+        report.write_csv(csv)
     if json:
         printing.print_json(
             [
                 {"cover": group.cover, "photos": group.names, "agreement": group.agreement}
-                for group in read_photo_groups(output)
+                for group in report
             ]
         )
         return
-    inside = sum(len(group.photos) for group in read_photo_groups(output))
-    said = "1 group" if count == 1 else f"{count:,} groups"
-    lines = [f"{said} with {inside:,} of {len(found):,} photos → {output}"]
+    sizes = [len(group.photos) for group in report]
+    said = "1 group" if len(sizes) == 1 else f"{len(sizes):,} groups"
+    lines = [f"{said} with {sum(sizes):,} of {report.photos:,} photos → {output}"]
     if csv is not None:
         lines.append(f"Table → {csv}")
-    if count and (look := how_to_look(source, "groups", output)):
+    if sizes and (look := how_to_look(source, "groups", output)):
         lines.append(look)
     for line in lines:
         printing.say(line, to=printing.output())

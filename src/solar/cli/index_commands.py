@@ -197,10 +197,12 @@ def add(
     """
     from solar.cli.printing import photo_progress, warnings_as_sentences
     from solar.search.add import add
+    from solar.search.copies import without_copies
 
     with photo_progress() as shown, warnings_as_sentences():
         known: dict[str, Any] = {"store": store, "metadata": metadata, "progress": shown}
-        known |= {"new": new, "skip_copies": skip_copies, "follow": follow}
+        known |= {"new": new, "follow": follow}
+        known["leave_out"] = without_copies if skip_copies else None
         describing = {"device": device, "max_pixels": max_pixels, "regions": regions}
         built = add(sources, index, describing=describing, **known)
     _report(built, index, report)

@@ -33,12 +33,13 @@ def locate(
     from solar.images import parse_box
     from solar.images.exif import position
     from solar.search import Index
+    from solar.search.index import locate as located
     from solar.search.verify import VerifySettings
 
     area = None if box is None else parse_box(box)
     settings = VerifySettings(top=verify_top, photos=photos)
     with Index.open(index, model=model, device=device) as opened, warnings_as_sentences():
-        found = opened.locate(photo, box=area, verify=settings)
+        found = located(photo, opened, box=area, verify=settings)
     own = position(photo) if Path(photo).is_file() else None
     if json:
         print_json({**found.to_dict(), "exif": own})

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,9 +11,6 @@ from solar.cli.completion import keypoint_models
 from solar.cli.options import DescribingModel, Json, KeypointBackend, SearchDevice
 from solar.errors import SolarError
 from solar.files import beside
-
-if TYPE_CHECKING:
-    from solar.search.described_collection import DescribedCollection
 
 EXAMPLE = "Example: solar pairs photos/ -o pairs.txt -k 20"
 # Photos are larger and have more keypoints than a search needs: cameras are to be found exactly.
@@ -107,18 +104,19 @@ def pairs(
     Each pair is written once, as a line `image1.jpg image2.jpg` with paths
     relative to the image folder. Run it again to resume.
     """
+    from solar.cli.skip_report import described_photos
+    from solar.search import colmap
+    from solar.search import photo_pairs as job
+    from solar.search.described_collection import only_named
     from solar.search.index_build import working_folder
-    from solar.search.pair_files import read_pairs, write_pairs
-    from solar.search.photo_pairs import PairSettings, choose
+    from solar.search.pair_verification import verifier_of
     from solar.search.verify import VerifySettings
 
     if reconstruct is not None:
         database = database or reconstruct / "database.db"
         output = output or reconstruct / "pairs.txt"
     if database is not None:
-        from solar.search.colmap import check_database, write_database
-
-        check_database(database, reconstruct)
+        colmap.check_database(database, reconstruct)
         output = output or beside(database, ".pairs.txt")
     if output is None:
         raise SolarError("Name the list of pairs to write: -o pairs.txt.")
@@ -132,16 +130,19 @@ def pairs(
             "--within and --min-score."
         )
     verifying = VerifySettings(photos=photos) if verify else False
-    settings = PairSettings(k, min_score, verifying, query, window, within, device)
+    settings = job.PairSettings(k, min_score, verifying, query, window, within, device)
     with printing.warnings_as_sentences(), working_folder(output) as work:
-        collection = _collection(source, work, given is not None, model=model, device=device)
+        if given is None:
+            collection = described_photos(source, work, model=model, device=device)
+        else:
+            collection = only_named(source, work)
         with printing.steps() as progress:
             chosen = (
-                read_pairs(given, collection)
-                if given is not None
-                else choose(collection, settings, work, progress)
+                job.pairs(collection, settings, work=work, progress=progress)
+                if given is None
+                else job.read_pairs(given, collection)
             )
-            count = write_pairs(output, chosen)
+            count = job.write_pairs(output, chosen)
         summary: dict[str, Any] = {
             "pairs": count,
             "photos": len(collection),
@@ -153,11 +154,11 @@ def pairs(
             wanted = VerifySettings(
                 model=features, backend=backend, keypoints=keypoints, size=size, photos=photos
             )
-            verifier = collection.verifier(wanted)
+            verifier = verifier_of(collection, wanted)
             with printing.steps() as progress:
-                counts = write_database(
+                counts = colmap.write_database(
                     database,
-                    read_pairs(output, collection),
+                    job.read_pairs(output, collection),
                     verifier,
                     progress=progress,
                     total=count,
@@ -168,38 +169,17 @@ def pairs(
             )
         if reconstruct is not None:
             assert database is not None
-            summary["reconstruction"] = _reconstructed(
-                database, collection, photos, reconstruct, json
+            printing.say("Reconstructing with COLMAP's incremental mapper")
+            made = colmap.reconstruct(database, collection.folder(photos), reconstruct)
+            models = str(reconstruct / colmap.MODELS)
+            summary["reconstruction"] = {"folder": models, **asdict(made)}
+            _tell(
+                f"{made.images} of {made.of} photos registered, {made.points:,} points, mean "
+                f"reprojection error {made.error:.2f} px → {models}",
+                json,
             )
     if json:
         printing.print_json(summary)
-
-
-def _collection(source: str, work: Path, named: bool, **describing: Any) -> "DescribedCollection":
-    """The photos with their descriptors, or by name alone."""
-    from solar.cli.skip_report import described_photos
-    from solar.search.described_collection import only_named
-
-    return only_named(source, work) if named else described_photos(source, work, **describing)
-
-
-def _reconstructed(
-    database: Path,
-    collection: "DescribedCollection",
-    photos: Path | None,
-    folder: Path,
-    json: bool,
-) -> dict[str, Any]:
-    from solar.search.colmap import reconstruct
-
-    printing.say("Reconstructing with COLMAP's incremental mapper")
-    found = reconstruct(database, collection.folder(photos), folder)
-    _tell(
-        f"{found.images} of {found.of} photos registered, {found.points:,} points, mean "
-        f"reprojection error {found.error:.2f} px → {folder / 'sparse'}",
-        json,
-    )
-    return {"folder": str(folder / "sparse"), **asdict(found)}
 
 
 def _tell(text: str, json: bool) -> None:

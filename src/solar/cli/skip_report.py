@@ -1,11 +1,14 @@
-"""What became of photos, for a reader and for a program: how many, and which were skipped why."""
+"""Reports of a command: where they are written, and what became of its photos."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from solar.cli.printing import json_text, photo_progress, say
 from solar.files import replacing
+from solar.search.index import is_folder, report_place
+from solar.search.metadata import is_index
 
 if TYPE_CHECKING:
     from solar.search.described_collection import DescribedCollection
@@ -91,3 +94,19 @@ def unnamed(name: str, reason: str) -> str:
     """
     folder, found, rest = reason.partition(f"{name.rpartition('/')[2]} ")
     return f"it {rest}" if found and (not folder or folder.endswith("/")) else reason
+
+
+def default_place(source: str, kind: str) -> Path:
+    """Where a report is written by default: beside an index, whose server looks there."""
+    index = is_folder(source) and is_index(Path(source))
+    return report_place(source, kind) if index else Path(f"{kind}.json")
+
+
+def how_to_look(source: str, kind: str, output: Path) -> str | None:
+    """A sentence with the command that shows a report in the web app; None without an index."""
+    if is_folder(source) and not is_index(Path(source)):
+        return None
+    command = f"solar serve {shlex.quote(source)}"
+    if not is_folder(source) or output.absolute() != report_place(source, kind):
+        command += f" --{kind} {shlex.quote(str(output))}"
+    return f"`{command}` shows them in the browser."

@@ -161,6 +161,12 @@ def forget_others(folder: Path, names: Iterable[str]) -> None:
                 file.unlink()
 
 
+def own_folder(engine: object) -> Path | None:
+    """Where an index in a folder keeps features; None for an index on a server."""
+    folder: Path | None = getattr(engine, "folder", None)
+    return None if folder is None else folder / "local"
+
+
 def name_digest(name: str) -> str:
     """What files about a photo are called, 32 hexadecimal digits."""
     return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from solar.describe.known_roots import confirm
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
-from solar.images import ImageError, Photos, collect
+from solar.images import Photos, collect
 from solar.search.asmk_index import AsmkIndex
-from solar.search.copies import CopyFinder
 from solar.search.index import Address, Index, need_vectors
 from solar.search.index_build import BuiltIndex, details, read_metadata, warn_of_unknown
 from solar.search.ingest import joined_roots, roots_known
@@ -27,12 +25,16 @@ if TYPE_CHECKING:
     from solar.describe.counting import Progress
 
 
+LeaveOut: TypeAlias = Callable[[Index, Photos, Changes], tuple[Changes, dict[str, str]]]
+"""Takes some new photos out of changes, and says why of each."""
+
+
 def add(
     sources: Sequence[str | Path],
     address: Address,
     *,
     new: bool = False,
-    skip_copies: bool = False,
+    leave_out: LeaveOut | None = None,
     store: str | Path | None = None,
     metadata: str | Path | None = None,
     progress: Progress | None = None,
@@ -44,16 +46,15 @@ def add(
 
     What is below a root of the index is called by that; other folders become further roots. Photos
     that the index has, also under another name, are not described again. With `new`, those whose
-    name is in the index already are left out. With `skip_copies`, new photos that are copies or
-    crops of an indexed one, or of each other, are skipped, with that as the reason, until they are
-    added without it. `describing` may have `regions`, a file of boxes in the photos, for an ASMK*
-    index that was built with one. Other arguments are as for
-    `solar.search.index_build.build_index`.
+    name is in the index already are left out. `leave_out` says which new photos are skipped and
+    why: `solar.search.copies.without_copies` skips those that are copies. `describing` may have
+    `regions`, a file of boxes in the photos, for an ASMK* index that was built with one. Other
+    arguments are as for `solar.search.index_build.build_index`.
     """
     index = Index.open(address, **options)
     extra = read_metadata(metadata) if metadata else {}
     if len(sources) == 1 and is_store(sources[0]) and not isinstance(index, AsmkIndex):
-        for option, given in {"--new": new, "--skip-copies": skip_copies}.items():
+        for option, given in {"--new": new, "--skip-copies": leave_out}.items():
             if given:
                 raise SolarError(
                     f"{sources[0]} is a store, which is added as a whole: leave out {option}."
@@ -78,8 +79,8 @@ def add(
         )
     changes = _with_facts(index, photos, changes, extra, boxes)
     copies: dict[str, str] = {}
-    if skip_copies:
-        changes, copies = _without_copies(need_vectors(index), photos, changes)
+    if leave_out is not None:
+        changes, copies = leave_out(need_vectors(index), photos, changes)
     how |= {"regions": boxes} if boxes else {}
     made = apply(index, photos, changes, store=store, extra=extra, progress=progress, **how)
     count = len(made.new) + len(made.changed) + len(made.moved)
@@ -99,38 +100,6 @@ def _regions_for(index: PhotoIndex, regions: str | Path) -> PhotoRegions:
     if found.kind != made_with:
         raise SolarError("The index was built with boxes, not with a grid: give a file of boxes.")
     return found
-
-
-def _without_copies(
-    index: Index, photos: Photos, changes: Changes
-) -> tuple[Changes, dict[str, str]]:
-    """Only those new photos that are no copies; and the others, with what each is a copy of.
-
-    The index does not remember these: when the original is gone, they are as new as before.
-    """
-    finder = CopyFinder(index.engine)
-    copies: dict[str, str] = {}
-    for name in changes.new:
-        if name in changes.copied:
-            copies[name] = f"the same file as {changes.copied[name]}"
-            continue
-        read = partial(photos.read, photos.numbers[name])
-        try:
-            photo = read()
-            vector = index.describe(photo)
-            found = next((one for one in finder.find(photo, vector, {name}) if one.whole), None)
-            if found is not None:
-                copies[name] = str(found)
-            else:
-                finder.note(name, read, vector)
-        except ImageError:
-            continue  # what is wrong with it is told when it is described
-    left = replace(
-        changes,
-        new=tuple(name for name in changes.new if name not in copies),
-        copied={name: like for name, like in changes.copied.items() if name not in copies},
-    )
-    return left, copies
 
 
 def _with_facts(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # What `Index` has beyond this one.
 _OF_VECTORS = frozenset(
-    {"model", "encoder", "describe", "search_vectors", "search_like", "add", "copy", "copies"}
+    {"model", "encoder", "describe", "search_vectors", "search_like", "add", "copy"}
 )
 
 

@@ -26,18 +26,18 @@ from solar.files import make_folder, refuse_folder, replacing
 from solar.images.opening import opened
 from solar.images.orientation import orientation_of, stored_points
 from solar.search.matching import DENSE_RATIO, mutual_matches
-from solar.search.pair_files import Pair
-from solar.search.pair_verification import with_features
+from solar.search.pair_verification import Pair, with_features
 from solar.search.verify import Verifier
 
 if TYPE_CHECKING:
     from solar.images import Source
 
+
 _CAMERA = "SIMPLE_RADIAL"
 _FOCAL = 1.2  # times the longer side, where a photo does not tell: COLMAP's own guess
 SEED = 0
 # Least angle between the rays of the first pair, in degrees, and how far it may lie straight ahead:
-# COLMAP's own, then what photos need that somebody took while walking along a street.
+# COLMAP's own, then what photos need that were taken along a street.
 _BEGINNINGS = ((16.0, 0.95), (4.0, 1.0))
 MODELS = "sparse"
 """The folder of COLMAP's models, in that of a reconstruction."""
@@ -124,8 +124,8 @@ def write_database(
             with colmap.DatabaseTransaction(database):
                 for name in features:
                     if name not in images:
-                        image = _Image.read(colmap, verifier.photo(name), features[name])
-                        images[name] = image.written(colmap, database, name, cameras)
+                        given = verifier.photo(name), features[name]
+                        images[name] = _written(colmap, database, name, *given, cameras)
             known = [pair for pair in some if all(name in features for name in pair)]
             compare = partial(_compared, colmap, options, verifier, images, features)
             results = list(threads.map(compare, known))
@@ -143,38 +143,37 @@ def write_database(
 
 @dataclass(frozen=True, eq=False)
 class _Image:
-    """A photo as COLMAP sees it."""
-
     camera: Any
     points: Floats  # (n, 2)
-    number: int = 0  # in the database
+    number: int
 
-    @classmethod
-    def read(cls, colmap: Any, photo: Source | None, features: LocalFeatures) -> _Image:
-        orientation, (height, width) = 1, features.shape
-        if photo is not None:
-            with suppress(SolarError), opened(photo) as image:
-                orientation = orientation_of(image)
-        if orientation >= 5:
-            width, height = height, width
-        points = stored_points(features.points + 0.5, orientation, (width, height))
-        return cls(_camera(colmap, photo, width, height), points.astype(np.float32))
 
-    def written(
-        self, colmap: Any, database: Any, name: str, cameras: dict[tuple[Any, ...], Any]
-    ) -> _Image:
-        """The same, once it is in a database; cameras are those that it holds already."""
-        camera = self.camera
-        # Without EXIF, two photos of one size may well come from two cameras.
-        own = () if camera.has_prior_focal_length else (name,)
-        key = (camera.width, camera.height, camera.focal_length, *own)
-        if key not in cameras:
-            camera.camera_id = database.write_camera(camera)
-            cameras[key] = camera
-        camera = cameras[key]
-        number = database.write_image(colmap.Image(name=name, camera_id=camera.camera_id))
-        database.write_keypoints(number, self.points)
-        return _Image(camera, self.points, number)
+def _written(
+    colmap: Any,
+    database: Any,
+    name: str,
+    photo: Source | None,
+    features: LocalFeatures,
+    cameras: dict[tuple[Any, ...], Any],
+) -> _Image:
+    """Write a photo and its keypoints; cameras are those that the database holds already."""
+    orientation, (height, width) = 1, features.shape
+    if photo is not None:
+        with suppress(SolarError), opened(photo) as image:
+            orientation = orientation_of(image)
+    if orientation >= 5:
+        width, height = height, width
+    points = stored_points(features.points + 0.5, orientation, (width, height)).astype(np.float32)
+    camera = _camera(colmap, photo, width, height)
+    # Without EXIF, two photos of one size may well come from two cameras.
+    own = () if camera.has_prior_focal_length else (name,)
+    key = (camera.width, camera.height, camera.focal_length, *own)
+    if key not in cameras:
+        camera.camera_id = database.write_camera(camera)
+        cameras[key] = camera
+    number = database.write_image(colmap.Image(name=name, camera_id=cameras[key].camera_id))
+    database.write_keypoints(number, points)
+    return _Image(cameras[key], points, number)
 
 
 def _camera(colmap: Any, photo: Source | None, width: int, height: int) -> Any:

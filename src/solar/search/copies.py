@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from solar.arrays import Vectors
 from solar.errors import SolarError
-from solar.images import Source
-from solar.images.small_picture import small_picture
-from solar.search.duplicate_report import COPIES, KINDS
-from solar.search.photo_relation import SETTINGS, PhotoComparer, Relation
-from solar.search.picture_fit import are_parts, copy_ways
-from solar.search.picture_windows import PART, best_windows, patterns
-from solar.search.small_pictures import SmallPictures, small_pictures
+from solar.images import ImageError, Photos, Source
+from solar.images.roots import expanded
+from solar.search.duplicate_report import COPIES, KINDS, Relation
+from solar.search.photo_relation import SETTINGS, PhotoComparer
+from solar.search.picture_fit import PART, are_parts, best_windows, copy_ways, patterns
+from solar.search.small_pictures import small_picture, small_pictures
 from solar.search.storage_protocol import Engine
 from solar.search.symmetries import ALIKE, SHAPE, invariant
 from solar.search.verify import index_verifier
+
+if TYPE_CHECKING:
+    from solar.search.index import Index
+    from solar.search.sync import Changes
+
 
 K = 20
 """Neighbours by descriptor that are looked at."""
@@ -34,12 +41,10 @@ class FoundCopy:
 
     Attributes:
         path: The indexed photo.
-        score: Cosine similarity of the descriptors.
-        relation: How the photo that was asked for is related to it: kind, mapping, reason.
+        relation: How the photo that was asked for, b, is related to it, a.
     """
 
     path: str
-    score: float
     relation: Relation
 
     @property
@@ -58,33 +63,52 @@ class FoundCopy:
 class CopyFinder:
     """Answers for one photo after the other; the small pictures of the index stay in memory.
 
-    Photos that were noted count like those of the index, until they are added to it.
+    The first one reads a small picture of every indexed photo that has none yet. Photos that were
+    noted count like those of the index, until the index changes.
+
+    Args:
+        index: An index of vectors. A SolarError if it is unknown where its photos are, or OpenCV is
+            not installed.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, index: Index) -> None:
+        self._index, self._engine = index, index.engine
+        self._load()
+
+    def _load(self) -> None:
+        engine = self._engine
+        self._state = _state(engine)
         verifier = index_verifier(engine, SETTINGS)
         assert verifier.cache is not None
-        self._engine, self.state = engine, _state(engine)
         self._comparer = PhotoComparer(verifier, places=False)
         self._names = [photo.path for photos in engine.photos() for photo in photos]
         self._rows = {name: row for row, name in enumerate(self._names)}
         folder = verifier.cache.folder.parent
-        self._small: SmallPictures = small_pictures(self._names, engine.roots.find, folder)
+        self._small = small_pictures(self._names, engine.roots.find, folder)
         blocks = [np.empty((0, SHAPE), np.float32), *self._small.shapes()]
         self._shapes = np.concatenate(blocks)
         self._noted: list[tuple[str, Callable[[], Source], npt.NDArray[np.uint8]]] = []
         self._noted_vectors = _GrowingRows(engine.spec.dim)
         self._noted_shapes = _GrowingRows(SHAPE)
 
-    def find(self, photo: Source, vector: Vectors, own: set[str]) -> list[FoundCopy]:
-        """The photos that this one, with its descriptor (dim,), is a copy or crop of, best first.
+    def find(self, photo: Source, vector: Vectors | None = None) -> list[FoundCopy]:
+        """The indexed photos that a photo is a copy or a crop of, or they of it, best first.
 
         A SolarError if it cannot be read. Indexed photos that cannot be are passed over.
+
+        Args:
+            photo: A path, the bytes of a file, a PIL image, an array.
+            vector: Its descriptor (dim,), if it is known.
         """
+        if self._state != _state(self._engine):
+            self._load()
+        vector = self._index.describe(photo) if vector is None else vector
+        path = expanded(Path(photo)) if isinstance(photo, str | os.PathLike) else None
+        own = None if path is None else self._index.roots.name_of(path)
         picture, *_ = small_picture(photo)
         asked = self._comparer.given(photo)
         found = []
-        candidates = [one for one in self._candidates(picture, vector) if one[0] not in own]
+        candidates = [one for one in self._candidates(picture, vector) if one[0] != own]
         if not candidates:
             return []
         pictures = np.stack([one[2] for one in candidates])
@@ -94,17 +118,15 @@ class CopyFinder:
             if way < 0 and not part:
                 continue
             try:
-                compared = (
-                    self._comparer.photo(name) if other is None else self._comparer.given(other())
-                )
-                relation = self._comparer.relation(
-                    compared, asked, way if way >= 0 else None, part=part
-                )
+                comparer = self._comparer
+                compared = comparer.photo(name) if other is None else comparer.given(other())
+                relation = comparer.relation(compared, asked, way, part=part)
             except SolarError:
                 continue
             if relation is not None and relation.kind in COPIES:
-                found.append(FoundCopy(name, score, relation))
-        return sorted(found, key=lambda one: (KINDS.index(one.relation.kind), -one.score))
+                rank = KINDS.index(relation.kind), -score
+                found.append((rank, FoundCopy(name, replace(relation, score=score))))
+        return [copy for _, copy in sorted(found, key=lambda one: one[0])]
 
     def note(self, name: str, read: Callable[[], Source], vector: Vectors) -> None:
         """Have a photo count that will be in the index soon; it is read again when it is needed."""
@@ -176,12 +198,40 @@ def _parts(picture: npt.NDArray[np.uint8], others: npt.NDArray[np.uint8]) -> npt
     return either
 
 
-def kept_finder(engine: Engine, kept: dict[str, Any]) -> CopyFinder:
-    """What answers for an index, made once, and again when the index has changed."""
-    finder: CopyFinder | None = kept.get("copies")
-    if finder is None or finder.state != _state(engine):
-        finder = kept["copies"] = CopyFinder(engine)
-    return finder
+def without_copies(
+    index: Index, photos: Photos, changes: Changes
+) -> tuple[Changes, dict[str, str]]:
+    """Leave out new photos that are copies or crops of indexed ones, or of each other.
+
+    For `solar.search.add.add`. The index does not remember these: when the original is gone, they
+    are as new as before.
+
+    Returns:
+        The changes without them; and those left out, with what each is a copy of.
+    """
+    finder = CopyFinder(index)
+    copies: dict[str, str] = {}
+    for name in changes.new:
+        if name in changes.copied:
+            copies[name] = f"the same file as {changes.copied[name]}"
+            continue
+        read = partial(photos.read, photos.numbers[name])
+        try:
+            photo = read()
+            vector = index.describe(photo)
+            found = next((one for one in finder.find(photo, vector) if one.whole), None)
+            if found is not None:
+                copies[name] = str(found)
+            else:
+                finder.note(name, read, vector)
+        except ImageError:
+            continue  # what is wrong with it is told when it is described
+    left = replace(
+        changes,
+        new=tuple(name for name in changes.new if name not in copies),
+        copied={name: like for name, like in changes.copied.items() if name not in copies},
+    )
+    return left, copies
 
 
 def _state(engine: Engine) -> int:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -19,30 +19,32 @@ import numpy as np
 import numpy.typing as npt
 
 from solar.arrays import AnyFloats, Vectors
+from solar.describe.local_cache import own_folder
 from solar.describe.store import Store
 from solar.describe.store_files import is_store
 from solar.errors import SolarError
-from solar.files import replacing
+from solar.files import make_folder, replacing
 from solar.images import Photos, Roots, collect
 from solar.images.exif import Position, position
 from solar.images.roots import expanded
 from solar.search.hloc_file import SUFFIXES, read_h5
 from solar.search.index import Index, is_folder, need_vectors
 from solar.search.index_build import describe_photos
+from solar.search.ingest import described_rows
 from solar.search.metadata import is_index
-from solar.search.parquet_export import described_rows, open_described
-from solar.search.verify import Verifier, VerifySettings, own_folder
 from solar.weights import DEFAULT
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from solar.models import RetrievalNet
 
-
-Described: TypeAlias = "str | Path | Store | Index"
+Described: TypeAlias = "str | Path | Store | Index | DescribedCollection"
 """An index or its address, a store, an `.h5` file of hloc's, or photos: a folder, list or shard."""
 
 _VECTORS = "vectors.f32"
 
+S = TypeVar("S", bound="DataclassInstance")
 T = TypeVar("T")
 
 
@@ -116,43 +118,38 @@ class DescribedCollection:
             raise SolarError("No photo has a GPS position: leave out --within.")
         return found
 
-    def verifier(self, settings: VerifySettings) -> Verifier:
-        """What finds and compares local features of these photos.
 
-        A SolarError if nobody knows where the photos are, or OpenCV is not installed.
-        """
-        roots = self.roots.moved_to(settings.photos)
-        if not any(Path(root.path).exists() for root in roots.roots):
-            raise SolarError(
-                f"{roots or 'The folder of the photos'} cannot be found: name it with --photos, or "
-                "photos= in Python."
-            )
-        return Verifier(roots.find, self.local, settings)
+def refuse_score(min_score: float | None) -> None:
+    """A SolarError if no two photos could ever be that similar, or all are."""
+    if min_score is not None and not -1 <= min_score <= 1:
+        raise SolarError(
+            f"--min-score is a cosine similarity: give a number from -1 to 1, not {min_score:g}."
+        )
 
 
-def walk_described(
-    source: Described,
-    work: str | Path | None,
-    walk: Callable[[DescribedCollection, Path], Iterable[T]],
-    **describing: Any,
-) -> Iterator[T]:
-    """What `walk` gives of a collection and a folder for unfinished work.
+def split_options(settings: S, options: Mapping[str, Any]) -> tuple[S, dict[str, Any]]:
+    """Settings with those options that are fields of theirs, and the other options."""
+    names = {one.name for one in fields(settings)}
+    mine = {name: value for name, value in options.items() if name in names}
+    rest = {name: value for name, value in options.items() if name not in names}
+    return replace(settings, **mine), rest
 
-    The photos are described before this returns. Without a folder a temporary one is there until
-    the last was given.
-    """
-    with ExitStack() as stack:
-        if work is None:
-            scratch = tempfile.TemporaryDirectory(prefix="solar-", ignore_cleanup_errors=True)
-            work = stack.enter_context(scratch)
-        found = walk(described(source, Path(work), **describing), Path(work))
-        kept = stack.pop_all()
 
-    def each() -> Iterator[T]:
-        with kept:
-            yield from found
+@contextmanager
+def working(work: str | Path | None) -> Iterator[Path]:
+    """A folder for unfinished work: the given one, or a temporary one within the block."""
+    if work is not None:
+        make_folder(Path(work))
+        yield Path(work)
+        return
+    with tempfile.TemporaryDirectory(prefix="solar-", ignore_cleanup_errors=True) as scratch:
+        yield Path(scratch)
 
-    return each()
+
+def held(stack: ExitStack, items: Iterable[T]) -> Iterator[T]:
+    """The items; what the stack holds is there until the last was given."""
+    with stack:
+        yield from items
 
 
 def described(
@@ -176,6 +173,8 @@ def described(
         SolarError: There is nothing of the kind or no photo in it, it has no vectors or was
             described already, or the disk is full.
     """
+    if isinstance(source, DescribedCollection):
+        return source
     if (photos := _photos(source)) is not None:
         place = folder / "photos.extracting"
         store = describe_photos(photos, model or DEFAULT, place, **describing)
@@ -211,6 +210,16 @@ def are_photos(source: Described) -> bool:
     return not (path.suffix.lower() in SUFFIXES or is_store(path) or is_index(path))
 
 
+def open_described(path: Path) -> AbstractContextManager[Store | Index] | None:
+    """The store or index in a folder; None for anything else, photos for example.
+
+    A SolarError if it is unfinished or damaged, or has no vectors.
+    """
+    if is_store(path):
+        return nullcontext(Store.open(path))
+    return need_vectors(Index.open(path)) if is_index(path) else None
+
+
 def _photos(source: Described) -> Photos | None:
     """The photos that a source is; None for an index, a store, or a file of hloc's."""
     if not are_photos(source):
@@ -226,7 +235,7 @@ def _photos(source: Described) -> Photos | None:
     return photos
 
 
-def _opened(source: Described) -> AbstractContextManager[Store | Index] | None:
+def _opened(source: str | Path | Store | Index) -> AbstractContextManager[Store | Index] | None:
     """The store or index that a source is; None for a file of hloc's."""
     if isinstance(source, Store | Index):
         return nullcontext(source)

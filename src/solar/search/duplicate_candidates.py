@@ -11,26 +11,28 @@ import hashlib
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from solar.arrays import Floats, RowNumbers
+from solar.arrays import RowNumbers
 from solar.describe.counting import Progress, counted
 from solar.files import replacing
 from solar.search.blas_threads import one_core_each
 from solar.search.described_collection import DescribedCollection
 from solar.search.neighbour_lists import NeighbourLists, neighbour_lists
-from solar.search.picture_fit import are_parts, copy_ways
-from solar.search.picture_windows import CELLS, PART, best_windows, patterns
+from solar.search.picture_fit import CELLS, PART, are_parts, best_windows, copy_ways, patterns
 from solar.search.small_pictures import SmallPictures
 from solar.search.symmetries import ALIKE, WAYS, along, laid
 
+Floats = npt.NDArray[np.float32]
+
 PLACES = 10
-"""Two photos may show one place if each is among so many nearest neighbours of the other."""
+"""Two photos may show one place if each is among this many nearest neighbours of the other."""
 
 _COARSE = 0.6
 _BLOCK = 4096
@@ -38,33 +40,15 @@ _FITTED = 512  # pairs whose windows a thread fits at a time: 14 MB
 _PHOTOS = 256  # whose windows a thread looks at before it is given others
 
 
-@dataclass(frozen=True, eq=False)
-class DuplicateCandidates:
-    """Pairs that are worth a look, in an order in which photos are seldom read again.
+DuplicateCandidates: TypeAlias = npt.NDArray[np.void]
+"""Pairs that are worth a look, in an order in which photos are seldom read again: the rows `a` and
+`b` with a < b; the `way` to lay b on a if they may be one picture, otherwise -1; whether one may be
+a `part` of the other, which keypoints decide, and whether they may show one `place`; and the
+`score`, the cosine similarity of the descriptors."""
 
-    Attributes:
-        pairs: (p, 2) rows, the lower one first.
-        ways: (p,) how to lay the second on the first if they may be one picture; otherwise -1.
-        parts: (p,) whether one may be part of the other, which keypoints decide.
-        places: (p,) whether they may show one place.
-        scores: (p,) cosine similarities of the descriptors.
-    """
-
-    pairs: RowNumbers
-    ways: npt.NDArray[np.int8]
-    parts: npt.NDArray[np.bool_]
-    places: npt.NDArray[np.bool_]
-    scores: Floats
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    @property
-    def digest(self) -> str:
-        """Equal for equal candidates."""
-        pairs, scores = self.pairs.astype("<i8"), self.scores.astype("<f4")
-        columns = (pairs, self.ways, self.parts, self.places, scores)
-        return hashlib.sha256(b"".join(one.tobytes() for one in columns)).hexdigest()
+_CANDIDATE = np.dtype(
+    [("a", "<i8"), ("b", "<i8"), ("way", "i1"), ("part", "?"), ("place", "?"), ("score", "<f4")]
+)
 
 
 def candidates(
@@ -85,7 +69,7 @@ def candidates(
         asked: (m,) rows.
         folder: Where unfinished work is kept.
         k: Neighbours of each photo by its descriptor.
-        place_score: From which similarity on two photos may show one place; None if nobody asks.
+        place_score: From which similarity on two photos may show one place; None for none.
         progress: Called with the step, what is done, and the total.
     """
     near = neighbour_lists(photos, asked, k, folder, progress)
@@ -104,7 +88,11 @@ def candidates(
     places = likely & _mutual(every, np.concatenate(all_scores))[: len(pairs)]
     kept = np.flatnonzero((ways >= 0) | parts | places)
     kept = kept[reading_order(pairs[kept])]
-    return DuplicateCandidates(pairs[kept], ways[kept], parts[kept], places[kept], scores[kept])
+    found = np.zeros(len(kept), _CANDIDATE)
+    columns = (*pairs.T, ways, parts, places, scores)
+    for name, column in zip(_CANDIDATE.names or (), columns, strict=True):
+        found[name] = column[kept]
+    return found
 
 
 def reading_order(pairs: RowNumbers) -> RowNumbers:
@@ -184,7 +172,6 @@ def _parts(
     pairs: RowNumbers,
     progress: Progress | None,
 ) -> npt.NDArray[np.bool_]:
-    """Whether one photo of each pair may be a part of the other."""
     marked = np.zeros(len(pairs), bool)
     numbers = np.arange(len(pairs))
     wholes = np.concatenate([pairs[:, 0], pairs[:, 1]])
@@ -194,7 +181,6 @@ def _parts(
     edges = [*np.flatnonzero(np.diff(wholes, prepend=-1)).tolist(), len(wholes)]
 
     def look(block: Sequence[tuple[int, int]]) -> RowNumbers:
-        """The numbers of pairs of which one is part of the other, of some photos."""
         likely = [np.empty((0, 3), np.int64)]
         for begin, end in block:
             picture = small.pixels([wholes[begin]])[0]

@@ -6,7 +6,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from itertools import pairwise
@@ -19,62 +19,33 @@ from solar.images.exif import exif_facts
 from solar.search.duplicate_report import (
     COPIES,
     KINDS,
+    MOMENT,
+    WHOLE,
     DuplicateGroup,
-    DuplicatePair,
     DuplicatePhoto,
+    Relation,
 )
-from solar.search.photo_relation import MOMENT, Relation
 
-_WHOLE = 0.95
 _COPIED = re.compile(r"copy|kopie|copie|edit|small|thumb|resiz|crop|screenshot|\(\d+\)|~\d", re.I)
 _SIDE = 384
 
 
-@dataclass(frozen=True)
-class RelatedPair:
-    """Two rows of a collection, how similar their descriptors are, and how they are related."""
-
-    a: int
-    b: int
-    score: float
-    relation: Relation
-
-    @property
-    def kind(self) -> str:
-        """See `Relation`."""
-        return self.relation.kind
-
-
-@dataclass(frozen=True)
-class PhotoFacts:
-    """What is known of a photo of a group.
-
-    Attributes:
-        shown: As it stands in the report.
-        described: Whether its file says when or with what it was taken.
-    """
-
-    shown: DuplicatePhoto
-    described: bool
-
-
-def photo_facts(name: str, source: Path | bytes | None) -> PhotoFacts:
+def photo_facts(name: str, source: Path | bytes | None) -> DuplicatePhoto:
     """Look at a photo; nothing is known of one that is gone. A SolarError if it is damaged."""
     if source is None:
-        return PhotoFacts(DuplicatePhoto(name, 0, 0, 0), False)
+        return DuplicatePhoto(name, 0, 0, 0)
     facts = exif_facts(source)
     image = load(source, _SIDE, mode="fast")
     size = source.stat().st_size if isinstance(source, Path) else len(source)
-    shown = DuplicatePhoto(
-        name, image.width, image.height, size, facts.taken, _sharpness(image.pixels)
-    )
-    return PhotoFacts(shown, facts.taken is not None or facts.camera is not None)
+    sharpness = _sharpness(image.pixels)
+    exif = facts.taken is not None or facts.camera is not None
+    return DuplicatePhoto(name, image.width, image.height, size, facts.taken, sharpness, exif=exif)
 
 
 def groups_of(
-    related: Sequence[RelatedPair],
+    related: Sequence[Relation],
     kinds: Sequence[str],
-    facts: Callable[[int], PhotoFacts],
+    facts: Callable[[int], DuplicatePhoto],
 ) -> Iterator[DuplicateGroup]:
     """Groups by kind: copies and crops of one photo; then moments and places, of what is kept.
 
@@ -106,14 +77,14 @@ def groups_of(
             # What is joined by bursts alone and is no moment is a place.
             if any(pair.kind == kind for pair in members) or _apart(members, known):
                 rows = _rows(members)
-                shown = [replace(known(row).shown, why="another photo") for row in rows]
+                shown = [replace(known(row), why="another photo") for row in rows]
                 yield DuplicateGroup(kind, tuple(shown), _pairs(members, rows))
 
 
 def _moments(
-    bursts: Sequence[RelatedPair], facts: Callable[[int], PhotoFacts]
-) -> Iterator[list[RelatedPair]]:
-    """Pairs by the moment that they make.
+    bursts: Sequence[Relation], facts: Callable[[int], DuplicatePhoto]
+) -> Iterator[list[Relation]]:
+    """Bursts by moment.
 
     A photo that does not say when it was taken may look like others that were taken years apart:
     it joins no moment then.
@@ -122,18 +93,18 @@ def _moments(
         if not _apart(members, facts):
             yield members
             continue
-        timed = {row for row in _rows(members) if facts(row).shown.taken is not None}
+        timed = {row for row in _rows(members) if facts(row).taken is not None}
         yield from _joined([pair for pair in members if {pair.a, pair.b} <= timed])
 
 
-def _apart(members: Iterable[RelatedPair], facts: Callable[[int], PhotoFacts]) -> bool:
+def _apart(members: Iterable[Relation], facts: Callable[[int], DuplicatePhoto]) -> bool:
     """Whether between photos of a group, ordered by time, more passed than within a moment."""
-    taken = [facts(row).shown.taken for row in _rows(members)]
+    taken = [facts(row).taken for row in _rows(members)]
     times = sorted(datetime.fromisoformat(time) for time in taken if time is not None)
     return any((late - early).total_seconds() > MOMENT for early, late in pairwise(times))
 
 
-def _joined(pairs: Sequence[RelatedPair]) -> list[list[RelatedPair]]:
+def _joined(pairs: Sequence[Relation]) -> list[list[Relation]]:
     """Pairs by the group that they make, ordered by the first photo of each."""
     above: dict[int, int] = {}
 
@@ -146,18 +117,18 @@ def _joined(pairs: Sequence[RelatedPair]) -> list[list[RelatedPair]]:
     for pair in pairs:
         low, high = sorted((top(pair.a), top(pair.b)))
         above[high] = low
-    found: dict[int, list[RelatedPair]] = defaultdict(list)
+    found: dict[int, list[Relation]] = defaultdict(list)
     for pair in pairs:
         found[top(pair.a)].append(pair)
     return [found[row] for row in sorted(found)]
 
 
-def _rows(pairs: Iterable[RelatedPair]) -> list[int]:
+def _rows(pairs: Iterable[Relation]) -> list[int]:
     return sorted({row for pair in pairs for row in (pair.a, pair.b)})
 
 
 def _copies(
-    members: Sequence[RelatedPair], facts: Callable[[int], PhotoFacts]
+    members: Sequence[Relation], facts: Callable[[int], DuplicatePhoto]
 ) -> tuple[DuplicateGroup, set[int]]:
     """A group of copies with those to keep first, and the rows of the others.
 
@@ -172,23 +143,21 @@ def _copies(
     rest = [row for row in order if shown_by[row] != row]
     best = known[kept[0]]
     why = _why(best, [known[row] for row in order[1:]])
-    photos = [replace(best.shown, keep=True, why=why)]
+    photos = [replace(best, keep=True, why=why)]
     for row in kept[1:]:
-        photos.append(
-            replace(known[row].shown, keep=True, why="no other kept photo shows all of it")
-        )
+        photos.append(replace(known[row], keep=True, why="no other kept photo shows all of it"))
     for row in rest:
-        how = _nearest(members, row, shown_by[row]).relation.how
-        photos.append(replace(known[row].shown, keep=False, why=how or "a copy"))
+        how = _nearest(members, row, shown_by[row]).how
+        photos.append(replace(known[row], keep=False, why=how or "a copy"))
     kind = max((pair.kind for pair in members), key=KINDS.index)
     return DuplicateGroup(kind, tuple(photos), _pairs(members, [*kept, *rest])), set(rest)
 
 
-def _shown_by(members: Sequence[RelatedPair], order: Sequence[int]) -> dict[int, int]:
+def _shown_by(members: Sequence[Relation], order: Sequence[int]) -> dict[int, int]:
     """Which photo shows all of each, along a chain of pairs: those to keep show themselves."""
     inside: dict[int, list[int]] = defaultdict(list)
     for pair in members:
-        a_in_b, b_in_a = pair.relation.within
+        a_in_b, b_in_a = pair.within
         if a_in_b:
             inside[pair.b].append(pair.a)
         if b_in_a:
@@ -207,89 +176,69 @@ def _shown_by(members: Sequence[RelatedPair], order: Sequence[int]) -> dict[int,
     return shown_by
 
 
-def _nearest(members: Sequence[RelatedPair], row: int, kept: int) -> RelatedPair:
+def _nearest(members: Sequence[Relation], row: int, kept: int) -> Relation:
     """The pair that says best what a photo is: the one with the photo to keep, if there is one."""
     own = [pair for pair in members if row in (pair.a, pair.b)]
     return min(own, key=lambda pair: (kept not in (pair.a, pair.b), KINDS.index(pair.kind)))
 
 
-def _lesser(members: Iterable[RelatedPair]) -> set[int]:
+def _lesser(members: Iterable[Relation]) -> set[int]:
     """Photos that are less than another of the group: a part of it, or it in a frame."""
     found = set()
     for pair in members:
-        first, second = pair.relation.covers
-        a_in_b, b_in_a = pair.relation.within
+        first, second = pair.covers
+        a_in_b, b_in_a = pair.within
         if pair.kind == "crop" and a_in_b != b_in_a:
             found.add(pair.a if a_in_b else pair.b)
-        elif pair.kind == "copy" and min(first, second) < _WHOLE:
+        elif pair.kind == "copy" and min(first, second) < WHOLE:
             found.add(pair.a if first < second else pair.b)  # around it there is a frame
     return found
 
 
-def _rank(facts: PhotoFacts) -> tuple[object, ...]:
-    photo = facts.shown
+def _rank(photo: DuplicatePhoto) -> tuple[object, ...]:
     name = photo.name.rpartition("/")[2]
     return (
         -photo.width * photo.height,
-        not facts.described,
+        not photo.exif,
         _COPIED.search(name) is not None,
-        -_sharp(facts),
+        -_sharp(photo),
         -photo.bytes,
         len(name),
     )
 
 
-def _why(best: PhotoFacts, others: Sequence[PhotoFacts]) -> str:
-    photo = best.shown
-    size = f"{photo.width}×{photo.height}, {_bytes(photo.bytes)}"
+def _why(best: DuplicatePhoto, others: Sequence[DuplicatePhoto]) -> str:
+    size = f"{best.width}×{best.height}, {_bytes(best.bytes)}"
     for reason, merit in _MERITS.items():
         if all(merit(best) > merit(one) for one in others):
             return f"{reason} ({size})"
     return f"the original, as far as that shows ({size})"
 
 
-_MERITS: dict[str, Callable[[PhotoFacts], float]] = {
-    "most pixels": lambda one: one.shown.width * one.shown.height,
-    "its file says when or with what it was taken": lambda one: one.described,
+_MERITS: dict[str, Callable[[DuplicatePhoto], float]] = {
+    "most pixels": lambda one: one.width * one.height,
+    "its file says when or with what it was taken": lambda one: one.exif,
     "sharpest": lambda one: _sharp(one),
-    "largest file": lambda one: one.shown.bytes,
+    "largest file": lambda one: one.bytes,
 }
 
 
-def _sharp(facts: PhotoFacts) -> int:
-    """Sharpness in steps of a third: less is noise, or what somebody wrote over a photo."""
-    return round(math.log(max(facts.shown.sharpness, 1.0), 4 / 3))
+def _sharp(photo: DuplicatePhoto) -> int:
+    """Sharpness in steps of a third: less is noise, or something written over a photo."""
+    return round(math.log(max(photo.sharpness, 1.0), 4 / 3))
 
 
 def _bytes(count: int) -> str:
-    """A size in the units of the web app, which shows the two beside each other."""
     return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{math.ceil(count / 2**10)} KiB"
 
 
-def _pairs(members: Sequence[RelatedPair], order: Sequence[int]) -> tuple[DuplicatePair, ...]:
+def _pairs(members: Sequence[Relation], order: Sequence[int]) -> tuple[Relation, ...]:
     places = {row: place for place, row in enumerate(order)}
-    found = []
-    for pair in members:
-        one = pair.relation
-        found.append(
-            DuplicatePair(
-                places[pair.a],
-                places[pair.b],
-                one.kind,
-                one.how,
-                round(pair.score, 4),
-                one.mapping,
-                one.covers,
-                None if one.difference is None else round(one.difference, 4),
-                one.inliers,
-                one.why,
-            )
-        )
+    found = [replace(pair, a=places[pair.a], b=places[pair.b]) for pair in members]
     return tuple(sorted(found, key=lambda pair: (pair.a, pair.b)))
 
 
 def _sharpness(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> float:
-    """The mean step between neighbouring pixels where they are strongest, in grey levels."""
     grey = pixels.astype(np.float32).mean(axis=2)
     steps = np.abs(np.diff(grey, axis=1)).ravel()
     strongest = max(len(steps) // 20, 1)

@@ -1,21 +1,14 @@
-"""What `solar duplicates` found, as a file: groups of photos, and how each pair is related.
-
-A report is plain JSON with a group a line, see `solar.search.lined_report`.
-"""
+"""What `solar.duplicates` finds: groups of photos, how each pair is related, and their report."""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
-from solar import __version__
-from solar.images import Roots
-from solar.search.lined_report import read_head, read_lines, understood, write_lined, write_table
-
-FORMAT = "solar-duplicates-1"
+from solar.search.lined_report import Report
 
 KINDS = ("exact", "copy", "crop", "burst", "place")
 """How two photos may be related, the closest first."""
@@ -23,10 +16,14 @@ KINDS = ("exact", "copy", "crop", "burst", "place")
 COPIES = KINDS[:3]
 """The kinds in which one photo is made from another, so that one of the two is enough."""
 
-Mapping3x3: TypeAlias = tuple[tuple[float, float, float], ...]
+Mapping3x3: TypeAlias = tuple[tuple[float, ...], ...]
 """A homography between two upright photos, whose sides count as 1: (0, 0) is the upper left."""
 
-_WRONG = "is not a report of solar duplicates, or is damaged: write it again"
+MOMENT = 10.0
+"""Seconds between frames of a burst, at the most."""
+
+WHOLE = 0.95
+"""The share of a photo's area that counts as all of it."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +35,12 @@ class DuplicatePhoto:
         width: Pixels of the upright photo, like its height.
         height: See width.
         bytes: Size of its file.
-        taken: When, by the clock of its camera, as `2019-07-14T18:30:00`; None if nobody knows.
+        taken: When, by the clock of its camera, as `2019-07-14T18:30:00`; None if unknown.
         sharpness: How fine its details are: the mean step between neighbouring pixels where they
             are strongest, in grey levels, once the photo has a fixed size.
         keep: Whether it is one to keep.
         why: The reason, in words.
+        exif: Whether its file says when or with what it was taken.
     """
 
     name: str
@@ -53,15 +51,16 @@ class DuplicatePhoto:
     sharpness: float = 0.0
     keep: bool = True
     why: str = ""
+    exif: bool = False
 
 
 @dataclass(frozen=True)
-class DuplicatePair:
-    """How two photos of a group are related.
+class Relation:
+    """How two photos are related.
 
     Attributes:
-        a: The number of one photo in its group.
-        b: That of the other; of a crop, the part.
+        a: One photo: its row while a collection is searched, its place in a group.
+        b: The other; of a crop, the part.
         kind: One of `KINDS`.
         how: What was done, as far as it shows: `mirrored, re-encoded`.
         score: Cosine similarity of the descriptors; None where they were not compared.
@@ -76,13 +75,34 @@ class DuplicatePair:
     a: int
     b: int
     kind: str
-    how: str
+    how: str = ""
     score: float | None = None
     mapping: Mapping3x3 | None = None
-    covers: tuple[float, float] = (1.0, 1.0)
+    covers: tuple[float, ...] = (1.0, 1.0)
     difference: float | None = None
     inliers: int | None = None
     why: str = ""
+
+    @property
+    def within(self) -> tuple[bool, bool]:
+        """Of photos made from one: whether b shows all of a, and a all of b; copies always do."""
+        a_in_b, b_in_a = (self.kind != "crop" or share >= WHOLE for share in self.covers)
+        return a_in_b, b_in_a
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Relation:
+        """From JSON; a ValueError, TypeError or LookupError if it is no relation."""
+        pair = cls(**stored)
+        mapping = None
+        if pair.mapping is not None:
+            mapping = tuple((row[0], row[1], row[2]) for row in pair.mapping)
+            _check(len(mapping) == 3 and _numbers(*(cell for row in mapping for cell in row)))
+        covers = (pair.covers[0], pair.covers[1])
+        _check(isinstance(pair.how, str) and isinstance(pair.why, str) and pair.kind in KINDS)
+        known = (one for one in (pair.score, pair.difference, pair.inliers) if one is not None)
+        _check(_numbers(*covers, *known))
+        _check(all(isinstance(one, int) for one in (pair.a, pair.b)))
+        return replace(pair, mapping=mapping, covers=covers)
 
 
 @dataclass(frozen=True)
@@ -97,7 +117,7 @@ class DuplicateGroup:
 
     kind: str
     photos: tuple[DuplicatePhoto, ...]
-    pairs: tuple[DuplicatePair, ...]
+    pairs: tuple[Relation, ...]
 
     @property
     def keep(self) -> list[str]:
@@ -106,92 +126,47 @@ class DuplicateGroup:
 
     @property
     def rest(self) -> list[str]:
-        """The names of the others, which somebody may want to remove."""
+        """The names of the others, which may be removed."""
         return [photo.name for photo in self.photos if not photo.keep]
+
+    @property
+    def id(self) -> str:
+        """A few letters, the same wherever a group has the same photos and pairs, in order.
+
+        Decisions name photos and pairs by their numbers.
+        """
+        pairs = " ".join(f"{pair.a}-{pair.b}" for pair in self.pairs)
+        text = "\0".join([self.kind, *(photo.name for photo in self.photos), pairs])
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
     def to_dict(self) -> dict[str, Any]:
         """As it is in a report."""
         return asdict(self)
 
+    def rows(self) -> Iterator[list[str]]:
+        """A row per photo, as it is in a table."""
+        for place, photo in enumerate(self.photos):
+            how = next((pair.how for pair in self.pairs if place in (pair.a, pair.b)), "")
+            yield [self.kind, photo.name, "yes" if photo.keep else "no", how, photo.why]
+
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> DuplicateGroup:
-        """What `to_dict` made; a ValueError, TypeError or KeyError if it is nothing of the kind."""
-        photos = tuple(_photo(one) for one in stored["photos"])
-        pairs = tuple(_pair(one, len(photos)) for one in stored["pairs"])
-        return cls(_kind(stored["kind"]), photos, pairs)
+        """From JSON; a ValueError, TypeError or LookupError if it is no group."""
+        photos = tuple(map(_photo, stored["photos"]))
+        pairs = tuple(map(Relation.from_dict, stored["pairs"]))
+        _check(len(photos) > 1 and len(pairs) > 0 and stored["kind"] in KINDS)
+        _check(all(0 <= row < len(photos) for pair in pairs for row in (pair.a, pair.b)))
+        return cls(stored["kind"], photos, pairs)
 
 
-@dataclass(frozen=True)
-class ReportFacts:
-    """What a report says of itself: how many photos were compared, and which kinds looked for."""
+class DuplicateReport(Report[DuplicateGroup]):
+    """What `solar.duplicates` found."""
 
-    photos: int
-    kinds: tuple[str, ...] = KINDS
-    roots: Roots = field(default_factory=Roots)
-    solar: str = __version__
-
-    def to_dict(self) -> dict[str, Any]:
-        """As it is in a report."""
-        facts = {"solar": self.solar, "photos": self.photos, "kinds": list(self.kinds)}
-        return {"format": FORMAT, **facts, "roots": self.roots.stored()}
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> ReportFacts:
-        """What `to_dict` made; a ValueError, TypeError or KeyError if it is nothing of the kind."""
-        if stored["format"] != FORMAT:
-            raise ValueError(stored["format"])
-        kinds = tuple(_kind(kind) for kind in stored["kinds"])
-        return cls(int(stored["photos"]), kinds, Roots.read(stored["roots"]), str(stored["solar"]))
-
-
-def write_report(path: str | Path, facts: ReportFacts, groups: Iterable[DuplicateGroup]) -> int:
-    """Write a report, whole or not at all, and say how many groups it has.
-
-    A SolarError if the disk is full or read-only.
-    """
-    return write_lined(path, facts.to_dict(), (group.to_dict() for group in groups))
-
-
-def read_facts(path: str | Path) -> ReportFacts:
-    """What a report says of itself; a SolarError if it cannot be read."""
-    with understood(path, _WRONG):
-        return ReportFacts.from_dict(read_head(path))
-
-
-def read_groups(path: str | Path) -> Iterator[DuplicateGroup]:
-    """The groups of a report, one after the other, in bounded memory.
-
-    A SolarError if it cannot be read.
-    """
-    with understood(path, _WRONG):
-        ReportFacts.from_dict(read_head(path))
-        yield from map(DuplicateGroup.from_dict, read_lines(path))
-
-
-def write_csv(path: str | Path, groups: Iterable[DuplicateGroup]) -> None:
-    """Write a table with one row per photo: group, kind, name, keep, how, why.
-
-    A SolarError if the disk is full or read-only.
-    """
-    rows = (
-        [
-            number,
-            group.kind,
-            photo.name,
-            "yes" if photo.keep else "no",
-            next((pair.how for pair in group.pairs if place in (pair.a, pair.b)), ""),
-            photo.why,
-        ]
-        for number, group in enumerate(groups, 1)
-        for place, photo in enumerate(group.photos)
-    )
-    write_table(path, ["group", "kind", "name", "keep", "how", "why"], rows)
-
-
-def _kind(kind: Any) -> str:
-    if kind not in KINDS:
-        raise ValueError(f"{kind!r} is no kind")
-    return str(kind)
+    form = "solar-duplicates-1"
+    made_by = "report of solar duplicates"
+    known_kinds = KINDS
+    columns = ("kind", "name", "keep", "how", "why")
+    group = DuplicateGroup.from_dict
 
 
 def _photo(stored: Mapping[str, Any]) -> DuplicatePhoto:
@@ -199,22 +174,8 @@ def _photo(stored: Mapping[str, Any]) -> DuplicatePhoto:
     texts = (photo.name, photo.why, photo.taken or "")
     numbers = (photo.width, photo.height, photo.bytes, photo.sharpness)
     _check(all(isinstance(text, str) for text in texts) and _numbers(*numbers))
+    _check(isinstance(photo.keep, bool) and isinstance(photo.exif, bool))
     return photo
-
-
-def _pair(stored: Mapping[str, Any], photos: int) -> DuplicatePair:
-    pair = DuplicatePair(**stored)
-    if pair.mapping is not None:
-        mapping = tuple((row[0], row[1], row[2]) for row in pair.mapping)
-        _check(len(mapping) == 3 and _numbers(*(cell for row in mapping for cell in row)))
-    else:
-        mapping = None
-    covers = (pair.covers[0], pair.covers[1])
-    _check(isinstance(pair.how, str) and isinstance(pair.why, str))
-    known = (one for one in (pair.score, pair.difference, pair.inliers) if one is not None)
-    _check(_numbers(*covers, *known))
-    _check(all(isinstance(one, int) and 0 <= one < photos for one in (pair.a, pair.b)))
-    return replace(pair, kind=_kind(pair.kind), mapping=mapping, covers=covers)
 
 
 def _numbers(*values: Any) -> bool:

@@ -1,23 +1,13 @@
-"""What `solar groups` found, as a file: albums of photos that show the same place.
-
-A report is plain JSON with a group per line, see `solar.search.lined_report`.
-"""
+"""What `solar.groups` finds: albums of photos that show the same place, and their report."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from solar import __version__
-from solar.images import Roots
-from solar.search.lined_report import read_head, read_lines, understood, write_lined, write_table
-
-FORMAT = "solar-groups-1"
-
-_WRONG = "is not a file of solar groups, or is damaged: write it again"
+from solar.search.lined_report import Report
 
 
 @dataclass(frozen=True)
@@ -75,9 +65,15 @@ class PhotoGroup:
         """As it is in a report."""
         return {"cover": self.cover, "agreement": self.agreement, **asdict(self)}
 
+    def rows(self) -> Iterator[list[Any]]:
+        """A row per photo, as it is in a table."""
+        for photo in self.photos:
+            cover = "yes" if photo.name == self.cover else "no"
+            yield [photo.name, cover, photo.links, photo.inliers, photo.agreement]
+
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> PhotoGroup:
-        """What `to_dict` made; a ValueError, TypeError or KeyError if it is nothing of the kind."""
+        """From JSON; a ValueError, TypeError or LookupError if it is no group."""
         photos = tuple(GroupPhoto(**one) for one in stored["photos"])
         links = stored["links"]
         counts = [links, *(n for photo in photos for n in (photo.links, photo.inliers))]
@@ -91,57 +87,10 @@ class PhotoGroup:
         return cls(photos, links)
 
 
-@dataclass(frozen=True)
-class GroupFacts:
-    """What a report says of itself: how many photos were compared, and where they are."""
+class GroupReport(Report[PhotoGroup]):
+    """What `solar.groups` found."""
 
-    photos: int
-    roots: Roots = field(default_factory=Roots)
-    solar: str = __version__
-
-    def to_dict(self) -> dict[str, Any]:
-        """As it is in a report."""
-        facts = {"format": FORMAT, "solar": self.solar, "photos": self.photos}
-        return {**facts, "roots": self.roots.stored()}
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> GroupFacts:
-        """What `to_dict` made; a ValueError, TypeError or KeyError if it is nothing of the kind."""
-        if stored["format"] != FORMAT:
-            raise ValueError(stored["format"])
-        return cls(int(stored["photos"]), Roots.read(stored["roots"]), str(stored["solar"]))
-
-
-def write_groups(path: str | Path, facts: GroupFacts, groups: Iterable[PhotoGroup]) -> int:
-    """Write groups, all or none, and say how many; a SolarError if the disk is full."""
-    return write_lined(path, facts.to_dict(), (group.to_dict() for group in groups))
-
-
-def read_group_facts(path: str | Path) -> GroupFacts:
-    """What a report says of itself; a SolarError if it cannot be read."""
-    with understood(path, _WRONG):
-        return GroupFacts.from_dict(read_head(path))
-
-
-def read_photo_groups(path: str | Path) -> Iterator[PhotoGroup]:
-    """The groups of a report, one after the other; a SolarError if it cannot be read."""
-    with understood(path, _WRONG):
-        GroupFacts.from_dict(read_head(path))
-        yield from map(PhotoGroup.from_dict, read_lines(path))
-
-
-COLUMNS = ("group", "name", "cover", "links", "inliers", "agreement")
-"""Those of the table of groups."""
-
-
-def table_rows(groups: Iterable[PhotoGroup]) -> Iterator[list[Any]]:
-    """The rows of that table, one per photo."""
-    for number, group in enumerate(groups, 1):
-        for photo in group.photos:
-            cover = "yes" if photo.name == group.cover else "no"
-            yield [number, photo.name, cover, photo.links, photo.inliers, photo.agreement]
-
-
-def write_groups_csv(path: str | Path, groups: Iterable[PhotoGroup]) -> None:
-    """Write that table; a SolarError if the disk is full or read-only."""
-    write_table(path, COLUMNS, table_rows(groups))
+    form = "solar-groups-1"
+    made_by = "file of solar groups"
+    columns = ("name", "cover", "links", "inliers", "agreement")
+    group = PhotoGroup.from_dict

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from solar.arrays import Vectors
 from solar.describe.counting import Progress, counted
-from solar.describe.store import Store
 from solar.errors import SolarError, optional
 from solar.files import refuse_folder, replacing
-from solar.search.index import Index
-from solar.search.ingest import BATCH
-from solar.search.parquet_export import described_rows
+from solar.search.ingest import BATCH, described_rows
+
+if TYPE_CHECKING:
+    from solar.describe.store import Store
+    from solar.search.index import Index
+
 
 DATASET = "global_descriptor"
 SUFFIXES = frozenset({".h5", ".hdf5"})

@@ -40,9 +40,8 @@ from solar.search.types import Amendment, DescriptorSpec, Hit, Photo
 if TYPE_CHECKING:
     from solar.describe.pipeline import QueryEncoder
     from solar.describe.store import Store
-    from solar.images import Box, Source
+    from solar.images import Box
     from solar.models import RetrievalNet
-    from solar.search.copies import FoundCopy
 
 
 Address: TypeAlias = str | os.PathLike[str]
@@ -308,23 +307,6 @@ class Index(PhotoIndex):
         # Several photos weigh as much as one does against a text.
         together = [mean_vector(vectors)] if vectors else []
         return mean_vector([*together, *self.model.describe_text(words)])
-
-    def copies(self, photo: Source) -> list[FoundCopy]:
-        """The indexed photos that a photo is a copy or a crop of, or they of it, best first.
-
-        The first call reads a small picture of every indexed photo that has none yet.
-
-        Args:
-            photo: A path, the bytes of a file, a PIL image, an array.
-
-        Raises:
-            SolarError: It cannot be read, nobody knows where the indexed photos are, or OpenCV is
-                not installed.
-        """
-        from solar.search.copies import kept_finder
-
-        vector = self.describe(photo)
-        return kept_finder(self.engine, self._kept).find(photo, vector, self._own(photo))
 
     def add(
         self, source: Store | npt.ArrayLike, photos: Sequence[str | Photo] | None = None

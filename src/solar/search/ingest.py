@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from solar.search.types import DescriptorSpec, Photo
 
 if TYPE_CHECKING:
     from solar.describe.store import Store
+    from solar.search.index import Index
 
 
 BATCH = 4096
@@ -86,3 +87,14 @@ def batches(
     for start, piece in pieces:
         batch = [p if isinstance(p, Photo) else Photo(p) for p in known[start : start + len(piece)]]
         yield batch, np.ascontiguousarray(piece, np.float32)
+
+
+def described_rows(
+    source: Store | Index,
+) -> tuple[DescriptorSpec, Iterator[tuple[list[Photo], Vectors]]]:
+    """How the vectors of a store or an index were made; photos and vectors in pieces."""
+    if knows_its_photos(source):
+        spec = DescriptorSpec(source.dim, source.model, source.fingerprint, source.settings)
+        return spec, batches(source, None)
+    index = cast("Index", source)
+    return index.spec, index.engine.batches(BATCH)

@@ -1,4 +1,4 @@
-"""Reports as files: plain JSON with a group per line, so that one of any size is read bit by bit.
+"""Reports of groups as files: plain JSON with a group per line, read group by group.
 
 ```
 {"format": "solar-duplicates-1", "solar": "0.1.0", "photos": 20000, …, "groups": [
@@ -8,81 +8,149 @@
 ```
 """
 
+from __future__ import annotations
+
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Generic, Protocol, TextIO, TypeVar
 
+from solar import __version__
 from solar.files import reading, replacing
+from solar.images import Roots
 
-SIGNS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""What reading something else than a report may raise."""
-
+# What reading something else than a report may raise.
+_SIGNS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 _END = "]}"
 
 
-def write_lined(
-    path: str | Path, head: Mapping[str, Any], groups: Iterable[Mapping[str, Any]]
-) -> int:
-    """Write a report, whole or not at all, and say how many groups it has.
+class ReportGroup(Protocol):
+    """A group as a report has it."""
 
-    A SolarError if the disk is full or read-only.
+    def to_dict(self) -> dict[str, Any]:
+        """As it is in a report."""
+
+    def rows(self) -> Iterable[Sequence[Any]]:
+        """A row per photo, as it is in a table."""
+
+
+G = TypeVar("G", bound=ReportGroup)
+R = TypeVar("R", bound="Report[Any]")
+
+
+@dataclass(frozen=True)
+class Report(Generic[G]):
+    """Groups of photos, and what was compared to find them.
+
+    Attributes:
+        photos: How many photos were compared.
+        groups: Those of a file are read one by one, each time they are walked through.
+        roots: Where the photos are.
+        kinds: The kinds of groups that were looked for, where there are several.
+        solar: The version that made it.
     """
-    count = 0
-    with (
-        replacing(path) as temporary,
-        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as out,
-    ):
-        out.write(_json(head)[:-1] + ', "groups": [')
-        for count, group in enumerate(groups, 1):
-            out.write(("," if count > 1 else "") + "\n" + _json(group))
-        out.write("\n" + _END + "\n")
-    return count
 
+    photos: int
+    groups: Iterable[G]
+    roots: Roots = field(default_factory=Roots)
+    kinds: tuple[str, ...] = ()
+    solar: str = __version__
 
-def read_head(path: str | Path) -> dict[str, Any]:
-    """What a report says of itself; one of `SIGNS` or an OSError if it cannot be read."""
-    with _opened(path) as file:
-        head = _head(file.readline())
-        if head is None:
-            file.seek(0)
-            head = dict(json.load(file))
-        return head
+    form: ClassVar[str]
+    """The format of such files."""
+    made_by: ClassVar[str]
+    """What such a file is called in a sentence."""
+    known_kinds: ClassVar[tuple[str, ...]] = ()
+    columns: ClassVar[tuple[str, ...]]
+    """Those of a table, after the number of the group."""
 
+    @staticmethod
+    def group(stored: Mapping[str, Any]) -> Any:
+        """A group from JSON; a ValueError, TypeError or LookupError if it is none."""
+        raise NotImplementedError
 
-def read_lines(path: str | Path) -> Iterator[dict[str, Any]]:
-    """The groups of a report, one after the other, in bounded memory; raises as `read_head` does.
+    def __iter__(self) -> Iterator[G]:
+        return iter(self.groups)
 
-    A report that another program has laid out otherwise is read whole.
-    """
-    with _opened(path) as file:
-        if _head(file.readline()) is None:
-            file.seek(0)
-            yield from json.load(file)["groups"]
-            return
-        for line in file:
-            text = line.strip().removesuffix(",")
-            if text == _END:
-                return
-            yield json.loads(text)
-        raise ValueError("it ends before its end")
+    def write(self: R, path: str | Path) -> R:
+        """Write the report, whole or not at all, and return it as it is in the file.
 
+        A SolarError if the disk is full or read-only.
+        """
+        head: dict[str, Any] = {"format": self.form, "solar": self.solar, "photos": self.photos}
+        head |= {"kinds": self.kinds} if self.kinds else {}
+        begin = _json({**head, "roots": self.roots.stored()})[:-1] + ', "groups": ['
+        with (
+            replacing(path) as temporary,
+            temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as out,
+        ):
+            out.write(begin)
+            for number, group in enumerate(self.groups):
+                out.write(("," if number else "") + "\n" + _json(group.to_dict()))
+            out.write("\n" + _END + "\n")
+        return self.read(path)
 
-def write_table(path: str | Path, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a CSV file; a SolarError if the disk is full or read-only."""
-    with (
-        replacing(path) as temporary,
-        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as out,
-    ):
+    def write_csv(self, path: str | Path) -> None:
+        """Write a table with one row per photo; a SolarError if the disk is full or read-only."""
+        with (
+            replacing(path) as temporary,
+            temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as out,
+        ):
+            self.write_rows(out)
+
+    def write_rows(self, out: TextIO) -> None:
+        """Write that table to an open file."""
         table = csv.writer(out)
-        table.writerow(head)
-        table.writerows(rows)
+        table.writerow(["group", *self.columns])
+        for number, group in enumerate(self.groups, 1):
+            table.writerows([number, *row] for row in group.rows())
+
+    @classmethod
+    def read(cls: type[R], path: str | Path) -> R:
+        """Read what a report says of itself, and its groups when they are walked through.
+
+        Reading and walking raise a SolarError if the file is damaged or something else.
+        """
+        with reading(path, cls.wrong(), *_SIGNS), _opened(path) as file:
+            head = _head(file.readline())
+            if head is None:
+                file.seek(0)
+                head = json.load(file)
+            if head["format"] != cls.form or not set(kinds := head.get("kinds", ())) <= {
+                *cls.known_kinds
+            }:
+                raise ValueError(head["format"])
+            roots = Roots.read(head["roots"])
+            return cls(
+                int(head["photos"]), _Lines(path, cls), roots, tuple(kinds), str(head["solar"])
+            )
+
+    @classmethod
+    def wrong(cls) -> str:
+        """What is wrong with a file that is not such a report, to follow its name."""
+        return f"is not a {cls.made_by}, or is damaged: write it again"
 
 
-def understood(path: str | Path, wrong: str) -> Any:
-    """A block in which a report is read: what goes wrong is one sentence, a SolarError."""
-    return reading(path, wrong, *SIGNS)
+class _Lines:
+    """The groups in a file, read anew each time; one that is laid out otherwise is read whole."""
+
+    def __init__(self, path: str | Path, report: type[Report[Any]]) -> None:
+        self._path, self._report = path, report
+
+    def __iter__(self) -> Iterator[Any]:
+        with reading(self._path, self._report.wrong(), *_SIGNS), _opened(self._path) as file:
+            if _head(file.readline()) is None:
+                file.seek(0)
+                yield from map(self._report.group, json.load(file)["groups"])
+                return
+            for line in file:
+                text = line.strip().removesuffix(",")
+                if text == _END:
+                    return
+                yield self._report.group(json.loads(text))
+            raise ValueError("it ends before its end")
 
 
 def _opened(path: str | Path) -> Any:

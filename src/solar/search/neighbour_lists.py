@@ -1,4 +1,4 @@
-"""The nearest photos of every photo of a collection, exactly, in a file that a stop does not cost.
+"""Exact k nearest neighbours of every photo, in a resumable file.
 
 Rows are compared block by block with all others (`nearest_rows`), so that memory holds a few blocks
 whatever the size of the collection, and never a matrix of all similarities. Finished blocks are
@@ -6,20 +6,24 @@ appended to a file, and another run goes on after them.
 """
 
 import hashlib
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from solar.arrays import RowNumbers
-from solar.describe.counting import Progress
+from solar.describe.counting import Progress, counted
+from solar.files import unwritable
 from solar.search.described_collection import DescribedCollection
 from solar.search.neighbours import Neighbours, nearest_rows
-from solar.search.record_file import Records, grown_records
 
 BLOCK = 1024
 """Photos whose neighbours are written at a time: some seconds of work."""
+
+Records: TypeAlias = npt.NDArray[np.void]
 
 NeighbourLists: TypeAlias = Records
 """A record per photo asked for: its neighbours in `rows` (k,), best first, and their `scores`."""
@@ -43,8 +47,8 @@ def neighbour_lists(
         folder: Where the file is kept; what an earlier run wrote into it counts, if it asked the
             same of the same collection.
         progress: Called after every block.
-        device: Where photos are compared, `cuda` for example; the same lists, sooner.
         step: Its name for `progress`.
+        device: Where photos are compared, `cuda` for example; the same lists, sooner.
 
     Returns:
         m records, mapped.
@@ -82,3 +86,47 @@ def _others(
         found["rows"][number] = rows[number, others]
         found["scores"][number] = scores[number, others]
     return found
+
+
+def grown_records(
+    file: Path,
+    record: np.dtype[Any],
+    total: int,
+    block: int,
+    more: Callable[[int], Iterable[Records]],
+    step: str,
+    progress: Progress | None = None,
+) -> Records:
+    """Finish a file of equal records that grows block by block; a stop costs the last of them.
+
+    Args:
+        file: Its name says what it holds: other contents need another name.
+        record: The layout of one.
+        total: How many there are to be.
+        block: How many are written at a time.
+        more: Given how many are done, gives the others in blocks.
+        step: Its name for `progress`.
+        progress: Called after every block.
+
+    Returns:
+        (total,) records, mapped.
+
+    Raises:
+        SolarError: The disk is full or read-only.
+    """
+    try:
+        with file.open("r+b" if file.exists() else "w+b") as out:
+            # The last block may be torn where the power failed.
+            blocks = out.seek(0, os.SEEK_END) // (record.itemsize * block)
+            done = max(blocks - 1, 0) * block
+            out.truncate(done * record.itemsize)
+            out.seek(done * record.itemsize)
+            advance = counted(progress, step, total, done)
+            for some in more(done):
+                out.write(some.tobytes())
+                out.flush()
+                os.fsync(out.fileno())
+                advance(len(some))
+    except OSError as error:
+        raise unwritable(file, error) from error
+    return np.memmap(file, record, "r", shape=(total,))

@@ -6,16 +6,35 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
+from pathlib import Path
+from typing import TypeAlias
 
 from solar.describe.counting import Progress, counted
 from solar.describe.local import LocalFeatures
 from solar.errors import SolarError, and_more
 from solar.search.calibration import Evidence
-from solar.search.pair_files import Pair
-from solar.search.verify import Verifier
+from solar.search.described_collection import DescribedCollection
+from solar.search.verify import Verifier, VerifySettings
+
+Pair: TypeAlias = tuple[str, str]
+"""Names of two photos."""
 
 PAIRS = 64
 """So many have their features in memory at a time: up to some hundred MB."""
+
+
+def verifier_of(photos: DescribedCollection, settings: VerifySettings) -> Verifier:
+    """What finds and compares local features of the photos of a collection.
+
+    A SolarError if it is unknown where the photos are, or OpenCV is not installed.
+    """
+    roots = photos.roots.moved_to(settings.photos)
+    if not any(Path(root.path).exists() for root in roots.roots):
+        raise SolarError(
+            f"{roots or 'The folder of the photos'} cannot be found: name it with --photos, or "
+            "photos= in Python."
+        )
+    return Verifier(roots.find, photos.local, settings)
 
 
 def verified(

@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from solar.arrays import Vectors
 from solar.describe.counting import Progress, counted
-from solar.describe.store import Store
-from solar.describe.store_files import is_store
 from solar.errors import optional
 from solar.files import refuse_folder, replacing
-from solar.search.index import Index, need_vectors
-from solar.search.ingest import BATCH, batches, spec_of
-from solar.search.metadata import is_index
+from solar.search.ingest import described_rows
 from solar.search.types import DescriptorSpec, Photo
+
+if TYPE_CHECKING:
+    from solar.describe.store import Store
+    from solar.search.index import Index
+
 
 KEY = "solar"
 """Of the file's metadata: how the vectors were made, as JSON."""
-
-
-def open_described(path: Path) -> AbstractContextManager[Store | Index] | None:
-    """The store or index in a folder; None for anything else, photos for example.
-
-    A SolarError if it is unfinished or damaged, or has no vectors.
-    """
-    if is_store(path):
-        return nullcontext(Store.open(path))
-    return need_vectors(Index.open(path)) if is_index(path) else None
 
 
 def check_target(path: Path) -> None:
@@ -78,17 +68,6 @@ def write_parquet(
             writer.write_batch(_rows(arrow, schema, photos, vectors))
             advance(len(photos))
     return len(source)
-
-
-def described_rows(
-    source: Store | Index,
-) -> tuple[DescriptorSpec, Iterator[tuple[list[Photo], Vectors]]]:
-    """How the vectors of a store or an index were made; photos and vectors in pieces."""
-    if isinstance(source, Index):
-        return source.spec, source.engine.batches(BATCH)
-    spec = spec_of(source)
-    assert spec is not None  # stores have one
-    return spec, batches(source, None)
 
 
 def _schema(arrow: Any, spec: DescriptorSpec) -> Any:

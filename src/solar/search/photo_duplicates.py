@@ -11,9 +11,10 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +29,24 @@ from solar.search.described_collection import (
     Described,
     DescribedCollection,
     are_photos,
-    walk_described,
+    described,
+    held,
+    refuse_score,
+    split_options,
+    working,
 )
 from solar.search.duplicate_candidates import DuplicateCandidates, candidates
-from solar.search.duplicate_groups import PhotoFacts, RelatedPair, groups_of, photo_facts
-from solar.search.duplicate_report import KINDS, DuplicateGroup, DuplicatePhoto
-from solar.search.photo_pairs import refuse_score
-from solar.search.photo_relation import SETTINGS, PhotoComparer, Relation
+from solar.search.duplicate_groups import groups_of, photo_facts
+from solar.search.duplicate_report import (
+    KINDS,
+    DuplicateGroup,
+    DuplicatePhoto,
+    DuplicateReport,
+    Relation,
+)
+from solar.search.pair_verification import verifier_of
+from solar.search.photo_relation import SETTINGS, PhotoComparer
 from solar.search.small_pictures import small_pictures
-
-K = 20
-"""Neighbours of each photo that are looked at."""
-
-PLACE_SCORE = 0.7
-"""From this cosine similarity on, two photos may show one place."""
 
 _BLOCK = 128  # pairs that a stop costs at the most
 _SEEN_FILE = "duplicates-seen.bin"
@@ -51,11 +56,18 @@ _UNREADABLE = "unreadable"
 
 @dataclass(frozen=True)
 class DuplicateSettings:
-    """What to look for; see `duplicates`."""
+    """What `duplicates` looks for.
 
-    kinds: tuple[str, ...] = KINDS
-    k: int = K
-    min_score: float = PLACE_SCORE
+    Attributes:
+        kinds: Which groups to give: `exact`, `copy`, `crop`, `burst`, `place`.
+        k: Number of nearest neighbours to compare each photo with.
+        min_score: Minimum cosine similarity of two photos of one place.
+        new: Only groups with photos that were added to the index since the last time.
+    """
+
+    kinds: Sequence[str] = KINDS
+    k: int = 20
+    min_score: float = 0.7
     new: bool = False
 
     def __post_init__(self) -> None:
@@ -71,16 +83,13 @@ class DuplicateSettings:
 
 def duplicates(
     source: Described,
+    settings: DuplicateSettings | None = None,
     *,
-    kinds: Sequence[str] = KINDS,
-    k: int = K,
-    min_score: float = PLACE_SCORE,
-    new: bool = False,
     photos: str | Path | None = None,
     work: str | Path | None = None,
     progress: Progress | None = None,
-    **describing: Any,
-) -> Iterator[DuplicateGroup]:
+    **options: Any,
+) -> DuplicateReport:
     """Group photos that are copies of each other, or show the same place.
 
     Nothing is deleted or moved. Memory holds small pictures and a few blocks of descriptors.
@@ -91,27 +100,28 @@ def duplicates(
 
     Args:
         source: An index or its address, a store, or photos: a folder, a list or a tar shard.
-        kinds: Which groups to give: `exact`, `copy`, `crop`, `burst`, `place`.
-        k: Number of nearest neighbours to compare each photo with.
-        min_score: Minimum cosine similarity of two photos of one place.
-        new: Only groups with photos that were added to the index since the last time.
+        settings: What to look for.
         photos: Where the photos of an index or a store are, if they have moved.
         work: A folder for unfinished work, from which another run can resume. Default: temporary.
         progress: Called with the step, what is done, and the total.
-        **describing: How to describe photos, as for `solar.extract`: `model`, `device`, `size`, ….
+        **options: Fields of `DuplicateSettings` by name; others say how to describe photos, as for
+            `solar.extract`: `model`, `device`, `size`, ….
+
+    Returns:
+        A report whose groups are made while they are walked through, once; `write` keeps it. When
+        the last was given, the photos count as seen for `new`.
 
     Raises:
-        SolarError: There is no such collection, kind or model, nobody knows where the photos are,
+        SolarError: There is no such collection, kind or model, it is unknown where the photos are,
             OpenCV is not installed, or the disk is full.
     """
-    settings = DuplicateSettings(tuple(kinds), k, min_score, new)
+    settings, describing = split_options(settings or DuplicateSettings(), options)
     refuse_new(source, settings)
-    return walk_described(
-        source,
-        work,
-        lambda found, folder: find_duplicates(found.moved_to(photos), settings, folder, progress),
-        **describing,
-    )
+    with ExitStack() as stack:
+        folder = stack.enter_context(working(work))
+        found = described(source, folder, **describing).moved_to(photos)
+        groups = held(stack.pop_all(), _groups(found, settings, folder, progress))
+    return DuplicateReport(len(found), groups, found.roots, tuple(settings.kinds))
 
 
 def refuse_new(source: Described, settings: DuplicateSettings) -> None:
@@ -123,21 +133,16 @@ def refuse_new(source: Described, settings: DuplicateSettings) -> None:
         )
 
 
-def find_duplicates(
+def _groups(
     photos: DescribedCollection,
     settings: DuplicateSettings,
     folder: Path,
-    progress: Progress | None = None,
-) -> Iterator[DuplicateGroup]:
-    """The same for a collection that is at hand, with unfinished work in a folder.
-
-    When the last group was given, the photos count as seen for `new`.
-    """
-    make_folder(folder)
+    progress: Progress | None,
+) -> Iterable[DuplicateGroup]:
     if not len(photos):  # of which nothing can be mapped
         _note_seen(photos.local, [])
         return
-    verifier = photos.verifier(SETTINGS)  # what would go wrong is told before any work
+    verifier = verifier_of(photos, SETTINGS)  # what would go wrong is told before any work
     seen = _seen(photos) if settings.new else set[bytes]()
     small = small_pictures(photos.names, photos.roots.find, photos.local, progress)
     asked = np.array([row for row, key in enumerate(small.keys) if key not in seen], np.int64)
@@ -152,16 +157,14 @@ def find_duplicates(
         progress=progress,
     )
     comparer = PhotoComparer(verifier, places=places)
-    related = sorted(
-        _decided(photos, pairs, comparer, folder, progress), key=lambda one: (one.a, one.b)
-    )
+    related = list(_decided(photos, pairs, comparer, folder, progress))
 
-    def facts(row: int) -> PhotoFacts:
+    def facts(row: int) -> DuplicatePhoto:
         name = photos.names[row]
         try:
             return photo_facts(name, photos.roots.find(name))
         except SolarError:
-            return PhotoFacts(DuplicatePhoto(name, *small.size(row), 0), False)
+            return DuplicatePhoto(name, *small.size(row), 0)
 
     yield from groups_of(related, settings.kinds, facts)
     _note_seen(photos.local, small.keys)
@@ -173,30 +176,28 @@ def _decided(
     comparer: PhotoComparer,
     folder: Path,
     progress: Progress | None,
-) -> Iterator[RelatedPair]:
+) -> Iterator[Relation]:
     """The related ones of the pairs; what an earlier run decided is read from a file."""
     names = photos.names
-    errors: dict[str, str] = {}
+    errors: dict[int, str] = {}
 
     def decide(number: int) -> dict[str, Any] | str | None:
-        a, b = (names[row] for row in pairs.pairs[number].tolist())
-        way = int(pairs.ways[number])
+        a, b, way, part, place, score = pairs[number].item()
         try:
-            found = comparer.relation(
-                comparer.photo(a),
-                comparer.photo(b),
-                way if way >= 0 else None,
-                part=bool(pairs.parts[number]),
-                place=bool(pairs.places[number]),
-            )
+            first, second = comparer.photo(names[a]), comparer.photo(names[b])
+            found = comparer.relation(first, second, way, part=part, place=place)
         except SolarError as error:
-            errors[f"{a} {b}"] = str(error)
+            errors[number] = str(error)
             return _UNREADABLE
-        return None if found is None else asdict(found)
+        if found is None:
+            return None
+        return asdict(replace(found, a=a, b=b, score=round(score, 4)))
 
     where = photos.roots.stored()
-    settings = f"{__version__} {photos.digest} {where} {pairs.digest} {comparer.places}"
-    key = hashlib.sha256(settings.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    settings = f"{__version__} {photos.digest} {where} {comparer.places}"
+    digest = hashlib.sha256(settings.encode("utf-8", "surrogateescape"))
+    digest.update(pairs.tobytes())
+    key = digest.hexdigest()[:16]
     file = folder / f"relations-{key}.jsonl"
     try:
         with (
@@ -223,8 +224,7 @@ def _decided(
             if found == _UNREADABLE and number < done:  # in an earlier run; it may be back
                 found = decide(number)
             if isinstance(found, dict):
-                a, b = pairs.pairs[number].tolist()
-                yield RelatedPair(a, b, float(pairs.scores[number]), _relation(found))
+                yield Relation.from_dict(found)
     if errors:
         warnings.warn(f"Not compared: {and_more(errors.values())}", stacklevel=3)
 
@@ -241,12 +241,6 @@ def _resumed(file: Any) -> int:
     file.truncate(whole)
     file.seek(0, os.SEEK_END)
     return count
-
-
-def _relation(stored: dict[str, Any]) -> Relation:
-    mapping = stored["mapping"]
-    stored["mapping"] = None if mapping is None else tuple(map(tuple, mapping))
-    return Relation(**{**stored, "covers": tuple(stored["covers"])})
 
 
 def _seen(photos: DescribedCollection) -> set[bytes]:

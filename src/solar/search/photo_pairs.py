@@ -2,12 +2,15 @@
 
 Each photo is paired with the k that are most similar by their descriptors, and, for the frames of a
 video, with those before and after it. A pair counts once, whichever of the two found the other.
+Lists of pairs are files as COLMAP and hloc read them, with a line `image1.jpg image2.jpg` for each.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,11 +21,19 @@ import numpy.typing as npt
 from solar.arrays import RowNumbers
 from solar.describe.counting import Progress
 from solar.errors import SolarError
-from solar.search.described_collection import Described, DescribedCollection, walk_described
+from solar.files import reading, replacing
+from solar.search.described_collection import (
+    Described,
+    DescribedCollection,
+    described,
+    held,
+    refuse_score,
+    split_options,
+    working,
+)
 from solar.search.near import in_space, straight
 from solar.search.neighbour_lists import NeighbourLists, neighbour_lists
-from solar.search.pair_files import Pair, read_names
-from solar.search.pair_verification import verified
+from solar.search.pair_verification import Pair, verified, verifier_of
 from solar.search.verify import VerifySettings
 
 _CELLS = 1 << 21  # of a table that is looked at at a time: some tens of MB
@@ -30,7 +41,17 @@ _CELLS = 1 << 21  # of a table that is looked at at a time: some tens of MB
 
 @dataclass(frozen=True)
 class PairSettings:
-    """Which pairs to choose; see `pairs`."""
+    """Which pairs `pairs` chooses.
+
+    Attributes:
+        k: Number of nearest neighbours to pair each photo with; 0 for `window` alone.
+        min_score: Minimum cosine similarity of neighbours found by `k`.
+        verify: Keep only pairs that pass geometric verification (`solar.search.verify`).
+        query: Pair only these photos with others: names, or a file with one name per line.
+        window: Also pair each photo with this many before and after it in its folder, by name.
+        within: If both photos have a GPS position, only pair them within this many metres.
+        device: Where photos are described, and descriptors compared if it is `cuda`.
+    """
 
     k: int = 20
     min_score: float | None = None
@@ -50,26 +71,13 @@ class PairSettings:
             )
 
 
-def refuse_score(min_score: float | None) -> None:
-    """A SolarError if no two photos could ever be that similar, or all are."""
-    if min_score is not None and not -1 <= min_score <= 1:
-        raise SolarError(
-            f"--min-score is a cosine similarity: give a number from -1 to 1, not {min_score:g}."
-        )
-
-
 def pairs(
     source: Described,
+    settings: PairSettings | None = None,
     *,
-    k: int = 20,
-    min_score: float | None = None,
-    verify: bool | VerifySettings = False,
-    query: str | Path | Sequence[str] | None = None,
-    window: int = 0,
-    within: float | None = None,
     work: str | Path | None = None,
     progress: Progress | None = None,
-    **describing: Any,
+    **options: Any,
 ) -> Iterator[Pair]:
     """Choose the pairs of photos that are worth matching, each once.
 
@@ -82,16 +90,11 @@ def pairs(
     Args:
         source: An index or its address, a store, an `.h5` file of hloc's, or photos: a folder, a
             list or a tar shard.
-        k: Number of nearest neighbours to pair each photo with; 0 for `window` alone.
-        min_score: Minimum cosine similarity of neighbours found by `k`.
-        verify: Keep only pairs that pass geometric verification (`solar.search.verify`).
-        query: Pair only these photos with others: names, or a file with one name per line.
-        window: Also pair each photo with this many before and after it in its folder, by name.
-        within: If both photos have a GPS position, only pair them within this many metres.
+        settings: Which pairs.
         work: A folder for unfinished work, from which another run can resume. Default: temporary.
         progress: Called with the step, what is done, and the total.
-        **describing: How to describe photos, as for `solar.extract`: `model`, `device`, `size`, ….
-            Descriptors are compared on the device as well if it is `cuda`.
+        **options: Fields of `PairSettings` by name; others say how to describe photos, as for
+            `solar.extract`: `model`, `size`, ….
 
     Returns:
         Names relative to the image folder, in the order of the collection, the most similar first.
@@ -99,31 +102,18 @@ def pairs(
     Raises:
         SolarError: There is no such collection, photo or model, or the disk is full.
     """
-    device = describing.get("device")
-    settings = PairSettings(k, min_score, verify, query, window, within, device)
-    return walk_described(
-        source,
-        work,
-        lambda photos, folder: choose(photos, settings, folder, progress),
-        **describing,
-    )
-
-
-def choose(
-    photos: DescribedCollection,
-    settings: PairSettings,
-    folder: Path,
-    progress: Progress | None = None,
-) -> Iterable[Pair]:
-    """The same for a collection that is at hand, with unfinished work in a folder."""
-    verifier = None
-    if settings.verify:
-        wanted = VerifySettings() if settings.verify is True else settings.verify
-        verifier = photos.verifier(wanted)  # what would go wrong is told before any work
-    chosen = chosen_pairs(photos, settings, folder, progress)
-    if verifier is None:
-        return chosen
-    return verified(chosen, verifier, len(chosen), progress)
+    settings, describing = split_options(settings or PairSettings(), options)
+    with ExitStack() as stack:
+        folder = stack.enter_context(working(work))
+        photos = described(source, folder, device=settings.device, **describing)
+        verifier = None
+        if settings.verify:  # what would go wrong is told before any work
+            wanted = VerifySettings() if settings.verify is True else settings.verify
+            verifier = verifier_of(photos, wanted)
+        chosen: Iterable[Pair] = (found := chosen_pairs(photos, settings, folder, progress))
+        if verifier is not None:
+            chosen = verified(found, verifier, len(found), progress)
+        return held(stack.pop_all(), chosen)
 
 
 def chosen_pairs(
@@ -137,12 +127,10 @@ def chosen_pairs(
     if (query := settings.query) is not None:
         names = read_names(query, photos) if isinstance(query, str | Path) else query
         asked = np.array([photos.row(name, "The query") for name in dict.fromkeys(names)], np.int64)
-    limit = None
-    if settings.within is not None:
-        limit = Limit(in_space(photos.positions()), straight(settings.within))
+    points = None if settings.within is None else in_space(photos.positions())
     lists = neighbour_lists(photos, asked, settings.k, folder, progress, settings.device)
     order = NameOrder.of(photos.names) if settings.window else None
-    return ChosenPairs(photos, asked, lists, settings.min_score, order, settings.window, limit)
+    return ChosenPairs(photos, settings, asked, lists, order, points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,40 +167,24 @@ def _with_numbers(name: str) -> list[tuple[int, str]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Limit:
-    """How far apart photos may be taken."""
-
-    points: npt.NDArray[np.float64]  # (n, 3) in space; NaN where nobody knows
-    metres: float
-
-    def passed(self, rows: RowNumbers, others: RowNumbers) -> npt.NDArray[np.bool_]:
-        """Which of some photos (m, k) are known to be too far from others (m,): (m, k)."""
-        apart = self.points[others] - self.points[rows][:, None]
-        far: npt.NDArray[np.bool_] = np.linalg.norm(apart, axis=2) > self.metres
-        return far
-
-
-@dataclass(frozen=True, eq=False)
 class ChosenPairs:
     """Pairs of photos, found when they are asked for; it can be walked through again.
 
     Attributes:
         photos: The collection.
+        settings: Which pairs.
         asked: (m,) rows of the photos that are paired.
         lists: The neighbours of each of them.
-        min_score: Neighbours below do not count.
-        order: By which neighbours in time are found.
-        window: So many before and after.
-        limit: Those too far away do not count.
+        order: By which neighbours in time are found, if any are wanted.
+        points: (n, 3) where photos were taken, in space; NaN where that is unknown.
     """
 
     photos: DescribedCollection
+    settings: PairSettings
     asked: RowNumbers
     lists: NeighbourLists
-    min_score: float | None = None
     order: NameOrder | None = None
-    window: int = 0
-    limit: Limit | None = None
+    points: npt.NDArray[np.float64] | None = None
     numbers: RowNumbers = field(init=False, repr=False)  # (n,) a row's place in `asked`, or -1
 
     def __post_init__(self) -> None:
@@ -230,7 +202,7 @@ class ChosenPairs:
 
     def pieces(self) -> Iterable[RowNumbers]:
         """Pairs of rows (p, 2), in pieces."""
-        width = max(self.lists["rows"].shape[1] + 2 * self.window, 1)
+        width = max(self.lists["rows"].shape[1] + 2 * self.settings.window, 1)
         step = min(max(_CELLS // width**2, 1), 4096)
         for first in range(0, len(self.asked), step):
             numbers = np.arange(first, min(first + step, len(self.asked)))
@@ -246,14 +218,100 @@ class ChosenPairs:
 
     def _partners(self, numbers: RowNumbers) -> RowNumbers:
         """What each of the photos is paired with, (m, k + 2 window), -1 for none."""
-        lists = self.lists[numbers]
+        settings, asked, lists = self.settings, self.asked[numbers], self.lists[numbers]
         rows = lists["rows"].astype(np.int64)
-        if self.min_score is not None:
-            rows = np.where(lists["scores"] >= self.min_score, rows, -1)
+        if settings.min_score is not None:
+            rows = np.where(lists["scores"] >= settings.min_score, rows, -1)
         if self.order is not None:
-            near = self.order.around(self.asked[numbers], self.window)
+            near = self.order.around(asked, settings.window)
             twice = (near[:, :, None] == rows[:, None]).any(axis=2)
             rows = np.concatenate([rows, np.where(twice, -1, near)], axis=1)
-        if self.limit is not None:
-            rows = np.where(self.limit.passed(self.asked[numbers], rows), -1, rows)
+        if self.points is not None and settings.within is not None:
+            apart = np.linalg.norm(self.points[rows] - self.points[asked][:, None], axis=2)
+            rows = np.where(apart > straight(settings.within), -1, rows)
         return rows
+
+
+def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> int:
+    """Write a list of pairs, whole or not at all, and say how many; a warning if names have spaces.
+
+    Photos whose name has several lines are left out, with a warning for each. A SolarError if the
+    disk is full or read-only.
+    """
+    count, spaced, broken = 0, set[str](), set[str]()
+    with (
+        replacing(path) as temporary,
+        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as out,
+    ):
+        for pair in pairs:
+            if unlisted := {name for name in pair if len(name.splitlines()) != 1}:
+                broken |= unlisted
+                continue
+            spaced |= {name for name in pair if len(name.split()) != 1}
+            out.write(" ".join(pair) + "\n")
+            count += 1
+    for name in sorted(broken):
+        warnings.warn(
+            f"{name!r} is left out of {path}, because its name contains a line break: rename the "
+            "photo.",
+            stacklevel=2,
+        )
+    if spaced:
+        warnings.warn(
+            f"{len(spaced)} photo{'s'[: len(spaced) != 1]} in {path} have spaces in their names, "
+            f"such as {min(spaced)!r}: COLMAP and hloc split lines at spaces, so rename the "
+            "photos, or write the matches themselves with --database.",
+            stacklevel=2,
+        )
+    return count
+
+
+def read_pairs(path: str | Path, photos: DescribedCollection) -> Iterator[Pair]:
+    """Pairs from a list, each once, by their names in the collection.
+
+    A SolarError if the list cannot be read, or names a photo that is not there.
+    """
+    seen = set[tuple[int, int]]()
+    for line in _lines(path):
+        a, b = _split(line, path, photos)
+        pair = (min(a, b), max(a, b))
+        if a != b and pair not in seen:
+            seen.add(pair)
+            yield photos.names[a], photos.names[b]
+
+
+def read_names(path: str | Path, photos: DescribedCollection) -> list[str]:
+    """Names of photos from a list; what follows them, as the cameras in hloc's lists, is ignored.
+
+    A SolarError if the list cannot be read, is empty, or names a photo that is not there.
+    """
+    rows = []
+    for line in _lines(path):
+        begun = line if line in photos.rows else line.split()[0]
+        rows.append(photos.row(line if Path(line).is_absolute() else begun, path))
+    if not rows:
+        raise SolarError(f"{path} names no photo: write one name per line.")
+    return [photos.names[row] for row in rows]
+
+
+def _split(line: str, path: str | Path, photos: DescribedCollection) -> tuple[int, int]:
+    parts = line.split()
+    if len(parts) > 2:  # a name has spaces: cut where both sides are photos
+        for at in range(1, len(line)):
+            a, b = line[:at], line[at + 1 :]
+            if line[at] == " " and a in photos.rows and b in photos.rows:
+                return photos.rows[a], photos.rows[b]
+    if len(parts) != 2:
+        raise SolarError(
+            f"{path} has a line {line!r}: each line must have the names of two photos of the "
+            "collection, separated by a space."
+        )
+    a, b = parts
+    return photos.row(a, path), photos.row(b, path)
+
+
+def _lines(path: str | Path) -> list[str]:
+    with reading(path):
+        text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+    lines = (line.strip() for line in text.split("\n"))
+    return [line for line in lines if line and not line.startswith("#")]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from solar.arrays import Doubles
+from solar.arrays import Doubles, Floats
 from solar.describe.local import LocalFeatures
 from solar.errors import SolarError
 from solar.files import reading
@@ -31,7 +31,7 @@ from solar.images.exif import taken
 from solar.images.opening import Source, opened
 from solar.images.orientation import orientation_of, turned
 from solar.search.axis_mapping import fit_axes, tilted
-from solar.search.duplicate_report import COPIES, Mapping3x3
+from solar.search.duplicate_report import COPIES, MOMENT, WHOLE, Mapping3x3, Relation
 from solar.search.keypoint_votes import VOTES, Corners, corners, votes
 from solar.search.matching import estimate, mutual_matches
 from solar.search.pixel_agreement import Agreement, Region, agreement, is_frame
@@ -41,34 +41,12 @@ from solar.search.verify import Verifier, VerifySettings
 SETTINGS = VerifySettings(keypoints=500, size=512)
 """How keypoints are found: copies need fewer of them than buildings do."""
 
-MOMENT = 10.0  # seconds between frames of a burst, at the most
-
 _SIDE = 384  # of pictures that are compared
 _KEPT = 128  # pictures in memory: some tens of MB
 _COPY_ERROR, _PLACE_ERROR = 2.0, 4.0  # pixels
 _COPY_POINTS, _PLACE_POINTS = 8, 15
-_WHOLE = 0.95  # of a photo's area
 _STILL = 0.25  # how far a corner moves at most between them, as a share of the side
 _OVERLAP = 0.6
-
-
-@dataclass(frozen=True)
-class Relation:
-    """How photo b is related to photo a; the attributes are those of a `DuplicatePair`."""
-
-    kind: str
-    how: str
-    mapping: Mapping3x3 | None = None
-    covers: tuple[float, float] = (1.0, 1.0)
-    difference: float | None = None
-    inliers: int | None = None
-    why: str = ""
-
-    @property
-    def within(self) -> tuple[bool, bool]:
-        """Of photos made from one: whether b shows all of a, and a all of b; copies always do."""
-        a_in_b, b_in_a = (self.kind != "crop" or share >= _WHOLE for share in self.covers)
-        return a_in_b, b_in_a
 
 
 class ComparedPhoto:
@@ -143,7 +121,7 @@ class PhotoComparer:
         self,
         a: ComparedPhoto,
         b: ComparedPhoto,
-        way: int | None,
+        way: int,
         *,
         part: bool = True,
         place: bool = False,
@@ -153,11 +131,11 @@ class PhotoComparer:
         Args:
             a: A photo.
             b: Another.
-            way: How to lay b on a where they may be one picture.
+            way: How to lay b on a where they may be one picture; otherwise -1.
             part: Whether one may be part of the other.
             place: Whether they may show one place; then corners are matched first.
         """
-        if way is not None and (whole := _laid_over(a, b, way)) is not None:
+        if way >= 0 and (whole := _laid_over(a, b, way)) is not None:
             return whole
         if not part and not (place and votes(a.corners, b.corners) >= VOTES):
             return None
@@ -173,16 +151,16 @@ class PhotoComparer:
 
 
 def _laid_over(a: ComparedPhoto, b: ComparedPhoto, way: int) -> Relation | None:
-    """Whether b, laid so, is the same picture as a."""
     picture = laid_photo(b.picture, way)
     whole = (Region(0, 0, *map(float, one.size)) for one in (a.picture, picture))
     found = agreement(a.picture, picture, *whole)
     if not found.same:
         return None
     mapping = np.linalg.inv(way_matrix(way)).astype(np.float64)
-    relation = Relation("copy", "", _stored(mapping), (1.0, 1.0), found.difference)
     exact = way == 0 and a.size == b.size and found.difference < 0.01 and _equal(a, b)
-    return _told(a, b, replace(relation, kind="exact" if exact else "copy"), way, found)
+    kind = "exact" if exact else "copy"
+    relation = Relation(0, 1, kind, mapping=_stored(mapping), difference=found.difference)
+    return _told(a, b, relation, way, found)
 
 
 def _equal(a: ComparedPhoto, b: ComparedPhoto) -> bool:
@@ -202,10 +180,8 @@ def _is_sequence(source: Source) -> bool:
 
 
 def _file_bytes(source: Source) -> bytes | None:
-    if isinstance(source, bytes):
-        return source
     if not isinstance(source, str | os.PathLike):
-        return None
+        return source if isinstance(source, bytes) else None
     with reading(Path(source)):
         return Path(source).read_bytes()
 
@@ -223,11 +199,7 @@ def _alpha(source: Source) -> npt.NDArray[np.uint8]:
 def _edited(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:
     """Whether one photo is a crop of the other, or is framed in it, by keypoints."""
     for mirrored in (False, True):
-        pairs = _matches(a.features, b.features, mirrored)
-        x, y = (
-            features.points[pairs[:, side]] / np.float32(features.scale)
-            for side, features in enumerate((a.features, b.features))
-        )
+        x, y = _matched(a.features, b.features, mirrored)
         found = fit_axes(x, y, _COPY_ERROR, mirrored=mirrored)
         if found is None or len(found) < _COPY_POINTS or tilted(found, x, y):
             continue
@@ -252,20 +224,15 @@ def _cut_out(a: ComparedPhoto, b: ComparedPhoto, mapping: Doubles, points: int) 
         return None
     covers = (_area(overlap[0]), _area(overlap[1]))
     frames = zip(covers, (a.picture, picture), (in_a, in_b), strict=True)
-    framed = [share < _WHOLE and is_frame(one, part) for share, one, part in frames]
-    whole = [share >= _WHOLE for share in covers]
+    framed = [share < WHOLE and is_frame(one, part) for share, one, part in frames]
+    whole = [share >= WHOLE for share in covers]
     kind = "copy" if all(one or two for one, two in zip(whole, framed, strict=True)) else "crop"
-    relation = Relation(kind, "", _stored(mapping), covers, found.difference, points)
+    relation = Relation(0, 1, kind, "", None, _stored(mapping), covers, found.difference, points)
     return _told(a, b, relation, way, found, framed=any(framed))
 
 
 def _same_place(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:
-    """Whether two photos show one moment or one place."""
-    pairs = _matches(a.features, b.features, False)
-    x, y = (
-        one.points[pairs[:, side]] / np.float32(one.scale)
-        for side, one in enumerate((a.features, b.features))
-    )
+    x, y = _matched(a.features, b.features, False)
     matrix, inliers = estimate(x, y, "homography", _PLACE_ERROR, iterations=1000)
     count = int(inliers.sum())
     if matrix is None or count < _PLACE_POINTS:
@@ -276,7 +243,8 @@ def _same_place(a: ComparedPhoto, b: ComparedPhoto) -> Relation | None:
     apart = _seconds(a, b)
     still = _corners_move(mapping) < _STILL and min(covers) > _OVERLAP
     moment = still if apart is None else apart <= MOMENT
-    relation = Relation("burst" if moment else "place", "", _stored(mapping), covers, None, count)
+    kind = "burst" if moment else "place"
+    relation = Relation(0, 1, kind, mapping=_stored(mapping), covers=covers, inliers=count)
     return _told(a, b, relation, 0, None)
 
 
@@ -289,7 +257,6 @@ def _told(
     *,
     framed: bool = False,
 ) -> Relation:
-    """The relation with its words."""
     apart = _seconds(a, b)
     if relation.kind in COPIES[1:] and apart:  # copies keep the time at which they were taken
         relation = replace(relation, kind="burst" if apart <= MOMENT else "place")
@@ -310,7 +277,9 @@ def _told(
         done = ["the same moment" if relation.kind == "burst" else "the same place"]
         done += [] if apart is None else [f"taken {_span(apart)} apart"]
     how = ", ".join(done)
-    return replace(relation, how=how, why="; ".join([how, *_reasons(relation)]))
+    why = "; ".join([how, *_reasons(relation)])
+    difference = None if relation.difference is None else round(relation.difference, 4)
+    return replace(relation, how=how, difference=difference, why=why)
 
 
 def _span(seconds: float) -> str:
@@ -323,7 +292,7 @@ def _span(seconds: float) -> str:
 
 def _reasons(relation: Relation) -> list[str]:
     reasons = [] if relation.inliers is None else [f"{relation.inliers} points agree"]
-    if min(relation.covers) >= _WHOLE:
+    if min(relation.covers) >= WHOLE:
         reasons.append("the whole of both photos")
     else:
         first, second = (f"{100 * share:.0f} %" for share in relation.covers)
@@ -333,9 +302,11 @@ def _reasons(relation: Relation) -> list[str]:
     return reasons
 
 
-def _matches(a: LocalFeatures, b: LocalFeatures, mirrored: bool) -> npt.NDArray[np.int64]:
+def _matched(a: LocalFeatures, b: LocalFeatures, mirrored: bool) -> tuple[Floats, Floats]:
+    """The points (n, 2) of both that match, in shrunk pixels."""
     rows = mirrored_histograms(a.descriptors) if mirrored else a.descriptors
-    return mutual_matches(rows, b.descriptors)
+    first, second = mutual_matches(rows, b.descriptors).T
+    return a.points[first] / np.float32(a.scale), b.points[second] / np.float32(b.scale)
 
 
 def mirrored_histograms(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -349,7 +320,6 @@ def mirrored_histograms(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32
 
 
 def _seconds(a: ComparedPhoto, b: ComparedPhoto) -> float | None:
-    """How long apart two photos were taken; None if nobody knows."""
     if a.taken is None or b.taken is None:
         return None
     return abs((a.taken - b.taken).total_seconds())
@@ -357,20 +327,17 @@ def _seconds(a: ComparedPhoto, b: ComparedPhoto) -> float | None:
 
 def _relative(matrix: Doubles, a: LocalFeatures, b: LocalFeatures) -> Doubles:
     """A mapping between photos whose sides count as 1, from that between their shrunk pixels."""
-    (from_a, _), (_, to_b) = (_unit_square(one) for one in (a, b))
-    mapping = to_b @ matrix @ from_a
+    mapping = np.linalg.inv(_from_unit_square(b)) @ matrix @ _from_unit_square(a)
     result: Doubles = mapping / mapping[2, 2] if abs(mapping[2, 2]) > 1e-12 else mapping
     return result
 
 
-def _unit_square(features: LocalFeatures) -> tuple[Doubles, Doubles]:
-    """From relative coordinates to shrunk pixels, whose centres are whole numbers, and back."""
-    height, width = features.shape
-    scale = features.scale
-    there = np.array(
+def _from_unit_square(features: LocalFeatures) -> Doubles:
+    """From relative coordinates to shrunk pixels, whose centres are whole numbers."""
+    (height, width), scale = features.shape, features.scale
+    return np.array(
         [[width / scale, 0, -0.5 / scale], [0, height / scale, -0.5 / scale], [0, 0, 1]]
     )
-    return there, np.linalg.inv(there)
 
 
 def _way_of(mapping: Doubles) -> tuple[int, Doubles]:
@@ -408,7 +375,6 @@ def _seen(mapping: Doubles) -> float:
 
 
 def _corners_move(mapping: Doubles) -> float:
-    """How far the corner that moves most does."""
     corners = np.array([[0, 1, 0, 1], [0, 0, 1, 1], [1, 1, 1, 1]], np.float64)
     u, v, w = mapping @ corners
     if (w <= 1e-9).any():

@@ -1,15 +1,30 @@
-"""How well two small pictures agree once one lies over a window of the other, to a part of a pixel.
+"""Whether one small picture may show a part of another, or all of it.
 
-Nearly all pairs that look alike at first end here, before a photo is opened again or a keypoint
-looked for. Thousands of pairs are fitted at a time.
+Each is laid over many windows of the other, roughly first and to a part of a pixel then. Nearly all
+pairs that look alike at first end here, before a photo is opened again or a keypoint looked for.
+Thousands of pairs are fitted at a time.
 """
+
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from solar.arrays import Floats, Pixels
-from solar.search.picture_windows import window_boxes
-from solar.search.symmetries import WAYS, WHOLE, best_way, laid
+from solar.search.symmetries import WAYS, WHOLE, best_way, laid, normal
+
+Floats = npt.NDArray[np.float32]
+Pictures = npt.NDArray[np.uint8]
+
+CELLS = 8
+"""Windows are compared as 8 by 8 cells."""
+
+PART = 0.85
+"""How well a small picture fits a window of another, at least, to be looked for there."""
+
+_WINDOW_SIDES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4)  # of a window, as a share of the picture's
+_SHAPES = (1.0, 1.2, 1 / 1.2)  # a screenshot shows a photo in a picture of another shape
+_DEEPEST = 0.45  # smaller windows are many: of one shape alone
+_STEP = 0.1  # between windows, as a share of their side
 
 PART_FIT = 0.9
 """How well a part fits its window, at least."""
@@ -18,9 +33,9 @@ PART_BLOCKS = 0.5
 """And which share of its blocks agrees by itself."""
 
 WHOLE_BLOCKS = 0.4
-"""Of pictures of one photo, so many blocks agree: much may be written over the rest."""
+"""Of pictures of one photo, this share of blocks agrees: much may be written over the rest."""
 
-_CELLS = 16  # windows are fitted as so many by so many cells
+_CELLS = 16  # windows are fitted as 16 by 16 cells
 _STEPS = 4
 _NUDGE = 0.02  # how far a window is moved to see what that changes, as a share of the side
 _FARTHEST = 0.06  # in a step
@@ -32,8 +47,8 @@ _LEAST = 4  # blocks that are not flat; pictures with fewer may be anything
 
 
 def are_parts(
-    wholes: Pixels,
-    parts: Pixels,
+    wholes: Pictures,
+    parts: Pictures,
     which: npt.NDArray[np.int64],
     mirror: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.bool_]:
@@ -58,7 +73,7 @@ def are_parts(
     return alike
 
 
-def copy_ways(a: Pixels, b: Pixels) -> npt.NDArray[np.int8]:
+def copy_ways(a: Pictures, b: Pictures) -> npt.NDArray[np.int8]:
     """How to lay small pictures b (n, 32, 32) on a to see the same; -1 where they differ."""
     ways, score = best_way(a, b)
     turned = b.astype(np.float32)
@@ -128,7 +143,6 @@ def _lines(centre: Floats, size: Floats, pictures: Floats) -> Floats:
 
 
 def _correlation(a: Floats, b: Floats) -> Floats:
-    """Of the last axis of a with that of b."""
     x, y = (one - one.mean(axis=-1, keepdims=True) for one in (a, b))
     norms = np.linalg.norm(x, axis=-1) * np.linalg.norm(y, axis=-1)
     products: Floats = np.einsum("...d,...d->...", x, y) / np.maximum(norms, 1e-6)
@@ -146,7 +160,92 @@ def _agreeing(a: Floats, b: Floats, grid: int, alike: float) -> Floats:
 
 
 def _blocks(pictures: Floats, grid: int) -> Floats:
-    """(n, grid², pixels of a block)."""
     n, size = len(pictures), pictures.shape[-1] // grid
     parts = pictures.reshape(n, grid, size, grid, size).transpose(0, 1, 3, 2, 4)
     return parts.reshape(n, grid * grid, size * size)
+
+
+def patterns(pictures: npt.NDArray[np.uint8]) -> Floats:
+    """Whole pictures (n, side, side) as rows (n, 64) of mean 0 and norm 1."""
+    lines = _cell_lines(0.0, 1.0, pictures.shape[-1])
+    return normal(lines @ pictures.astype(np.float32) @ lines.T)
+
+
+def mirrored(rows: Floats) -> Floats:
+    """The rows of `patterns` as if the pictures were mirrored."""
+    return rows.reshape(-1, CELLS, CELLS)[:, :, ::-1].reshape(rows.shape)
+
+
+def windows(picture: npt.NDArray[np.uint8]) -> Floats:
+    """All windows of a picture (side, side) as rows (m, 64) like those of `patterns`."""
+    whole = picture.astype(np.float32)
+    found = []
+    for down, across in _grids(picture.shape[-1]):
+        part = down.reshape(-1, down.shape[-1]) @ whole @ across.reshape(-1, across.shape[-1]).T
+        cut = part.reshape(len(down), CELLS, len(across), CELLS).transpose(0, 2, 1, 3)
+        found.append(cut.reshape(-1, CELLS, CELLS))
+    return normal(np.concatenate(found))
+
+
+def best_windows(
+    picture: npt.NDArray[np.uint8], rows: Floats
+) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Where other pictures, (n, 64) by `patterns`, fit a window of this one best.
+
+    Returns:
+        How well (n,), -1 to 1; which window (n,), see `window_boxes`; and whether mirrored.
+    """
+    cut = windows(picture)
+    both = (np.concatenate([rows, mirrored(rows)]) @ cut.T).reshape(2, len(rows), -1)
+    which = both.argmax(axis=2)
+    scores: Floats = np.take_along_axis(both, which[:, :, None], axis=2)[:, :, 0]
+    mirror = scores[1] > scores[0]
+    return scores.max(axis=0), np.where(mirror, which[1], which[0]), mirror
+
+
+@cache
+def window_boxes() -> Floats:
+    """Left, top, width and height (m, 4) of all windows, as shares of the picture."""
+    boxes = [
+        (left, top, wide, high)
+        for wide, high, down, across in _sizes()
+        for top in np.linspace(0, 1 - high, down)
+        for left in np.linspace(0, 1 - wide, across)
+    ]
+    return np.array(boxes, np.float32)
+
+
+@cache
+def _grids(side: int) -> list[tuple[Floats, Floats]]:
+    """For every size of a window, what makes its rows and its columns of cells."""
+    return [
+        (_places(high, down, side), _places(wide, across, side))
+        for wide, high, down, across in _sizes()
+    ]
+
+
+@cache
+def _sizes() -> list[tuple[float, float, int, int]]:
+    """Width and height of windows, and how many there are one below and one beside the other."""
+    sizes = []
+    for size in _WINDOW_SIDES:
+        for shape in _SHAPES if size > _DEEPEST else _SHAPES[:1]:
+            wide, high = size * shape**0.5, size / shape**0.5
+            if max(wide, high) <= 1:
+                steps = (np.ceil((1 - one) / (_STEP * size)) for one in (high, wide))
+                sizes.append((wide, high, *(int(one) + 1 for one in steps)))
+    return sizes
+
+
+def _places(size: float, count: int, side: int) -> Floats:
+    return np.stack([_cell_lines(at, size, side) for at in np.linspace(0, 1 - size, count)])
+
+
+def _cell_lines(at: float, size: float, side: int) -> Floats:
+    """(8, side): the share of every pixel in each of the cells from `at` on."""
+    edges = (at + size * np.arange(CELLS + 1) / CELLS) * side
+    pixels = np.arange(side)
+    low, high = edges[:-1, None], edges[1:, None]
+    share = np.clip(np.minimum(high, pixels + 1) - np.maximum(low, pixels), 0, None)
+    lines: Floats = (share / share.sum(axis=1, keepdims=True)).astype(np.float32)
+    return lines

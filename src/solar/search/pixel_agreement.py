@@ -5,7 +5,6 @@ recoloured; what was written over one changes some blocks. Two photos of one pla
 pixel: the camera has moved, and so have leaves and people.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -44,13 +43,11 @@ class Region(NamedTuple):
         return self.right - self.left, self.bottom - self.top
 
 
-@dataclass(frozen=True)
-class Agreement:
+class Agreement(NamedTuple):
     """How two photos agree where both show the same.
 
     Attributes:
         same: Whether they are one picture.
-        share: The share of the blocks with detail that agree.
         difference: Mean difference of the grey levels, 0 to 1, once brightness and contrast are
             alike.
         recoloured: Whether brightness, contrast or colours had to be changed for that.
@@ -58,7 +55,6 @@ class Agreement:
     """
 
     same: bool
-    share: float
     difference: float
     recoloured: bool
     covered: bool
@@ -93,13 +89,8 @@ def agreement(
         same = share >= _MOST or (share >= _MANY and equal >= _NEARLY * share)
     if count < _LEAST:
         same = whole >= _SMOOTH
-    return Agreement(
-        same,
-        share,
-        difference,
-        _recoloured(first, second),
-        same and share < _COVERED and equal > _NEARLY * share,
-    )
+    covered = same and share < _COVERED and equal > _NEARLY * share
+    return Agreement(same, difference, _recoloured(first, second), covered)
 
 
 def _cut(photo: Image.Image, region: Region, size: tuple[int, int]) -> Image.Image:

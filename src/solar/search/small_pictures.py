@@ -15,15 +15,20 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from solar.arrays import RowNumbers
 from solar.describe.counting import Progress, counted
 from solar.describe.local_cache import file_identity, name_digest
 from solar.errors import SolarError
 from solar.files import locked, make_folder, unwritable
+from solar.images import load
+from solar.images.opening import Source
 from solar.images.roots import Finder
-from solar.images.small_picture import SIDE, small_picture
 from solar.search.symmetries import invariant
+
+SIDE = 32
+"""Pixels of a side of a small picture."""
 
 _FILE = "small-pictures.bin"
 _SOME = 4096  # pictures in memory at a time
@@ -37,6 +42,17 @@ _RECORD = np.dtype(
         ("height", "<i4"),
     ]
 )
+
+
+def small_picture(photo: Source) -> tuple[npt.NDArray[np.uint8], int, int]:
+    """The whole upright photo squeezed into (32, 32) grey pixels, and its width and height.
+
+    An ImageError if it cannot be read.
+    """
+    image = load(photo, 2 * SIDE, mode="fast")
+    grey = Image.fromarray(image.pixels).convert("L")
+    pixels = np.asarray(grey.resize((SIDE, SIDE), Image.Resampling.BOX))
+    return pixels, image.width, image.height
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ Connected components alone will not do: one wrong match joins two albums, and a 
 joins the whole collection. So pairs come first whose two photos match the same other photos (the
 structural similarity of SCAN, Xu et al., KDD 2007), and a pair joins two groups only if enough
 photos of the smaller one match as many of the larger: a share of them, from one to three. A wrong
-match between two albums, however strong, comes last, and then has nobody to support it.
+match between two albums, however strong, comes last, without support.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ frequencies: mirroring changes the signs of some, turning swaps their two direct
 """
 
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +67,7 @@ def way_matrix(way: int) -> npt.NDArray[np.float64]:
     return matrix
 
 
-def normal(pictures: npt.NDArray[np.uint8]) -> Floats:
+def normal(pictures: npt.NDArray[Any]) -> Floats:
     """Pictures (n, h, w) as rows (n, h w) of mean 0 and norm 1; flat ones are 0."""
     rows = pictures.reshape(len(pictures), -1).astype(np.float32)
     rows -= rows.mean(axis=1, keepdims=True)

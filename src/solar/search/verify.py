@@ -41,7 +41,13 @@ from solar.describe.local import (
     local_model,
     local_name,
 )
-from solar.describe.local_cache import LocalCache, count_kept, forget_others, rounded
+from solar.describe.local_cache import (
+    LocalCache,
+    count_kept,
+    forget_others,
+    own_folder,
+    rounded,
+)
 from solar.errors import SolarError, and_more
 from solar.images.opencv import opencv
 from solar.search.calibration import Evidence
@@ -365,12 +371,6 @@ def find_features(engine: Storage) -> Iterator[str]:
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
         for photos in engine.photos(rows=256):
             yield from threads.map(keep, photos)
-
-
-def own_folder(engine: Storage) -> Path | None:
-    """Where an index in a folder keeps features; None for an index on a server."""
-    folder: Path | None = getattr(engine, "folder", None)
-    return None if folder is None else folder / "local"
 
 
 def kept_features(engine: Storage) -> dict[str, int]:

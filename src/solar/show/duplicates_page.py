@@ -9,7 +9,6 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from html import escape
 from itertools import islice
@@ -22,7 +21,7 @@ from PIL import Image
 from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import Roots, load
-from solar.search.duplicate_report import DuplicateGroup, DuplicatePair, ReportFacts
+from solar.search.duplicate_report import DuplicateGroup, DuplicateReport
 from solar.show.module_bundle import bundle
 from solar.show.search_page import data_address
 
@@ -35,11 +34,7 @@ _INSIDE, _SIDE = 500, 480
 
 
 def write_duplicates_page(
-    path: str | Path,
-    facts: ReportFacts,
-    groups: Iterable[DuplicateGroup],
-    *,
-    photos: str | Path | None = None,
+    path: str | Path, report: DuplicateReport, *, photos: str | Path | None = None
 ) -> None:
     """Write a page on which a person goes through groups, and exports what was decided.
 
@@ -47,34 +42,23 @@ def write_duplicates_page(
 
     Args:
         path: The page.
-        facts: What was compared, see `solar.search.duplicate_report`.
-        groups: Taken one after the other.
-        photos: Where the photos are now; the place that `facts` names if not given.
+        report: Its groups are taken one after the other.
+        photos: Where the photos are now; the place that the report names if not given.
     """
-    roots = facts.roots.moved_to(photos)
+    roots = report.roots.moved_to(photos)
     seen = _PagePhotos(roots, Path(path).absolute().parent)
     script = bundle(_STATIC / "js", "duplicates/standalone.js")
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as out:
-        out.write(_head(facts, script))
+        out.write(_head(report.photos, script))
         known: list[tuple[str, str]] = []
-        left = iter(groups)
+        left = iter(report)
         while some := list(islice(left, _CHUNK)):
-            known += [(group.kind, group_id(group)) for group in some]
+            known += [(group.kind, group.id) for group in some]
             _data(out, [_group(group, seen) for group in some], 'class="groups"')
         name = _name(roots)
-        overview = {"name": name, "photos": facts.photos, "groups": known, "chunk": _CHUNK}
+        overview = {"name": name, "photos": report.photos, "groups": known, "chunk": _CHUNK}
         _data(out, overview, 'id="overview"')
         out.write(f'<script type="module">{script}</script>\n</body>\n</html>\n')
-
-
-def group_id(group: DuplicateGroup) -> str:
-    """A few letters for a group: the same wherever it has the same photos and pairs, in order.
-
-    Decisions name photos and pairs by their numbers.
-    """
-    pairs = " ".join(f"{pair.a}-{pair.b}" for pair in group.pairs)
-    text = "\0".join([group.kind, *(photo.name for photo in group.photos), pairs])
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 def _name(roots: Roots) -> str:
@@ -85,12 +69,12 @@ def _name(roots: Roots) -> str:
     return f"{plain}-{place}"
 
 
-def _head(facts: ReportFacts, script: str) -> str:
+def _head(photos: int, script: str) -> str:
     css = "".join((_STATIC / "css" / f"{name}.css").read_text("utf-8") for name in _STYLES)
     page = (_STATIC / "index.html").read_text("utf-8")
     icons = page[page.index('<svg class="sprite"') : page.index("</body>")]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    title = f"Duplicates among {facts.photos:,} photos"
+    title = f"Duplicates among {photos:,} photos"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -113,19 +97,9 @@ def _data(out: TextIO, value: Any, attribute: str) -> None:
 
 
 def _group(group: DuplicateGroup, seen: "_PagePhotos") -> dict[str, Any]:
-    shown = ("name", "width", "height", "bytes", "taken", "keep", "why")
-    photos = [
-        {name: getattr(photo, name) for name in shown} | seen.addresses(photo.name)
-        for photo in group.photos
-    ]
-    pairs = [_pair(pair) for pair in group.pairs]
-    return {"id": group_id(group), "kind": group.kind, "photos": photos, "pairs": pairs}
-
-
-def _pair(pair: DuplicatePair) -> dict[str, Any]:
-    facts = {name: getattr(pair, name) for name in ("a", "b", "kind", "how", "covers", "why")}
-    mapping = pair.mapping and [[float(f"{cell:.7g}") for cell in row] for row in pair.mapping]
-    return facts | {"mapping": mapping}
+    stored = group.to_dict()
+    photos = [photo | seen.addresses(photo["name"]) for photo in stored["photos"]]
+    return {**stored, "id": group.id, "photos": photos}
 
 
 class _PagePhotos:

@@ -1,26 +1,16 @@
 """Albums of the page: groups of photos of the same place, as `solar groups` wrote them."""
 
-import csv
 import io
 import json
-import zlib
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from solar.search.group_report import (
-    COLUMNS,
-    GroupPhoto,
-    PhotoGroup,
-    read_group_facts,
-    read_photo_groups,
-    table_rows,
-)
-from solar.web.duplicate_review import Addresses
+from solar.search.group_report import GroupPhoto, GroupReport, PhotoGroup
 from solar.web.problems import WebError
-from solar.web.report_file import ReportFile
+from solar.web.report_file import Addresses, ReportFile, addressed
 
 ExportForm = Literal["json", "csv", "paths"]
 
@@ -32,14 +22,11 @@ TYPES: dict[ExportForm, str] = {
 """What each form of an export is, for browsers."""
 
 
-class AlbumPhoto(BaseModel):
-    """A photo of an album."""
+@dataclass(frozen=True)
+class AlbumPhoto(GroupPhoto):
+    """A photo of an album; its id and addresses are null if it is not in the collection."""
 
-    name: str
-    links: int = Field(description="How many photos of the album it matches.")
-    inliers: int = Field(description="Inliers of the best of these matches.")
-    agreement: float = Field(description="The share of the others that it matches, from 0 to 1.")
-    id: str | None = Field(None, description="Its id; null if it is not in the collection.")
+    id: str | None = None
     thumbnail: str | None = None
     photo: str | None = None
 
@@ -63,26 +50,6 @@ class AlbumPage(BaseModel):
     albums: list[Album]
 
 
-class _OpenGroups:
-    """A report in memory, its groups compressed: some tens of bytes per photo."""
-
-    def __init__(self, path: Path) -> None:
-        self.photos, self.grouped = read_group_facts(path).photos, 0
-        self.numbers: dict[str, int] = {}
-        self._packed: list[bytes] = []
-        for number, group in enumerate(read_photo_groups(path)):
-            text = json.dumps(group.to_dict())  # names that are no text are escaped
-            self._packed.append(zlib.compress(text.encode()))
-            self.numbers[group.id] = number
-            self.grouped += len(group.photos)
-
-    def __len__(self) -> int:
-        return len(self._packed)
-
-    def group(self, number: int) -> PhotoGroup:
-        return PhotoGroup.from_dict(json.loads(zlib.decompress(self._packed[number])))
-
-
 class Albums:
     """The groups in the file at `path`; none for None. A SolarError if it cannot be read."""
 
@@ -90,7 +57,8 @@ class Albums:
         self._addresses = addresses
         self._file = ReportFile(
             path,
-            _OpenGroups,
+            GroupReport,
+            lambda group: (group.id, len(group.photos)),
             "This server has no albums: write them with `solar groups`, and start it with --groups "
             "FILE.",
         )
@@ -101,10 +69,11 @@ class Albums:
     def page(self, offset: int, limit: int, shown: int) -> AlbumPage:
         """Some albums, with `shown` photos each."""
         report = self._file.current()
-        numbers = range(len(report))[offset : offset + limit]
+        numbers = range(len(report.heads))[offset : offset + limit]
         albums = [self._album(report.group(number), 0, shown) for number in numbers]
+        grouped = sum(size for _, size in report.heads)
         return AlbumPage(
-            total=len(report), photos=report.photos, grouped=report.grouped, albums=albums
+            total=len(report.heads), photos=report.photos, grouped=grouped, albums=albums
         )
 
     def album(self, identity: str, offset: int, limit: int) -> Album:
@@ -115,7 +84,7 @@ class Albums:
         """An album, or all of them, for other programs: names of photos as the index has them."""
         report = self._file.current()
         if identity is None:
-            groups = [report.group(number) for number in range(len(report))]
+            groups = [report.group(number) for number in range(len(report.heads))]
         else:
             groups = [self._group(identity)]
         if form == "paths":
@@ -123,14 +92,15 @@ class Albums:
         if form == "json":
             return json.dumps([group.to_dict() for group in groups], indent=1) + "\n"
         out = io.StringIO()
-        csv.writer(out).writerows([COLUMNS, *table_rows(groups)])
+        GroupReport(report.photos, groups).write_rows(out)
         return out.getvalue()
 
     def _group(self, identity: str) -> PhotoGroup:
         report = self._file.current()
-        if identity not in report.numbers:
-            raise WebError(404, "There is no such album: it may have changed, so reload the page.")
-        return report.group(report.numbers[identity])
+        for number, (known, _) in enumerate(report.heads):
+            if known == identity:
+                return report.group(number)
+        raise WebError(404, "There is no such album: it may have changed, so reload the page.")
 
     def _album(self, group: PhotoGroup, offset: int, limit: int) -> Album:
         return Album(
@@ -138,12 +108,5 @@ class Albums:
             count=len(group.photos),
             links=group.links,
             agreement=group.agreement,
-            photos=self._shown(group.photos[offset : offset + limit]),
+            photos=addressed(AlbumPhoto, group.photos[offset : offset + limit], self._addresses),
         )
-
-    def _shown(self, photos: Sequence[GroupPhoto]) -> list[AlbumPhoto]:
-        known = self._addresses([photo.name for photo in photos])
-        return [
-            AlbumPhoto(**vars(photo), **({} if where is None else where.model_dump()))
-            for photo, where in zip(photos, known, strict=True)
-        ]

@@ -4,70 +4,41 @@ What visitors decide stays in their browsers. A photo of the report that the col
 have is named and has no picture.
 """
 
-import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from solar.errors import SolarError
-from solar.search.duplicate_report import read_facts, read_groups
-from solar.show.duplicates_page import group_id
-from solar.web.report_file import ReportFile
+from solar.search.duplicate_report import (
+    DuplicateGroup,
+    DuplicatePhoto,
+    DuplicateReport,
+    Relation,
+)
+from solar.web.report_file import Addresses, ReportFile, addressed
 
 Kind = Literal["exact", "copy", "crop", "burst", "place"]
 
 
-class PhotoAddresses(BaseModel):
-    """Where to see a photo."""
+@dataclass(frozen=True)
+class ReviewedPhoto(DuplicatePhoto):
+    """A photo of a group; its id and addresses are null if it is not in the collection."""
 
-    id: str
-    thumbnail: str
-    photo: str
-
-
-class ReviewedPhoto(BaseModel):
-    """A photo of a group."""
-
-    name: str
-    width: int
-    height: int
-    bytes: int
-    taken: str | None = Field(description="Capture time by the camera's clock, if known.")
-    sharpness: float
-    keep: bool = Field(description="Whether the report suggests keeping it.")
-    why: str = Field(description="The reason for that.")
-    id: str | None = Field(None, description="Its id; null if it is not in the collection.")
+    id: str | None = None
     thumbnail: str | None = None
     photo: str | None = None
-
-
-class ReviewedPair(BaseModel):
-    """How two photos of a group are related."""
-
-    a: int = Field(description="Position of a photo in the list of the group, from 0.")
-    b: int
-    kind: Kind
-    how: str
-    score: float | None
-    mapping: list[list[float]] | None = Field(
-        description="3 × 3, from a to b, in coordinates from 0 to 1 of the upright photos."
-    )
-    covers: list[float] = Field(description="The share of a, and of b, that the other contains.")
-    difference: float | None
-    inliers: int | None
-    why: str
 
 
 class ReviewedGroup(BaseModel):
     """Photos that are related."""
 
-    id: str = Field("", description="The same in every report with the same photos.")
+    id: str = Field(description="The same in every report with the same photos.")
     kind: Kind
-    photos: list[ReviewedPhoto] = Field(min_length=2)
-    pairs: list[ReviewedPair] = Field(min_length=1)
+    photos: list[ReviewedPhoto]
+    pairs: list[Relation]
 
 
 class GroupPage(BaseModel):
@@ -86,32 +57,6 @@ class ReportOverview(BaseModel):
     groups: list[list[str]] = Field(description="Kind and id of each group, in order.")
 
 
-class _OpenReport:
-    """A report in memory, its groups compressed: about 200 bytes per pair."""
-
-    def __init__(self, path: Path) -> None:
-        self.photos = read_facts(path).photos
-        self.groups: list[list[str]] = []
-        self._packed: list[bytes] = []
-        for group in read_groups(path):
-            try:
-                checked = ReviewedGroup.model_validate(group, from_attributes=True)
-                checked.id = group_id(group)
-                self._packed.append(zlib.compress(checked.model_dump_json().encode()))
-            except ValueError as error:  # also of a name that is no text
-                raise SolarError(
-                    f"{path} is not a report of solar duplicates, or is damaged: write it again."
-                ) from error
-            self.groups.append([checked.kind, checked.id])
-
-    def group(self, number: int) -> ReviewedGroup:
-        return ReviewedGroup.model_validate_json(zlib.decompress(self._packed[number]))
-
-
-Addresses = Callable[[Sequence[str]], list[PhotoAddresses | None]]
-"""Takes names of photos to where they can be seen, None for those that are not known."""
-
-
 class Reviewer:
     """The report at `path`, read again when the file has changed; no report for None.
 
@@ -122,7 +67,8 @@ class Reviewer:
         self._name, self._addresses = name, addresses
         self._file = ReportFile(
             path,
-            _OpenReport,
+            DuplicateReport,
+            _kind_and_id,
             "This server has no report of duplicates: start it with --duplicates REPORT.",
         )
 
@@ -132,27 +78,31 @@ class Reviewer:
     def overview(self) -> ReportOverview:
         """What the report holds; a WebError where there is none."""
         report = self._file.current()
-        counts = Counter(kind for kind, _ in report.groups)
+        counts = Counter(kind for kind, _ in report.heads)
         return ReportOverview.model_validate(
             {
                 "name": self._name,
                 "photos": report.photos,
                 "kinds": counts,
-                "groups": report.groups,
+                "groups": [list(head) for head in report.heads],
             }
         )
 
     def page(self, offset: int, limit: int, kind: str | None) -> GroupPage:
         """Some groups, of one kind or of all; a WebError where there is no report."""
         report = self._file.current()
-        numbers: Sequence[int] = range(len(report.groups))
+        numbers: Sequence[int] = range(len(report.heads))
         if kind is not None:
-            numbers = [number for number in numbers if report.groups[number][0] == kind]
-        groups = [report.group(number) for number in numbers[offset : offset + limit]]
-        photos = [photo for group in groups for photo in group.photos]
-        for photo, known in zip(
-            photos, self._addresses([photo.name for photo in photos]), strict=True
-        ):
-            if known is not None:
-                photo.id, photo.thumbnail, photo.photo = known.id, known.thumbnail, known.photo
+            numbers = [number for number in numbers if report.heads[number][0] == kind]
+        groups = [self._reviewed(report.group(one)) for one in numbers[offset : offset + limit]]
         return GroupPage(total=len(numbers), groups=groups)
+
+    def _reviewed(self, group: DuplicateGroup) -> ReviewedGroup:
+        photos = addressed(ReviewedPhoto, group.photos, self._addresses)
+        facts = {"id": group.id, "kind": group.kind, "photos": photos, "pairs": group.pairs}
+        return ReviewedGroup.model_validate(facts)
+
+
+def _kind_and_id(group: DuplicateGroup) -> tuple[str, str]:
+    "".join(photo.name for photo in group.photos).encode()  # a name that is no text has no JSON
+    return group.kind, group.id

@@ -22,7 +22,7 @@ from solar.web.adding import Adder
 from solar.web.albums import Albums
 from solar.web.browsing import Browser, BrowseRequest
 from solar.web.cache import Cache
-from solar.web.duplicate_review import PhotoAddresses, Reviewer
+from solar.web.duplicate_review import Reviewer
 from solar.web.explaining import Explainer
 from solar.web.facets import Facets
 from solar.web.filtering import PhotoFilter, photo_filter, sorted_hits
@@ -40,6 +40,7 @@ from solar.web.photos import (
 )
 from solar.web.problems import WebError
 from solar.web.removing import Remover
+from solar.web.report_file import PhotoAddresses
 from solar.web.resources import Resources
 from solar.web.searching import Searcher, StageResult
 from solar.web.served_model import ServedModel

@@ -17,12 +17,14 @@ from solar.errors import SolarError
 from solar.images import Roots, scan_roots
 from solar.search import Index, PhotoIndex, need_vectors
 from solar.search.index import engine_module, is_folder, report_place
+from solar.search.lined_report import Report
 from solar.search.storage_protocol import NoIndexError
 from solar.web.access import address_of, networks
 from solar.web.settings import WebSettings
 
 if TYPE_CHECKING:
     from uvicorn import Server
+
 
 Say = Callable[[str], None]
 """Called with a sentence for whoever started the server."""
@@ -151,20 +153,19 @@ def found_reports(address: str, settings: WebSettings, say: Say) -> dict[str, An
 
     One that cannot be read is left out, which `say` is told: nobody asked for it.
     """
-    from solar.search.duplicate_report import read_groups
-    from solar.search.group_report import read_photo_groups
+    from solar.search.duplicate_report import DuplicateReport
+    from solar.search.group_report import GroupReport
 
     if not is_folder(address):
         return {}
     found = {}
-    readers: dict[str, Callable[[Path], Iterator[object]]]
-    readers = {"duplicates": read_groups, "groups": read_photo_groups}
-    for name, read in readers.items():
+    reports: dict[str, type[Report[Any]]] = {"duplicates": DuplicateReport, "groups": GroupReport}
+    for name, report in reports.items():
         place = report_place(address, name)
         if getattr(settings, name) is not None or not place.is_file():
             continue
         try:
-            for _ in read(place):
+            for _ in report.read(place):
                 pass
             found[name] = place
         except SolarError as error:

@@ -1,6 +1,5 @@
 import io
 import json
-import re
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -309,16 +308,11 @@ def test_health_readiness_and_metrics(client: TestClient, photo: bytes) -> None:
     assert "solar_batch_size_count" in text
 
 
-def test_the_api_describes_itself_without_anybody_elses_scripts(client: TestClient) -> None:
+def test_the_api_describes_itself(client: TestClient) -> None:
     description = client.get("/api/v1/openapi.json").json()
     assert {"/api/v1/search", "/api/v1/queries", "/api/v1/map"} <= set(description["paths"])
-    page = client.get("/docs").text
-    assert "/api/v1/attention" in page
-    assert "http://" not in page
-    assert "https://" not in page
-    assert "<script" not in page
-    [style] = re.findall(r'rel="stylesheet" href="([^"]+)"', page)
-    assert client.get(style).headers["content-type"].startswith("text/css")
+    assert "servers" not in description
+    assert client.get("/docs").status_code == 404  # its scripts would come from elsewhere
 
 
 def test_the_page_is_a_fixed_list_of_files(open_app: Open, tmp_path: Path) -> None:

@@ -51,7 +51,12 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
         "filelock": "filelock",
         "threadpoolctl": "threadpoolctl",
     },
-    "web": {"fastapi": "fastapi", "uvicorn": "uvicorn", "python-multipart": "python_multipart"},
+    "web": {
+        "fastapi": "fastapi",
+        "uvicorn": "uvicorn",
+        "python-multipart": "python_multipart",
+        "prometheus_client": "prometheus_client",
+    },
     "train": {"pyyaml": "yaml", "tensorboard": "tensorboard"},
     "show": {"matplotlib": "matplotlib"},
     "export": {

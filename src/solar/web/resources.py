@@ -22,7 +22,7 @@ class Resources:
     """Made once per server, from the settings that its indexes have in common."""
 
     def __init__(self, settings: WebSettings) -> None:
-        self.metrics = Metrics()
+        self.metrics = Metrics(several=bool(settings.indexes))
         self.admission = Admission(settings)
         # Without a limit of requests, all visitors may come through one proxy.
         self.guesses = Rates(*_GUESSES, what="wrong tokens") if settings.rate > 0 else None

@@ -388,7 +388,6 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         403: "Not allowed on this server, or from a page of another site.",
         404: "Not found.",
         405: "Method not allowed.",
-        408: "The rest of the request did not arrive in time.",
         413: "Too many bytes or pixels.",
         415: "Not a photo.",
         421: "The server does not answer to this host name.",

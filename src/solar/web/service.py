@@ -27,7 +27,6 @@ from solar.web.explaining import Explainer
 from solar.web.facets import Facets
 from solar.web.filtering import PhotoFilter, photo_filter, sorted_hits
 from solar.web.following import Follower
-from solar.web.index_paths import index_links
 from solar.web.inspection import Attention, Explorer, Matching
 from solar.web.jobs import Jobs, without_places
 from solar.web.originals import file_size, original
@@ -43,7 +42,7 @@ from solar.web.removing import Remover
 from solar.web.resources import Resources
 from solar.web.searching import Searcher, StageResult
 from solar.web.served_model import ServedModel
-from solar.web.settings import LARGEST, THUMBNAIL, WebSettings
+from solar.web.settings import LARGEST, THUMBNAIL, WebSettings, home_of
 from solar.web.updating import Updater
 
 if TYPE_CHECKING:
@@ -165,7 +164,14 @@ class Service:
         matching = _has_cv2()
         return schemas.Info(
             name=settings.name,
-            indexes=index_links(settings),
+            # The first is at the root, where visitors begin: browsers keep data by address.
+            indexes=[
+                schemas.IndexLink(
+                    name=name,
+                    address=f"{settings.root_path}{home_of(name) if number else ''}/",
+                )
+                for number, name in enumerate(settings.indexes)
+            ],
             photos=await self.threads.run(len, index),
             dim=index.spec.dim,
             models=[

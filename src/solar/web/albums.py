@@ -18,9 +18,8 @@ from solar.search.group_report import (
     read_photo_groups,
     table_rows,
 )
-from solar.web.duplicate_review import Addresses
+from solar.web.duplicate_review import Addresses, ReportFile
 from solar.web.problems import WebError
-from solar.web.report_file import ReportFile
 
 ExportForm = Literal["json", "csv", "paths"]
 
@@ -144,6 +143,6 @@ class Albums:
     def _shown(self, photos: Sequence[GroupPhoto]) -> list[AlbumPhoto]:
         known = self._addresses([photo.name for photo in photos])
         return [
-            AlbumPhoto(**vars(photo), **({} if where is None else where.model_dump()))
+            AlbumPhoto.model_validate(vars(photo) | where)
             for photo, where in zip(photos, known, strict=True)
         ]

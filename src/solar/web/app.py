@@ -21,23 +21,18 @@ from solar.search import PhotoIndex
 from solar.web.api import create_router
 from solar.web.middleware import Admission, Guard
 from solar.web.problems import WebError
-from solar.web.resources import Resources
 from solar.web.schemas import Health
-from solar.web.service import Service
+from solar.web.service import Resources, Service
 from solar.web.settings import WebSettings, home_of
 from solar.web.thread_pools import keep_tidy
 
+# Not from `mimetypes`, which differs between systems: a browser runs no script of another type.
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
-    ".mjs": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".ico": "image/x-icon",
-    ".webmanifest": "application/manifest+json",
 }
-
 _READ = ["GET", "HEAD"]
 
 

@@ -4,28 +4,66 @@ What visitors decide stays in their browsers. A photo of the report that the col
 have is named and has no picture.
 """
 
+import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
 from solar.errors import SolarError
 from solar.search.duplicate_report import read_facts, read_groups
 from solar.show.duplicates_page import group_id
-from solar.web.report_file import ReportFile
+from solar.web.problems import WebError
+
+R = TypeVar("R")
+
+
+class ReportFile(Generic[R]):
+    """The report at `path`, read again when the file has changed; no report for None.
+
+    A SolarError if it cannot be read. One that is damaged later is not taken up.
+
+    Args:
+        path: Where it is.
+        read: Reads it.
+        missing: What visitors are told where there is none.
+    """
+
+    def __init__(self, path: str | Path | None, read: Callable[[Path], R], missing: str) -> None:
+        self._path = None if path is None else Path(path)
+        self._read, self._missing = read, missing
+        self._lock = threading.Lock()
+        self._stamp = self._now()
+        self._report = read(self._path) if self._path else None
+
+    def __bool__(self) -> bool:
+        return self._path is not None
+
+    def current(self) -> R:
+        """The report as it is now; a WebError where there is none."""
+        if self._report is None or self._path is None:
+            raise WebError(404, self._missing)
+        with self._lock:
+            now = self._now()
+            if now != self._stamp:
+                self._stamp = now
+                with suppress(SolarError):  # half copied, perhaps: the old one stays until then
+                    self._report = self._read(self._path)
+            return self._report
+
+    def _now(self) -> tuple[int, ...]:
+        try:
+            found = self._path.stat() if self._path else None
+        except OSError:
+            found = None
+        return () if found is None else (found.st_mtime_ns, found.st_size, found.st_ino)
+
 
 Kind = Literal["exact", "copy", "crop", "burst", "place"]
-
-
-class PhotoAddresses(BaseModel):
-    """Where to see a photo."""
-
-    id: str
-    thumbnail: str
-    photo: str
 
 
 class ReviewedPhoto(BaseModel):
@@ -108,8 +146,8 @@ class _OpenReport:
         return ReviewedGroup.model_validate_json(zlib.decompress(self._packed[number]))
 
 
-Addresses = Callable[[Sequence[str]], list[PhotoAddresses | None]]
-"""Takes names of photos to where they can be seen, None for those that are not known."""
+Addresses = Callable[[Sequence[str]], list[dict[str, str]]]
+"""Takes names of photos to their ids and pictures; nothing for those that are not indexed."""
 
 
 class Reviewer:
@@ -134,12 +172,7 @@ class Reviewer:
         report = self._file.current()
         counts = Counter(kind for kind, _ in report.groups)
         return ReportOverview.model_validate(
-            {
-                "name": self._name,
-                "photos": report.photos,
-                "kinds": counts,
-                "groups": report.groups,
-            }
+            {"name": self._name, "photos": report.photos, "kinds": counts, "groups": report.groups}
         )
 
     def page(self, offset: int, limit: int, kind: str | None) -> GroupPage:
@@ -150,9 +183,8 @@ class Reviewer:
             numbers = [number for number in numbers if report.groups[number][0] == kind]
         groups = [report.group(number) for number in numbers[offset : offset + limit]]
         photos = [photo for group in groups for photo in group.photos]
-        for photo, known in zip(
-            photos, self._addresses([photo.name for photo in photos]), strict=True
-        ):
-            if known is not None:
-                photo.id, photo.thumbnail, photo.photo = known.id, known.thumbnail, known.photo
+        known = self._addresses([photo.name for photo in photos])
+        for photo, where in zip(photos, known, strict=True):
+            for name, value in where.items():
+                setattr(photo, name, value)
         return GroupPage(total=len(numbers), groups=groups)

@@ -275,7 +275,7 @@ class _Answer:
 
 
 def _hidden(error: Exception) -> WebError:
-    """What a visitor is told of a failure that is none of the visitor's."""
+    """The answer for an unexpected error, without its details."""
     number = error.errno if isinstance(error, OSError) else None
     if number in _FULL:
         return WebError(507, "The server's disk is full: try again when there is space.")

@@ -1,4 +1,4 @@
-"""Runs the web app until somebody stops it."""
+"""Runs the web app until it is stopped."""
 
 import re
 import signal
@@ -21,7 +21,7 @@ from solar.web.access import address_of, networks
 from solar.web.settings import WebSettings, home_of
 
 Say = Callable[[str], None]
-"""Called with a sentence for whoever started the server."""
+"""Called with a sentence for the terminal."""
 
 # Not below what the app itself calls so: a proxy may or may not take the path off.
 _SUB_PATH = re.compile(r"(?!/(?:api|static|indexes)(?:/|$))(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
@@ -136,7 +136,7 @@ def refuse_single(**given: Any) -> None:
 def found_reports(address: str, settings: WebSettings, say: Say) -> dict[str, Any]:
     """What lies beside an index and was not named: `photos.groups.json` for `photos.solar`.
 
-    One that cannot be read is left out, which `say` is told: nobody asked for it.
+    One that cannot be read is left out with a message to `say`.
     """
     from solar.search.duplicate_report import read_groups
     from solar.search.group_report import read_photo_groups
@@ -203,14 +203,10 @@ def check_exposure(host: str, settings: WebSettings) -> None:
         raise SolarError("The token is too short: use at least 8 characters.")
     address = address_of(host)
     local = host == "localhost" if address is None else address.is_loopback
-    if settings.writable and settings.token is None and settings.proxies:
+    if settings.writable and settings.token is None and (settings.proxies or not local):
+        where = "behind a proxy" if settings.proxies else f"on {host}"
         raise SolarError(
-            "With --writable behind a proxy, anybody could add photos, or remove some: set a "
-            "--token as well."
-        )
-    if settings.writable and settings.token is None and not local:
-        raise SolarError(
-            f"With --writable on {host}, anybody could add photos, or remove some: set a --token "
+            f"With --writable {where}, anybody could add photos, or remove some: set a --token "
             "as well."
         )
 
@@ -265,7 +261,7 @@ def _listening(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen()  # whoever sees the address printed can visit it
+        listening.listen()  # the address that is printed can be visited
     except OSError as error:
         raise SolarError(
             f"Cannot listen on {host}:{port} ({error.strerror or error}): choose another --port, "

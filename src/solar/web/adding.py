@@ -304,7 +304,6 @@ def _put(data: bytes, file: Path) -> bool:
 
 
 def _holds(file: Path, data: bytes) -> bool:
-    """Whether a file has this content."""
     same = file.is_file() and file.stat().st_size == len(data)
     return same and file_digest(file) == hashlib.sha256(data).hexdigest()
 

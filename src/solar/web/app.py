@@ -253,7 +253,6 @@ def _add_errors(app: FastAPI, service: Service) -> None:
 
 
 def _explained(problems: Any) -> str:
-    """The first thing that is wrong with a request."""
     first = problems[0]
     where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
     text = str(first["msg"]).removeprefix("Value error, ").rstrip(".")

@@ -212,12 +212,10 @@ def _slim(photo: Photo) -> Photo:
 
 
 def _below(path: str) -> str:
-    """The path of a photo below its root."""
     return path.partition(MARK)[2] or path
 
 
 def _folder(path: str) -> str:
-    """The name of the folder that a photo is in."""
     return path.rpartition("/")[0].rstrip("/").rpartition("/")[2]
 
 

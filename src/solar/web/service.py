@@ -409,7 +409,6 @@ def _has_cv2() -> bool:
 
 
 def _methods(index: PhotoIndex) -> Mapping[str, Reranker]:
-    """The ways to re-rank that this server can offer."""
     here = index.offers if _has_cv2() else index.offers - {"photos"}
     return {name: method for name, method in METHODS.items() if method.needs in here}
 

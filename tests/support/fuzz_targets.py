@@ -99,7 +99,7 @@ def _read_where(data: bytes, own: Path) -> None:
 _BODIES = {
     "SearchRequest": {
         "photo": "17", "box": [1, 2, 30, 40], "k": 5, "offset": 10, "rerank": ["alpha"],
-        "expand": "alpha", "verify": True, "model": "m",
+        "model": "m",
         "filter": {"name_contains": "a", "label": "b", "min_score": 0.5},
     },
     "AttentionRequest": {"photo": "q-Zk3vYw8t", "x": 1.5, "y": 2, "layer": 5, "model": None},

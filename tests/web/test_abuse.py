@@ -14,7 +14,7 @@ from support.web_visits import Home, Open, numbers, upload
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.search import Index
-from solar.web.originals import original
+from solar.web.photos import original
 
 SVG = b'<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"><script>1</script></svg>'
 
@@ -186,7 +186,7 @@ def test_pictures_carry_no_metadata(client: TestClient, photo: bytes) -> None:
 
 
 def test_every_answer_tells_browsers_to_be_strict(client: TestClient) -> None:
-    for path in ("/", "/docs", "/healthz", "/api/v1/info", "/api/v1/photos/99", "/none"):
+    for path in ("/", "/healthz", "/api/v1/info", "/api/v1/photos/99", "/none"):
         headers = client.get(path).headers
         policy = headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")

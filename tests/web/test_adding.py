@@ -248,7 +248,7 @@ def test_a_mistake_of_ours_fails_photos_and_no_job(
 def test_photos_that_a_locked_index_does_not_take_are_not_left_behind(
     writable: TestClient, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adding, "_ATTEMPTS", 1)
+    monkeypatch.setattr("solar.web.updating._ATTEMPTS", 1)
     (copy / "photos" / "uploads").mkdir()
     (copy / "photos" / "uploads" / "b.jpg").write_bytes(photo(2))  # somebody else's
     with Metadata(copy / "model.solar").writing():

@@ -99,9 +99,10 @@ def nginx(home: Path, port: int, app: str, certificate: Path) -> list[object]:
 def caddy(home: Path, port: int, app: str, certificate: Path) -> list[object]:
     """Writes its configuration; returns the command that starts it."""
     own = f"https://localhost:{port} {{\n\tbind 127.0.0.1\n\ttls {certificate} {certificate}"
-    site = configured("Caddyfile", {"example.org {": own, "127.0.0.1:8000": app})
+    options = "\tadmin off\n\tauto_https disable_redirects\n\tservers {"
+    changes = {"\tservers {": options, "example.org {": own, "127.0.0.1:8000": app}
     file = home / "Caddyfile"
-    file.write_text(f"{{\n\tadmin off\n\tauto_https disable_redirects\n}}\n{site}")
+    file.write_text(configured("Caddyfile", changes))
     return ["caddy", "run", "--config", file]
 
 

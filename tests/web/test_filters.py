@@ -17,7 +17,7 @@ from solar.images import Root
 from solar.search import Index, Photo
 from solar.search.conditions import parse_where
 from solar.search.metadata import Metadata
-from solar.web import WebSettings, create_app, removing
+from solar.web import WebSettings, create_app, updating
 from solar.web.facets import MOST, Facets
 from solar.web.filtering import sorted_photos
 
@@ -183,9 +183,9 @@ class Drawn:
             for root in ["b//" if n % 10 == 0 else ""]
         ]
 
-    def known(self) -> Iterator[Photo]:
+    def numbered(self) -> Iterator[tuple[int, Photo]]:
         self.walks += 1
-        return map(Photo, self._paths)
+        return enumerate(map(Photo, self._paths))
 
     def root(self, path: str) -> str:
         return "b" if path.startswith("b//") else ""
@@ -210,7 +210,7 @@ def test_facets_of_many_folders_are_bounded_and_counted_seldom(
     drawn.revision += 1
     facets.answer()
     assert drawn.walks == 1
-    later = facets._counts.until + 1  # type: ignore[union-attr]
+    later = facets._counted.until + 1  # type: ignore[union-attr]
     monkeypatch.setattr("solar.web.facets.time", SimpleNamespace(monotonic=lambda: later))
     facets.answer()
     assert drawn.walks == 2
@@ -254,7 +254,7 @@ def test_a_busy_index_is_told_and_no_removal_stops_the_server(
     own: tuple[TestClient, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, index = own
-    monkeypatch.setattr(removing, "_ATTEMPTS", 1)
+    monkeypatch.setattr(updating, "_ATTEMPTS", 1)
     collection, threads = client.app.state.service.collection, []
     forget = collection.forget
 

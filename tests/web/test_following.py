@@ -11,7 +11,7 @@ from support.web_visits import PHOTOS, Home, Open, names, numbers, search, uploa
 
 from solar.search import Index
 from solar.search.add import add
-from solar.web import following
+from solar.web import updating
 
 
 @pytest.fixture
@@ -94,13 +94,13 @@ def test_photos_that_visitors_add_are_no_reason_to_read_all(
 def test_an_engine_without_versions_is_counted_now_and_then(
     home: Home, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "FolderStorage", type(None))
+    monkeypatch.setattr(updating, "FolderStorage", type(None))
     clock = [100.0]
-    monkeypatch.setattr(following.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(updating.time, "monotonic", lambda: clock[0])
     forgotten = []
     with Index.open(copy / "model.solar") as index:
-        collection = following.Collection(index, copy / "photos")
-        follower = following.Follower(
+        collection = updating.Collection(index, copy / "photos")
+        follower = updating.Follower(
             collection, [index], lambda: forgotten.append(1), lambda: False
         )
         index.remove(["landmark-001/view-000.jpg"])

@@ -63,7 +63,7 @@ def test_the_encoder_is_waited_for(home: Home) -> None:
         await model.load(network)
         assert model.ready
         assert (await waiting) is index.encoder
-        assert await model.attention() == [4, 5]
+        assert (await model.info()).attention == [4, 5]
         network.close()
 
     with Index.open(home / "model.solar") as index:

@@ -19,7 +19,6 @@ from support.web_visits import PHOTOS, Home, Open
 
 from solar.errors import SolarError
 from solar.search.sync import relocate
-from solar.web.connections import LimitedConnection
 from solar.web.serving import check_exposure, collection_name, comparison, serve
 from solar.web.settings import WebSettings
 
@@ -190,22 +189,17 @@ def test_photos_that_are_not_at_hand_are_told_of(
     assert sentences(home / "model.solar") == []
 
 
-@pytest.mark.parametrize(("rate", "each"), [(20.0, 64), (0.0, 0)])
-def test_connections_are_limited(
-    home: Home, monkeypatch: pytest.MonkeyPatch, rate: float, each: int
-) -> None:
+def test_connections_are_limited(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[Any] = []
 
     def run(server: Any, sockets: Any) -> None:
         ran.extend((server.config, sockets[0].proto))
 
     monkeypatch.setattr("uvicorn.Server.run", run)
-    serve(str(home / "model.solar"), port=0, rate=rate)
+    serve(str(home / "model.solar"), port=0)
     config, protocol = ran
     assert protocol == socket.IPPROTO_TCP  # or asyncio waits 40 ms with half of an answer
-    assert issubclass(config.http, LimitedConnection)
-    assert (config.http.limits.each, config.http.limits.header) == (each, 10.0)
-    assert 64 <= config.http.limits.most <= 512
+    assert config.limit_concurrency + config.backlog < 1024
 
 
 def test_an_address_gives_the_name_and_no_password() -> None:
@@ -264,6 +258,7 @@ def test_below_a_path_everything_is_there_with_and_without_it(open_app: Open) ->
     assert listed["thumbnail"].startswith("/mine/api/v1/photos/")
     assert app.get(listed["thumbnail"]).status_code == 200
     assert app.get("/minefield").status_code == 404
+    assert app.get("/mine/api/v1/openapi.json").json()["servers"] == [{"url": "/mine"}]
 
 
 def test_the_page_may_be_asked_for_without_its_body(client: TestClient) -> None:

@@ -11,7 +11,7 @@ from support.web_visits import Open, upload
 
 from solar.describe.pipeline import QueryEncoder
 from solar.web import thread_pools
-from solar.web.inspection import MadeOnce
+from solar.web.cache import MadeOnce
 from solar.web.problems import BusyError
 from solar.web.thread_pools import NetworkThread, Threads
 

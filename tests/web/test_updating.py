@@ -16,7 +16,7 @@ from solar.images import Roots
 from solar.search import Index
 from solar.search.add import add
 from solar.search.index_build import build
-from solar.web.jobs import without_places
+from solar.web.updating import without_places
 
 
 def update(client: TestClient) -> dict[str, Any]:

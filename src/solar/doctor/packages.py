@@ -14,7 +14,7 @@ _EXTRAS = {
         "torch numpy pillow pillow-heif safetensors faiss-cpu opencv-python-headless typer rich "
         "platformdirs filelock threadpoolctl",
     ),
-    "web": ("the web app of `solar serve`", "fastapi uvicorn python-multipart"),
+    "web": ("the web app of `solar serve`", "fastapi uvicorn python-multipart prometheus_client"),
     "train": ("training from recipes, with curves in TensorBoard", "pyyaml tensorboard"),
     "show": ("plots of training curves and sweeps", "matplotlib"),
     "export": (

@@ -119,7 +119,7 @@ class Keys:
 
 
 def signed_name(photo: str, picture: str) -> str:
-    """What is signed for a picture: who has the small ones has not got the file itself."""
+    """What a picture's address signs: that of a small one does not open the file itself."""
     return f"{photo} original" if picture == "original" else photo
 
 
@@ -132,7 +132,7 @@ def _spellings(token: str) -> Iterator[bytes]:
 class Rates:
     """A bucket of `burst` requests for each of the `most` latest visitors, filling at a `rate`.
 
-    `what` says what they are, for who has sent too many.
+    `what` names them in the refusal.
     """
 
     def __init__(

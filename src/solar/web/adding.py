@@ -29,17 +29,16 @@ from solar.images.exif import exif_facts
 from solar.images.formats import SUFFIXES
 from solar.images.opening import opened
 from solar.search import Photo, need_vectors
-from solar.web.jobs import Jobs, new_identity, without_places
 from solar.web.photos import UPLOADS, Collection, check_photo, told_of_upload
 from solar.web.problems import HIDDEN, BusyError, WebError
 from solar.web.schemas import Failed, Job
 from solar.web.served_model import ServedModel
 from solar.web.settings import WebSettings
 from solar.web.thread_pools import NetworkThread, Threads
+from solar.web.updating import Jobs, new_identity, retried, without_places
 
 _JOBS_RUNNING = 4
 _PIECE = 16  # photos indexed at a time: what a visitor sees as progress
-_ATTEMPTS = 5
 _STEM_BYTES = 100  # of a file's name, without its ending
 _WAITING = ".adding-"  # and the job's id: what is sent, in files called 0, 1, …
 _NAMES = "names.json"  # and of the index; written last: without it the folder was never whole
@@ -92,7 +91,7 @@ class Adder:
             raise WebError(403, "No photos can be added here: start the server with --writable.")
 
     async def start(self, uploads: Sequence[tuple[str, BinaryIO]]) -> str:
-        """Take photos, by name, from files that are closed afterwards; describe them behind it.
+        """Take photos, by name, from files that are closed afterwards; index them later.
 
         Returns the job's id; a WebError if nothing may be added, or too many are being added.
         """
@@ -133,16 +132,14 @@ class Adder:
         return self._root.folder / UPLOADS
 
     def _begin(self, waiting: Path) -> str:
-        """Describe the photos of a folder behind it; a SolarError if somebody else is to do so."""
+        """Index the photos of a folder in the background; a SolarError if another server does."""
         with ExitStack() as held:
             held.enter_context(locked(waiting / LOCK, "Another server is adding these photos."))
-            if not (waiting / _NAMES).is_file():  # it was never whole, and nobody was told so
+            if not (waiting / _NAMES).is_file():  # the upload was broken off
                 shutil.rmtree(waiting, ignore_errors=True)
                 raise SolarError("The upload of these photos was not completed.")
             with reading(waiting / _NAMES, "is damaged", ValueError, TypeError, KeyError):
                 sent = json.loads((waiting / _NAMES).read_text("utf-8"))
-                if isinstance(sent, list):  # as written before there were several indexes
-                    sent = {"index": self._settings.name, "names": sent}
                 index, names = sent["index"], [str(name) for name in sent["names"]]
             if index != self._settings.name:
                 raise SolarError("These photos were sent to another index.")
@@ -249,14 +246,7 @@ class Adder:
 
     async def _index(self, photos: Sequence[Photo], vectors: Sequence[Vectors]) -> None:
         index = need_vectors(self._collection.index)
-        for attempt in range(_ATTEMPTS):
-            try:
-                await _unhurried(self._threads.run, index.add, np.stack(vectors), photos)
-                return
-            except SolarError:  # another process may be writing for a moment
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                await asyncio.sleep(0.2 * 2**attempt)
+        await retried(lambda: _unhurried(self._threads.run, index.add, np.stack(vectors), photos))
 
 
 def writable_root(collection: Collection) -> Root:
@@ -298,7 +288,7 @@ def file_name(name: str, data: bytes) -> tuple[str, str]:
 def _put(data: bytes, file: Path) -> bool:
     """Write a file unless another one is called so."""
     try:
-        file.open("xb").close()  # nobody else gets this name now
+        file.open("xb").close()  # reserves the name
     except FileExistsError:
         return False
     except OSError as error:
@@ -314,7 +304,6 @@ def _put(data: bytes, file: Path) -> bool:
 
 
 def _holds(file: Path, data: bytes) -> bool:
-    """Whether a file has this content."""
     same = file.is_file() and file.stat().st_size == len(data)
     return same and file_digest(file) == hashlib.sha256(data).hexdigest()
 
@@ -344,7 +333,7 @@ def _read(file: Path, most: int) -> bytes:
 
 
 async def _unhurried(ask: Callable[..., Awaitable[Any]], *given: Any) -> Any:
-    """Ask until there is room for the work: the photos are taken, and nobody waits to be told."""
+    """Retry while the queue is full: the request has been answered, so none waits for a 503."""
     while True:
         try:
             return await ask(*given)

@@ -20,7 +20,6 @@ from solar.images import Box
 from solar.search.rerank import chosen
 from solar.web import schemas
 from solar.web.albums import TYPES, Album, AlbumPage, ExportForm
-from solar.web.browsing import BrowseRequest
 from solar.web.duplicate_review import GroupPage, Kind, ReportOverview
 from solar.web.explaining import (
     RegionAnswer,
@@ -31,14 +30,14 @@ from solar.web.explaining import (
     explained,
 )
 from solar.web.facets import MOST, FacetsAnswer
-from solar.web.field_types import PhotoId
-from solar.web.filtering import SORTED
+from solar.web.filtering import SORTED, BrowseRequest, photo_filter
 from solar.web.photos import VisiblePhoto
 from solar.web.problems import WebError
-from solar.web.removing import RemoveAnswer, RemoveRequest
+from solar.web.schemas import PhotoId
 from solar.web.searching import StageResult, Wanted, depth_for
 from solar.web.service import Service
 from solar.web.settings import LARGEST, THUMBNAIL
+from solar.web.updating import RemoveAnswer, RemoveRequest
 
 if TYPE_CHECKING:
     from solar.search.matching import Matches
@@ -280,7 +279,7 @@ def _matched(
 ) -> schemas.MatchAnswer:
     pairs = found.pairs[found.inliers]
     ends = np.hstack([found.points_a[pairs[:, 0]], found.points_b[pairs[:, 1]]]).round(1)
-    a, b = (schemas.MatchedPhoto(**service.photo_info(photo).model_dump()) for photo in photos)
+    a, b = map(service.photo_info, photos)
     return schemas.MatchAnswer(
         keypoints=list(found.keypoints),
         matches=len(found.pairs),
@@ -302,14 +301,13 @@ def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto 
     )
     if both := liked.keys() & unliked.keys():
         raise WebError(422, f"Photo {min(both)} is both liked and unliked: choose one of the two.")
-    usual = asked.rerank is None and not (asked.expand or asked.verify)
-    methods = chosen(asked.rerank, expand=asked.expand, verify=asked.verify)
+    usual = asked.rerank is None
     return Wanted(
         photo,
         service.model(asked.model),
         _box(asked.box),
-        ([] if asked.text else service.usual) if usual else methods,
-        service.only(only.name_contains, only.label, only.where, only.root),
+        ([] if asked.text else service.usual) if usual else chosen(asked.rerank),
+        photo_filter(service.collection, only.name_contains, only.label, only.where, only.root),
         only.min_score,
         SORTED if asked.sort else depth_for(asked.offset + asked.k + 1),
         asked.include_self,

@@ -4,40 +4,35 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Mount, Route
 
 from solar import __version__
 from solar.errors import SolarError
 from solar.search import PhotoIndex
 from solar.web.api import create_router
-from solar.web.docs_page import docs_page
-from solar.web.index_paths import IndexPaths, settings_of_several
 from solar.web.middleware import Admission, Guard
 from solar.web.problems import WebError
-from solar.web.resources import Resources
 from solar.web.schemas import Health
-from solar.web.service import Service
-from solar.web.settings import WebSettings
-from solar.web.sub_path import SubPath
+from solar.web.service import Resources, Service
+from solar.web.settings import WebSettings, home_of
 from solar.web.thread_pools import keep_tidy
 
+# Not from `mimetypes`, which differs between systems: a browser runs no script of another type.
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
-    ".mjs": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".ico": "image/x-icon",
-    ".webmanifest": "application/manifest+json",
 }
-
 _READ = ["GET", "HEAD"]
 
 
@@ -75,12 +70,12 @@ def create_site(
         models: As for `create_app`, for the first index.
 
     Returns:
-        The app of the first index, which forwards requests for the others.
+        An ASGI app; `app.state.services` are the services behind it, by the name of the index.
 
     Raises:
         SolarError: See `create_app`; or two indexes have the same name.
     """
-    settings = settings_of_several([one for _, one in indexes])
+    settings = _settings_of_several([one for _, one in indexes])
     resources = Resources(settings[0])
     services = [
         Service(index, None if number else models, own, resources)
@@ -102,40 +97,77 @@ def create_site(
         jobs = [job for service in services for job in (service.adder, service.updater)]
         await asyncio.gather(*(job.close() for job in jobs))
         await asyncio.to_thread(resources.close)
-        for service in services:
-            service.close()
 
     def ready() -> bool:
         return all(service.ready for service in services)
 
-    first, *others = (_index_app(one, resources.admission, lifespan, ready) for one in services)
-    apps = {service.settings.name: app for service, app in zip(services[1:], others, strict=True)}
-    if apps:
-        first.add_middleware(
-            IndexPaths, apps=apps, first=settings[0].name, root_path=settings[0].root_path
+    apps = [_index_app(service, resources.admission, ready) for service in services]
+    site = FastAPI(
+        lifespan=lifespan, openapi_url=None, routes=_routes(settings, apps), redirect_slashes=False
+    )
+    site.router.default = apps[0]
+    site.state.service = services[0]
+    site.state.services = {service.settings.name: service for service in services}
+    return site
+
+
+def _settings_of_several(given: Sequence[WebSettings]) -> list[WebSettings]:
+    """The settings of each index of a server; those of one alone stay as they are.
+
+    The memory for pictures, attention maps and explanations is divided among them; matches, vectors
+    and rankings are kept by each, uploads by all together.
+    """
+    if len(given) == 1:
+        return list(given)
+    names = tuple(one.name for one in given)
+    for name in names:
+        if names.count(name) > 1:
+            raise SolarError(
+                f"Two indexes are called {name!r}: rename one, because the page shows their names."
+            )
+    return [
+        replace(
+            one,
+            home=home_of(one.name) if number else "",
+            indexes=names,
+            picture_bytes=one.picture_bytes // len(given),
+            attention_bytes=one.attention_bytes // len(given),
+            why_bytes=one.why_bytes // len(given),
         )
-    first.add_middleware(SubPath, prefix=settings[0].root_path)
-    return first
+        for number, one in enumerate(given)
+    ]
 
 
-def _index_app(
-    service: Service, admission: Admission, lifespan: Any, ready: Callable[[], bool]
-) -> FastAPI:
-    """The app of one index; whether it is reached below a path is no matter to it."""
+def _routes(settings: Sequence[WebSettings], apps: Sequence[FastAPI]) -> list[BaseRoute]:
+    """Every index at its path, with and without `root_path`, which a proxy may have removed."""
+    root = settings[0].root_path
+    homes = {home_of(one.name): app for one, app in zip(settings, apps, strict=True)}
+    homes = (homes if len(apps) > 1 else {}) | {"": apps[0]}
+    routes: list[BaseRoute] = []
+    for prefix in dict.fromkeys((root, "")):
+        for home, app in homes.items():
+            if path := prefix + unquote(home):  # below none it is the site's default
+                # Without the slash the page's own files would be looked for one level too high.
+                routes += [Route(path, RedirectResponse(f"{root}{home}/", 308)), Mount(path, app)]
+    return routes
+
+
+def _index_app(service: Service, admission: Admission, ready: Callable[[], bool]) -> FastAPI:
+    """The app of one index, which may be mounted anywhere."""
     settings = service.settings
     path = settings.root_path + settings.home
     app = FastAPI(
         title="solar",
         version=__version__,
         summary="Find the same place or object again in a collection of photos.",
-        lifespan=lifespan,
         openapi_url="/api/v1/openapi.json",
+        # FastAPI's pages load their scripts from elsewhere, which our policy forbids.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         servers=[{"url": path}] if path else None,
+        root_path_in_servers=False,
     )
-    app.state.service = service
     app.include_router(create_router(service))
     _add_pages(app, service, ready)
     _add_errors(app, service)
@@ -160,10 +192,6 @@ def _add_pages(app: FastAPI, service: Service, ready: Callable[[], bool]) -> Non
     @app.api_route("/static/{name:path}", methods=_READ, include_in_schema=False)
     async def static(name: str, request: Request) -> Response:
         return _file(files, name, request)
-
-    @app.api_route("/docs", methods=_READ, include_in_schema=False)
-    async def docs() -> Response:
-        return Response(docs_page(app.openapi()), media_type="text/html")
 
     @app.get("/healthz")
     async def healthz() -> Health:
@@ -225,7 +253,6 @@ def _add_errors(app: FastAPI, service: Service) -> None:
 
 
 def _explained(problems: Any) -> str:
-    """The first thing that is wrong with a request."""
     first = problems[0]
     where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
     text = str(first["msg"]).removeprefix("Value error, ").rstrip(".")

@@ -1,8 +1,9 @@
-"""Results kept for the next who asks, within a budget of bytes."""
+"""Results kept for the next request, within a budget of bytes."""
 
+import asyncio
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -55,3 +56,41 @@ class Cache(Generic[K, V]):
         old = self._values.pop(key, None)
         if old is not None:
             self.bytes -= self._size(old)
+
+
+class MadeOnce(Generic[V]):
+    """Values that take long to make: kept within a budget, and made once for all who wait."""
+
+    def __init__(self, budget: int, size: Callable[[V], int]) -> None:
+        self._kept: Cache[Hashable, V] = Cache(budget, size)
+        self._making: dict[Hashable, asyncio.Task[V]] = {}
+        self._waiting: Counter[Hashable] = Counter()
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of what is kept."""
+        return self._kept.bytes
+
+    async def get(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> tuple[V, bool]:
+        """A value, and whether it was there already."""
+        value = self._kept.get(key)
+        if value is not None:
+            return value, True
+        task = self._making.get(key)
+        if task is None:
+            task = self._making[key] = asyncio.ensure_future(self._make(key, make))
+        self._waiting[key] += 1
+        try:
+            # Who goes away does not take the value from those who still wait.
+            return await asyncio.shield(task), False
+        finally:
+            self._waiting[key] -= 1
+            if not self._waiting[key]:  # all have gone
+                del self._waiting[key]
+                self._making.pop(key, None)
+                task.cancel()
+
+    async def _make(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> V:
+        value = await make()
+        self._kept.put(key, value)
+        return value

@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field
 from solar.errors import SolarError
 from solar.images import Box
 from solar.web import schemas
-from solar.web.field_types import BoxCorners, Pair, PhotoId, Pixel
-from solar.web.inspection import MadeOnce
+from solar.web.cache import MadeOnce
 from solar.web.photos import VisiblePhoto
+from solar.web.schemas import BoxCorners, Pair, PhotoId, Pixel
 from solar.web.served_model import ServedModel
 from solar.web.thread_pools import NetworkThread
 

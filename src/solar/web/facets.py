@@ -50,18 +50,14 @@ class FacetsAnswer(BaseModel):
 
 
 @dataclass(frozen=True)
-class _Counts:
-    """What was counted, of which state of the collection, and until when that will do."""
+class _Counted:
+    """An answer without its folders and tags, these, and until when they will do."""
 
     revision: int
     until: float
-    photos: int
+    answer: FacetsAnswer
     folders: Mapping[str, int]
     tags: Mapping[str, int]
-    roots: Mapping[str, int]
-    times: tuple[str, str] | None
-    with_time: int
-    with_position: int
 
 
 class Facets:
@@ -70,45 +66,28 @@ class Facets:
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
         self._lock = threading.Lock()
-        self._counts: _Counts | None = None
+        self._counted: _Counted | None = None
 
     def answer(self, search: str | None = None, limit: int = MOST) -> FacetsAnswer:
         """What there is to filter by; only folders and tags that have a text in their names."""
         with self._lock:  # one visitor counts, others wait for it
-            kept = self._counts
+            kept = self._counted
             revision = self._collection.revision
             if kept is None or (kept.revision != revision and time.monotonic() >= kept.until):
-                kept = self._counts = _count(self._collection)
+                kept = self._counted = _count(self._collection)
         wanted = (search or "").casefold()
-        (folders, folders_total), (tags, tags_total) = (
-            _largest(counts, wanted, limit) for counts in (kept.folders, kept.tags)
-        )
-        return FacetsAnswer(
-            photos=kept.photos,
-            folders=folders,
-            folders_total=folders_total,
-            tags=tags,
-            tags_total=tags_total,
-            roots=[
-                RootFacet(
-                    name=root.name,
-                    photos=kept.roots.get(root.name, 0),
-                    shown=root.name or Path(root.path).name or "photos",
-                )
-                for root in self._collection.index.roots.roots[:MOST]
-            ],
-            taken=None if kept.times is None else list(kept.times),
-            with_time=kept.with_time,
-            with_position=kept.with_position,
-        )
+        folders, folders_total = _largest(kept.folders, wanted, limit)
+        tags, tags_total = _largest(kept.tags, wanted, limit)
+        found = {"folders": folders, "folders_total": folders_total}
+        return kept.answer.model_copy(update={**found, "tags": tags, "tags_total": tags_total})
 
 
-def _count(collection: Collection) -> _Counts:
+def _count(collection: Collection) -> _Counted:
     started, revision = time.monotonic(), collection.revision
     inner: Counter[str] = Counter()
     tags: Counter[str] = Counter()
     first, last, with_time, with_position = "", "", 0, 0
-    for photo in collection.known():
+    for _, photo in collection.numbered():
         inner[photo.path.rpartition("/")[0]] += 1
         tags.update(photo.tags)
         if photo.taken:
@@ -122,18 +101,26 @@ def _count(collection: Collection) -> _Counts:
         roots[collection.root(f"{folder}/")] += count
         for outer in _outwards(folder):
             folders[outer] += count
-    now = time.monotonic()
-    return _Counts(
-        revision=revision,
-        until=now + (now - started) / _SHARE,
+    answer = FacetsAnswer(
         photos=inner.total(),
-        folders=folders,
-        tags=tags,
-        roots=roots,
-        times=(first, last) if with_time else None,
+        folders=[],
+        folders_total=0,
+        tags=[],
+        tags_total=0,
+        roots=[
+            RootFacet(
+                name=root.name,
+                photos=roots[root.name],
+                shown=root.name or Path(root.path).name or "photos",
+            )
+            for root in collection.index.roots.roots[:MOST]
+        ],
+        taken=[first, last] if with_time else None,
         with_time=with_time,
         with_position=with_position,
     )
+    now = time.monotonic()
+    return _Counted(revision, now + (now - started) / _SHARE, answer, folders, tags)
 
 
 def _outwards(folder: str) -> list[str]:

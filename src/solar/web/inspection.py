@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable
 from time import perf_counter
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from solar.images import Box
 from solar.search import PhotoIndex, need_vectors
-from solar.web.cache import Cache
+from solar.web.cache import MadeOnce
 from solar.web.photos import VisiblePhoto
 from solar.web.served_model import ServedModel
 from solar.web.thread_pools import NetworkThread, Threads
@@ -22,44 +20,6 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 _MATCH_BYTES = 32 * 2**20
-
-
-class MadeOnce(Generic[V]):
-    """Values that take long to make: kept within a budget, and made once for all who wait."""
-
-    def __init__(self, budget: int, size: Callable[[V], int]) -> None:
-        self._kept: Cache[Hashable, V] = Cache(budget, size)
-        self._making: dict[Hashable, asyncio.Task[V]] = {}
-        self._waiting: Counter[Hashable] = Counter()
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of what is kept."""
-        return self._kept.bytes
-
-    async def get(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> tuple[V, bool]:
-        """A value, and whether it was there already."""
-        value = self._kept.get(key)
-        if value is not None:
-            return value, True
-        task = self._making.get(key)
-        if task is None:
-            task = self._making[key] = asyncio.ensure_future(self._make(key, make))
-        self._waiting[key] += 1
-        try:
-            # Who goes away does not take the value from those who still wait.
-            return await asyncio.shield(task), False
-        finally:
-            self._waiting[key] -= 1
-            if not self._waiting[key]:  # nobody is left, and what is not begun need not be
-                del self._waiting[key]
-                self._making.pop(key, None)
-                task.cancel()
-
-    async def _make(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> V:
-        value = await make()
-        self._kept.put(key, value)
-        return value
 
 
 class Attention(MadeOnce["AttentionSource"]):

@@ -1,27 +1,29 @@
 """Everything that a request passes before it is answered, and that an answer carries.
 
 A plain ASGI layer around the app: it refuses requests before anything of them is read, cuts off
-bodies that are too long or too slow while they arrive, drops the work for visitors who have gone,
-adds the headers that tell browsers to be strict, and counts.
+bodies that are too long while they arrive, drops the work for visitors who have gone, adds the
+headers that tell browsers to be strict, and counts. The bytes of all uploads in progress stay
+within a budget. Slow visitors and their connections are the matter of a reverse proxy.
 """
 
 import asyncio
 import errno
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import nullcontext, suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeAlias
 
 from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse
 
 from solar.web.access import Keys, Rates, check_host, check_origin, cost_of
-from solar.web.bodies import FRAME, JSON_BYTES, Body, InFlight, Message, Receive
 from solar.web.monitoring import Metrics
 from solar.web.problems import HIDDEN, WebError
-from solar.web.settings import WebSettings
+from solar.web.settings import INDEXES, WebSettings
 
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Scope: TypeAlias = MutableMapping[str, Any]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -40,15 +42,113 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "X-Frame-Options": "DENY",
 }
-INDEXES = "/indexes/"
-"""Each of several indexes is below this path."""
 
+_JSON_BYTES = 64 * 1024
+_FRAME = 64 * 1024  # what a multipart body holds besides its photos
 _ADD_TIMES = 16  # photos of full size in one request to add some
+
+# After a refusal the sender may still be sending: reading a little lets it see the answer. Many
+# read it only when all is sent, and who may come back should see that.
+_LINGER_BYTES = 8 * 2**20
+_LINGER_SECONDS = 2.0
+_LINGER_WHOLE_SECONDS = 10.0
 
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _HANDLES = {errno.EMFILE, errno.ENFILE}
 
 log = logging.getLogger("solar.web")
+
+
+class InFlight:
+    """Bytes of uploads under way, within a budget; one that is larger has to be alone."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget, self.bytes = budget, 0
+
+    @contextmanager
+    def reserved(self, size: int) -> Iterator[None]:
+        """Count an upload inside the block; a WebError if others leave no room for it."""
+        if self.bytes and self.bytes + size > self._budget:
+            raise WebError(503, "Too many uploads at once: try again in 5 s.", {"Retry-After": "5"})
+        self.bytes += size
+        try:
+            yield
+        finally:
+            self.bytes -= size
+
+
+class Body:
+    """What a visitor sends, up to a length; and whether the visitor has gone."""
+
+    def __init__(self, receive: Receive, headers: Mapping[str, str], longest: int) -> None:
+        self._receive, self._longest = receive, longest
+        self._announced = headers.get("content-length", "0")
+        self._bytes, self._begun = 0, False
+        self._complete, self._gone = asyncio.Event(), asyncio.Event()
+        self.unread = self._announced != "0" or "transfer-encoding" in headers
+        self.problem: WebError | None = None
+        if not self.unread:
+            self._complete.set()
+
+    @property
+    def size(self) -> int:
+        """How long it will be, at most."""
+        return int(self._announced) if self._announced.isdecimal() else self._longest
+
+    @property
+    def gone(self) -> bool:
+        """Whether the visitor has gone."""
+        return self._gone.is_set()
+
+    def check_announced(self) -> None:
+        """Refuse a body that says beforehand that it is too long."""
+        if self._announced.isdecimal() and int(self._announced) > self._longest:
+            raise self._too_long()
+
+    async def receive(self) -> Message:
+        """The next piece, for the app."""
+        if not self.unread:
+            if not self._begun:  # there is no body, which is a piece as well
+                self._begun = True
+                return {"type": "http.request", "body": b"", "more_body": False}
+            await self._gone.wait()
+            return {"type": "http.disconnect"}
+        self._begun = True
+        message = await self._receive()
+        self._bytes += len(message.get("body", b""))
+        if message["type"] == "http.disconnect":
+            self._gone.set()
+        if self._bytes > self._longest:
+            self.problem = self._too_long()
+            raise self.problem
+        if not message.get("more_body"):
+            self.unread = False
+            self._complete.set()
+        return message
+
+    async def until_gone(self) -> None:
+        """Return when the visitor goes away after the whole body has come."""
+        await self._complete.wait()
+        while not self.gone:
+            if (await self._receive())["type"] == "http.disconnect":
+                self._gone.set()
+
+    async def drain(self, *, whole: bool = False) -> None:
+        """Read a little of what still comes, or the `whole` of it, and throw it away."""
+        seen, most = 0, self._longest if whole else _LINGER_BYTES
+        try:
+            async with asyncio.timeout(_LINGER_WHOLE_SECONDS if whole else _LINGER_SECONDS):
+                while self.unread and seen < most:
+                    message = await self._receive()
+                    seen += len(message.get("body", b""))
+                    self.unread = bool(message.get("more_body"))
+        except TimeoutError:
+            pass
+
+    def _too_long(self) -> WebError:
+        size = self._longest - _FRAME if self._longest > _JSON_BYTES else self._longest
+        shown = f"{size / 2**20:.0f} MiB" if size >= 2**20 else f"{size / 2**10:.0f} KiB"
+        return WebError(413, f"The request is too large: the limit is {shown}.")
 
 
 class Admission:
@@ -57,8 +157,8 @@ class Admission:
     def __init__(self, settings: WebSettings) -> None:
         self.rates = Rates(settings.rate, settings.burst)
         self.longest = {
-            "/api/v1/queries": settings.max_upload_bytes + FRAME,
-            "/api/v1/photos": _ADD_TIMES * settings.max_upload_bytes + FRAME,
+            "/api/v1/queries": settings.max_upload_bytes + _FRAME,
+            "/api/v1/photos": _ADD_TIMES * settings.max_upload_bytes + _FRAME,
         }
         # Each its own: who sends hundreds of photos to add does not keep others from searching.
         self.in_flight = {path: InFlight(settings.in_flight_bytes) for path in self.longest}
@@ -80,20 +180,18 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or have it answered."""
-        if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                await self._app(scope, receive, send)
-            return
         started = time.perf_counter()
         headers = {
             key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
         }
-        longest = self._admission.longest.get(scope["path"], JSON_BYTES)
-        answer, body = _Answer(send), Body(receive, headers, longest, self._settings.patience)
+        # Without the path that the app is mounted at.
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        longest = self._admission.longest.get(path, _JSON_BYTES)
+        answer, body = _Answer(send), Body(receive, headers, longest)
         try:
-            self._check(scope, headers)
+            self._check(scope, path, headers)
             body.check_announced()
-            uploads = self._admission.in_flight.get(scope["path"]) if body.unread else None
+            uploads = self._admission.in_flight.get(path) if body.unread else None
             with uploads.reserved(body.size) if uploads else nullcontext():
                 await self._while_there(scope, body, answer)
             if body.problem and not answer.status:
@@ -125,25 +223,16 @@ class Guard:
             with suppress(asyncio.CancelledError) if left else nullcontext():
                 await work
 
-    def _check(self, scope: Scope, headers: dict[str, str]) -> None:
-        path, method = scope["path"], scope["method"]
+    def _check(self, scope: Scope, path: str, headers: dict[str, str]) -> None:
         check_host(headers.get("host", ""), self._settings)
         if path.startswith("/api/"):
             check_origin(headers)
         visitor = (scope.get("client") or ("", 0))[0]
-        self._admission.rates.spend(visitor, cost_of(method, path))
+        self._admission.rates.spend(visitor, cost_of(scope["method"], path))
         self._keys.check(path, scope["query_string"].decode("latin-1"), headers, visitor)
-        if path.startswith(INDEXES):  # whatever is sent there, no index would take it
-            raise self._no_index(path.removeprefix(INDEXES).partition("/")[0], headers, visitor)
-
-    def _no_index(self, name: str, headers: dict[str, str], visitor: str) -> WebError:
-        there = self._settings.indexes
-        advice = f"choose {', '.join(there)}" if there else f"leave out {INDEXES}{name}"
-        try:
-            self._keys.check("/api/", "", headers, visitor)
-        except WebError:  # only visitors with a token are told which indexes there are
-            advice = "check its name"
-        return WebError(404, f"This server has no index {name!r}: {advice}.")
+        if path.startswith(INDEXES):
+            name = path.removeprefix(INDEXES).partition("/")[0]
+            raise WebError(404, f"This server has no index {name!r}: check its name.")
 
 
 class _Answer:
@@ -186,7 +275,7 @@ class _Answer:
 
 
 def _hidden(error: Exception) -> WebError:
-    """What a visitor is told of a failure that is none of the visitor's."""
+    """The answer for an unexpected error, without its details."""
     number = error.errno if isinstance(error, OSError) else None
     if number in _FULL:
         return WebError(507, "The server's disk is full: try again when there is space.")

@@ -1,7 +1,7 @@
 """The photos that visitors can see: indexed ones by their number, uploaded ones by a secret name.
 
 A visitor never names a file. Numbers count the index's photos in its own order, and go on for
-photos that are added while the app runs. Nobody gets the number of a photo that was removed.
+photos that are added while the app runs. The number of a removed photo is not used again.
 """
 
 import hashlib
@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fastapi.responses import FileResponse, Response
 from PIL import Image
 
 from solar.describe.known_roots import confirmed_roots
 from solar.errors import SolarError
 from solar.images import Roots, image_size, load
+from solar.images.opening import opened
 from solar.images.roots import MARK
 from solar.search import PhotoIndex
 from solar.search.types import Photo
@@ -90,7 +92,7 @@ class Collection:
                     numbers[photo.path] = number
             self._photos, self._versions, self._numbers = photos, versions, numbers
             roots = self.index.roots.moved_to(self.moved)
-            if self.revision and self.moved is None:  # somebody may have named a folder meanwhile
+            if self.revision and self.moved is None:  # the index may name new folders by now
                 seen = {root.path for root in self.roots.roots}
                 named = {root.path for root in confirmed_roots(self.index.place, roots).roots}
                 roots = Roots(tuple(one for one in roots.roots if one.path in seen | named))
@@ -151,10 +153,6 @@ class Collection:
             if photo is not None:
                 yield number, photo
 
-    def known(self) -> Iterator[Photo]:
-        """All photos."""
-        return (photo for _, photo in self.numbered())
-
     @property
     def gapless(self) -> bool:
         """Whether every number up to the last has its photo."""
@@ -214,12 +212,10 @@ def _slim(photo: Photo) -> Photo:
 
 
 def _below(path: str) -> str:
-    """The path of a photo below its root."""
     return path.partition(MARK)[2] or path
 
 
 def _folder(path: str) -> str:
-    """The name of the folder that a photo is in."""
     return path.rpartition("/")[0].rstrip("/").rpartition("/")[2]
 
 
@@ -231,49 +227,37 @@ def _share_folders(paths: Iterable[str]) -> bool:
 
 
 def version_of(photo: Photo) -> str:
-    """A few letters that differ from photo to photo, so that nobody is shown a wrong picture."""
+    """A short hash in the addresses of pictures, so that caches show none of another photo."""
     if photo.stamp is not None and photo.stamp.sha256:
         return photo.stamp.sha256[:8]
     return hashlib.sha256(photo.path.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
-class Uploads:
-    """Photos that visitors search with, in memory, the oldest forgotten first."""
+class Uploads(Cache[str, VisiblePhoto]):
+    """Photos that visitors search with, in memory; the oldest are dropped first."""
 
     def __init__(self, budget: int, most: int = 1000) -> None:
-        self._kept: Cache[str, VisiblePhoto] = Cache(budget, lambda photo: len(photo.source), most)  # type: ignore[arg-type]
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory they take."""
-        return self._kept.bytes
+        super().__init__(budget, lambda photo: len(photo.source), most)  # type: ignore[arg-type]
 
     def add(self, name: str, data: bytes, size: tuple[int, int]) -> VisiblePhoto:
-        """Take a photo and give it an id that nobody can guess."""
+        """Keep a photo under an unguessable id."""
         identity = f"q-{secrets.token_urlsafe(12)}"
         photo = VisiblePhoto(
             identity, name, *size, source=data, indexed=False, version=identity[2:10]
         )
-        self._kept.put(identity, photo)
+        self.put(identity, photo)
         return photo
 
-    def get(self, identity: str) -> VisiblePhoto:
-        """A photo; a WebError where it was never there or is forgotten."""
-        photo = self._kept.get(identity)
+    def visible(self, identity: str) -> VisiblePhoto:
+        """A photo; a WebError if there is none, or it was dropped."""
+        photo = self.get(identity)
         if photo is None:
             raise WebError(404, "The server no longer has this photo: send it again.")
         return photo
 
-    def clear(self) -> None:
-        """Forget them all."""
-        self._kept.clear()
-
 
 def picture(source: Path | bytes, size: int, quality: int = 85) -> bytes:
-    """A photo as an upright JPEG of at most so many pixels a side, without what its file says."""
+    """A photo as an upright JPEG of at most `size` pixels per side, without metadata."""
     image = Image.fromarray(load(source, size, mode="fast").pixels)
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=quality, optimize=False)
@@ -298,3 +282,60 @@ def check_photo(data: bytes, max_pixels: int) -> tuple[int, int]:
             f"{max_pixels:,}: send a smaller one.",
         )
     return width, height
+
+
+# What browsers show; a file of any other kind is only ever saved.
+_SHOWN = {
+    "JPEG": "image/jpeg",
+    "MPO": "image/jpeg",  # several JPEGs in one file, as some phones write
+    "PNG": "image/png",
+    "WEBP": "image/webp",
+    "GIF": "image/gif",
+    "AVIF": "image/avif",
+}
+_QUALITY = 92
+_KEPT = {"Cache-Control": "private, max-age=3600"}
+
+
+def original(source: Path | bytes, most: int | None) -> Response:
+    """The answer with a photo at its full size; a SolarError if it is no photo any more.
+
+    Args:
+        source: What `solar.images.load` takes.
+        most: The photo is upright and encoded anew, so that nothing but its pixels travels; a
+            WebError where there are more than this. None sends the file with all that it says
+            about itself.
+    """
+    if most is not None:
+        return Response(_encoded(source, most), media_type="image/jpeg", headers=_KEPT)
+    with opened(source) as image:  # a link may lead to anything by now: only photos are sent
+        kind = _SHOWN.get(image.format or "")
+    media = kind or "application/octet-stream"
+    headers = _KEPT if kind else {**_KEPT, "Content-Disposition": "attachment"}
+    if isinstance(source, bytes):  # from a tar shard
+        return Response(source, media_type=media, headers=headers)
+    return FileResponse(source, media_type=media, headers=headers)
+
+
+def file_size(source: Path | bytes) -> int:
+    """Bytes of a photo's file; 0 where it has just gone."""
+    try:
+        return len(source) if isinstance(source, bytes) else source.stat().st_size
+    except OSError:
+        return 0
+
+
+def _encoded(source: Path | bytes, most: int) -> bytes:
+    width, height = image_size(source)
+    if width * height > most:
+        raise WebError(
+            413,
+            f"The photo has {width:,} × {height:,} pixels, more than the limit of {most:,}: "
+            "start the server with --originals to serve the file itself.",
+        )
+    buffer = io.BytesIO()
+    try:
+        Image.fromarray(load(source, None).pixels).save(buffer, "JPEG", quality=_QUALITY)
+    except OSError as error:  # JPEG ends at 65,500 pixels a side
+        raise SolarError(f"The photo cannot be converted to JPEG: {error}.") from error
+    return buffer.getvalue()

@@ -1,7 +1,7 @@
-"""What a visitor is told when something does not work: a status and one sentence."""
+"""Errors as visitors see them: a status and one sentence."""
 
 HIDDEN = "Something went wrong on the server; see its log."
-"""All that visitors are told of a mistake of ours."""
+"""The sentence for a bug."""
 
 
 class WebError(Exception):
@@ -13,7 +13,7 @@ class WebError(Exception):
 
 
 class BusyError(WebError):
-    """More is asked for than can be done: come back in so many seconds."""
+    """The queue is full: 503 and the seconds to wait."""
 
     def __init__(self, seconds: float) -> None:
         wait = min(max(round(seconds + 0.5), 1), 60)

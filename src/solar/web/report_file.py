@@ -5,7 +5,6 @@ import threading
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -19,26 +18,14 @@ T = TypeVar("T")
 P = TypeVar("P")
 
 
-@dataclass(frozen=True)
-class PhotoAddresses:
-    """Where to see a photo."""
-
-    id: str
-    thumbnail: str
-    photo: str
-
-
-Addresses = Callable[[Sequence[str]], list[PhotoAddresses | None]]
-"""Takes names of photos to where they can be seen, None for those that are not known."""
+Addresses = Callable[[Sequence[str]], list[dict[str, str]]]
+"""Takes names of photos to their ids and pictures; nothing for those that are not indexed."""
 
 
 def addressed(make: Callable[..., P], photos: Sequence[Any], addresses: Addresses) -> list[P]:
     """Photos of a group with their addresses, which `make` takes beside their own fields."""
     known = addresses([photo.name for photo in photos])
-    return [
-        make(**vars(photo), **({} if where is None else asdict(where)))
-        for photo, where in zip(photos, known, strict=True)
-    ]
+    return [make(**vars(photo), **where) for photo, where in zip(photos, known, strict=True)]
 
 
 class OpenReport(Generic[G, T]):

@@ -1,16 +1,62 @@
 """What travels between the page and the server, as JSON."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from solar.search.rerank import METHODS
 from solar.search.sync import Changes
-from solar.web.field_types import BoxCorners, Pair, PhotoId, Pixel
-from solar.web.filter_types import Conditions, HitOrder, RootName
 from solar.web.settings import LARGEST, THUMBNAIL
 
-Expansion = Literal["alpha", "average"]
+KnownOrder = Literal["name", "newest", "oldest"]
+"""Orders that need no query; photos without a capture time come last."""
+
+HitOrder = Literal["similarity", "probability", "name", "newest", "oldest"]
+"""Orders of hits, besides that of their ranks."""
+
+Conditions = Annotated[
+    list[Annotated[str, Field(max_length=500)]],
+    Field(
+        max_length=20,
+        description="Conditions that must all hold, as for `solar search --where`: `tag=night`, "
+        "`path=rome/`, `width>=1024`, `taken>=2019-07-14`, `taken<2020`, "
+        "`near=48.858,2.294,500m`.",
+    ),
+]
+RootName = Annotated[
+    str | None,
+    Field(
+        max_length=500,
+        description="Only photos of this root, by its name in `facets`; may be empty.",
+    ),
+]
+
+
+PhotoId = Annotated[
+    str,
+    Field(
+        pattern=r"^(\d{1,12}|q-[A-Za-z0-9_-]{4,40})$",
+        description="The id of an indexed or an uploaded photo.",
+        examples=["17", "q-Zk3vYw8tQbLm4nXr"],
+    ),
+]
+
+
+def _encloses(box: list[float]) -> list[float]:
+    if box[0] >= box[2] or box[1] >= box[3]:
+        raise ValueError("the box encloses nothing: x1 must be less than x2, and y1 less than y2")
+    return box
+
+
+# Not a tuple, whose schema not every reader of OpenAPI understands.
+Number = TypeVar("Number", int, float)
+Pair = Annotated[list[Number], Field(min_length=2, max_length=2)]
+Pixel = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
+BoxCorners = Annotated[
+    list[Pixel],
+    Field(min_length=4, max_length=4, description="x1, y1, x2, y2 in pixels of the upright photo."),
+    AfterValidator(_encloses),  # of four numbers
+]
 
 
 class Asked(BaseModel):
@@ -71,8 +117,6 @@ class Features(BaseModel):
     rerank: list[MethodInfo]
     usual: list[str] = Field(description="Names of the methods that are used by default.")
     probability: bool = Field(description="Whether hits come with probabilities.")
-    expand: list[Expansion] = Field(description="Older names of some methods of `rerank`.")
-    verify: bool
     match: bool
     labels: bool
     map: bool
@@ -190,10 +234,6 @@ class SearchRequest(Asked):
         max_length=10,
         description="Re-ranking methods, in order; none if empty; by default `usual` of `info`.",
     )
-    expand: Expansion | None = Field(
-        None, description="A method to apply before those in `rerank`."
-    )
-    verify: bool = Field(False, description='Apply `"verify"` after those in `rerank`.')
     model: str | None = Field(None, max_length=500, description="Default: the first of `info`.")
     filter: Filter | None = None
     include_self: bool = Field(False, description="Include the query itself if it is indexed.")
@@ -275,16 +315,6 @@ class MatchRequest(Asked):
     box: BoxCorners | None = Field(None, description="Only use keypoints of A inside this box.")
 
 
-class MatchedPhoto(BaseModel):
-    """One side of a match."""
-
-    id: str
-    name: str
-    width: int
-    height: int
-    photo: str
-
-
 class MatchAnswer(BaseModel):
     """Keypoint matches of two photos."""
 
@@ -293,8 +323,8 @@ class MatchAnswer(BaseModel):
     inliers: list[list[float]] = Field(description="x and y in A and x and y in B of each inlier.")
     same_scene: bool = Field(description="Whether there are at least `threshold` inliers.")
     threshold: int = Field(description="Fewer inliers can occur by chance.")
-    a: MatchedPhoto
-    b: MatchedPhoto
+    a: PhotoInfo
+    b: PhotoInfo
     seconds: float
     cached: bool
 
@@ -388,7 +418,6 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         403: "Not allowed on this server, or from a page of another site.",
         404: "Not found.",
         405: "Method not allowed.",
-        408: "The rest of the request did not arrive in time.",
         413: "Too many bytes or pixels.",
         415: "Not a photo.",
         421: "The server does not answer to this host name.",

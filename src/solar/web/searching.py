@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -44,7 +44,7 @@ class Wanted:
     depth: int = 100
     include_self: bool = False  # an indexed photo is also found for itself
     min_probability: float | None = None
-    usual: bool = False  # nobody asked for these methods: without them where they cannot be used
+    usual: bool = False  # the default methods: skip those that cannot be used
     further: Sequence[tuple[VisiblePhoto, Box | None]] = ()  # photos of the query beside the first
     like: Sequence[VisiblePhoto] = ()  # results that the visitor ticked
     unlike: Sequence[VisiblePhoto] = ()  # and crossed
@@ -84,7 +84,7 @@ class _Ranked:
 
 
 def depth_for(hits: int) -> int:
-    """How deep to rank so that at least so many hits are there."""
+    """The depth to rank to for at least this number of hits."""
     return next((depth for depth in _DEPTHS if depth >= hits), _DEPTHS[-1])
 
 
@@ -181,18 +181,24 @@ class Searcher:
         words, took = await self._visual_words(wanted)
         return words, {"features": took}
 
-    async def _visual_words(self, wanted: Wanted) -> tuple[Any, float]:
-        """Those of all photos of a query together, and the seconds it took."""
-        key = (wanted.key, wanted.model.name)
+    async def _once(self, key: object, describe: Callable[[], Awaitable[Any]]) -> tuple[Any, float]:
+        """What describes a query, and the seconds it took, kept for the next request."""
         kept = self._vectors.get(key)
         if kept is None:
-            index: Any = await wanted.model.loaded()
             started = perf_counter()
-            parts = [Part(photo.source, box) for photo, box in wanted.parts]
-            words = await self._slow.run(index.signatures, parts)
-            kept = words, perf_counter() - started
+            kept = await describe(), perf_counter() - started
             self._vectors.put(key, kept)
         return kept
+
+    async def _visual_words(self, wanted: Wanted) -> tuple[Any, float]:
+        """Those of all photos of a query together."""
+
+        async def words() -> Any:
+            index: Any = await wanted.model.loaded()
+            parts = [Part(photo.source, box) for photo, box in wanted.parts]
+            return await self._slow.run(index.signatures, parts)
+
+        return await self._once((wanted.key, wanted.model.name), words)
 
     async def vector(self, wanted: Wanted) -> tuple[Vectors, float]:
         """The vector that a visitor searches for, and the seconds it took."""
@@ -216,41 +222,33 @@ class Searcher:
         return vector, seconds + more + most
 
     async def _words(self, model: ServedModel, text: str) -> tuple[Vectors, float]:
-        """The vector of a text, and the seconds it took."""
-        kept = self._vectors.get((text, model.name))
-        if kept is not None:
-            return kept
-        net = (await model.encoder()).net
-        started = perf_counter()
-        vector = await self._network.together(
-            (net, "words"), text, lambda texts: list(net.describe_text(texts))
-        )
-        described = vector, perf_counter() - started
-        self._vectors.put((text, model.name), described)
-        return described
+        async def vector() -> Vectors:
+            net = (await model.encoder()).net
+            run = self._network.together
+            found: Vectors = await run(
+                (net, "words"), text, lambda texts: list(net.describe_text(texts))
+            )
+            return found
+
+        return await self._once((text, model.name), vector)
 
     async def _vector(
         self, model: ServedModel, photo: VisiblePhoto, box: Box | None
     ) -> tuple[Vectors, float]:
-        """The vector of a photo or a part of it, and the seconds it took."""
-        key = (photo.id, photo.version, model.name, box)
-        kept = self._vectors.get(key)
-        if kept is not None:
-            return kept
-        started, vector = perf_counter(), None
-        if photo.indexed and box is None:
-            found = await self._threads.run(need_vectors(model.index).engine.lookup, [photo.name])
-            vector = found[photo.name][1] if photo.name in found else None
-        if vector is None:
+        async def vector() -> Vectors:
+            if photo.indexed and box is None:
+                lookup = need_vectors(model.index).engine.lookup
+                found = await self._threads.run(lookup, [photo.name])
+                if photo.name in found:
+                    return found[photo.name][1]
             encoder = await model.encoder()
-            started = perf_counter()  # a search is not to blame for a network still loading
             pixels = await self._threads.run(encoder.decode, photo.source, box)
             # Not by the name of the model: other indexes may call another one so.
             alike = (encoder, pixels.shape)
-            vector = await self._network.together(alike, pixels, encoder.describe)
-        described = vector, perf_counter() - started
-        self._vectors.put(key, described)
-        return described
+            described: Vectors = await self._network.together(alike, pixels, encoder.describe)
+            return described
+
+        return await self._once((photo.id, photo.version, model.name, box), vector)
 
     async def _kept(
         self, wanted: Wanted, names: Sequence[str], asked: Any, before: _Ranked | None

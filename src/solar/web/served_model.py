@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from solar.errors import SolarError
 from solar.search import Index, PhotoIndex, need_vectors
+from solar.web.schemas import ModelInfo
 from solar.web.thread_pools import NetworkThread
 
 if TYPE_CHECKING:
     from solar.describe.pipeline import QueryEncoder
-    from solar.models import RetrievalNet
 
 
 class ServedModel:
@@ -52,27 +53,41 @@ class ServedModel:
         """What describes queries; a SolarError if it is not there, or gives no vectors."""
         return need_vectors(await self.loaded()).encoder
 
-    async def attention(self) -> list[int]:
-        """The layers that have attention; none where the network could not be loaded."""
-        net = await self._network()
-        return [] if net is None else sorted(net.config.attention)
-
-    async def explains(self) -> bool:
-        """Whether it can be told why two photos are similar; not if loading failed."""
+    async def info(self) -> ModelInfo:
+        """What it can do; nothing if loading failed."""
         from solar.models.located import check_splits
 
-        try:
-            check_splits((await self.encoder()).net)
-        except SolarError:
-            return False
-        return True
-
-    async def reads(self) -> bool:
-        """Whether it can be searched with words; not if loading failed."""
-        net = await self._network()
-        return net is not None and net.text is not None
-
-    async def _network(self) -> RetrievalNet | None:
-        """What makes vectors of photos; None if loading failed, or nothing does."""
         await self._tried.wait()
-        return self.index.model if self._problem is None and isinstance(self.index, Index) else None
+        if self._problem is not None or not isinstance(self.index, Index):
+            return ModelInfo(name=self.name, attention=[], why=False, text=False)
+        net = self.index.model
+        try:
+            check_splits(net)
+            why = True
+        except SolarError:
+            why = False
+        attention = sorted(net.config.attention)
+        return ModelInfo(name=self.name, attention=attention, why=why, text=net.text is not None)
+
+
+class SharedEncoders:
+    """Networks that describe queries, each in memory once; used by the network's thread alone."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, QueryEncoder] = {}
+
+    def load(self, index: PhotoIndex) -> None:
+        """Load the encoder of an index, or have it use one that is there; a SolarError if not."""
+        if not isinstance(index, Index):
+            index.load_model()
+            return
+        network = index.spec.fingerprint
+        if network in self._loaded:
+            index.model = self._loaded[network].net
+        key = network + json.dumps(index.spec.settings, sort_keys=True, default=str)
+        if network and key in self._loaded:
+            index.encoder = self._loaded[key]
+        loaded = index.encoder
+        if network:  # without a fingerprint, networks cannot be compared
+            self._loaded.setdefault(network, loaded)
+            self._loaded.setdefault(key, loaded)

@@ -17,40 +17,75 @@ from solar.errors import SolarError
 from solar.search import Hit, Photo, PhotoIndex
 from solar.search.rerank import METHODS, Reranker
 from solar.web import schemas
-from solar.web.access import Keys, signed_name
+from solar.web.access import Keys, Rates, signed_name
 from solar.web.adding import Adder
 from solar.web.albums import Albums
-from solar.web.browsing import Browser, BrowseRequest
 from solar.web.cache import Cache
 from solar.web.duplicate_review import Reviewer
 from solar.web.explaining import Explainer
 from solar.web.facets import Facets
-from solar.web.filtering import PhotoFilter, photo_filter, sorted_hits
-from solar.web.following import Follower
-from solar.web.index_paths import index_links
+from solar.web.filtering import Browser, BrowseRequest, photo_filter, sorted_hits
 from solar.web.inspection import Attention, Explorer, Matching
-from solar.web.jobs import Jobs, without_places
-from solar.web.originals import file_size, original
+from solar.web.middleware import Admission
+from solar.web.monitoring import Metrics
 from solar.web.photos import (
     Collection,
+    Uploads,
     VisiblePhoto,
     check_photo,
+    file_size,
+    original,
     picture,
     told_of_upload,
 )
 from solar.web.problems import WebError
-from solar.web.removing import Remover
-from solar.web.report_file import PhotoAddresses
-from solar.web.resources import Resources
 from solar.web.searching import Searcher, StageResult
-from solar.web.served_model import ServedModel
-from solar.web.settings import LARGEST, THUMBNAIL, WebSettings
-from solar.web.updating import Updater
+from solar.web.served_model import ServedModel, SharedEncoders
+from solar.web.settings import LARGEST, THUMBNAIL, WebSettings, home_of
+from solar.web.thread_pools import NetworkThread, Threads
+from solar.web.updating import Follower, Jobs, Remover, Updater, without_places
 
 if TYPE_CHECKING:
     from solar.show.collection_map import CollectionMap
 
+
 _POINTS = 20_000
+
+
+_PICTURES_WAITING = 512
+_GUESSES = 1 / 6, 10  # wrong tokens a second and at once
+
+
+class Resources:
+    """Made once per server, from the settings that its indexes have in common."""
+
+    def __init__(self, settings: WebSettings) -> None:
+        self.metrics = Metrics(several=bool(settings.indexes))
+        self.admission = Admission(settings)
+        # Without a limit of requests, all visitors may come through one proxy.
+        self.guesses = Rates(*_GUESSES, what="wrong tokens") if settings.rate > 0 else None
+        self.encoders = SharedEncoders()
+        # An uploaded photo can be searched with in every index.
+        self.uploads = Uploads(settings.query_bytes)
+        self.network = NetworkThread(
+            settings.queue, settings.batch, settings.gather, self.metrics.forward
+        )
+        self.threads = Threads(settings.threads, 2 * settings.queue)
+        # Threads of their own, so that no quick search waits behind a slow task.
+        self.slow = Threads(settings.threads, settings.queue)
+        self.picturing = Threads(settings.threads, _PICTURES_WAITING)
+        show = self.metrics.gauge
+        show("solar_queue_length", "Tasks waiting for the network.", lambda: self.network.waiting)
+        show("solar_work_length", "Tasks decoding or searching.", lambda: self.threads.waiting)
+        show("solar_slow_length", "Tasks matching or adding.", lambda: self.slow.waiting)
+        show("solar_upload_bytes", "Memory of uploaded queries.", lambda: self.uploads.bytes)
+
+    def close(self) -> None:
+        """Stop all threads and forget what visitors sent."""
+        self.network.close()
+        for threads in (self.threads, self.slow, self.picturing):
+            threads.close()
+        self.uploads.clear()
 
 
 class Service:
@@ -120,10 +155,6 @@ class Service:
         """Whether all networks are loaded."""
         return all(model.ready for model in self.models.values())
 
-    def close(self) -> None:
-        """Forget what was made for visitors."""
-        self._pictures.clear()
-
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Hold this while the app itself changes the index: it need not read what it knows."""
@@ -150,10 +181,10 @@ class Service:
         """The photo of an id."""
         if identity.isascii() and identity.isdecimal():
             return self.collection.visible(int(identity))
-        return self.uploads.get(identity)
+        return self.uploads.visible(identity)
 
     def told(self, error: Exception) -> str:
-        """What a visitor is told of an error: without folders of this machine."""
+        """The message of an error, without folders of this machine."""
         models = [Path(model.index.spec.model).parent for model in self.models.values()]
         known = [str(folder) for folder in models if folder.is_absolute()]
         return without_places(str(error), [*self.collection.places, *known])
@@ -163,21 +194,19 @@ class Service:
     async def info(self) -> schemas.Info:
         """About the collection."""
         settings, index = self.settings, self.collection.index
-        matching = _has_cv2()
         return schemas.Info(
             name=settings.name,
-            indexes=index_links(settings),
+            # The first is at the root, where visitors begin: browsers keep data by address.
+            indexes=[
+                schemas.IndexLink(
+                    name=name,
+                    address=f"{settings.root_path}{home_of(name) if number else ''}/",
+                )
+                for number, name in enumerate(settings.indexes)
+            ],
             photos=await self.threads.run(len, index),
             dim=index.spec.dim,
-            models=[
-                schemas.ModelInfo(
-                    name=model.name,
-                    attention=await model.attention(),
-                    why=await model.explains(),
-                    text=await model.reads(),
-                )
-                for model in self.models.values()
-            ],
+            models=[await model.info() for model in self.models.values()],
             settings=schemas.SettingsInfo(
                 writable=settings.writable,
                 token=settings.token is not None,
@@ -193,9 +222,7 @@ class Service:
                 ],
                 usual=self.usual,
                 probability=index.calibration is not None,
-                expand=["alpha", "average"],
-                verify=matching,
-                match=matching,
+                match=_has_cv2(),
                 labels=self.collection.labelled,
                 map=self._vectors,
                 judge=self._vectors,
@@ -206,8 +233,9 @@ class Service:
         )
 
     def addresses(self, identity: str, version: str) -> dict[str, str]:
-        """Where the pictures of a photo are."""
+        """The id of a photo, and where its pictures are."""
         return {
+            "id": identity,
             "thumbnail": self._address(identity, version, "thumbnail", w=THUMBNAIL),
             "photo": self._address(identity, version, "photo"),
         }
@@ -221,10 +249,7 @@ class Service:
         return f"{base}/{kind}?{urlencode(extra)}"
 
     def photo_details(self, identity: str) -> schemas.PhotoDetails:
-        """All that is known of a photo; of an uploaded one not what its file says of itself.
-
-        Whoever gets the address of a search gets the id of its photo, too.
-        """
+        """Details of a photo; of an uploaded one no EXIF, as links of searches contain its id."""
         photo = self.visible(identity)
         return schemas.PhotoDetails(
             **self.photo_info(photo).model_dump(),
@@ -245,20 +270,17 @@ class Service:
     def _gives_file(self, photo: VisiblePhoto) -> bool:
         return self.settings.originals and photo.indexed
 
-    def _named_addresses(self, names: Sequence[str]) -> list[PhotoAddresses | None]:
-        """Where the pictures of indexed photos are; None for names that the index does not have."""
-        return [
-            None
-            if number is None
-            else PhotoAddresses(
-                id=str(number), **self.addresses(str(number), self.collection.version(number))
-            )
-            for number in self.collection.numbers(names)
-        ]
+    def _named_addresses(self, names: Sequence[str]) -> list[dict[str, str]]:
+        """Where the pictures of indexed photos are; nothing for names that are not indexed."""
+        numbers = self.collection.numbers(names)
+        return [{} if number is None else self._numbered_address(number) for number in numbers]
+
+    def _numbered_address(self, number: int) -> dict[str, str]:
+        return self.addresses(str(number), self.collection.version(number))
 
     def photo_info(self, photo: VisiblePhoto) -> schemas.PhotoInfo:
         """A photo for the page."""
-        names = ("id", "name", "width", "height", "label")
+        names = ("name", "width", "height", "label")
         facts: dict[str, Any] = {name: getattr(photo, name) for name in names}
         if photo.indexed:
             facts |= _where_and_when(self.collection.photo(int(photo.id)))
@@ -268,13 +290,12 @@ class Service:
         """What the page knows of an indexed photo, whether its file is there or not."""
         known = self.collection.photo(number)
         return {
-            "id": str(number),
             "name": known.path,
             "width": known.width,
             "height": known.height,
             "label": self.collection.label(known.path),
             **_where_and_when(known),
-            **self.addresses(str(number), self.collection.version(number)),
+            **self._numbered_address(number),
         }
 
     def browse(self, asked: BrowseRequest) -> schemas.PhotoPage:
@@ -283,16 +304,10 @@ class Service:
             found = [one for one in self.collection.numbers(asked.name) if one is not None]
             total, numbers = len(found), found
         else:
-            only = self.only(asked.search, asked.label, asked.where, asked.root)
+            only = photo_filter(self.collection, asked.search, asked.label, asked.where, asked.root)
             total, numbers = self.browser.select(only, asked.sort, asked.offset, asked.limit)
         photos = [schemas.PhotoInfo(**self._indexed(number)) for number in numbers]
         return schemas.PhotoPage(total=total, photos=photos)
-
-    def only(
-        self, name: str | None, label: str | None, where: Sequence[str], root: str | None
-    ) -> PhotoFilter:
-        """What a visitor's filters let through."""
-        return photo_filter(self.collection, name=name, label=label, where=where, root=root)
 
     async def take(self, name: str, data: bytes) -> VisiblePhoto:
         """Keep an uploaded photo to search with; a WebError if it is damaged or too large."""
@@ -346,7 +361,7 @@ class Service:
         return {path: number for path, number in found if number is not None}
 
     def map_page(self, found: CollectionMap) -> str:
-        """The map as JSON; of a huge collection every so many-th photo, as no page shows more."""
+        """The map as JSON; of a huge collection an even sample, as no page shows more."""
         step = max(1, -(-len(found.paths) // _POINTS))
         numbers = self.collection.numbers(found.paths[::step])
         shown = ("id", "name", "label", "taken", "thumbnail")

@@ -1,4 +1,4 @@
-"""Runs the web app until somebody stops it."""
+"""Runs the web app until it is stopped."""
 
 import re
 import signal
@@ -7,10 +7,9 @@ import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from solar.describe.known_roots import confirm, confirmed_roots, shown_roots
 from solar.errors import SolarError
@@ -20,22 +19,15 @@ from solar.search.index import engine_module, is_folder, report_place
 from solar.search.lined_report import Report
 from solar.search.storage_protocol import NoIndexError
 from solar.web.access import address_of, networks
-from solar.web.settings import WebSettings
-
-if TYPE_CHECKING:
-    from uvicorn import Server
-
+from solar.web.settings import WebSettings, home_of
 
 Say = Callable[[str], None]
-"""Called with a sentence for whoever started the server."""
+"""Called with a sentence for the terminal."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Not below what the app itself calls so: a proxy may or may not take the path off.
-_SUB_PATH = re.compile(
-    r"(?!/(?:api|static|docs|indexes)(?:/|$))(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*"
-)
-# Requests under way, also those whose visitor has gone; beyond this somebody is up to no good.
-_REQUESTS = 1000
+_SUB_PATH = re.compile(r"(?!/(?:api|static|indexes)(?:/|$))(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
+# Open connections, and those that wait to be taken: together fewer than the files of a process.
+_CONNECTIONS, _BACKLOG = 512, 128
 
 
 def serve(
@@ -68,19 +60,14 @@ def serve(
         say: Told the address of the page, once visitors can come.
         **settings: For `WebSettings`.
     """
-    if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "python_multipart")):
+    if any(
+        find_spec(name) is None
+        for name in ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
+    ):
         raise SolarError('The web app needs more packages: pip install "solar-retrieval[web]".')
     import uvicorn
 
     from solar.web.app import create_site
-    from solar.web.connections import (
-        BACKLOG,
-        ConnectionLimits,
-        limited,
-        most_connections,
-        quiet_logs,
-    )
-    from solar.web.index_paths import home_of
 
     several = [addresses] if isinstance(addresses, str) else list(addresses)
     if len(several) > 1:
@@ -118,24 +105,23 @@ def serve(
             if open_browser and not _open_page(shown):
                 say("No browser could be opened.")
             say("Press Ctrl-C to stop.")
-            # Without a limit of requests, visitors may all come through one proxy.
-            each = ConnectionLimits.each if wanted.rate > 0 else 0
             config = uvicorn.Config(
                 app,
-                http=limited(ConnectionLimits(most_connections(), each, proxies)),
+                http="h11",
                 ws="none",
-                backlog=BACKLOG,
+                backlog=_BACKLOG,
                 log_level="warning",
                 server_header=False,
                 proxy_headers=bool(proxies),
                 forwarded_allow_ips=[str(network) for network in proxies],
-                limit_concurrency=_REQUESTS,
+                limit_concurrency=_CONNECTIONS,
+                timeout_keep_alive=10,
                 timeout_graceful_shutdown=5,
+                h11_max_incomplete_event_size=2**14,
             )
-            server = uvicorn.Server(config)
-            server.capture_signals = partial(_until_signalled, server)  # type: ignore[method-assign]
-            with quiet_logs():
-                server.run([listening])
+            # uvicorn stops at either signal and raises it again: to be told to stop is no failure.
+            with _as_interrupt(signal.SIGTERM), suppress(KeyboardInterrupt):
+                uvicorn.Server(config).run([listening])
 
 
 def refuse_single(**given: Any) -> None:
@@ -151,7 +137,7 @@ def refuse_single(**given: Any) -> None:
 def found_reports(address: str, settings: WebSettings, say: Say) -> dict[str, Any]:
     """What lies beside an index and was not named: `photos.groups.json` for `photos.solar`.
 
-    One that cannot be read is left out, which `say` is told: nobody asked for it.
+    One that cannot be read is left out with a message to `say`.
     """
     from solar.search.duplicate_report import DuplicateReport
     from solar.search.group_report import GroupReport
@@ -203,14 +189,12 @@ def collection_name(address: str) -> str:
 
 
 @contextmanager
-def _until_signalled(server: "Server") -> Iterator[None]:
-    """Let SIGINT and SIGTERM end the server; being told to stop is no failure to report."""
-    before = {number: signal.signal(number, server.handle_exit) for number in _SIGNALS}
+def _as_interrupt(number: signal.Signals) -> Iterator[None]:
+    before = signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.signal(number, before)
 
 
 def check_exposure(host: str, settings: WebSettings) -> None:
@@ -219,14 +203,10 @@ def check_exposure(host: str, settings: WebSettings) -> None:
         raise SolarError("The token is too short: use at least 8 characters.")
     address = address_of(host)
     local = host == "localhost" if address is None else address.is_loopback
-    if settings.writable and settings.token is None and settings.proxies:
+    if settings.writable and settings.token is None and (settings.proxies or not local):
+        where = "behind a proxy" if settings.proxies else f"on {host}"
         raise SolarError(
-            "With --writable behind a proxy, anybody could add photos, or remove some: set a "
-            "--token as well."
-        )
-    if settings.writable and settings.token is None and not local:
-        raise SolarError(
-            f"With --writable on {host}, anybody could add photos, or remove some: set a --token "
+            f"With --writable {where}, anybody could add photos, or remove some: set a --token "
             "as well."
         )
 
@@ -281,7 +261,7 @@ def _listening(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen()  # whoever sees the address printed can visit it
+        listening.listen()  # the address that is printed can be visited
     except OSError as error:
         raise SolarError(
             f"Cannot listen on {host}:{port} ({error.strerror or error}): choose another --port, "

@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 from solar.defaults import SIZE
+
+INDEXES = "/indexes/"
+"""Each of several indexes is below this path."""
 
 MIB = 2**20
 THUMBNAIL, LARGEST = 320, 1600
@@ -53,7 +57,6 @@ class WebSettings:
         why_bytes: Memory for cached explanations.
         in_flight_bytes: Maximum size of all uploads in progress, separately for queries and for
             photos to add; beyond it, visitors get a 503.
-        patience: Seconds that an upload may pause in total; every 16 KiB received add one second.
         static: The folder of the page's files.
     """
 
@@ -86,10 +89,14 @@ class WebSettings:
     attention_size: int = SIZE
     why_bytes: int = 256 * MIB
     in_flight_bytes: int = 256 * MIB
-    patience: float = 20.0
     static: Path = field(default=Path(__file__).parent / "static")
 
     @property
     def label(self) -> str:
         """What tells this index from others in metrics; empty where there are none."""
         return self.name if self.indexes else ""
+
+
+def home_of(name: str) -> str:
+    """The path of an index, as it stands in an address."""
+    return INDEXES + quote(name, safe="")

@@ -162,12 +162,11 @@ class Threads:
 
 
 async def keep_tidy() -> None:
-    """Give freed memory back to the system, again and again.
+    """Give freed memory back to the system, every few seconds.
 
-    The C library keeps what each thread freed for that thread's next use: after a look, a match and
-    a search by different threads that is hundreds of megabytes that nobody needs. And it gives
-    every thread a heap of its own, in which uploads that are kept for long lie scattered: two for
-    all of them grow no more once the caches are full.
+    The C library keeps what each thread freed for that thread's next use: hundreds of megabytes
+    after a few searches. It also gives every thread a heap of its own, in which long-lived uploads
+    lie scattered: with two heaps in all, memory stops growing once the caches are full.
     """
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
     limit, trim = (getattr(library, name, None) for name in ("mallopt", "malloc_trim"))

@@ -100,7 +100,7 @@ export function help() {
     el(
       "div.row.end",
       {},
-      el("a", { href: "docs" }, "API documentation"),
+      el("a", { href: "api/v1/openapi.json" }, "API (OpenAPI)"),
       button("Close", { kind: "primary", on: () => dialog.close() }),
     ),
   );

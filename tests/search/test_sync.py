@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import sqlite3
 import time
 from functools import cache
 from pathlib import Path
@@ -24,6 +23,7 @@ from solar.models import RetrievalConfig, RetrievalNet, fingerprint, retrieval_m
 from solar.search import DescriptorSpec, Index, Photo, index_build
 from solar.search.add import add
 from solar.search.index_build import build, build_index
+from solar.search.metadata import Metadata
 from solar.search.photo_index import PhotoIndex
 from solar.search.sync import Changes, relocate, sync
 
@@ -496,46 +496,6 @@ def test_an_index_of_local_features_is_synchronised_too(tmp_path: Path) -> None:
     assert not sync(tmp_path / "i.asmk")
 
 
-def as_made_before_stamps(index: Path, photos: Path) -> None:
-    """Make an index what an older version wrote: no stamps, one root among its settings."""
-    connection = sqlite3.connect(index / "catalogue.sqlite")
-    with connection:
-        [made] = connection.execute("SELECT value FROM facts WHERE name = 'made'").fetchone()
-        facts = json.loads(made)
-        facts["made"]["root"] = str(photos)
-        connection.execute("UPDATE facts SET value = ? WHERE name = 'made'", [json.dumps(facts)])
-        connection.execute("DELETE FROM facts WHERE name IN ('roots', 'skipped', 'whole')")
-        connection.execute("DROP TABLE files")
-        connection.execute("DROP TABLE sums")
-        connection.execute("PRAGMA user_version = 1")
-    connection.close()
-
-
-def test_an_index_of_an_older_version_opens_searches_and_synchronises(home: Home) -> None:
-    as_made_before_stamps(home.index, home.photos)
-    with home.open() as index:
-        assert index.roots == Roots.at(home.photos)
-        [best] = index.search(home.photos / "1.jpg", 1, include_self=True, rerank=None)
-        assert (best.path, best.absolute) == ("1.jpg", str(home.photos / "1.jpg"))
-        assert index.photo("1.jpg").stamp is None
-    fill(home.photos, 5)
-    (home.photos / "4.jpg").unlink()
-    changes = home.sync(1)
-    assert (changes.new, changes.deleted) == (("5.jpg",), ("4.jpg",))
-    assert home.sync().unchanged == 4
-    (home.photos / "1.jpg").write_bytes(photo(11))
-    assert home.sync(1).changed == ("1.jpg",)
-
-
-def test_an_index_of_an_older_version_takes_another_folder(home: Home) -> None:
-    as_made_before_stamps(home.index, home.photos)
-    more = fill(home.photos.parent / "more", 1)
-    (more / "1.jpg").write_bytes(photo(100))
-    assert add([more], home.index).photos == 1
-    assert "more//1.jpg" in names(home.open())
-    home.sync()
-
-
 def test_a_store_that_is_added_brings_its_roots(home: Home, model: str) -> None:
     place = home.photos.parent
     more = fill(place / "more", 1, 5)
@@ -607,13 +567,11 @@ def test_positions_are_read_of_photos_that_were_indexed_without(home: Home) -> N
     with home.open() as index:
         known = index.photo("1.jpg")
         assert (known.position, known.taken) == ((48.85, -2.5), "2019-07-14T18:30:00")
-    connection = sqlite3.connect(home.index / "catalogue.sqlite")
-    with connection:  # as an older version would have left it
-        connection.execute("DROP TABLE places")
-        connection.execute("UPDATE photos SET taken = '2001-01-01T00:00:00'")
-        connection.execute("DELETE FROM sums")
-        connection.execute("DELETE FROM facts WHERE name = 'whole'")
-    connection.close()
+    with Metadata(home.index).writing() as view:  # as an index made of embeddings alone has it
+        view.execute("DELETE FROM places")
+        view.execute("UPDATE photos SET taken = '2001-01-01T00:00:00'")
+        view._sum("row >= 0")
+        view.set_version(view.version())
     home.sync()
     with home.open() as index:
         assert index.photo("1.jpg").position is None

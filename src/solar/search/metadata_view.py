@@ -7,7 +7,7 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, lru_cache, reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from solar.images.exif import ExifFacts
 from solar.images.scan import is_text
 from solar.search import places_table
 from solar.search.engine import Amendment, DescriptorSpec, Photo, RowNumbers, Skipped, Where
-from solar.search.near import Area, NoPositionsError
+from solar.search.near import Area
 from solar.search.places_table import place_of
 
 _CODES = "sketch"  # what the file calls the names of codes
@@ -33,10 +33,7 @@ _CONDITIONS = {
 
 
 _Row = tuple[Any, ...]
-"""A row, and the facts of its photo in their order; its sum is that of this tuple's `repr`.
-
-Position and camera are left out where nobody knows either: earlier sums stay true.
-"""
+"""A row, and the facts of its photo in their order; its sum is that of this tuple's `repr`."""
 
 
 @dataclass(frozen=True)
@@ -84,16 +81,13 @@ class View:
             return None
         with parsing():
             facts = json.loads(found[0])
-            facts["made"].pop("root", None)  # where an index had its only one
             return DescriptorSpec(**facts["made"]), str(facts["compress"])
 
     def roots(self) -> Roots:
         """Where the photos are."""
         with parsing():
             found = self.execute("SELECT value FROM facts WHERE name = 'roots'").fetchone()
-            if found is None:
-                return Roots.at((self._read_fact("made") or {"made": {}})["made"].get("root"))
-            return _roots_of(*found)
+            return Roots() if found is None else _roots_of(*found)
 
     def skipped(self) -> dict[str, Skipped]:
         """Files that are left out."""
@@ -102,8 +96,6 @@ class View:
 
     def stamps(self) -> dict[str, Stamp | None]:
         """What the file of every photo was, by path."""
-        if "files" not in self._tables:
-            return {path: None for (path,) in self.execute("SELECT path FROM photos")}
         found = self.execute(
             "SELECT path, bytes, modified, sha256 FROM photos LEFT JOIN files USING (row)"
         )
@@ -125,8 +117,6 @@ class View:
     def matching(self, where: Where) -> RowNumbers:
         """The rows of the photos that satisfy every condition, ascending."""
         areas = [c.value for c in where if isinstance(c.value, Area)]
-        if areas and "places" not in self._tables:
-            raise NoPositionsError
         with parsing():
             found = [places_table.within(self.execute, area) for area in areas]
         plain = [(c, c.value) for c in where if not isinstance(c.value, Area)]
@@ -139,7 +129,7 @@ class View:
     def where_and_when(self) -> dict[str, Any]:
         """How many photos have a time, a position or a camera, and from where to where."""
         with parsing():
-            return places_table.where_and_when(self.execute, "places" in self._tables)
+            return places_table.where_and_when(self.execute)
 
     def paths(self, rows: Iterable[int]) -> dict[int, str]:
         """The paths of some rows; a SolarError if one has no photo, or it is damaged."""
@@ -195,11 +185,11 @@ class View:
     def check_sums(self) -> None:
         """Compare all rows and facts with their sum; a DamageError if they are not those written.
 
-        A million rows take 0.1 s; indices of before have no sums.
+        A million rows take 0.1 s.
         """
         with parsing():
-            stored = self._read_fact(_WHOLE) if "sums" in self._tables else None
-        if stored is not None and stored != self._whole():
+            stored = self._read_fact(_WHOLE)
+        if stored != self._whole():
             raise DamageError("its rows are not those that were written")
 
     # Writing
@@ -288,11 +278,6 @@ class View:
         self.execute("DELETE FROM blocks")
         self._sum("row >= 0")
 
-    @cached_property
-    def _tables(self) -> set[str]:
-        """What is there: indices of before lack `files` or `sums`."""
-        return {name for (name,) in self.execute("SELECT name FROM sqlite_master")}
-
     def _sum(self, condition: str, *values: str | int) -> None:
         """Note the sums of some rows as they are now."""
         rows = [(row[0], _sum_of(row)) for row, _ in self._read(condition, *values)]
@@ -331,23 +316,19 @@ class View:
         """Rows; a DamageError if one is not what was written."""
         found = self._read(condition, *values)
         for row, stored in found:
-            if stored is not None and stored != _sum_of(row):
+            if stored != _sum_of(row):
                 raise DamageError(f"the row of {row[1]!r}")
         return [row for row, _ in found]
 
     def _read(self, condition: str, *values: str | int) -> list[tuple[_Row, int | None]]:
         """Rows, and the sums that were noted of them."""
         # In one statement, and without a Photo of each row: every search pays for this.
-        files, sums, places = (name in self._tables for name in ("files", "sums", "places"))
         found = self.execute(
             "SELECT row, path, width, height, taken, "
             "(SELECT json_group_array(tag) FROM tags WHERE tags.row = photos.row), "
-            f"{'sum' if sums else 'NULL'}, "
-            f"{'latitude, longitude, camera' if places else 'NULL, NULL, NULL'}, "
-            f"{'bytes, modified, sha256' if files else 'NULL'} "
-            f"FROM photos {'LEFT JOIN files USING (row)' if files else ''} "
-            f"{'LEFT JOIN sums USING (row)' if sums else ''} "
-            f"{'LEFT JOIN places USING (row)' if places else ''} WHERE {condition}",
+            "sum, latitude, longitude, camera, bytes, modified, sha256 FROM photos "
+            "LEFT JOIN files USING (row) LEFT JOIN sums USING (row) LEFT JOIN places USING (row) "
+            f"WHERE {condition}",
             values,
         )
         return [

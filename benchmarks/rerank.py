@@ -121,7 +121,7 @@ def compare(
 
     def expanded(i: int, collection: Vectors, method: Method, n: int | None = None) -> RowNumbers:
         rows, scores = search(vectors[i], collection, i)
-        rows, scores = (found[: n or NEIGHBOURS[method]] for found in (rows, scores))
+        rows = rows[: n or NEIGHBOURS[method]]
         better = expand_query(vectors[i], collection[rows], scores, method=method, n=n)
         return search(better, collection, i)[0]
 

@@ -421,8 +421,6 @@ def test_queries_of_every_kind_find_the_same(nasty: Nasty, built: Built) -> None
         ]
         many = index.search_many([io.BytesIO(file.read_bytes()), file], 3, include_self=True)
         assert many == [expected, expected]
-        with pytest.warns(FutureWarning, match="search_mean"):
-            averaged = index.search([file, "a.jpg"], 3, rerank=None)
-        assert averaged == index.search_mean([file, "a.jpg"], 3, rerank=None)
+        assert len(index.search_mean([file, "a.jpg"], 3, rerank=None)) == 3
         with pytest.raises(SolarError, match=r"https://.* is neither|download"):
             index.search("https://example.org/photo.jpg")

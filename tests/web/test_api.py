@@ -24,7 +24,6 @@ def test_info_tells_what_there_is(client: TestClient) -> None:
     assert info["models"] == [{"name": "model", "attention": [4, 5], "why": True, "text": False}]
     assert info["settings"]["writable"] is False
     assert info["features"]["labels"] is True
-    assert info["features"]["expand"] == ["alpha", "average"]
 
 
 def test_no_path_of_the_server_is_told(open_app: Open, home: Home) -> None:
@@ -108,13 +107,13 @@ def test_search_agrees_with_the_index(client: TestClient, home: Home) -> None:
     with Index.open(home / "model.solar") as index:
         plain = index.search("landmark-001/view-000.jpg", 50)
         boxed = index.search(str(file), 50, box=box)
-        expanded = index.search(str(file), 50, box=box, expand="average")
+        expanded = index.search(str(file), 50, box=box, rerank="average")
     assert names(search(client, identity)) == [hit.path for hit in plain]
     found = search(client, identity, box=box)
     assert names(found) == [hit.path for hit in boxed]
     scores = [hit["score"] for hit in found["hits"]]
     np.testing.assert_allclose(scores, [hit.score for hit in boxed], atol=1e-4)
-    assert names(search(client, identity, box=box, expand="average")) == [
+    assert names(search(client, identity, box=box, rerank=["average"])) == [
         hit.path for hit in expanded
     ]
 
@@ -163,7 +162,7 @@ def test_filters_leave_out_photos(client: TestClient, photo: bytes) -> None:
 def test_expansion_tells_who_moved(client: TestClient, photo: bytes) -> None:
     identity = upload(client, photo)
     plain = names(search(client, identity, rerank=[]))
-    found = search(client, identity, expand="alpha")
+    found = search(client, identity, rerank=["alpha"])
     assert found["stage"] == "expand"
     assert found["seconds"]["expand"] > 0
     for hit in found["hits"]:
@@ -172,7 +171,7 @@ def test_expansion_tells_who_moved(client: TestClient, photo: bytes) -> None:
 
 def test_verification_counts_inliers(client: TestClient, photo: bytes) -> None:
     pytest.importorskip("cv2", reason="OpenCV is not installed")
-    found = search(client, upload(client, photo), verify=True)
+    found = search(client, upload(client, photo), rerank=["verify"])
     assert found["stage"] == "verify"
     assert found["hits"][0]["name"] == "landmark-002/view-001.jpg"
     assert found["hits"][0]["inliers"] > 20
@@ -219,7 +218,7 @@ def test_a_least_probability_needs_a_calibrated_model(
 
 def test_stages_stream_one_a_line(client: TestClient, photo: bytes) -> None:
     pytest.importorskip("cv2", reason="OpenCV is not installed")
-    body = {"photo": upload(client, photo), "k": 4, "expand": "alpha", "verify": True}
+    body = {"photo": upload(client, photo), "k": 4, "rerank": ["alpha", "verify"]}
     answer = client.post("/api/v1/search", json=body, headers={"Accept": "application/x-ndjson"})
     assert answer.headers["content-type"].startswith("application/x-ndjson")
     lines = [json.loads(line) for line in answer.text.splitlines()]
@@ -264,7 +263,7 @@ def test_matches_join_the_same_points(client: TestClient, photo: bytes) -> None:
     found = client.post("/api/v1/matches", json={"a": identity, "b": same}).json()
     assert len(found["inliers"]) > found["threshold"] > 4
     assert found["same_scene"] is True
-    asked = {"photo": identity, "verify": True, "k": 200}
+    asked = {"photo": identity, "rerank": ["verify"], "k": 200}
     hits = client.post("/api/v1/search", json=asked).json()["hits"]
     for hit in [hit for hit in hits if hit["inliers"] is not None][::10]:
         pair = client.post("/api/v1/matches", json={"a": identity, "b": hit["id"]}).json()
@@ -361,19 +360,6 @@ def test_mistakes_are_one_sentence(
     sentence = answer.json()["error"]
     assert sentence.endswith(".")
     assert "\n" not in sentence
-
-
-def test_older_fields_are_spellings_of_re_ranking(client: TestClient, photo: bytes) -> None:
-    identity = upload(client, photo)
-    for older, methods in (
-        ({"expand": "alpha"}, ["alpha"]),
-        ({"expand": "average"}, ["average"]),
-        ({"verify": True}, ["verify"]),
-        ({"expand": "alpha", "verify": True}, ["alpha", "verify"]),
-    ):
-        one, other = search(client, identity, **older), search(client, identity, rerank=methods)
-        assert one["hits"] == other["hits"]
-        assert (one["stage"], list(one["seconds"])) == (other["stage"], list(other["seconds"]))
 
 
 @pytest.mark.parametrize("method", ["dba", "diffusion", "superglobal"])

@@ -53,9 +53,8 @@ def found_by_server(
     )
     facts = ("inliers", "probability", "threshold")
     known = {hit["name"]: SimpleNamespace(**hit) for hit in hits}
-    # A server of an earlier version does not tell all of them.
     return [
-        Hit(name, one.score, **{fact: getattr(one, fact, None) for fact in facts})
+        Hit(name, one.score, **{fact: getattr(one, fact) for fact in facts})
         for name, one in known.items()
     ], known
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -29,6 +28,7 @@ from solar.search.feedback import JudgedQuery
 from solar.search.location import Location, find_location
 from solar.search.parts import (
     Part,
+    Together,
     Words,
     as_vector,
     has_words,
@@ -42,10 +42,9 @@ from solar.search.search_results import SearchResults
 from solar.search.verify import FRESH, VerifySettings, kept_verifier
 
 if TYPE_CHECKING:
-    from typing import Self, Unpack
+    from typing import Self
 
     from solar.images import Box, Source
-    from solar.search.rerank import OlderRerank
 
 T = TypeVar("T")
 Conditions: TypeAlias = str | Sequence[str | Condition] | None
@@ -123,7 +122,6 @@ class PhotoIndex(ABC):
         verify: bool | VerifySettings = False,
         include_self: bool = False,
         min_probability: float | None = None,
-        **older: Unpack[OlderRerank],
     ) -> list[Hit]:
         """Find the photos that show the same place or object as a query.
 
@@ -141,15 +139,13 @@ class PhotoIndex(ABC):
             rerank: Re-ranking methods, in order: names of `solar.search.rerank.METHODS`, as a list
                 or separated by commas (`"alpha,verify"`). After some of them, scores are no longer
                 similarities, unless verification comes last. `"auto"` uses what `usual` returns,
-                unless `verify`, `expand` or `diffuse` is given; None ranks by similarity alone.
+                unless `verify` is given; None ranks by similarity alone.
             where: Only photos that satisfy these conditions, see `parse_where`.
             verify: The same as `rerank="verify"`, or settings for it; see `solar.search.verify`.
             include_self: Include the query itself if it is an indexed photo, given by its file or
                 its path. A copy of it is a different photo, and always included.
             min_probability: Only photos with at least this probability of showing the same place,
                 from 0 to 1; for calibrated models, see `solar.search.calibration`.
-            **older: `expand="average"`, `expand="alpha"` and `diffuse=True`: older names for
-                `rerank="average"`, `"alpha"` and `"diffusion"`.
 
         Returns:
             Photos with scores and probabilities, best first; after verification, the most probable
@@ -161,17 +157,14 @@ class PhotoIndex(ABC):
                 are no probabilities, or the model has no text encoder.
         """
         check_count(k)
-        query = read_files(query)
-        if isinstance(query, list | tuple):
-            warnings.warn(
-                "A list of queries is searched by the mean of their vectors: call search_mean for "
-                "that, or search_many to search for each query separately.",
-                FutureWarning,
-                stacklevel=2,
+        if isinstance(query, list | tuple) and not isinstance(query, Together):
+            raise SolarError(
+                "search takes one query: call search_many to search for each of several, or "
+                "search_mean to search for all of them by their mean."
             )
-        query = with_words(query, text)
+        query = with_words(read_files(query), text)
         conditions = parse_where(where)
-        names = chosen(None if rerank == AUTO else rerank, verify=bool(verify), **older)
+        names = chosen(None if rerank == AUTO else rerank, verify=bool(verify))
         automatic = rerank == AUTO and not names
         if automatic:
             names, _ = self.usual(query)
@@ -275,9 +268,7 @@ class PhotoIndex(ABC):
             k: How many photos at most.
             **options: As for `search`.
         """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            return self.search(list(queries), k, **options)
+        return self.search(Together(queries), k, **options)
 
     def search_many(self, queries: Iterable[Any], k: int = 10, **options: Any) -> list[list[Hit]]:
         """Search for many queries, each for itself.

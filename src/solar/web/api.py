@@ -302,13 +302,12 @@ def _wanted(service: Service, asked: schemas.SearchRequest, photo: VisiblePhoto 
     )
     if both := liked.keys() & unliked.keys():
         raise WebError(422, f"Photo {min(both)} is both liked and unliked: choose one of the two.")
-    usual = asked.rerank is None and not (asked.expand or asked.verify)
-    methods = chosen(asked.rerank, expand=asked.expand, verify=asked.verify)
+    usual = asked.rerank is None
     return Wanted(
         photo,
         service.model(asked.model),
         _box(asked.box),
-        ([] if asked.text else service.usual) if usual else methods,
+        ([] if asked.text else service.usual) if usual else chosen(asked.rerank),
         service.only(only.name_contains, only.label, only.where, only.root),
         only.min_score,
         SORTED if asked.sort else depth_for(asked.offset + asked.k + 1),

@@ -10,8 +10,6 @@ from solar.web.field_types import BoxCorners, Pair, PhotoId, Pixel
 from solar.web.filter_types import Conditions, HitOrder, RootName
 from solar.web.settings import LARGEST, THUMBNAIL
 
-Expansion = Literal["alpha", "average"]
-
 
 class Asked(BaseModel):
     """A request; unknown fields are rejected, so that a misspelt option is noticed."""
@@ -71,8 +69,6 @@ class Features(BaseModel):
     rerank: list[MethodInfo]
     usual: list[str] = Field(description="Names of the methods that are used by default.")
     probability: bool = Field(description="Whether hits come with probabilities.")
-    expand: list[Expansion] = Field(description="Older names of some methods of `rerank`.")
-    verify: bool
     match: bool
     labels: bool
     map: bool
@@ -190,10 +186,6 @@ class SearchRequest(Asked):
         max_length=10,
         description="Re-ranking methods, in order; none if empty; by default `usual` of `info`.",
     )
-    expand: Expansion | None = Field(
-        None, description="A method to apply before those in `rerank`."
-    )
-    verify: bool = Field(False, description='Apply `"verify"` after those in `rerank`.')
     model: str | None = Field(None, max_length=500, description="Default: the first of `info`.")
     filter: Filter | None = None
     include_self: bool = Field(False, description="Include the query itself if it is indexed.")

@@ -192,8 +192,6 @@ class Service:
                 ],
                 usual=self.usual,
                 probability=index.calibration is not None,
-                expand=["alpha", "average"],
-                verify=matching,
                 match=matching,
                 labels=self.collection.labelled,
                 map=self._vectors,

@@ -387,7 +387,7 @@ def test_an_index_made_from_a_store_knows_where_its_photos_are(
     store = package.extract(nasty.folder, tmp_path / "s.store", model=model)
     assert repr(store) == f"<Store '{tmp_path / 's.store'}': {len(GOOD)} x 16 float32>"
     with Index.create(tmp_path / "i.solar", store) as index:
-        hits = index.search(nasty.folder / "a.jpg", 3, verify=True)
+        hits = index.search(nasty.folder / "a.jpg", 3, rerank="verify")
         assert all(hit.inliers is not None for hit in hits)
         assert all(Path(hit.absolute or "").is_file() for hit in hits)
     solar("search", tmp_path / "i.solar", "a.jpg", "--html", tmp_path / "page.html")

@@ -122,10 +122,10 @@ def test_an_unknown_name_is_one_sentence_with_all_names(
         index.search(QUERY, rerank=names)
 
 
-def test_a_name_counts_once_and_verification_comes_last() -> None:
-    assert chosen("alpha,alpha", verify=True) == ["alpha", "verify"]
-    assert chosen(["verify", "dba"], verify=True) == ["verify", "dba"]
-    assert chosen() == []
+def test_a_name_counts_once() -> None:
+    assert chosen("alpha, verify,alpha") == ["alpha", "verify"]
+    assert chosen(["verify", "dba"]) == ["verify", "dba"]
+    assert chosen(None) == []
 
 
 # A new method: one file, and one line in the table

@@ -151,7 +151,7 @@ def search(
     conditions += [] if near is None else [f"near={near}"]
     asked = _parts([_query(query) for query in queries or []], box or [])
     every = with_words(asked or None, text)
-    methods = chosen(rerank, verify=verify)
+    methods = chosen([*(rerank.split(",") if rerank else []), *(["verify"] if verify else [])])
     if no_rerank and methods:
         raise SolarError(f"--no-rerank cannot be combined with {methods[0]}: give one of them.")
     only = {"min_probability": min_probability, "where": conditions or None}
@@ -175,7 +175,7 @@ def search(
         )
         how: dict[str, Any] = {"text": text, "rerank": methods, "where": conditions}
         how |= {"include_self": include_self, "min_probability": min_probability}
-        how["verify"] = "verify" in methods and verifying
+        how["verify"] = verifying if "verify" in methods else None
         if like or unlike:
             how |= {"like": like or [], "unlike": unlike or []}
             hits = need_vectors(opened).search_like(asked, k, **how)

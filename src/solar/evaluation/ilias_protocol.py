@@ -51,15 +51,6 @@ class TiedPlaces:
     last: Places
     total: int
 
-    @classmethod
-    def of_scores(cls, scores: npt.ArrayLike, rows: Places) -> "TiedPlaces":
-        """From the scores (n,) of all photos and the numbers of the positives."""
-        falling = -np.asarray(scores)
-        ranks = np.empty(len(falling), np.int64)
-        ranks[np.argsort(falling, kind="stable")] = np.arange(len(falling))
-        last = np.sort(falling).searchsorted(falling, "right") - 1
-        return cls(ranks[rows], last[rows], len(falling))
-
     def without(self, excluded: Flags) -> "TiedPlaces":
         """The same once some of the positives are taken out of the list."""
         ranks, last = self.ranks[~excluded], self.last[~excluded]

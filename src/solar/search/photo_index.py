@@ -119,7 +119,7 @@ class PhotoIndex(ABC):
         box: Box | None = None,
         rerank: str | Sequence[str] | None = AUTO,
         where: Conditions = None,
-        verify: bool | VerifySettings = False,
+        verify: VerifySettings | None = None,
         include_self: bool = False,
         min_probability: float | None = None,
     ) -> list[Hit]:
@@ -141,7 +141,7 @@ class PhotoIndex(ABC):
                 similarities, unless verification comes last. `"auto"` uses what `usual` returns,
                 unless `verify` is given; None ranks by similarity alone.
             where: Only photos that satisfy these conditions, see `parse_where`.
-            verify: The same as `rerank="verify"`, or settings for it; see `solar.search.verify`.
+            verify: Settings of `rerank="verify"`, which they imply; see `solar.search.verify`.
             include_self: Include the query itself if it is an indexed photo, given by its file or
                 its path. A copy of it is a different photo, and always included.
             min_probability: Only photos with at least this probability of showing the same place,
@@ -164,7 +164,9 @@ class PhotoIndex(ABC):
             )
         query = with_words(read_files(query), text)
         conditions = parse_where(where)
-        names = chosen(None if rerank == AUTO else rerank, verify=bool(verify))
+        names = chosen(None if rerank == AUTO else rerank)
+        if verify is not None and "verify" not in names:
+            names.append("verify")
         automatic = rerank == AUTO and not names
         if automatic:
             names, _ = self.usual(query)
@@ -185,7 +187,7 @@ class PhotoIndex(ABC):
                 for part in shown(self._parts(query, box))
             ],
             k,
-            settings={} if isinstance(verify, bool) else {"verify": verify},
+            settings={} if verify is None else {"verify": verify},
             kept=self._kept,
             # Probabilities were fitted to queries as they are.
             calibration=None if text or isinstance(query, JudgedQuery) else self.calibration,

@@ -83,13 +83,9 @@ AUTO = "auto"
 """Instead of names: what `PhotoIndex.usual` finds possible for a query."""
 
 
-def chosen(rerank: str | Iterable[str] | None = None, *, verify: bool = False) -> list[str]:
-    """The names of methods in the order in which they follow each other, each once.
-
-    `rerank` is a list or a text with commas; with `verify`, verification comes last.
-    """
-    names = [*(rerank.split(",") if isinstance(rerank, str) else rerank or ())]
-    names += ["verify"] if verify else []
+def chosen(rerank: str | Iterable[str] | None) -> list[str]:
+    """The names of methods in their order, each once, from a list or a text with commas."""
+    names = rerank.split(",") if isinstance(rerank, str) else rerank or ()
     given = [name.strip() for name in names]
     for name in given:
         if name not in METHODS:

@@ -15,7 +15,7 @@ DOCS := .venv/docs
 # All that README shows but training.
 DEMO_EXTRAS := web
 # What the tests use beyond the base install.
-TEST_EXTRAS := dev,heic,backbones,dask,export,milvus,parquet,sfm,show,train,web,docs
+TEST_EXTRAS := dev,backbones,dask,export,milvus,parquet,sfm,show,train,web,docs
 
 .PHONY: demo test lint format docs docs-serve clean
 

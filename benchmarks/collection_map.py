@@ -9,7 +9,7 @@ import time
 import numpy as np
 from lib.machine import machine
 
-from solar.show.collection_map import choose_method, map_collection
+from solar.show.collection_map import arrange, choose_method
 
 
 def main() -> None:
@@ -25,10 +25,11 @@ def main() -> None:
     rows = landmarks[labels] + 0.8 * chance.standard_normal((options.photos, options.dim))
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     wall, spent = time.perf_counter(), time.process_time()
-    points = map_collection(rows)
+    method = choose_method(options.photos)[0]
+    points = arrange(lambda: [rows], len(rows), method)
     wall, spent = time.perf_counter() - wall, time.process_time() - spent
     print(machine())
-    print(f"{options.photos} photos by {choose_method(options.photos)[0]}: ", end="")
+    print(f"{options.photos} photos by {method}: ", end="")
     print(f"{spent:.1f} s of processor time, {wall:.1f} s in all")
     asked = chance.choice(options.photos, min(500, options.photos), replace=False)
     distance = ((points[asked, None] - points[None]) ** 2).sum(axis=2)

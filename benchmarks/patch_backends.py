@@ -24,7 +24,7 @@ from lib.machine import machine
 from solar.describe import runtime
 from solar.describe.backends import BACKENDS
 from solar.describe.keypoint_methods import keypoints_of
-from solar.describe.local import local_features, patches_of
+from solar.describe.local import local_features, patch_cutter
 from solar.describe.patch_backend import PatchBackend, open_patch_backend
 from solar.describe.patch_network import patch_descriptors
 from solar.images import load
@@ -49,7 +49,7 @@ def patches_in(folder: Path, photos: int, each: int) -> torch.Tensor:
         grey = opencv().cvtColor(load(files[number], 1024).pixels, opencv().COLOR_RGB2GRAY)
         found, _ = keypoints_of(grey, "sift", 2048, describe=False)
         found = found[np.sort(random.permutation(len(found))[:each])]
-        parts.append(patches_of(grey, found[:, :2], found[:, 2], found[:, 3]))
+        parts.append(patch_cutter(grey, found)(slice(None)))
     return torch.cat(parts)
 
 

@@ -32,7 +32,7 @@ from solar.errors import SolarError
 from solar.evaluation.metrics import average_precision
 from solar.images.sources import find_photos
 from solar.search.diffuse import TRUNCATE, Graph, build_graph, diffuse, mutual_graph
-from solar.search.expand import Method, augment, augment_database, expand_queries
+from solar.search.expand import NEIGHBOURS, Method, augment, expand_query
 from solar.search.neighbours import exact_neighbours
 from solar.search.superglobal import TOP, superglobal
 
@@ -106,7 +106,7 @@ def compare(
     once: dict[str, float] = {}
 
     start = time.perf_counter()
-    augmented = np.concatenate(list(augment_database(n, everything.plain, everything.vectors_of)))
+    augmented = augment(np.arange(n), everything.plain, everything.vectors_of)
     once["DBA"] = time.perf_counter() - start
     start = time.perf_counter()
     graph = build_graph(n, everything.plain, everything.vectors_of)
@@ -120,12 +120,9 @@ def compare(
         return rows, scores[rows]
 
     def expanded(i: int, collection: Vectors, method: Method, n: int | None = None) -> RowNumbers:
-        def find(query: Vectors, k: int, /) -> tuple[RowNumbers, Floats]:
-            rows, scores = search(query[0], collection, i)
-            return rows[None, :k], scores[None, :k]
-
-        query = vectors[i : i + 1]
-        [better] = expand_queries(query, find, collection.__getitem__, method=method, n=n)
+        rows, scores = search(vectors[i], collection, i)
+        rows = rows[: n or NEIGHBOURS[method]]
+        better = expand_query(vectors[i], collection[rows], scores, method=method, n=n)
         return search(better, collection, i)[0]
 
     def diffused(i: int, graph: Graph, truncate: int) -> RowNumbers:

@@ -40,7 +40,10 @@ def test_info_and_verify(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("search", "@photos.asmk", "landmark-001/view-000.jpg", "--diffuse"), "need embeddings"),
+        (
+            ("search", "@photos.asmk", "landmark-001/view-000.jpg", "--rerank", "diffusion"),
+            "need embeddings",
+        ),
         (
             ("search", "@photos.asmk", "landmark-001/view-000.jpg", "--unlike", "x.jpg"),
             "no vectors",

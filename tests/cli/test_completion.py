@@ -59,7 +59,7 @@ def test_models_that_describe_photos_are_offered(words: str) -> None:
     [
         ("solar match a.jpg b.jpg --model ", ["orb", "akaze"]),
         ("solar search photos.solar a.jpg --features ", ["orb", "akaze"]),
-        ("solar index build photos --local ", []),
+        ("solar index build photos --features ", []),
         ("solar data build photos --local ", ["orb", "akaze"]),
     ],
 )

@@ -150,7 +150,6 @@ def test_add_remove_compact_verify_info_and_copy(home: Path, tmp_path: Path) -> 
     assert re.search(r"settings +.*orient yes; ", told)
     assert "{" not in told
     assert b"no errors found" in solar("index", "check", copied).stderr
-    assert b"no errors found" in solar("index", "verify", copied).stderr  # as it was called once
     new = tmp_path / "more" / "new.png"
     assert found(copied, new, "-k", 1, "--include-self") == ["more//new.png"]
 
@@ -187,7 +186,6 @@ def test_mistakes_are_one_sentence(home: Path, tmp_path: Path) -> None:
     assert told == f"solar: {folder} is a folder: name a photo in it.\n"
     assert "--json cannot be" in refused("search", index, "1/0.jpg", "--json", "--csv")
     assert "is not understood" in refused("search", index, "1/0.jpg", "--where", "colour=red")
-    assert "--expand" in refused("search", index, "1/0.jpg", "--expand", "sideways")
     unknown = refused("search", index, "1/0.jpg", "--rerank", "alpha,sideways")
     assert "'sideways': choose from average, alpha" in unknown
     assert "nothing was removed" in refused("index", "remove", index, "1/0.jpg", "no.jpg")

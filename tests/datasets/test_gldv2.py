@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solar.datasets.gldv2 import photo_ids, photo_path, read_clean, read_full, selection
+from solar.datasets.gldv2 import photo_ids, photo_path, read_clean, selection
 from solar.errors import SolarError
 
 A, B, C, D = "0a1b2c3d4e5f6071", "0a1b2c3d4e5f6072", "fedcba9876543210", "fed0000000000000"
@@ -38,13 +38,6 @@ def test_the_clean_list_is_read_in_its_order_with_labels_in_the_order_of_numbers
     assert found.labels.tolist() == [1, 1, 0, 0]
 
 
-def test_the_full_list_has_the_same_form(tmp_path: Path) -> None:
-    found = read_full(published(tmp_path, A, B, C, D))
-    assert [Path(name).stem for name in found.photos.names] == [C, B, A, D]
-    assert found.names == ("3", "20")
-    assert found.labels.tolist() == [1, 0, 1, 0]
-
-
 def test_the_list_may_have_any_line_ends_a_mark_and_shorter_ids(tmp_path: Path) -> None:
     clean = "\ufefflandmark_id,images\r\n1,abcd abc \r\n\r\n2,xyz\r\n"
     found = read_clean(published(tmp_path, "abcd", "abc", "xyz", clean=clean))
@@ -69,7 +62,7 @@ def test_missing_photos_are_counted_or_dropped_with_the_landmarks_left_empty(
 
 def test_dropping_every_photo_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SolarError, match="4 of 4 photos"):
-        read_full(published(tmp_path), missing="drop")
+        read_clean(published(tmp_path), missing="drop")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +98,7 @@ def test_a_bad_clean_list_is_one_sentence(tmp_path: Path, clean: str, sentence: 
 )
 def test_a_bad_full_list_is_one_sentence(tmp_path: Path, row: str, sentence: str) -> None:
     with pytest.raises(SolarError, match=sentence):
-        read_full(published(tmp_path, full=f"{FULL}{row}\n"))
+        photo_ids(published(tmp_path, full=f"{FULL}{row}\n") / "train.csv")
 
 
 def test_a_list_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:

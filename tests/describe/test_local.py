@@ -10,7 +10,7 @@ from support.bits import BITS
 from support.warped import toy_photo
 
 from solar.describe.keypoint_methods import akaze
-from solar.describe.local import local_features, local_model, patches_of
+from solar.describe.local import local_features, local_model, patch_cutter
 from solar.errors import SolarError
 from solar.models import PatchConfig, PatchNet, RetrievalConfig, RetrievalNet
 
@@ -37,17 +37,15 @@ def test_demo_patches_are_those_of_the_published_code(grey: np.ndarray) -> None:
         )
         how = cv2.WARP_INVERSE_MAP + cv2.INTER_CUBIC + cv2.WARP_FILL_OUTLIERS
         expected.append(cv2.warpAffine(grey, frame, (32, 32), flags=how))
-    points, sizes, angles = (
-        np.array([getattr(k, name) for k in found]) for name in ("pt", "size", "angle")
-    )
-    ours = patches_of(grey, points, sizes, angles, "demo").numpy()[:, 0]
+    keypoints = np.array([(*k.pt, k.size, k.angle) for k in found])
+    ours = patch_cutter(grey, keypoints, "demo")(slice(None)).numpy()[:, 0]
     # OpenCV rounds to whole grey levels.
     assert np.abs(ours - np.stack(expected)).max() < 0.6
 
 
 def test_wide_patches_are_centred_on_keypoints_and_turned_with_them() -> None:
     ramp = np.broadcast_to(np.arange(200, dtype=np.uint8), (200, 200)).copy()
-    patches = patches_of(ramp, np.array([[90.0, 80.0]] * 2), np.array([8.0] * 2), np.array([0, 90]))
+    patches = patch_cutter(ramp, np.array([[90.0, 80.0, 8, 0], [90, 80, 8, 90]]))(slice(None))
     steps = (np.arange(32) - 15.5) * 6 * 8 / 32
     np.testing.assert_allclose(patches[0, 0], np.tile(90 + steps, (32, 1)), atol=0.6)
     np.testing.assert_allclose(patches[1, 0], np.tile(90 - steps[:, None], (1, 32)), atol=0.6)
@@ -132,7 +130,8 @@ def test_a_network_describes_the_patches_of_the_keypoints(photo: np.ndarray) -> 
     model = PatchNet(PatchConfig(attention={5: 2})).eval()
     found = local_features(photo, model, keypoints=30, frames="demo")
     grey = cv2.cvtColor(photo, cv2.COLOR_RGB2GRAY)
-    patches = patches_of(grey, found.points, found.sizes, found.angles, "demo")
+    keypoints = np.column_stack([found.points, found.sizes, found.angles])
+    patches = patch_cutter(grey, keypoints, "demo")(slice(None))
     np.testing.assert_allclose(found.descriptors, model.describe(patches.numpy()), atol=1e-3)
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import itertools
-import json
 import os
 import shutil
 import signal
@@ -217,35 +216,6 @@ def test_all_photos_of_a_folder_may_be_replaced(folder: Path, tmp_path: Path) ->
         file.unlink()
     fill(folder, x="the only one")
     assert run(tmp_path / "s", folder) == ["x.jpg"]
-    check(tmp_path / "s", folder)
-
-
-def as_written_before_stamps(path: Path) -> None:
-    """Make a store what an older version wrote: no stamps, no roots, no layout."""
-    for record in path.glob("*.jsonl"):
-        head, *lines = record.read_bytes().splitlines(keepends=True)
-        plain = [json.loads(line) for line in lines]
-        kept = b"".join(
-            json.dumps(facts[: 2 if isinstance(facts[1], str) else 3]).encode() + b"\n"
-            for facts in plain
-        )
-        header = json.loads(head) | {"photos_sha256": hashlib.sha256(kept).hexdigest()}
-        record.write_bytes(json.dumps(header).encode() + b"\n" + kept)
-    manifest = json.loads((path / "manifest.json").read_bytes())
-    del manifest["layout"], manifest["roots"], manifest["manifest_sha256"]
-    (path / "manifest.json").write_text(json.dumps(manifest | {"format": 1}))
-
-
-def test_a_store_of_an_older_version_opens_and_grows(folder: Path, tmp_path: Path) -> None:
-    fill(folder, h="bad")
-    run(tmp_path / "s", folder)
-    as_written_before_stamps(tmp_path / "s")
-    old = Store.open(tmp_path / "s")
-    assert (old.check(), old.stamps, bool(old.roots)) == ([], [None] * 7, False)
-    fill(folder, h="mended", new="a new one")
-    assert run(tmp_path / "s", folder) == ["h.jpg", "new.jpg"]
-    (folder / "a.jpg").unlink()
-    assert run(tmp_path / "s", folder) == []
     check(tmp_path / "s", folder)
 
 

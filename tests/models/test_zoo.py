@@ -204,11 +204,6 @@ class TestFind:
         ):
             zoo.find("solr-r18")
 
-    @pytest.mark.parametrize("asked", ["gem-r18", "GeM-R18"])
-    def test_a_model_that_is_no_longer_bundled_can_be_trained(self, asked: str) -> None:
-        with pytest.raises(SolarError, match=r"no longer bundled: .*recipes/solar-r18\.yaml with"):
-            load(asked)
-
     def test_strange_name_suggests_none(self) -> None:
         with pytest.raises(SolarError) as caught:
             zoo.find("???")

@@ -79,7 +79,7 @@ def test_a_box_takes_only_what_is_inside(index: Index, home: Path) -> None:
 
 
 def test_verification_puts_the_same_landmark_first(index: Index) -> None:
-    hits = index.search("landmark-001/view-000.jpg", k=4, verify=True, include_self=True)
+    hits = index.search("landmark-001/view-000.jpg", k=4, rerank="verify", include_self=True)
     assert hits[0].inliers > 100
     assert hits[1].path.startswith("landmark-001/")
 
@@ -89,10 +89,10 @@ def test_conditions(index: Index) -> None:
     assert {hit.path.split("/")[0] for hit in hits} == {"landmark-004"}
 
 
-@pytest.mark.parametrize("options", [{"expand": "alpha"}, {"diffuse": True}])
-def test_what_takes_vectors_is_refused(index: Index, options: dict[str, object]) -> None:
+@pytest.mark.parametrize("method", ["alpha", "diffusion"])
+def test_what_takes_vectors_is_refused(index: Index, method: str) -> None:
     with pytest.raises(SolarError, match="need embeddings"):
-        index.search("landmark-001/view-000.jpg", **options)
+        index.search("landmark-001/view-000.jpg", rerank=method)
 
 
 def test_a_query_without_keypoints_says_so(index: Index) -> None:

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from solar.arrays import Floats, RowNumbers, Vectors
 from solar.errors import SolarError
-from solar.search.expand import Method, augment, augment_database, expand_queries, expand_query
+from solar.search.expand import NEIGHBOURS, Method, augment, expand_query
 from solar.search.neighbours import exact_neighbours
 
 METHODS: tuple[Method, ...] = ("average", "alpha", "rank")
@@ -15,6 +15,19 @@ METHODS: tuple[Method, ...] = ("average", "alpha", "rank")
 def unit_rows(count: int, dim: int, seed: int, centre: float = 0.0) -> Vectors:
     x = np.random.default_rng(seed).standard_normal((count, dim)) + centre
     return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
+
+
+def expanded(queries: Vectors, database: Vectors, method: Method, n: int | None = None) -> Vectors:
+    """Every query, expanded with its own neighbours."""
+    count = NEIGHBOURS[method] if n is None else n
+    rows, scores = exact_neighbours(database)(queries, count)
+    how = {"method": method, "n": n}
+    return np.array(
+        [
+            expand_query(q, database[r], s, **how)
+            for q, r, s in zip(queries, rows, scores, strict=True)
+        ]
+    )
 
 
 def oracle(
@@ -34,45 +47,34 @@ def oracle(
 @pytest.mark.parametrize("n", [1, 7, 200])
 def test_expanded_queries_equal_the_definition(method: Method, n: int) -> None:
     database, queries = unit_rows(90, 16, 0, 0.2), unit_rows(70, 16, 1, 0.2)
-    expanded = expand_queries(
-        queries, exact_neighbours(database), database.__getitem__, method=method, alpha=2.5, n=n
-    )
+    lists = zip(queries, *exact_neighbours(database)(queries, n), strict=True)
+    how = {"method": method, "alpha": 2.5, "n": n}
+    found = [expand_query(q, database[r], s, **how) for q, r, s in lists]
     expected = np.array([oracle(q, database, method, 2.5, n) for q in queries])
-    np.testing.assert_allclose(expanded, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_one_query_equals_the_same_query_among_many(method: Method) -> None:
-    database, queries = unit_rows(90, 16, 2, 0.2), unit_rows(3, 16, 3, 0.2)
-    search = exact_neighbours(database)
-    rows, scores = search(queries, 90)
-    one = expand_query(queries[1], database[rows[1]], scores[1], method=method)
-    many = expand_queries(queries, search, database.__getitem__, method=method)
-    np.testing.assert_allclose(one, many[1], atol=1e-6)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_published_defaults() -> None:
     database, query = unit_rows(100, 16, 4, 1.0), unit_rows(1, 16, 5, 1.0)
-    search = exact_neighbours(database)
-    expand = {m: expand_queries(query, search, database.__getitem__, method=m) for m in METHODS}
     for method, n in (("average", 9), ("alpha", 50), ("rank", 20)):
         np.testing.assert_allclose(
-            expand[method][0], oracle(query[0], database, method, 3.0, n), atol=1e-6
+            expanded(query, database, method)[0],
+            oracle(query[0], database, method, 3.0, n),
+            atol=1e-6,
         )
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("n", [1, 6, 100])
-@pytest.mark.parametrize("chunk", [1, 7, 1000])
-def test_augmented_database_equals_the_definition(method: Method, n: int, chunk: int) -> None:
+def test_augmented_vectors_equal_the_definition(method: Method, n: int) -> None:
     database = unit_rows(40, 8, 6, 0.3)
-    chunks = augment_database(
-        40, exact_neighbours(database), database.__getitem__, method=method, n=n, chunk=chunk
+    found = augment(
+        np.arange(40), exact_neighbours(database), database.__getitem__, method=method, n=n
     )
     expected = [
         oracle(x, np.delete(database, i, axis=0), method, 3.0, n) for i, x in enumerate(database)
     ]
-    np.testing.assert_allclose(np.concatenate(list(chunks)), expected, atol=1e-5)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_augmentation_leaves_the_photo_itself_out_among_duplicates() -> None:
@@ -85,7 +87,7 @@ def test_augmentation_leaves_the_photo_itself_out_among_duplicates() -> None:
 def test_augmenting_some_rows_equals_the_same_rows_of_the_whole() -> None:
     database = unit_rows(40, 8, 8, 0.3)
     search = exact_neighbours(database)
-    whole = np.concatenate(list(augment_database(40, search, database.__getitem__)))
+    whole = augment(np.arange(40), search, database.__getitem__)
     some = augment(np.array([31, 4]), search, database.__getitem__)
     np.testing.assert_allclose(some, whole[[31, 4]], atol=1e-6)
 
@@ -123,7 +125,7 @@ def test_nothing_to_expand_with_leaves_the_query(method: Method) -> None:
     nobody = expand_query(
         query[0], np.empty((0, 4), np.float32), np.empty(0, np.float32), method=method
     )
-    none_wanted = expand_queries(query, exact_neighbours(query), query.__getitem__, n=0)
+    none_wanted = augment(np.arange(1), exact_neighbours(query), query.__getitem__, n=0)
     np.testing.assert_allclose(nobody, query[0], atol=1e-6)
     np.testing.assert_array_equal(none_wanted, query)
 
@@ -145,10 +147,7 @@ def test_a_large_alpha_comes_back_to_the_query() -> None:
 def test_the_order_of_rows_in_the_index_does_not_matter(method: Method) -> None:
     database, queries = unit_rows(60, 16, 12, 0.3), unit_rows(5, 16, 13, 0.3)
     shuffled = database[np.random.default_rng(0).permutation(60)]
-    one, other = (
-        expand_queries(queries, exact_neighbours(d), d.__getitem__, method=method)
-        for d in (database, shuffled)
-    )
+    one, other = (expanded(queries, d, method) for d in (database, shuffled))
     np.testing.assert_allclose(one, other, atol=1e-5)
 
 
@@ -166,7 +165,7 @@ def test_wrong_scores_cannot_make_a_vector_of_length_zero() -> None:
 
 @pytest.mark.parametrize("filler", [-np.inf, np.nan, 1.0])
 def test_places_that_an_index_could_not_fill_are_ignored(filler: float) -> None:
-    database, query = unit_rows(3, 8, 14, 1.0), unit_rows(1, 8, 15, 1.0)
+    database, rows = unit_rows(3, 8, 14, 1.0), np.arange(3)
     search = exact_neighbours(database)
 
     def short(vectors: Vectors, k: int, /) -> tuple[RowNumbers, Floats]:
@@ -177,21 +176,22 @@ def test_places_that_an_index_could_not_fill_are_ignored(filler: float) -> None:
         )
 
     np.testing.assert_allclose(
-        expand_queries(query, short, database.__getitem__, n=10),
-        expand_queries(query, search, database.__getitem__, n=10),
+        augment(rows, short, database.__getitem__, n=10),
+        augment(rows, search, database.__getitem__, n=10),
     )
 
 
 def test_every_vector_is_fetched_once() -> None:
-    database, queries = unit_rows(20, 8, 16, 1.0), unit_rows(10, 8, 17, 1.0)
+    database = unit_rows(20, 8, 16, 1.0)
     fetched: list[int] = []
 
     def vectors_of(rows: RowNumbers, /) -> Vectors:
         fetched.extend(rows.tolist())
         return database[rows]
 
-    expand_queries(queries, exact_neighbours(database), vectors_of, n=15)
-    assert len(fetched) == len(set(fetched)) <= 20
+    augment(np.arange(10), exact_neighbours(database), vectors_of, n=15)
+    neighbours = fetched[10:]  # behind the rows themselves
+    assert len(neighbours) == len(set(neighbours)) <= 20
 
 
 @pytest.mark.parametrize(
@@ -206,4 +206,4 @@ def test_every_vector_is_fetched_once() -> None:
 def test_settings_that_make_no_sense_are_told(settings: dict[str, object], said: str) -> None:
     x = unit_rows(1, 4, 18)
     with pytest.raises(SolarError, match=said):
-        expand_queries(x, exact_neighbours(x), x.__getitem__, **settings)  # type: ignore[arg-type]
+        expand_query(x[0], x, np.ones(1, np.float32), **settings)

@@ -121,6 +121,6 @@ def test_verification_looks_at_the_query_that_was_asked(tmp_path: Path) -> None:
     names = [f"landmark-00{place}/view-00{view}.jpg" for place in range(2) for view in range(3)]
     roots, spec = Roots.at(tmp_path / "photos"), DescriptorSpec(8)
     index = Index.create(tmp_path / "a.solar", unit_rows(6, 0), names, spec=spec, roots=roots)
-    hits = index.search_like(names[0], 6, like=[names[4]], unlike=[names[5]], verify=True)
+    hits = index.search_like(names[0], 6, like=[names[4]], unlike=[names[5]], rerank="verify")
     assert [hit.inliers is None for hit in hits] == [True, False, False, False, True]
     assert {hit.path for hit in hits[1:3]} == set(names[1:3])

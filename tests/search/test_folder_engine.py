@@ -1,6 +1,7 @@
 import json
 import re
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -235,34 +236,6 @@ def test_compressed_search_finds_what_exact_search_finds(
         assert index.check() == []
 
 
-@pytest.mark.parametrize(("old", "new"), codes.RETIRED.items())
-def test_an_index_of_a_kind_of_before_opens_and_is_compacted_to_another(
-    folder: Path, tmp_path: Path, old: str, new: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    vectors, queries = planted(0, 1500)
-    recipe = {"sq8": "SQ8", "hnsw": "HNSW32,SQ8"}[old]
-    with monkeypatch.context() as before:
-        before.setattr(codes, "KINDS", (old,))
-        before.setattr(codes, "_recipe", lambda *_: recipe)
-        before.setattr(folder_engine, "COMPRESSIONS", (old,))
-        before.setattr(folder_engine, "RETIRED", {})
-        Index.create(folder, vectors, names(1500), compress=old).close()
-    truth = Index.create(tmp_path / "exact.solar", vectors, names(1500))
-    index = Index.open(folder)
-    assert index.info()["compress"] == new
-    sizes = []
-    for _ in ("as it was", "compacted"):
-        assert index.search_vectors(queries, 5) == truth.search_vectors(queries, 5)
-        assert index.check() == []
-        sizes.append(index.info()["bytes_of_codes"])
-        index.compact()
-    assert sizes[1] < sizes[0]
-    with Index.open(folder).copy(tmp_path / "copy.solar", compress=new) as copied:
-        assert len(copied) == 1500
-    with pytest.raises(SolarError, match=f"{old} is no longer supported: choose {new}"):
-        Index.create(tmp_path / "other.solar", vectors, names(1500), compress=old)
-
-
 def test_codes_are_far_smaller_and_scores_stay_exact(folder: Path, small_codes: None) -> None:
     vectors, queries = planted(0, 3000)
     index = Index.create(folder, vectors, names(3000), compress="pq")
@@ -420,6 +393,16 @@ def test_an_error_in_the_middle_of_adding_adds_nothing(folder: Path) -> None:
     assert "new.jpg" not in index
     index.add(unit(2, 1), ["other.jpg"])
     assert index.check() == []
+
+
+@pytest.mark.parametrize("other", [2, 99])
+def test_an_index_of_another_format_is_one_sentence(folder: Path, other: int) -> None:
+    Index.create(folder, unit(0, 3), names(3)).close()
+    connection = sqlite3.connect(folder / "catalogue.sqlite")
+    connection.execute(f"PRAGMA user_version = {other}")
+    connection.close()
+    with pytest.raises(SolarError, match=rf"{folder.name} has format {other},.* format 1"):
+        Index.open(folder)
 
 
 def test_creating_over_an_index_or_other_files_is_refused(folder: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 import gc
 import io
-import warnings
 import weakref
 from pathlib import Path
 from types import SimpleNamespace
@@ -122,14 +121,6 @@ def test_each_of_several_photos_has_its_own_box(index: Index, photos: Path) -> N
         index.search_mean([parts[0], Part("2-0.png", second)])
 
 
-def test_a_list_warns_that_it_is_averaged(index: Index) -> None:
-    with pytest.warns(FutureWarning, match="call search_mean"):
-        hits = index.search(["0-0.png", "1-0.png"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert index.search_mean(["0-0.png", "1-0.png"]) == hits
-
-
 def test_a_box_describes_the_part_of_the_photo(
     index: Index, model: RetrievalNet, photos: Path
 ) -> None:
@@ -209,7 +200,7 @@ def test_vectors_of_another_device_or_decoder_or_of_parts_of_photos_are_taken(
     assert index.add(store) == 1
 
 
-@pytest.mark.parametrize("options", [{}, {"diffuse": True}, {"expand": "alpha"}])
+@pytest.mark.parametrize("options", [{}, {"rerank": "diffusion"}, {"rerank": "alpha"}])
 @pytest.mark.parametrize("k", [0, -1])
 def test_a_search_for_no_photo_is_refused(index: Index, options: Any, k: int) -> None:
     with pytest.raises(SolarError, match=f"k must be 1 or more, not {k}"):
@@ -269,6 +260,8 @@ def test_a_query_that_is_nowhere_is_one_sentence(index: Index, query: str) -> No
 def test_queries_that_make_no_sense_are_refused(index: Index, photos: Path) -> None:
     with pytest.raises(SolarError, match="at least one photo"):
         index.search_mean([])
+    with pytest.raises(SolarError, match=r"search_many.*search_mean"):
+        index.search(["0-0.png", "1-0.png"])
     with pytest.raises(SolarError, match="k must be 1 or more"):
         index.search("0-0.png", 0)
     with pytest.raises(SolarError, match="box needs a single query photo"):

@@ -26,15 +26,6 @@ def index(tmp_path: Path) -> Index:
     return index
 
 
-def as_made_before_positions(folder: Path) -> None:
-    """Make an index what an older version wrote."""
-    connection = sqlite3.connect(folder / "catalogue.sqlite")
-    with connection:
-        connection.execute("DROP TABLE places")
-        connection.execute("PRAGMA user_version = 2")
-    connection.close()
-
-
 def near(index: Index, *where: str) -> list[str]:
     return [hit.path for hit in index.search(np.ones(len(PHOTOS)), 9, where=list(where))]
 
@@ -78,22 +69,6 @@ def test_more_facts_leave_what_is_known(index: Index) -> None:
     assert index.photo("paris.jpg").camera == "Nikon D90"
     assert index.photo("nowhere.jpg").position == COLOSSEUM
     assert index.photo("nowhere.jpg").taken == "2020-02-02T00:00:00"
-
-
-def test_an_index_of_before_stays_valid_and_learns(tmp_path: Path) -> None:
-    names = [photo.path for photo in PHOTOS]
-    Index.create(tmp_path / "i.solar", np.eye(len(PHOTOS)), names).close()
-    as_made_before_positions(tmp_path / "i.solar")
-    with Index.open(tmp_path / "i.solar") as index:
-        assert index.check() == []
-        assert index.photo("paris.jpg") == Photo("paris.jpg")
-        assert index.info()["with_position"] == 0
-        with pytest.raises(SolarError, match="No photo of this index has a position"):
-            near(index, "near=48.858,2.294,500m")
-        index.engine.amend(Amendment(facts={"paris.jpg": ExifFacts(None, EIFFEL)}))
-    with Index.open(tmp_path / "i.solar") as index:
-        assert index.check() == []
-        assert near(index, "near=48.858,2.294,500m") == ["paris.jpg"]
 
 
 def test_no_position_anywhere_is_one_sentence(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_verified_photos_come_first_and_know_their_inliers(index: Index) -> None
     plain = index.search("query.png", k=5, rerank=None, include_self=True)
     assert [hit.path for hit in plain] == ["query.png", *SCORES]
     assert {hit.inliers for hit in plain} == {None}
-    hits = index.search("query.png", k=5, verify=True, include_self=True)
+    hits = index.search("query.png", k=5, rerank="verify", include_self=True)
     assert [hit.path for hit in hits] == [
         "query.png", "right/1.png", "wrong/1.png", "wrong/2.png", "wrong/3.png"
     ]  # fmt: skip
@@ -65,7 +65,7 @@ def test_bits_verify_from_the_cache_as_they_do_at_first(index: Index) -> None:
 
 def test_a_right_photo_from_beyond_k_is_found(index: Index) -> None:
     assert index.search("query.png", k=1, rerank=None)[0].path == "wrong/1.png"
-    assert index.search("query.png", k=1, verify=True)[0].path == "right/1.png"
+    assert index.search("query.png", k=1, rerank="verify")[0].path == "right/1.png"
 
 
 def test_only_the_first_are_looked_at(index: Index) -> None:
@@ -82,19 +82,19 @@ def test_the_rest_keep_their_order() -> None:
 
 
 def test_features_are_kept_and_used_again(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = index.search("query.png", k=5, verify=True)
+    first = index.search("query.png", k=5, rerank="verify")
 
     def forgotten(*_: object, **__: object) -> None:
         raise AssertionError("these features were found before")
 
     monkeypatch.setattr(module, "local_features", forgotten)
     with Index.open(index.engine.folder) as again:
-        assert again.search("query.png", k=5, verify=True) == first
+        assert again.search("query.png", k=5, rerank="verify") == first
     assert index.check() == []
 
 
 def test_compacting_forgets_the_features_of_removed_photos(index: Index) -> None:
-    index.search("query.png", verify=True)
+    index.search("query.png", rerank="verify")
     before = index.info()
     index.remove("wrong/1.png")
     index.compact()
@@ -107,7 +107,7 @@ def test_a_photo_that_is_gone_is_skipped_with_a_warning(index: Index, folder: Pa
     (folder / "wrong" / "1.png").rename(folder / "elsewhere.png")
     try:
         with pytest.warns(UserWarning, match=r"There is no photo wrong/1\.png"):
-            hits = index.search("query.png", k=5, verify=True)
+            hits = index.search("query.png", k=5, rerank="verify")
     finally:
         (folder / "elsewhere.png").rename(folder / "wrong" / "1.png")
     assert [hit.path for hit in hits][:2] == ["right/1.png", "wrong/1.png"]
@@ -119,7 +119,7 @@ def test_a_damaged_photo_is_skipped_with_a_warning(index: Index, folder: Path) -
     (folder / "wrong" / "2.png").write_bytes(kept[:500])
     try:
         with pytest.warns(UserWarning, match="damaged or cut short"):
-            index.search("query.png", k=5, verify=True)
+            index.search("query.png", k=5, rerank="verify")
     finally:
         (folder / "wrong" / "2.png").write_bytes(kept)
 
@@ -142,10 +142,10 @@ def test_a_photo_and_its_box_are_a_query(folder: Path, tmp_path: Path) -> None:
     roots = Roots.at(folder)
     with Index.create(tmp_path / "i.solar", vectors, names, roots=roots, model=model) as index:
         photo = folder / "query.png"
-        how = {"k": 5, "verify": True, "include_self": True}
+        how = {"k": 5, "rerank": "verify", "include_self": True}
         whole = index.search(photo, **how)
         boxed = index.search(photo, box=(60, 60, 200, 160), **how)
-        expanded = index.search(photo, expand="average", diffuse=True, **how)
+        expanded = index.search(photo, **{**how, "rerank": "average,diffusion,verify"})
     assert [hit.path for hit in whole][:2] == ["query.png", "right/1.png"]
     assert [hit.path for hit in expanded][:2] == ["query.png", "right/1.png"]
     assert [hit.path for hit in boxed][:2] == ["query.png", "right/1.png"]
@@ -153,7 +153,7 @@ def test_a_photo_and_its_box_are_a_query(folder: Path, tmp_path: Path) -> None:
 
 
 def test_of_several_queries_the_best_match_counts(index: Index) -> None:
-    how = {"k": 5, "verify": True, "include_self": True}
+    how = {"k": 5, "rerank": "verify", "include_self": True}
     one, two = (
         {hit.path: hit.inliers for hit in index.search(query, **how)}
         for query in ("query.png", "wrong/3.png")
@@ -164,7 +164,7 @@ def test_of_several_queries_the_best_match_counts(index: Index) -> None:
 
 def test_a_vector_cannot_be_verified(index: Index) -> None:
     with pytest.raises(SolarError, match="not only a vector"):
-        index.search(np.array([1.0, 0.0]), verify=True)
+        index.search(np.array([1.0, 0.0]), rerank="verify")
 
 
 def test_an_index_that_does_not_know_its_photos_says_so(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_an_index_that_does_not_know_its_photos_says_so(tmp_path: Path) -> None:
         Index.create(tmp_path / "i.solar", np.eye(2), ["a.jpg", "b.jpg"]) as index,
         pytest.raises(SolarError, match="--photos"),
     ):
-        index.search("a.jpg", verify=True)
+        index.search("a.jpg", rerank="verify")
 
 
 def test_without_opencv_that_is_told_before_any_work(
@@ -182,14 +182,14 @@ def test_without_opencv_that_is_told_before_any_work(
     opencv.cache_clear()
     # Describing the query would complain of something else: the index names no model.
     with pytest.raises(SolarError, match="OpenCV: pip install opencv-python-headless"):
-        index.search(folder / "query.png", verify=True)
+        index.search(folder / "query.png", rerank="verify")
 
 
 def test_a_folder_that_is_gone_is_named(index: Index, folder: Path) -> None:
     moved = folder.rename(folder.with_name("elsewhere"))
     try:
         with pytest.raises(SolarError, match=f"{folder} no longer exists: .*--photos"):
-            index.search("query.png", verify=True)
+            index.search("query.png", rerank="verify")
         [hit] = index.search("query.png", k=1, verify=VerifySettings(photos=moved))
         assert hit.path == "right/1.png"
     finally:
@@ -211,7 +211,7 @@ def test_an_index_elsewhere_keeps_features_in_the_users_cache(
 def test_no_warning_where_all_is_well(index: Index) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        index.search("query.png", verify=True)
+        index.search("query.png", rerank="verify")
 
 
 def test_settings_that_make_no_sense() -> None:
@@ -263,7 +263,7 @@ def test_what_is_not_looked_at_is_no_more_probable(calibrated: Index) -> None:
 
 def test_searches_verify_where_they_can(index: Index, folder: Path, tmp_path: Path) -> None:
     assert index.usual("query.png") == (["verify"], "")
-    assert index.search("query.png") == index.search("query.png", verify=True)
+    assert index.search("query.png") == index.search("query.png", rerank="verify")
     vector = np.array([1, 0], np.float32)
     names, why = index.usual(vector)
     assert (names, "not only a vector" in why) == ([], True)
@@ -281,7 +281,7 @@ def test_a_search_looks_at_few_new_photos_unless_asked(index: Index) -> None:
     for known in (1, 2, 3):  # each search keeps what it found
         hits = index.search("query.png", verify=settings)
         assert sum(hit.inliers is not None for hit in hits) == known
-    assert None not in [hit.inliers for hit in index.search("query.png", verify=True)]
+    assert None not in [hit.inliers for hit in index.search("query.png", rerank="verify")]
 
 
 def test_features_can_be_found_beforehand(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:

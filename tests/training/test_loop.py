@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from solar.errors import SolarError
-from solar.training.loop import Trainer, current_keys, launch
+from solar.training.loop import Trainer, launch
 from solar.training.objective import Terms
 from solar.training.run import read_metrics
 from solar.training.schedule import Schedule
@@ -115,18 +115,6 @@ def test_several_processes_are_refused_where_one_trains(
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(SolarError, match="start it without torchrun"):
         launch(LineTrainer, recipe(), tmp_path)
-
-
-def test_checkpoints_of_older_versions_have_todays_keys() -> None:
-    common = {"optimiser": 1, "average": 2, "random": 4}
-    patches = {"training": {**common, "network": 5}, "best": 6.0, "figures": {"FPR95": 7.0}}
-    found = current_keys(patches)
-    assert (found["network"], found["ema"], found["best"]) == (5, 2, 6.0)
-    assert (found["best_figures"], found["figures"]) == ({"FPR95": 7.0}, {})
-    distilled = current_keys({**common, "imitator": 8, "last": {"places": 0.5}})
-    assert (distilled["network"], distilled["figures"]) == (8, {"places": 0.5})
-    retrieval = current_keys({**common, "network": 9, "health": 10, "collapsed": True})
-    assert (retrieval["monitor"], retrieval["collapsed"]) == (10, True)
 
 
 class StoppedTrainer(LineTrainer):

@@ -6,7 +6,6 @@ import pytest
 
 from solar.errors import SolarError
 from solar.training.recipe import (
-    RENAMED,
     differences,
     read_recipe,
     read_settings,
@@ -131,37 +130,3 @@ def test_nothing_after_the_sign_is_empty_text(tmp_path: Path) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_text("student: {attention: '45'}\n")
     assert read_settings(path, ["student.attention="]) == {"student": {"attention": ""}}
-
-
-def test_old_names_of_settings_are_read_with_a_sentence_that_tells_the_new(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    written(
-        tmp_path, "optimiser: {rate: 1, decay: 2, trunk: {layer4: 3}}\nsettle: 4\n", "base.yaml"
-    )
-    path = written(tmp_path, "extends: base.yaml\noptimiser: {lr: 5}\ncompute: {max_seconds: 6}\n")
-    assert read_settings(path, ["optimiser.trunk.layer3=7"]) == {
-        "optimiser": {"lr": 5, "weight_decay": 2, "backbone": {"layer4": 3, "layer3": 7}},
-        "warmup_projections": 4,
-        "compute": {},
-        "seconds": 6,
-    }
-    said = capsys.readouterr().err.splitlines()
-    assert f"Warning: {tmp_path / 'base.yaml'}: optimiser.rate is now called optimiser.lr." in said
-    assert said[-1] == (
-        "Warning: optimiser.trunk.layer3=7: optimiser.trunk is now called optimiser.backbone."
-    )
-
-
-@pytest.mark.parametrize("new", RENAMED.values())
-def test_every_new_name_is_a_setting(new: str) -> None:
-    from solar.training.distill_recipe import DistillRecipe
-    from solar.training.recipe import _allowed
-    from solar.training.retrieval_recipe import RetrievalRecipe
-
-    assert new in {*_allowed(RetrievalRecipe), *_allowed(DistillRecipe)}
-
-
-def test_todays_name_counts_where_a_recipe_has_both(tmp_path: Path) -> None:
-    path = written(tmp_path, "optimiser: {rate: 1, lr: 2}\n")
-    assert read_settings(path) == {"optimiser": {"lr": 2}}

@@ -187,7 +187,7 @@ def test_the_page_colours_as_the_command_line_does(site: str, visit: Visit) -> N
 
 
 def test_matches_are_lines_between_two_photos(site: str, visit: Visit) -> None:
-    page = visit(f"{first_of(site, 0)}&verify=1")
+    page = visit(f"{first_of(site, 0)}&rerank=verify")
     finished(page)
     page.locator(".stage-chip[data-stage=verify]").wait_for()
     before = ranks(page)

@@ -13,7 +13,7 @@ pytest_plugins = ["support.web_browser_fixtures"]
 
 VIEWS_TO_SEE = {
     "start": ("#/", ".browse .card"),
-    "search": ("#/?q=4&expand=alpha&verify=1", "[data-stage=verify]"),
+    "search": ("#/?q=4&rerank=alpha,verify", "[data-stage=verify]"),
     "look": ("#/look/4", ".facts:has-text('Layer')"),
     "match": ("#/match/4/5", ".facts:has-text('keypoints'), .facts:has-text('none fit')"),
     "why": ("#/why/4/5", ".why-pair:not([aria-busy])"),
@@ -42,7 +42,7 @@ def test_a_phone_shows_every_view_without_scrolling_sideways(site: str, visit: V
 @pytest.mark.parametrize("width", [390, 320])
 def test_narrow_columns_do_not_scroll_sideways(site: str, visit: Visit, width: int) -> None:
     page = visit(
-        f"{site}#/compare?q=4&a.verify=1&b.expand=alpha&b.verify=1&set=1",
+        f"{site}#/compare?q=4&a.rerank=verify&b.rerank=alpha,verify&set=1",
         viewport={"width": width, "height": 800},
     )
     for at in range(2):
@@ -285,7 +285,7 @@ def test_addresses_can_be_read_back(site: str, visit: Visit) -> None:
 
 
 def test_an_address_can_be_shared(site: str, visit: Visit) -> None:
-    shared = f"{site}#/?q=9&box=20,30,160,150&expand=average&name=view"
+    shared = f"{site}#/?q=9&box=20,30,160,150&rerank=average&name=view"
     page = visit(shared)
     finished(page)
     assert page.get_by_label("Re-ranking").input_value() == "average"

@@ -37,7 +37,7 @@ IndexBackend = Annotated[str | None, typer.Option(help=BACKENDS)]
 Compress = Annotated[
     str | None,
     typer.Option(
-        help="none, fp16: exact search. pq (product quantization, small), ivf (faster), web: "
+        help="none, fp16: exact search. pq (product quantization, small), ivf (faster): "
         "approximate search whose candidates are then ranked exactly."
     ),
 ]
@@ -58,7 +58,6 @@ Features = Annotated[
     str | None,
     typer.Option(
         "--features",
-        "--local",  # as it was called once
         help="For asmk: rootsift (default), sift, or a HOW, DELF or patch model (name or file).",
         autocompletion=averaged_models,
     ),
@@ -263,7 +262,6 @@ def _shown(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-@app.command("verify", hidden=True)  # as it was called once
 @app.command(epilog="Example: solar index check photos.solar")
 def check(index: IndexAddress) -> None:
     """Recompute every checksum; exit code 1 if anything is wrong."""

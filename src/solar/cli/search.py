@@ -81,8 +81,6 @@ def search(
     no_rerank: Annotated[
         bool, typer.Option("--no-rerank", "--no-verify", help="Rank by similarity alone.")
     ] = False,
-    expand: Annotated[str | None, typer.Option(help="Same as --rerank alpha or average.")] = None,
-    diffuse: Annotated[bool, typer.Option("--diffuse", help="Same as --rerank diffusion.")] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Same as --rerank verify, after all other methods.")
     ] = False,
@@ -147,15 +145,13 @@ def search(
     from solar.search.rerank import chosen
     from solar.search.verify import FRESH, VerifySettings
 
-    if expand not in (None, "alpha", "average"):
-        raise SolarError(f"--expand takes alpha or average, not {expand!r}.")
     if json and csv:
         raise SolarError("--json cannot be combined with --csv: give one of them.")
     conditions = [*(where or []), *_times(after, before)]
     conditions += [] if near is None else [f"near={near}"]
     asked = _parts([_query(query) for query in queries or []], box or [])
     every = with_words(asked or None, text)
-    methods = chosen(rerank, expand=expand, diffuse=diffuse, verify=verify)
+    methods = chosen([*(rerank.split(",") if rerank else []), *(["verify"] if verify else [])])
     if no_rerank and methods:
         raise SolarError(f"--no-rerank cannot be combined with {methods[0]}: give one of them.")
     only = {"min_probability": min_probability, "where": conditions or None}
@@ -179,7 +175,7 @@ def search(
         )
         how: dict[str, Any] = {"text": text, "rerank": methods, "where": conditions}
         how |= {"include_self": include_self, "min_probability": min_probability}
-        how["verify"] = "verify" in methods and verifying
+        how["verify"] = verifying if "verify" in methods else None
         if like or unlike:
             how |= {"like": like or [], "unlike": unlike or []}
             hits = need_vectors(opened).search_like(asked, k, **how)

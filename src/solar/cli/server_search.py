@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from solar.client import Client, ServerPhoto
     from solar.search import Hit, Part, Photo
 
+
 # What takes the index itself, not its server.
 _LOCAL = ("like", "unlike", "local", "model", "device", "html", "photos", "root")
 

@@ -5,8 +5,7 @@ named after the first three. Landmarks are labelled in the order of their number
 training code does it, and not in the order of the list.
 
 There is no object per photo. The clean list, 1,580,470 photos of 81,313 landmarks, is read and its
-photos are looked for in about 10 seconds; it takes 63 MB, and 270 MB while it is read. The list of
-all 4,132,914 photos takes 165 MB, and 640 MB while it is read.
+photos are looked for in about 10 seconds; it takes 63 MB, and 270 MB while it is read.
 """
 
 import os
@@ -73,12 +72,21 @@ def read_clean(folder: str | Path, *, missing: Literal["refuse", "drop"] = "refu
         SolarError: The list cannot be read, a line is not a landmark and its photos, a photo or
             landmark is there twice, an id is no id, or photos are missing.
     """
-    return _places(Path(folder), CLEAN_LIST, missing)
-
-
-def read_full(folder: str | Path, *, missing: Literal["refuse", "drop"] = "refuse") -> Places:
-    """Read all photos, those of `train.csv` (`id,url,landmark_id`); the rest as `read_clean`."""
-    return _places(Path(folder), "train.csv", missing)
+    folder = Path(folder)
+    found = _labelled(folder / CLEAN_LIST)
+    here = _present(folder / "train", found.ids)
+    if not here.all() and (missing != "drop" or not here.any()):
+        gone = found.ids[~here]
+        first = ", ".join(f"train/{photo_path(one.decode())}" for one in gone[:3].tolist())
+        raise SolarError(
+            f"{len(gone):,} of {len(here):,} photos of {found.path} are missing ({first}"
+            f"{', …' if len(gone) > 3 else ''}): `solar data check gldv2` says how to get them, or "
+            "drop them."
+        )
+    ids = found.ids[here]
+    landmarks, labels = np.unique(found.landmarks[here], return_inverse=True)
+    photos = FolderPhotos(folder, PathArray(_paths(ids)))
+    return Places(photos, labels.astype(np.int64), tuple(map(str, landmarks.tolist())))
 
 
 def photo_ids(path: Path) -> Ids:
@@ -104,23 +112,6 @@ def selection(path: Path) -> Callable[[str], bool]:
     """A test for whether a photo, by its path, is in a list; it raises what `read_clean` does."""
     chosen = frozenset(photo_ids(path).tolist())
     return lambda photo: Path(photo).stem.encode() in chosen
-
-
-def _places(folder: Path, name: str, missing: str) -> Places:
-    found = _labelled(folder / name)
-    here = _present(folder / "train", found.ids)
-    if not here.all() and (missing != "drop" or not here.any()):
-        gone = found.ids[~here]
-        first = ", ".join(f"train/{photo_path(one.decode())}" for one in gone[:3].tolist())
-        raise SolarError(
-            f"{len(gone):,} of {len(here):,} photos of {found.path} are missing ({first}"
-            f"{', …' if len(gone) > 3 else ''}): `solar data check gldv2` says how to get them, or "
-            "drop them."
-        )
-    ids = found.ids[here]
-    landmarks, labels = np.unique(found.landmarks[here], return_inverse=True)
-    photos = FolderPhotos(folder, PathArray(_paths(ids)))
-    return Places(photos, labels.astype(np.int64), tuple(map(str, landmarks.tolist())))
 
 
 def _labelled(path: Path) -> _PhotoTable:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from solar.describe.patch_backend import PatchBackend
     from solar.models import PatchNet, RetrievalNet
 
+
 Frames = Literal["wide", "demo"]
 Descriptors: TypeAlias = NDArray[Any]
 """float32 rows, mostly of unit norm, or rows of bytes with the bits of binary descriptors."""
@@ -199,28 +200,17 @@ def local_fingerprint(model: LocalModel) -> str:
     return fingerprint(model)
 
 
-def patches_of(
-    grey: Pixels,
-    points: NDArray[Any],
-    sizes: NDArray[Any],
-    angles: NDArray[Any],
-    frames: Frames = "wide",
-    *,
-    device: Any = "cpu",
-) -> Tensor:
-    """Cut the patches of keypoints, all at once: (n, 1, 32, 32) float32, 0 to 255, on the device.
-
-    `grey` is the photo, (h, w); points (n, 2) and diameters (n,) are in its pixels, angles (n,) in
-    degrees.
-    """
-    found = np.column_stack([points, sizes, angles])
-    return _cutter(grey, found, frames, device)(slice(None))
-
-
-def _cutter(
-    grey: Pixels, found: NDArray[Any], frames: Frames, device: Any
+def patch_cutter(
+    grey: Pixels, found: NDArray[Any], frames: Frames = "wide", device: Any = "cpu"
 ) -> Callable[[slice], Tensor]:
-    """What cuts patches (n, 1, 32, 32) of some of the keypoints found, (n, 4)."""
+    """What cuts the patches of some of the keypoints of a photo.
+
+    Args:
+        grey: The photo, (h, w).
+        found: Keypoints (n, 4): x, y and diameter in its pixels, angle in degrees.
+        frames: As for `local_features`.
+        device: Where the patches are: (n, 1, 32, 32) float32, 0 to 255.
+    """
     import torch
 
     points, sizes, turns = found[:, :2], found[:, 2], np.deg2rad(found[:, 3])
@@ -280,7 +270,7 @@ def _described(
 
     if len(found) == 0:
         return np.empty((0, model.dim), np.float32)
-    patches = _cutter(grey, found, frames, model.device)
+    patches = patch_cutter(grey, found, frames, model.device)
     if isinstance(model, PatchNet):
         return descriptors_of(model, len(found), patches)
     return model.descriptors_of(len(found), patches)

@@ -347,8 +347,6 @@ class Store:
                 )
         return problems
 
-    verify = check  # as it was called once
-
     # The files
 
     def _shard(self, number: int) -> ShardFiles:

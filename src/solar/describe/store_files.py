@@ -14,7 +14,6 @@ from solar import files
 from solar.errors import SolarError
 
 FORMAT = 2
-"""1 until photos had stamps, shards numbers of their own, and stores roots."""
 MANIFEST = "manifest.json"
 SOURCE = "source.json"
 
@@ -65,8 +64,7 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """The content of its file."""
         content = {_ON_DISK.get(name, name): value for name, value in asdict(self).items()}
-        if self.format > 1:
-            content[_SUM] = _checksum(content)
+        content[_SUM] = _checksum(content)
         return json.dumps(content, indent=2, sort_keys=True).encode() + b"\n"
 
     def choices(self) -> dict[tuple[str, bool], Any]:
@@ -92,10 +90,9 @@ def read_manifest(path: Path) -> Manifest:
     names = {on_disk: name for name, on_disk in _ON_DISK.items()}
     try:
         content = json.loads(file.read_bytes())
-        newer = content["format"] > FORMAT
-        if not newer:
-            # Stores of before have none.
-            if content["format"] > 1 and content.pop(_SUM, None) != _checksum(content):
+        found = content["format"]
+        if found == FORMAT:
+            if content.pop(_SUM, None) != _checksum(content):
                 raise damaged(file)
             return Manifest(**{names.get(key, key): value for key, value in content.items()})
     except (FileNotFoundError, NotADirectoryError):
@@ -107,7 +104,10 @@ def read_manifest(path: Path) -> Manifest:
         raise
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise damaged(file) from error
-    raise SolarError(f"{path} was written by a newer version of solar; upgrade to read it.")
+    raise SolarError(
+        f"{path} has format {found}, and this version of solar reads format {FORMAT}: run "
+        "`solar extract` again in another folder, or use the version that wrote it."
+    )
 
 
 def _checksum(content: dict[str, Any]) -> str:

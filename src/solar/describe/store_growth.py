@@ -17,7 +17,6 @@ import numpy as np
 from solar.arrays import AnyFloats
 from solar.describe.shard_files import Header, ShardEntry, ShardFiles
 from solar.describe.store_files import (
-    FORMAT,
     MANIFEST,
     Manifest,
     OtherPhotosError,
@@ -147,7 +146,6 @@ class _Plan:
             source_sha256=sha256(source),
             layout=layout,
             roots=self.photos.roots.stored() or old.roots,
-            format=FORMAT,
         )
         write_whole(path / manifest.source, source)
         write_whole(path / MANIFEST, manifest.to_bytes())
@@ -161,7 +159,7 @@ class _Plan:
         if not self.photos.seen:  # nobody looked at the files
             return one
         seen = self.photos.seen[number]
-        if entry.stamp is None:  # of an older store, or the file was not there, and may be now
+        if entry.stamp is None:  # the file was not there, and may be now
             return one if entry.size is not None or seen.bytes < 0 else None
         if entry.stamp.fits(seen):
             return one

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from solar.arrays import Doubles, Flags, Ints
 from solar.datasets.ilias import ObjectTruth, missing_photo, read_objects
@@ -49,15 +48,6 @@ class TiedPlaces:
     ranks: Ints
     last: Ints
     total: int
-
-    @classmethod
-    def of_scores(cls, scores: npt.ArrayLike, rows: Ints) -> "TiedPlaces":
-        """From the scores (n,) of all photos and the numbers of the positives."""
-        falling = -np.asarray(scores)
-        ranks = np.empty(len(falling), np.int64)
-        ranks[np.argsort(falling, kind="stable")] = np.arange(len(falling))
-        last = np.sort(falling).searchsorted(falling, "right") - 1
-        return cls(ranks[rows], last[rows], len(falling))
 
     def without(self, excluded: Flags) -> "TiedPlaces":
         """The same once some of the positives are taken out of the list."""

@@ -79,12 +79,7 @@ class RetrievalConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready settings."""
-        settings = {**asdict(self), "attention": {str(k): v for k, v in self.attention.items()}}
-        # So that networks from before these settings keep their fingerprints.
-        for name, default in _LATER.items():
-            if settings[name] == default:
-                del settings[name]
-        return settings
+        return {**asdict(self), "attention": {str(k): v for k, v in self.attention.items()}}
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "RetrievalConfig":
@@ -97,14 +92,6 @@ class RetrievalConfig:
         if known.get("square") is not None:
             known["square"] = Square(**known["square"])
         return cls(**known)
-
-
-_LATER = {
-    "adaptation": None,
-    "backbone_settings": None,
-    "interpolation": "bilinear",
-    "square": None,
-}
 
 
 def attention_at(layers: str | Iterable[int], reductions: Mapping[int, int]) -> dict[int, int]:

@@ -22,7 +22,7 @@ def check_digest(header: Mapping[str, str], tensors: Mapping[str, Tensor], path:
     """Compare what was read with the digest in its header: 24 MB take 20 ms.
 
     Args:
-        header: Of the file. One without a digest, as older and published files have it, passes.
+        header: Of the file. One without a digest, as published files have it, passes.
         tensors: All of them, by name.
         path: The file.
 

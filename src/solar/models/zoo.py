@@ -80,20 +80,14 @@ def models() -> tuple[NamedModel, ...]:
 def find(name: str) -> NamedModel:
     """The entry with this name, alias or published file name, in upper or lower case.
 
-    A SolarError if there is none, with names that look similar, if this installation lacks a
-    model that should be bundled, or if solar no longer bundles it.
+    A SolarError if there is none, with names that look similar, or if this installation
+    lacks a model that should be bundled.
     """
     names = _names()
     if (entry := names.get(name.casefold())) is not None:
         return entry
     if name.casefold() in weights.NAMES:
         raise weights.lacking(name.casefold())
-    if name.casefold() == "gem-r18":
-        raise SolarError(
-            "gem-r18 is no longer bundled: use solar-r18 (build indexes made with gem-r18 again), "
-            "or train a network without attention (recipes/solar-r18.yaml with "
-            'student.attention="") and give the path of its file.'
-        )
     close = difflib.get_close_matches(name.casefold(), names, n=5, cutoff=0.5)
     similar = list(dict.fromkeys(names[match].name for match in close))[:3]
     perhaps = f" (perhaps {' or '.join(similar)}?)" if similar else ""

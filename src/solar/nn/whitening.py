@@ -45,18 +45,15 @@ def whitening_of(mean: Tensor, covariance: Tensor, power: float = 1.0) -> Whiten
     return Whitening(mean, vectors.T * scale[:, None])
 
 
-def learned_whitening(
-    descriptors: Tensor, queries: Tensor, positives: Tensor, first: int | None = None
-) -> Whitening:
+def learned_whitening(descriptors: Tensor, queries: Tensor, positives: Tensor) -> Whitening:
     """Whiten the differences within matching pairs, then rotate to the principal components.
 
     The m pairs are given by their rows in the descriptors (n, d): queries (m,), over which the mean
-    is taken, and positives (m,). With `first`, the differences are those of the first so many pairs
-    alone. Computed in float64.
+    is taken, and positives (m,). Computed in float64.
     """
     x = descriptors.double()
     mean = x[queries].mean(dim=0)
-    difference = (x[queries] - x[positives])[:first]
+    difference = x[queries] - x[positives]
     whiten = torch.linalg.inv(_cholesky(difference.T @ difference / len(difference)))
     centred = (x - mean) @ whiten.T
     _, vectors = _eigen(centred.T @ centred)

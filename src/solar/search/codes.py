@@ -24,16 +24,13 @@ import numpy as np
 from solar.arrays import AnyFloats, RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.files import file_digest, regular
-from solar.search.web_codes import ROWS_A_NUMBER, WebCodes, is_web, learn_codes
 
 Codes: TypeAlias = Any
-"""A Faiss index, or `WebCodes`, which is used as one."""
+"""A Faiss index."""
 
-KINDS = ("pq", "ivf", "web")
-RETIRED = {"sq8": "pq", "hnsw": "ivf"}
-"""Kinds of earlier versions, and what `compact` makes of them; their codes are still searched."""
+KINDS = ("pq", "ivf")
 LEAST = 1024
-"""Fewer rows are not worth codes, nor enough to train them; see `least_rows`."""
+"""Fewer rows are not worth codes, nor enough to train them: they are searched exactly."""
 
 # Codes of a row, which Faiss sums in 16 bits. Among 200,000 clustered vectors of 2048 numbers, 512
 # codes left a recall of 0.31 where 256, of eight numbers each, keep 1.0.
@@ -53,7 +50,6 @@ class CompressedCodes:
     def __init__(self, parts: Sequence[Codes]) -> None:
         self._parts = list(parts)
         self._firsts = np.cumsum([0, *(part.ntotal for part in parts)])[:-1]
-        self._wider = max(getattr(part, "wider", 1) for part in parts)
         rows = sum(part.ntotal for part in parts)
         self._workers = min(len(parts), os.cpu_count() or 1) if rows >= _THREADED else 1
         self._threads = ThreadPoolExecutor(self._workers)
@@ -61,9 +57,8 @@ class CompressedCodes:
     def candidates(self, queries: Vectors, count: int) -> RowNumbers:
         """The rows that look best for each of the queries (n, dim): (n, `count` at most).
 
-        Codes whose order differs more from the exact one give some times as many. -1 is no row.
+        -1 is no row.
         """
-        count *= self._wider
         if len(self._parts) == 1:
             [part] = self._parts
             alone: RowNumbers = part.search(queries, min(count, part.ntotal))[1]
@@ -88,11 +83,6 @@ class CompressedCodes:
         return [part.search(queries, min(count, part.ntotal)) for part in self._parts[share]]
 
 
-def least_rows(kind: str, dim: int) -> int:
-    """Before there are so many rows of `dim` numbers, they are searched exactly."""
-    return max(LEAST, ROWS_A_NUMBER * dim) if kind == "web" else LEAST
-
-
 def stretches(kind: str, first: int, last: int) -> list[tuple[int, int]]:
     """How to cut rows first..last into parts."""
     parts = 1
@@ -109,8 +99,6 @@ def train(kind: str, vectors: AnyFloats) -> Codes:
     lists = max(1, min(2 * isqrt(rows), rows // 48))
     sample = min(rows, max(_TRAINING, 48 * lists) if kind == "ivf" else _TRAINING)
     picked = np.sort(np.random.default_rng(0).choice(rows, sample, replace=False))
-    if kind == "web":
-        return learn_codes(np.asarray(vectors[picked], np.float32))
     codes = faiss.index_factory(dim, _recipe(kind, dim, lists), faiss.METRIC_INNER_PRODUCT)
     for part in (codes, getattr(codes, "pq", codes)):
         if hasattr(part, "cp"):
@@ -130,9 +118,6 @@ def write_part(codes: Codes, vectors: AnyFloats, path: Path) -> None:
     codes.reset()
     for first in range(0, len(vectors), _PIECE):
         codes.add(np.ascontiguousarray(vectors[first : first + _PIECE], np.float32))
-    if isinstance(codes, WebCodes):
-        codes.write(path)
-        return
     try:
         import_module("faiss").write_index(codes, str(path))
     except RuntimeError as error:
@@ -151,15 +136,11 @@ def read_part(path: Path, sha256: str) -> Codes:
     if file_digest(regular(path)) != sha256:
         raise damaged
     try:
-        if is_web(path):
-            return WebCodes.read(path)
         codes = import_module("faiss").read_index(str(path))
     except RuntimeError as error:
         raise damaged from error
     if hasattr(codes, "nprobe"):
         codes.nprobe = max(16, codes.nlist // 8)
-    if hasattr(codes, "hnsw"):  # of an earlier version
-        codes.hnsw.efSearch = 512
     return codes
 
 

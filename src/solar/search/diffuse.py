@@ -13,8 +13,7 @@ The graph is built once for a collection. For a query only its best rows by plai
 
 Defaults (k = 50, 10 seeds, gamma = 3, alpha = 0.99, 1000 rows, 20 steps or 1e-6) are those of Yang
 et al., "Efficient Image Retrieval via Decoupling Diffusion into Online and Offline Processing",
-AAAI 2019, and its code, but that k = 50 counts the row itself there: k = 49 is theirs. Their
-precomputation is in `solar.search.offline_diffusion`.
+AAAI 2019, and its code, but that k = 50 counts the row itself there: k = 49 is theirs.
 """
 
 from dataclasses import dataclass
@@ -151,6 +150,8 @@ def diffuse(
     Raises:
         SolarError: alpha is not in 0..1 (1 excluded), or a row is not in the graph.
     """
+    if not 0 <= alpha < 1:
+        raise SolarError(f"Diffusion with alpha {alpha:g} does not converge: use 0 to 0.99.")
     kept = distinct_places(rows)
     rows, scores = rows[kept], scores[kept]
     if len(rows) and rows.max() >= len(graph):
@@ -159,27 +160,9 @@ def diffuse(
         )
     start = np.zeros(len(rows))
     start[:seeds] = np.maximum(scores[:seeds], 0).astype(np.float64) ** gamma
-    diffused = solve_among(graph, rows, start, alpha, iterations=iterations, tolerance=tolerance)
+    diffused = _solved(_among(graph, rows), start, alpha, iterations, tolerance)
     order = np.argsort(-diffused, kind="stable")
     return rows[order], diffused[order].astype(np.float32)
-
-
-def solve_among(
-    graph: Graph,
-    rows: RowNumbers,
-    y: Doubles,
-    alpha: float,
-    *,
-    iterations: int = 20,
-    tolerance: float = 1e-6,
-) -> Doubles:
-    """Solve (I - alpha S) f = y among some rows (m,), each once; y and f belong to these.
-
-    A SolarError if alpha is not in 0..1 (1 excluded).
-    """
-    if not 0 <= alpha < 1:
-        raise SolarError(f"Diffusion with alpha {alpha:g} does not converge: use 0 to 0.99.")
-    return _solved(_among(graph, rows), y, alpha, iterations, tolerance)
 
 
 def _among(graph: Graph, rows: RowNumbers) -> Graph:

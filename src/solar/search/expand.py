@@ -18,7 +18,6 @@ and differ in the weights, where s(i) is the inner product of x and x(i):
 Neighbours with a score of 0 or less have no weight: who has no useful neighbour stays as it is.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -115,32 +114,12 @@ def expand_query(
         query: (d,), unit norm.
         neighbour_vectors: (m, d), best first, without the query itself.
         scores: (m,), their inner products with the query.
-        **weighting: Of `Weighting`, as in the functions below.
+        **weighting: Of `Weighting`.
     """
     how = Weighting(**weighting)
     weights = how.weights(scores[None, : how.count])
     expanded: Vectors = _combined(query[None], neighbour_vectors[None, : how.count], weights)[0]
     return expanded
-
-
-def expand_queries(
-    queries: Vectors, neighbours: Neighbours, vectors_of: VectorsOf, **weighting: Any
-) -> Vectors:
-    """Search an index for the neighbours of queries, and expand each with its own.
-
-    Args:
-        queries: (m, d), unit norm, not in the index.
-        neighbours: Searches the index.
-        vectors_of: Fetches from it.
-        **weighting: As for `expand_query`.
-
-    Returns:
-        (m, d), unit norm, to search with in place of the queries.
-    """
-    how = Weighting(**weighting)
-    if how.count == 0 or len(queries) == 0:
-        return queries
-    return _joined(queries, *neighbours(queries, how.count), vectors_of, how)
 
 
 def augment(
@@ -163,25 +142,6 @@ def augment(
     scores = np.take_along_axis(scores, others, axis=1)
     scores[found == rows[:, None]] = 0  # an index of n rows or fewer
     return _joined(own, found, scores, vectors_of, how)
-
-
-def augment_database(
-    count: int,
-    neighbours: Neighbours,
-    vectors_of: VectorsOf,
-    *,
-    chunk: int = 1024,
-    **weighting: Any,
-) -> Iterator[Vectors]:
-    """Augment every vector of an index of `count` rows, to be written to a new index.
-
-    Yields (chunk, d) unit rows in order; the last chunk may be shorter. Neighbours are always those
-    of the unchanged index. An augmented index cannot be kept up to date photo by photo: what is
-    added changes the vectors of its neighbours. Arguments are those of `augment`.
-    """
-    for start in range(0, count, chunk):
-        rows = np.arange(start, min(start + chunk, count), dtype=np.int64)
-        yield augment(rows, neighbours, vectors_of, **weighting)
 
 
 def _joined(

@@ -28,7 +28,7 @@ from solar.arrays import AnyFloats, RowNumbers, Vectors
 from solar.errors import SolarError
 from solar.images import Roots
 from solar.search import exact
-from solar.search.codes import RETIRED, CompressedCodes, read_part
+from solar.search.codes import CompressedCodes, read_part
 from solar.search.conditions import Where
 from solar.search.exact import mapped
 from solar.search.folder_storage import FolderState, FolderStorage, creating
@@ -66,8 +66,7 @@ def create(
 
     With `compress` `none` and `fp16` (half the bytes) it is searched exactly. The others keep small
     codes beside the vectors that find candidates, which are then ranked exactly: `pq` (a 32nd of
-    the bytes), `ivf` (as `pq`, in lists of which an eighth is searched; the fastest) and `web` (an
-    eighth: four bits a number, from whitenings that need four photos for each number).
+    the bytes) and `ivf` (as `pq`, in lists of which an eighth is searched; the fastest).
     """
     refuse_compression(compress)
     folder = Path(address)
@@ -80,11 +79,6 @@ def create(
 
 def refuse_compression(compress: str) -> None:
     """A SolarError if no new index can be compressed so."""
-    if compress in RETIRED:
-        raise SolarError(
-            f"The compression {compress} is no longer supported: choose {RETIRED[compress]}, which "
-            "is smaller and at least as fast."
-        )
     if compress not in COMPRESSIONS:
         choices = ", ".join(COMPRESSIONS)
         raise SolarError(f"There is no compression {compress!r}: choose from {choices}.")
@@ -137,7 +131,7 @@ class FolderEngine(FolderStorage[FolderVectors]):
         self, folder: Path, spec: DescriptorSpec, compress: str, metadata: Metadata | None = None
     ) -> None:
         super().__init__(folder, spec, metadata)
-        self.compress = RETIRED.get(compress, compress)
+        self.compress = compress
         self._codes: tuple[tuple[CodesFile, ...], CompressedCodes] | None = None
         self._checked = CheckedVectors()
 

@@ -23,8 +23,7 @@ from solar.search.types import DescriptorSpec
 T = TypeVar("T")
 
 FILE = "catalogue.sqlite"
-FORMAT = 3
-"""1 until rows had sums, 2 until photos had positions and cameras."""
+FORMAT = 1
 
 _COMPLAINTS = (DamageError, sqlite3.DatabaseError, UnicodeDecodeError)
 _PATIENCE = 60.0  # seconds to wait for another process that recovers or checkpoints
@@ -48,29 +47,21 @@ CREATE TABLE removed (row INTEGER PRIMARY KEY);
 CREATE TABLE blocks (
     first INTEGER PRIMARY KEY, rows INTEGER NOT NULL, sha256 TEXT NOT NULL
 );
-"""
-# Indices were made without these at first; a writer adds them to one that lacks them.
-_LATER = """
-CREATE TABLE IF NOT EXISTS files (
+CREATE TABLE files (
     row INTEGER PRIMARY KEY REFERENCES photos ON DELETE CASCADE ON UPDATE CASCADE,
     bytes INTEGER NOT NULL, modified INTEGER NOT NULL, sha256 TEXT NOT NULL
 );
-CREATE TABLE IF NOT EXISTS sums (
+CREATE TABLE sums (
     row INTEGER PRIMARY KEY REFERENCES photos ON DELETE CASCADE ON UPDATE CASCADE,
     sum INTEGER NOT NULL
 );
-CREATE TABLE IF NOT EXISTS places (
+CREATE TABLE places (
     row INTEGER PRIMARY KEY REFERENCES photos ON DELETE CASCADE ON UPDATE CASCADE,
     latitude REAL, longitude REAL, camera TEXT
 );
-CREATE INDEX IF NOT EXISTS places_by_latitude ON places (latitude) WHERE latitude IS NOT NULL;
+CREATE INDEX places_by_latitude ON places (latitude) WHERE latitude IS NOT NULL;
 """
-
-
-_KNOWN = frozenset(
-    " ".join(statement.replace("IF NOT EXISTS ", "").split())
-    for statement in (_SCHEMA + _LATER).split(";")
-)
+_KNOWN = frozenset(" ".join(statement.split()) for statement in _SCHEMA.split(";"))
 """What the file may consist of."""
 
 
@@ -148,9 +139,7 @@ class Metadata:
                 if create and not view.format():
                     for statement in _SCHEMA.split(";")[:-1]:
                         view.execute(statement)
-                for statement in _LATER.split(";")[:-1]:
-                    view.execute(statement)
-                view.execute(f"PRAGMA user_version = {FORMAT}")
+                    view.execute(f"PRAGMA user_version = {FORMAT}")
                 yield view
                 connection.commit()
                 for action in view.afterwards:
@@ -165,7 +154,7 @@ class Metadata:
     def facts(self) -> tuple[DescriptorSpec, str]:
         """How photos were described, and the kind of index, which never change.
 
-        A SolarError if there is no index, or it is unfinished, damaged or too new.
+        A SolarError if there is no index, or it is unfinished, damaged or of another format.
         """
         place = self._folder
         if not is_index(place):
@@ -173,10 +162,12 @@ class Metadata:
         regular(place / FILE)
         with self.reading() as view:
             found = view.format()
-            if found <= FORMAT:
-                view.check_schema(_KNOWN)
-            if found > FORMAT:
-                raise SolarError(f"{place} was written by a newer version of solar: upgrade solar.")
+            if found not in (0, FORMAT):
+                raise SolarError(
+                    f"{place} has format {found}, and this version of solar reads format {FORMAT}: "
+                    "build the index again, or use the version that wrote it."
+                )
+            view.check_schema(_KNOWN)
             facts = view.facts() if found else None
         if facts is None:
             raise NoIndexError(f"{place} was never finished: run `solar index build` again.")

@@ -7,7 +7,7 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, lru_cache, reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from solar.images import Roots, Stamp
 from solar.images.exif import ExifFacts
 from solar.search import places_table
 from solar.search.conditions import Where
-from solar.search.near import Area, NoPositionsError
+from solar.search.near import Area
 from solar.search.places_table import place_of
 from solar.search.types import Amendment, DescriptorSpec, Photo, Skipped
 
@@ -34,10 +34,7 @@ _CONDITIONS = {
 
 
 _Row = tuple[Any, ...]
-"""A row, and the facts of its photo in their order; its sum is that of this tuple's `repr`.
-
-Position and camera are left out where nobody knows either: earlier sums stay true.
-"""
+"""A row, and the facts of its photo in their order; its sum is that of this tuple's `repr`."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +97,6 @@ class View:
 
     def stamps(self) -> dict[str, Stamp | None]:
         """What the file of every photo was, by path."""
-        if "files" not in self._tables:
-            return {path: None for (path,) in self.execute("SELECT path FROM photos")}
         found = self.execute(
             "SELECT path, bytes, modified, sha256 FROM photos LEFT JOIN files USING (row)"
         )
@@ -122,8 +117,6 @@ class View:
     def matching(self, where: Where) -> RowNumbers:
         """The rows of the photos that satisfy every condition, ascending."""
         areas = [c.value for c in where if isinstance(c.value, Area)]
-        if areas and "places" not in self._tables:
-            raise NoPositionsError
         with parsing():
             found = [places_table.within(self.execute, area) for area in areas]
         plain = [(c, c.value) for c in where if not isinstance(c.value, Area)]
@@ -136,7 +129,7 @@ class View:
     def where_and_when(self) -> dict[str, Any]:
         """How many photos have a time, a position or a camera, and from where to where."""
         with parsing():
-            return places_table.where_and_when(self.execute, "places" in self._tables)
+            return places_table.where_and_when(self.execute)
 
     def paths(self, rows: Iterable[int]) -> dict[int, str]:
         """The paths of some rows; a SolarError if one has no photo, or it is damaged."""
@@ -285,11 +278,6 @@ class View:
         self.execute("DELETE FROM blocks")
         self._sum("row >= 0")
 
-    @cached_property
-    def _tables(self) -> set[str]:
-        """What is there: indices of before lack `files` or `sums`."""
-        return {name for (name,) in self.execute("SELECT name FROM sqlite_master")}
-
     def _sum(self, condition: str, *values: str | int) -> None:
         """Note the sums of some rows as they are now."""
         rows = [(row[0], _sum_of(row)) for row, _ in self._read(condition, *values)]
@@ -333,16 +321,12 @@ class View:
     def _read(self, condition: str, *values: str | int) -> list[tuple[_Row, int | None]]:
         """Rows, and the sums that were noted of them."""
         # In one statement, and without a Photo of each row: every search pays for this.
-        files, sums, places = (name in self._tables for name in ("files", "sums", "places"))
         found = self.execute(
             "SELECT row, path, width, height, taken, "
             "(SELECT json_group_array(tag) FROM tags WHERE tags.row = photos.row), "
-            f"{'sum' if sums else 'NULL'}, "
-            f"{'latitude, longitude, camera' if places else 'NULL, NULL, NULL'}, "
-            f"{'bytes, modified, sha256' if files else 'NULL'} "
-            f"FROM photos {'LEFT JOIN files USING (row)' if files else ''} "
-            f"{'LEFT JOIN sums USING (row)' if sums else ''} "
-            f"{'LEFT JOIN places USING (row)' if places else ''} WHERE {condition}",
+            "sum, latitude, longitude, camera, bytes, modified, sha256 FROM photos "
+            "LEFT JOIN files USING (row) LEFT JOIN sums USING (row) LEFT JOIN places USING (row) "
+            f"WHERE {condition}",
             values,
         )
         return [

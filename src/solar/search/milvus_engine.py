@@ -133,12 +133,12 @@ class MilvusEngine:
 
     def lookup(self, paths: Sequence[str]) -> dict[str, tuple[Photo, Vectors]]:
         """What is known of photos and their vectors (dim,), by path; unknown paths are left out."""
-        rows = self._find(paths, [*self._facts.known, "vector"], self.options.consistency)
+        rows = self._find(paths, [*stored.KNOWN, "vector"], self.options.consistency)
         return {row["path"]: (stored.photo_of(row), stored.vector_of(row)) for row in rows}
 
     def find(self, paths: Sequence[str]) -> dict[str, Photo]:
         """What is known of photos, by path; unknown paths are left out."""
-        rows = self._find(paths, self._facts.known, self.options.consistency)
+        rows = self._find(paths, stored.KNOWN, self.options.consistency)
         return {row["path"]: stored.photo_of(row) for row in rows}
 
     def batches(self, rows: int = 4096) -> Iterator[tuple[list[Photo], Vectors]]:
@@ -149,7 +149,7 @@ class MilvusEngine:
 
     def photos(self, rows: int = 4096) -> Iterator[list[Photo]]:
         """What is known of every photo, in the order of `batches`, without its vector."""
-        for batch in self._walk(rows, self._facts.known):
+        for batch in self._walk(rows, stored.KNOWN):
             yield [stored.photo_of(row) for row in batch]
 
     def add(self, batches: Iterable[tuple[Sequence[Photo], Vectors]]) -> int:
@@ -303,8 +303,7 @@ class MilvusEngine:
             for photo in photos:
                 stored.check_photo(photo)
             kept, sound = validated(photos, vectors, self.spec.dim, self._place)
-            stamped = self._facts.stamped
-            rows = stored.rows_of(kept, sound, self._partition_tag, stamped=stamped)
+            rows = stored.rows_of(kept, sound, self._partition_tag)
             for some in _chunks(rows, self._rows_per_call):
                 self._write(list(some))
             yield len(photos)
@@ -368,7 +367,7 @@ class MilvusEngine:
         while todo:
             first, last = todo.pop()
             inside = f"place >= {first} and place < {last}"
-            wanted = fields or [*self._facts.known, "vector"]
+            wanted = fields or [*stored.KNOWN, "vector"]
             rows = self._query(inside, wanted, "Strong", limit=most + 1)
             if len(rows) > most:
                 middle = (first + last) // 2

@@ -24,8 +24,8 @@ FORMAT = 1
 FACTS = "solar"
 """The property of a collection that tells how it was made."""
 
-KNOWN = ["path", "width", "height", "tags", "taken", "place", "checksum"]
-"""The fields of a row but its vector, and but the stamp, which older collections do not have."""
+KNOWN = ["path", "width", "height", "tags", "taken", "place", "checksum", "stamp"]
+"""The fields of a row but its vector."""
 
 PLACES = 1 << 62
 _PATH_BYTES, _TAG_BYTES, _TAGS, _TAKEN_BYTES, _STAMP_BYTES = 4096, 1024, 256, 32, 128
@@ -38,31 +38,27 @@ class CollectionFacts:
     spec: DescriptorSpec
     options: Options
     roots: Roots
-    stamped: bool = True  # whether its rows have stamps
 
     def stored(self) -> str:
         """As a text to be kept with the collection."""
         facts = {"format": FORMAT, "made": asdict(self.spec), "roots": self.roots.stored()}
         return json.dumps({**facts, "options": self.options.remembered()})
 
-    @property
-    def known(self) -> list[str]:
-        """The fields of a row but its vector."""
-        return [*KNOWN, "stamp"] if self.stamped else KNOWN
-
 
 def read_facts(connection: Connection) -> CollectionFacts:
-    """What a collection remembers; a SolarError if nobody told it, or a newer version of solar."""
+    """What a collection remembers; a SolarError if it is not ours or of another format."""
     place = connection.place
     described = connection.call("describe_collection", place.collection)
     text = described.get("properties", {}).get(FACTS) or described.get("description", "")
     try:
         facts = json.loads(text)
-        if facts["format"] > FORMAT:
-            raise SolarError(f"{place} was made by a newer version of solar: upgrade solar.")
-        root = facts["made"].pop("root", None)  # where an index had its only one
+        if facts["format"] != FORMAT:
+            raise SolarError(
+                f"{place} has format {facts['format']}, and this version of solar reads format "
+                f"{FORMAT}: build the index again, or use the version that wrote it."
+            )
         spec, options = DescriptorSpec(**facts["made"]), Options(**facts["options"])
-        roots = Roots.read(facts["roots"]) if "roots" in facts else Roots.at(root)
+        roots = Roots.read(facts["roots"])
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, SolarError):
             raise
@@ -71,7 +67,7 @@ def read_facts(connection: Connection) -> CollectionFacts:
     dim = fields["vector"]["params"]["dim"]
     if int(dim) != spec.dim:
         raise SolarError(f"{place} holds vectors of length {dim} instead of {spec.dim}.")
-    return CollectionFacts(spec, options, roots, "stamp" in fields)
+    return CollectionFacts(spec, options, roots)
 
 
 def schema(connection: Connection, dim: int, partition: str, description: str) -> Any:
@@ -97,7 +93,7 @@ def schema(connection: Connection, dim: int, partition: str, description: str) -
 
 
 def rows_of(
-    photos: Sequence[Photo], vectors: Vectors, partition_tag: str | None, *, stamped: bool = True
+    photos: Sequence[Photo], vectors: Vectors, partition_tag: str | None
 ) -> list[dict[str, Any]]:
     """Rows to write: photos and their vectors (n, dim), and the tag that decides on a partition."""
     rows = [
@@ -109,13 +105,11 @@ def rows_of(
             "taken": photo.taken or "",
             "place": place_of(photo.path),
             "checksum": checksum(vector),
+            "stamp": " ".join(map(str, photo.stamp or ())),
             "vector": vector,
         }
         for photo, vector in zip(photos, vectors, strict=True)
     ]
-    if stamped:
-        for row, photo in zip(rows, photos, strict=True):
-            row["stamp"] = " ".join(map(str, photo.stamp or ()))
     if partition_tag is not None:
         for row, photo in zip(rows, photos, strict=True):
             row["partition"] = _tag_of(photo, partition_tag)
@@ -125,7 +119,7 @@ def rows_of(
 def photo_of(row: dict[str, Any]) -> Photo:
     """What a row knows of its photo."""
     tags, stamp = tuple(map(str, row["tags"])), None
-    if row.get("stamp"):
+    if row["stamp"]:
         size, modified, *digest = row["stamp"].split()
         stamp = Stamp(int(size), int(modified), "".join(digest))
     return Photo(row["path"], row["width"], row["height"], tags, row["taken"] or None, stamp)

@@ -39,6 +39,10 @@ class Part:
     box: Box | None = None
 
 
+class Together(list[Any]):
+    """Several queries that are searched for by the mean of their vectors."""
+
+
 def parts_of(query: Any, box: Box | None = None) -> list[Part]:
     """The parts of a query: itself, or those of a list; a box goes with a single photo, if any.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -20,6 +19,7 @@ from solar.search.conditions import Condition, Where, parse_where
 from solar.search.location import Location, find_location
 from solar.search.parts import (
     Part,
+    Together,
     Words,
     as_vector,
     has_words,
@@ -35,10 +35,10 @@ from solar.search.types import DescriptorSpec, Hit, Photo
 from solar.search.verify import FRESH, VerifySettings, kept_verifier
 
 if TYPE_CHECKING:
-    from typing import Self, Unpack
+    from typing import Self
 
     from solar.images import Box, Source
-    from solar.search.rerank import OlderRerank
+
 
 T = TypeVar("T")
 Conditions: TypeAlias = str | Sequence[str | Condition] | None
@@ -113,10 +113,9 @@ class PhotoIndex(ABC):
         box: Box | None = None,
         rerank: str | Sequence[str] | None = AUTO,
         where: Conditions = None,
-        verify: bool | VerifySettings = False,
+        verify: VerifySettings | None = None,
         include_self: bool = False,
         min_probability: float | None = None,
-        **older: Unpack[OlderRerank],
     ) -> list[Hit]:
         """Find the photos that show the same place or object as a query.
 
@@ -134,15 +133,13 @@ class PhotoIndex(ABC):
             rerank: Re-ranking methods, in order: names of `solar.search.rerank.METHODS`, as a list
                 or separated by commas (`"alpha,verify"`). After some of them, scores are no longer
                 similarities, unless verification comes last. `"auto"` uses what `usual` returns,
-                unless `verify`, `expand` or `diffuse` is given; None ranks by similarity alone.
+                unless `verify` is given; None ranks by similarity alone.
             where: Only photos that satisfy these conditions, see `parse_where`.
-            verify: The same as `rerank="verify"`, or settings for it; see `solar.search.verify`.
+            verify: Settings of `rerank="verify"`, which they imply; see `solar.search.verify`.
             include_self: Include the query itself if it is an indexed photo, given by its file or
                 its path. A copy of it is a different photo, and always included.
             min_probability: Only photos with at least this probability of showing the same place,
                 from 0 to 1; for calibrated models, see `solar.search.calibration`.
-            **older: `expand="average"`, `expand="alpha"` and `diffuse=True`: older names for
-                `rerank="average"`, `"alpha"` and `"diffusion"`.
 
         Returns:
             Photos with scores and probabilities, best first; after verification, the most probable
@@ -153,16 +150,13 @@ class PhotoIndex(ABC):
                 re-ranking method does not exist or does not work with this index or query, there
                 are no probabilities, or the model has no text encoder.
         """
-        query = read_files(query)
-        if isinstance(query, list | tuple):
-            warnings.warn(
-                "A list of queries is searched by the mean of their vectors: call search_mean for "
-                "that, or search_many to search for each query separately.",
-                FutureWarning,
-                stacklevel=2,
-            )
-        query = with_words(query, text)
         check_count(k)
+        if isinstance(query, list | tuple) and not isinstance(query, Together):
+            raise SolarError(
+                "search takes one query: call search_many to search for each of several, or "
+                "search_mean to search for all of them by their mean."
+            )
+        query = with_words(read_files(query), text)
         return self._search(
             *(query, k, set() if include_self else self._own(query)),
             box=box,
@@ -171,7 +165,6 @@ class PhotoIndex(ABC):
             verify=verify,
             min_probability=min_probability,
             calibration=self.calibration if text is None else None,
-            **older,
         )
 
     def _search(
@@ -184,14 +177,15 @@ class PhotoIndex(ABC):
         box: Box | None = None,
         rerank: str | Sequence[str] | None = AUTO,
         where: Conditions = None,
-        verify: bool | VerifySettings = False,
+        verify: VerifySettings | None = None,
         min_probability: float | None = None,
         calibration: Calibration | None = None,
-        **older: Unpack[OlderRerank],
     ) -> list[Hit]:
         """Search without some photos, for a query or another `vector` in its place."""
         conditions = parse_where(where)
-        names = chosen(None if rerank == AUTO else rerank, verify=bool(verify), **older)
+        names = chosen(None if rerank == AUTO else rerank)
+        if verify is not None and "verify" not in names:
+            names.append("verify")
         automatic = rerank == AUTO and not names
         if automatic:
             names, _ = self.usual(query)
@@ -212,7 +206,7 @@ class PhotoIndex(ABC):
                 for part in shown(self._parts(query, box))
             ],
             k,
-            settings={} if isinstance(verify, bool) else {"verify": verify},
+            settings={} if verify is None else {"verify": verify},
             kept=self._kept,
             calibration=calibration,
         )
@@ -278,9 +272,7 @@ class PhotoIndex(ABC):
             k: How many photos at most.
             **options: As for `search`.
         """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            return self.search(list(queries), k, **options)
+        return self.search(Together(queries), k, **options)
 
     def search_many(self, queries: Iterable[Any], k: int = 10, **options: Any) -> list[list[Hit]]:
         """Search for many queries, each for itself.

@@ -1,6 +1,6 @@
 """The table of the metadata that says where photos were taken, and with which camera.
 
-Older indices have none; a photo of which nobody knows either has no row in it.
+A photo of which neither is known has no row in it.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,21 +28,16 @@ def within(execute: Execute, area: Area) -> RowNumbers:
     return rows[area.holds([position for _, *position in found])]
 
 
-def where_and_when(execute: Execute, there: bool) -> dict[str, Any]:
-    """How many photos have a time, a position or a camera, and from where to where.
-
-    `there` says whether the index has this table.
-    """
+def where_and_when(execute: Execute) -> dict[str, Any]:
+    """How many photos have a time, a position or a camera, and from where to where."""
     count, *times = execute("SELECT count(taken), min(taken), max(taken) FROM photos").fetchone()
-    facts: dict[str, Any] = {"with_time": count, "with_position": 0, "with_camera": 0}
+    positions, cameras, south, north, west, east = execute(
+        "SELECT count(latitude), count(camera), min(latitude), max(latitude), "
+        "min(longitude), max(longitude) FROM places"
+    ).fetchone()
+    facts: dict[str, Any] = {"with_time": count, "with_position": positions, "with_camera": cameras}
     facts |= {"taken": times} if count else {}
-    if there:
-        positions, cameras, south, north, west, east = execute(
-            "SELECT count(latitude), count(camera), min(latitude), max(latitude), "
-            "min(longitude), max(longitude) FROM places"
-        ).fetchone()
-        facts |= {"with_position": positions, "with_camera": cameras}
-        facts |= {"latitude": [south, north], "longitude": [west, east]} if positions else {}
+    facts |= {"latitude": [south, north], "longitude": [west, east]} if positions else {}
     return facts
 
 
@@ -65,7 +60,5 @@ def tell(executemany: Execute, facts: Iterable[tuple[int, ExifFacts]]) -> None:
 def place_of(
     latitude: float | None, longitude: float | None, camera: str | None
 ) -> tuple[Any, ...]:
-    """Position and camera of a photo; nothing where neither is known."""
-    if latitude is None or longitude is None:
-        return () if camera is None else (None, camera)
-    return (latitude, longitude), camera
+    """Position and camera of a photo; None for what is not known."""
+    return None if latitude is None or longitude is None else (latitude, longitude), camera

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal
 
 from solar.errors import SolarError
 
@@ -79,33 +79,14 @@ METHODS: dict[str, Reranker] = {
 }
 
 
-class OlderRerank(TypedDict, total=False):
-    """Older spellings of some of the methods; see `chosen`."""
-
-    expand: str | None
-    diffuse: bool
-
-
 AUTO = "auto"
 """Instead of names: what `PhotoIndex.usual` finds possible for a query."""
 
 
-def chosen(
-    rerank: str | Iterable[str] | None = None,
-    *,
-    expand: str | None = None,
-    diffuse: bool = False,
-    verify: bool = False,
-) -> list[str]:
-    """The names of methods in the order in which they follow each other, each once.
-
-    `expand` (`"average"` or `"alpha"`) and `diffuse` are older spellings that come before what is
-    in `rerank`, a list or a text with commas; `verify` is one that comes last.
-    """
-    names = rerank.split(",") if isinstance(rerank, str) else list(rerank or ())
-    older = [expand, "diffusion" if diffuse else None]
-    all_names = [*older, *names, "verify" if verify else None]
-    given = [name.strip() for name in all_names if name is not None]
+def chosen(rerank: str | Iterable[str] | None) -> list[str]:
+    """The names of methods in their order, each once, from a list or a text with commas."""
+    names = rerank.split(",") if isinstance(rerank, str) else rerank or ()
+    given = [name.strip() for name in names]
     for name in given:
         if name not in METHODS:
             raise SolarError(

@@ -171,7 +171,7 @@ def compare(
     for name, number in numbers.items():
         seen, stamp = photos.seen[number], known.get(name)
         if name in known:
-            if stamp is None:  # of an index that kept no stamps: taken as it is now
+            if stamp is None:  # indexed as a vector, without its file: taken as it is now
                 touched[name] = Stamp(seen.bytes, seen.modified, "")
             elif stamp.fits(seen):
                 unchanged += 1

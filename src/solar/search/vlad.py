@@ -111,15 +111,6 @@ def vlad(descriptors: Floats, codebook: Codebook, assign: int = 1) -> Floats:
     return residuals.dense(len(codebook.words)).ravel() / np.float32(max(residuals.norm, 1e-12))
 
 
-def regional_vlad(regions: Sequence[Floats], codebook: Codebook, assign: int = 1) -> Floats:
-    """The regional VLAD of a photo: (words · d,), as published not of unit norm.
-
-    `regions` are local descriptors (n, d), those of the whole photo first.
-    """
-    found = [sum_residuals(one, codebook, assign) for one in regions]
-    return combine_regions(found).dense(len(codebook.words)).ravel()
-
-
 def _summed(words: NDArray[np.int32], rows: Floats) -> Residuals:
     """Rows of the same word, added up."""
     if not len(words):

@@ -100,8 +100,7 @@ class Writer(FolderWriter):
         first, last = version.coded_rows, version.rows
         if self._kind is None:
             return version
-        least = compressed.least_rows(self._kind, self._dim)
-        due = last - first > max(_TAIL, first // 8) if version.codes else last >= least
+        due = last - first > max(_TAIL, first // 8) if version.codes else last >= compressed.LEAST
         if not due:
             return version
         vectors = mapped(self._folder / version.vectors, last, self._dim)

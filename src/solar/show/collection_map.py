@@ -56,23 +56,35 @@ def choose_method(count: int) -> tuple[Method, str]:
     return "tsne", ""
 
 
-def map_collection(
-    vectors: npt.ArrayLike, *, seed: int = 0, method: Method | None = None
+def arrange(
+    pieces: Callable[[], Iterable[Vectors]], count: int, method: Method, *, seed: int = 0
 ) -> Vectors:
-    """Arrange vectors (n, dim) in the plane, the same way every time; another seed, another map.
+    """Arrange vectors in the plane, the same way every time; another seed, another map.
 
-    Out come points (n, 2) in 0..1: the longer side fills the range, the shorter one is in its
-    middle. The method is what `choose_method` says if not given.
+    Args:
+        pieces: Gives the vectors (n, dim) in pieces, anew each time it is called.
+        count: How many there are in all.
+        method: See `choose_method`.
+        seed: Of the sample and of t-SNE.
+
+    Returns:
+        Points (n, 2) in 0..1: the longer side fills the range, the shorter one is in its middle.
     """
-    array = np.asarray(vectors)
-    if array.ndim != 2:
-        raise SolarError(f"A map needs vectors of shape (n, dim), not {array.shape}.")
-
-    def pieces() -> Iterator[Vectors]:
-        for start in range(0, len(array), _ROWS):
-            yield np.asarray(array[start : start + _ROWS], np.float32)
-
-    return _arrange(pieces, len(array), seed, method or choose_method(len(array))[0])
+    chance = np.random.default_rng(seed)
+    chosen = np.sort(chance.permutation(count)[:LANDMARKS])
+    sample = _pick(pieces(), chosen)
+    if not len(sample):
+        return np.empty((0, 2), np.float32)
+    if not np.isfinite(sample).all():
+        raise SolarError("A vector is not finite: describe its photo again.")
+    mean = sample.mean(axis=0)
+    axes = _axes(sample - mean, min(_COMPONENTS, *sample.shape), chance)
+    reduced = (sample - mean) @ axes
+    flat = _plane(reduced, seed) if method == "tsne" else _two(reduced)
+    if count > len(sample):
+        rows = ((piece - mean) @ axes for piece in pieces())
+        flat = np.concatenate([_place(piece, reduced, flat) for piece in rows])
+    return _unit(flat)
 
 
 def map_index(index: Index, *, seed: int = 0) -> CollectionMap:
@@ -91,33 +103,12 @@ def map_index(index: Index, *, seed: int = 0) -> CollectionMap:
             paths.extend(photo.path for photo in photos)
             yield vectors
 
-    points = _arrange(pieces, len(index), seed, method)
+    points = arrange(pieces, len(index), method, seed=seed)
     count = min(len(paths), len(points))  # a writer may have been at work
     found = CollectionMap(tuple(paths[:count]), points[:count], method)
     if file is not None and key is not None:
         _write(file, key, found)
     return found
-
-
-def _arrange(
-    pieces: Callable[[], Iterable[Vectors]], count: int, seed: int, method: Method
-) -> Vectors:
-    """Arrange `count` rows that `pieces` gives anew each time it is called."""
-    chance = np.random.default_rng(seed)
-    chosen = np.sort(chance.permutation(count)[:LANDMARKS])
-    sample = _pick(pieces(), chosen)
-    if not len(sample):
-        return np.empty((0, 2), np.float32)
-    if not np.isfinite(sample).all():
-        raise SolarError("A vector is not finite: describe its photo again.")
-    mean = sample.mean(axis=0)
-    axes = _axes(sample - mean, min(_COMPONENTS, *sample.shape), chance)
-    reduced = (sample - mean) @ axes
-    flat = _plane(reduced, seed) if method == "tsne" else _two(reduced)
-    if count > len(sample):
-        rows = ((piece - mean) @ axes for piece in pieces())
-        flat = np.concatenate([_place(piece, reduced, flat) for piece in rows])
-    return _unit(flat)
 
 
 def _pick(pieces: Iterable[Vectors], rows: npt.NDArray[np.int64]) -> Vectors:

@@ -22,7 +22,7 @@ _PANELS = (
     ("squared distance", ("near", "far")),
     ("distance", ("positive_distance", "negative_distance")),
     ("variance of descriptors", ("spread", "pool_similarity")),
-    ("learning rate", ("lr", "rate")),  # "rate" in older runs
+    ("learning rate", ("lr",)),
 )
 _COLOURS = ("#0072B2", "#D55E00", "#009E73")
 _WIDTHS = (3.0, 1.5, 1.5)  # a loss of one part is seen under that part

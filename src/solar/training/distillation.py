@@ -20,7 +20,7 @@ from solar.nn import l2_normalize, pca_whitening, within_whitening
 from solar.training.augment import Augmentation, augment
 from solar.training.distill_recipe import DistillRecipe
 from solar.training.imitation import Imitator, distances
-from solar.training.loop import Trainer, current_keys, launch
+from solar.training.loop import Trainer, launch
 from solar.training.objective import Terms
 from solar.training.teacher import load_teachers
 from solar.training.teacher_tuning import tune
@@ -196,7 +196,7 @@ class DistillTrainer(Trainer[DistillRecipe, Batch]):
         self.bar.say("Finishing the student")
         best = self.run.best() if self.held is not None else None
         if best is not None:
-            self.load_weights(current_keys(best))
+            self.load_weights(best)
         with self.used():
             student = self._whitened()
         return {

@@ -30,9 +30,6 @@ from solar.training.shared_recipe import Recipe
 R = TypeVar("R", bound=Recipe)
 B = TypeVar("B")
 
-# What keys of a checkpoint's state used to be called.
-_OLD_KEYS = {"imitator": "network", "average": "ema", "health": "monitor", "last": "figures"}
-
 
 class Trainer(ABC, Generic[R, B]):
     """A run: what is trained, how far it is, and where it writes.
@@ -263,7 +260,7 @@ class Trainer(ABC, Generic[R, B]):
             if self.validates_first and self.held is not None:
                 self._validate()
             return
-        state = current_keys(self.run.state)
+        state = self.run.state
         self.load_weights(state)
         self.optimiser.load_state_dict(state["optimiser"])
         if self.monitor is not None:
@@ -355,16 +352,6 @@ def launch(
         return trainer(recipe, folder, **options).fit()
     finally:
         distributed.stop()
-
-
-def current_keys(state: State) -> State:
-    """A checkpoint's state by the keys that it has today, whenever it was written."""
-    state = {**state, **state.get("training", {})}
-    if "training" in state:  # of patches, whose figures were those of the best validation
-        state["best_figures"] = state.pop("figures")
-    named = {_OLD_KEYS.get(key, key): value for key, value in state.items()}
-    lacking: State = {"monitor": None, "collapsed": False, "figures": {}, "best_figures": {}}
-    return {**lacking, **named}
 
 
 def _diverged(what: str, step: int) -> SolarError:

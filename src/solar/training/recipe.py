@@ -9,20 +9,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from solar.errors import SolarError
 from solar.files import replacing
-from solar.training.progress import warn
 
 R = TypeVar("R")
-
-RENAMED = {
-    "optimiser.rate": "optimiser.lr",
-    "optimiser.decay": "optimiser.weight_decay",
-    "optimiser.trunk": "optimiser.backbone",
-    "mining.floor": "mining.min_distance",
-    "compute.pieces": "compute.grad_cache_chunks",
-    "compute.max_seconds": "seconds",
-    "settle": "warmup_projections",
-}
-"""Settings by the names that older recipes give them, and what they are called now."""
 
 
 def read_recipe(cls: type[R], path: str | Path, overrides: Sequence[str] = ()) -> R:
@@ -35,7 +23,6 @@ def read_settings(
 ) -> dict[str, Any]:
     """Read a recipe as nested dicts: what it extends, itself, the overrides, then the options.
 
-    Settings may have the names that they used to have (`RENAMED`); a warning tells the new one.
     A SolarError if there is no such file, it is no YAML, or an override is no key=value.
 
     Args:
@@ -52,7 +39,7 @@ def read_settings(
                 f"{override!r} is not an override: write key=value, as in loss.margin=1."
             )
         given = _parse(value, override) if value.strip() else ""  # YAML would call nothing null
-        settings = _merged(settings, _renamed(_nested(key.strip(), given), override))
+        settings = _merged(settings, _nested(key.strip(), given))
     for key, value in (options or {}).items():
         settings = settings if value is None else _merged(settings, _nested(key, value))
     return settings
@@ -138,7 +125,6 @@ def _read_chain(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
         settings = {}
     if not isinstance(settings, dict):
         raise SolarError(f"{path} must hold key: value lines, not a {type(settings).__name__}.")
-    settings = _renamed(settings, str(path))
     base = settings.pop("extends", None)
     if base is None:
         return settings
@@ -179,19 +165,6 @@ def _nested(key: str, value: Any) -> dict[str, Any]:
     for name in reversed(key.split(".")):
         value = {name: value}
     return dict(value)
-
-
-def _renamed(settings: dict[str, Any], where: str) -> dict[str, Any]:
-    """Settings by today's names; where a setting has both an old one and today's, that counts."""
-    for old, new in RENAMED.items():
-        *sections, last = old.split(".")
-        at: Any = settings
-        for section in sections:
-            at = at.get(section) if isinstance(at, dict) else None
-        if isinstance(at, dict) and last in at:
-            warn(f"{where}: {old} is now called {new}.")
-            settings = _merged(_nested(new, at.pop(last)), settings)
-    return settings
 
 
 # Checking.

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from solar.show.attention_source import AttentionSource
     from solar.show.explanation import Explanation
 
+
 NDJSON = "application/x-ndjson"
 _PictureId = Annotated[PhotoId, Path()]
 _JPEG: dict[int | str, dict[str, Any]] = {

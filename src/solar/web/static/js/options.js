@@ -90,12 +90,12 @@ export function refill(element, controls) {
 const OFF = "none";
 
 /**
- * Names of the ways to re-rank that an address asks for, in order; older ones spelt them apart.
+ * Names of the ways to re-rank that an address asks for, in order.
  * @param {string[]} usual Those where it says nothing.
  */
-export function methodsOf({ rerank, expand, verify }, usual = []) {
-  if (rerank) return rerank === OFF ? [] : rerank.split(",");
-  return expand || verify ? [expand, verify === "1" && "verify"].filter(Boolean) : usual;
+export function methodsOf({ rerank }, usual = []) {
+  if (!rerank) return usual;
+  return rerank === OFF ? [] : rerank.split(",");
 }
 
 /**
@@ -111,7 +111,7 @@ export function searchOptions(info, params, changed, usual = []) {
   const choose = (names) => {
     const asked = names.join(",");
     const rerank = asked === usual.join(",") ? "" : asked || OFF;
-    changed({ rerank, expand: "", verify: "" });
+    changed({ rerank });
   };
   const [quick, looking] = ["vectors", "photos"].map((needs) =>
     info.features.rerank.filter((method) => method.needs === needs),

@@ -21,7 +21,7 @@ const TOP = 10;
 /** The settings of one side, from parameters like `b.rerank`. */
 const settingsOf = (side, params) =>
   Object.fromEntries(
-    ["model", "rerank", "expand", "verify"]
+    ["model", "rerank"]
       .map((name) => [name, params[`${side}.${name}`]])
       .filter(([, value]) => value),
   );

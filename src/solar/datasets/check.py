@@ -173,7 +173,7 @@ def _structure_from_motion(dataset: Dataset, folder: Path, watch: Watch) -> Iter
             except SolarError as error:
                 yield Item(f"{file.name}, readable", 0, 1, note=str(error))
     if seen:
-        from solar.datasets.training_pickle import sfm_path  # brings in numpy
+        from solar.datasets.training_file import sfm_path  # brings in numpy
 
         yield _listed("photos", folder, map(sfm_path, seen), len(seen), watch)
     else:

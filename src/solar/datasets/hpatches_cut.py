@@ -22,8 +22,8 @@ from solar.datasets.hpatches import IMAGES, NOISES, SIDE, HPatches, write_hpatch
 from solar.datasets.sequences import PhotoSequence, read_sequences
 from solar.errors import SolarError
 from solar.images import read_image
-from solar.images.keypoints import REGION, SMALLEST
 from solar.images.opencv import opencv
+from solar.images.patch_cutting import REGION, SMALLEST
 
 OVERLAP = 0.5
 """Intersection over union (of the circles in the squares) from which two points are one."""

@@ -21,8 +21,8 @@ from solar.errors import SolarError
 from solar.files import replacing
 from solar.images import ImageError, Photos
 from solar.images import load as load_photo
-from solar.images.keypoints import REGION, SMALLEST
 from solar.images.opencv import opencv
+from solar.images.patch_cutting import REGION, SMALLEST
 
 STRONGEST = 2000
 """Keypoints of a photo that are compared with each other, the strongest first."""

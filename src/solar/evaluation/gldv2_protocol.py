@@ -30,8 +30,7 @@ from solar.evaluation.described_photos import (
 )
 from solar.evaluation.evaluation_settings import EvaluationSettings
 from solar.evaluation.metrics import average_precision_at
-from solar.evaluation.nearest import nearest
-from solar.evaluation.ranks import ranks
+from solar.evaluation.ranks import nearest, ranks
 from solar.evaluation.result import Evaluation
 from solar.evaluation.row_blocks import NAMES, Database, select_rows
 from solar.images import Photos, find_photos

@@ -1,20 +1,23 @@
 """Whatever a photo is given as becomes an opened image: only its header is read."""
 
 import contextlib
+import ctypes
 import importlib
 import io
+import logging
 import os
 import re
 import stat
 import sys
 import threading
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeGuard, Union, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError, features
+from PIL import Image, UnidentifiedImageError, _imaging, features
 
 from solar.errors import PASSING, PassingError, SolarError
 from solar.images.formats import (
@@ -25,7 +28,6 @@ from solar.images.formats import (
     is_raw_start,
     is_raw_tiff,
 )
-from solar.images.quiet import hush
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,6 +53,27 @@ Source = Union[str, os.PathLike[str], bytes, BinaryFile, Image.Image, NDArray[np
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # two letters: C:/ is a drive
 _BYTES = bytes | bytearray | memoryview
 _pillow_limit = threading.Lock()
+
+
+def hush() -> None:
+    """Silence Pillow, pillow-heif and libtiff, for the whole process and for good.
+
+    Not for each photo: `warnings.catch_warnings` and standard error itself belong to all threads,
+    and several decode at once. What somebody asked to see before (`python -W always`, a handler for
+    the logger `PIL`) is still shown.
+    """
+    for category in (UserWarning, Image.DecompressionBombWarning):
+        warnings.filterwarnings("ignore", "", category, r"(PIL|pillow_heif)\b", append=True)
+    for name in ("PIL", "pillow_heif"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
+    # libtiff prints from C. Pillow turns its warnings off in the same way, but not its errors.
+    # Where the function cannot be found, as in Pillow for Windows, they stay.
+    with contextlib.suppress(AttributeError, OSError):
+        set_handler = ctypes.CDLL(_imaging.__file__).TIFFSetErrorHandler
+        set_handler.argtypes, set_handler.restype = [ctypes.c_void_p], ctypes.c_void_p
+        set_handler(None)
+
+
 hush()
 Image.preinit()  # BMP, GIF, JPEG, PNG and PPM; the others are in modules of their own
 for _plugin in ("Avif", "Jpeg2K", "Mpo", "Tiff", "WebP"):

@@ -24,8 +24,7 @@ from solar.models import hub, published, zoo
 from solar.models.inference import checked_device
 from solar.models.patch_net import PatchConfig, PatchNet
 from solar.models.pretrained import from_folder, pretrained_folder
-from solar.models.published import Layout
-from solar.models.published_local import from_bgr
+from solar.models.published import Layout, from_bgr
 from solar.models.retrieval_config import RetrievalConfig
 from solar.models.retrieval_net import RetrievalNet
 from solar.models.soundness import check_digest, check_finite, with_digest

@@ -12,8 +12,7 @@ from PIL import Image, ImageDraw
 
 from solar.arrays import Floats
 from solar.show.attention_source import Location
-from solar.show.colours import colour
-from solar.show.lettering import INK, PAPER, SOFT, Colour, wide, write
+from solar.show.colours import INK, PAPER, SOFT, Colour, colour, wide, write
 
 # Apart from each other and from the colours of a map; the letters do without any colour.
 STARS: tuple[Colour, ...] = ((255, 70, 165), (40, 190, 255), (90, 215, 90), (160, 125, 255))

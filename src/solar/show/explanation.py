@@ -20,8 +20,7 @@ from solar.arrays import Floats
 from solar.errors import SolarError
 from solar.images import Box, Source, load, read_image
 from solar.show.attention_source import Location, check_locations
-from solar.show.colours import AGAINST, FOR, signed
-from solar.show.lettering import INK, PAPER, SOFT, short, wide, write
+from solar.show.colours import AGAINST, FOR, INK, PAPER, SOFT, short, signed, wide, write
 from solar.show.matches import draw_lines, pale
 from solar.show.regions import best_pairs, density, middles, region_at
 from solar.weights import DEFAULT

@@ -12,7 +12,7 @@ from solar.arrays import Vectors
 from solar.errors import SolarError
 from solar.images import Source, load
 from solar.show.collection_map import CollectionMap
-from solar.show.lettering import PAPER
+from solar.show.colours import PAPER
 
 _MOST = 40  # cells a side, where there are more photos than can be shown
 _EACH = 4  # photos that may try for a place in a full neighbourhood

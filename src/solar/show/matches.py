@@ -13,7 +13,7 @@ from solar.images import Source, load
 from solar.images.opencv import opencv
 from solar.search.matching import Matches
 from solar.search.same_scene import verdict
-from solar.show.lettering import INK, PAPER, SOFT, short, wide, write
+from solar.show.colours import INK, PAPER, SOFT, short, wide, write
 
 _FINE = 4  # bits after the point in the coordinates of lines
 

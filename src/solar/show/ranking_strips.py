@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw
 
 from solar.evaluation.rankings import Listed, Picture, RankedPhoto, Ranking
 from solar.images import Box, load
-from solar.show.lettering import INK, PAPER, SOFT, short, wide, write
+from solar.show.colours import INK, PAPER, SOFT, short, wide, write
 
 # Bluish green and vermilion stay apart for every kind of colour vision; the marks do without any.
 RIGHT, WRONG = (0, 148, 108), (208, 68, 0)

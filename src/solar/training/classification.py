@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from solar.datasets.place_sources import places_in
 from solar.datasets.places import Places, listed
 from solar.datasets.seeds import generator
+from solar.datasets.training import places_in
 from solar.errors import SolarError
 from solar.losses import NEGATIVES, Classifier, nearest_negatives, second_order
 from solar.nn import pca_whitening

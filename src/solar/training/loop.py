@@ -19,12 +19,11 @@ from solar.errors import SolarError
 from solar.models import save
 from solar.models.inference import best_device
 from solar.training import distributed
-from solar.training.ema import EMA
-from solar.training.meter import Meter
 from solar.training.objective import CollapseMonitor, Terms
-from solar.training.progress import Bar
+from solar.training.progress import Bar, Meter
 from solar.training.random_state import capture_random, restore_random, seed_everything
 from solar.training.run import Run, State
+from solar.training.schedule import EMA
 from solar.training.shared_recipe import Recipe
 
 R = TypeVar("R", bound=Recipe)

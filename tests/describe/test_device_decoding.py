@@ -60,8 +60,8 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     stand_in = StandIn()
-    for module in (pipeline, device_decoding):
-        monkeypatch.setattr(module, "jpeg_engine", lambda device: stand_in)
+    for place in (pipeline, device_decoding):
+        monkeypatch.setattr(place, "jpeg_engine", lambda device: stand_in)
     return stand_in
 
 
@@ -109,8 +109,8 @@ def test_the_store_says_which_decoder_and_is_not_mixed(
     assert len(engine.calls) == before
     with pytest.raises(SolarError, match=r"another decoder \(device, not none\)"):
         extract(mixed, tmp_path / "s", **how)
-    for module in (pipeline, device_decoding):
-        monkeypatch.setattr(module, "jpeg_engine", lambda device: None)
+    for place in (pipeline, device_decoding):
+        monkeypatch.setattr(place, "jpeg_engine", lambda device: None)
     slow = extract(mixed, tmp_path / "t", mode="fast", **how)
     assert slow.settings["mode"] == "fast"
     assert slow.settings["decoder"] == "pillow"

@@ -226,7 +226,6 @@ def _listed(what: str, folder: Path, names: Iterable[str], total: int, watch: Wa
 
 
 def _is_there(path: Path) -> bool:
-    """Whether a file is here and not empty."""
     try:
         return path.is_file() and path.stat().st_size > 0
     except (OSError, ValueError):  # a name that no file can have

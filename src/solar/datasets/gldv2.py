@@ -38,8 +38,6 @@ _CLEAN = "landmark_id,images"
 
 @dataclass(frozen=True)
 class _PhotoTable:
-    """What a list says, a row per photo."""
-
     path: Path
     ids: Ids
     landmarks: Ints
@@ -160,7 +158,6 @@ def _read(path: Path) -> _PhotoTable:
 
 
 def _read_clean(path: Path) -> _PhotoTable:
-    """A landmark per line."""
     places: list[Ids] = []
     landmarks: dict[int, int] = {}  # and their lines
     with reading(path), path.open("rb") as file:

@@ -102,7 +102,6 @@ class ImageCache:
     def _decode_into(
         self, file: Path, advance: Callable[[int], None]
     ) -> tuple[list[float], list[str | None]]:
-        """What `fill` of `square_decoding` tells of every photo."""
         starts = range(0, len(self), _CHUNK)
         parts = [self.photos.select(range(len(self))[s : s + _CHUNK]) for s in starts]
         aspects: list[float] = []
@@ -174,7 +173,7 @@ class Order:
     """Which photos a step sees: all of them, shuffled, then all of them in another order.
 
     The caches' photos are numbered through; an epoch has those whose names start with a key of
-    `repeat` so many times.
+    `repeat` as often as its value says.
     """
 
     def __init__(

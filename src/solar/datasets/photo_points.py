@@ -144,7 +144,6 @@ def _key(photos: Photos, settings: PointSettings, orient: bool) -> str:
 
 
 def _stamp(place: Path | tuple[Path, int, int]) -> tuple[int, ...]:
-    """What changes when a photo is replaced by another of the same name."""
     if isinstance(place, Path):
         return (place.stat().st_size,) if place.exists() else ()
     return place[1:]

@@ -125,7 +125,7 @@ def _read_mosaic(path: Path) -> Pixels:
 
 
 def _table(path: Path, columns: int) -> Ints:
-    """Whole numbers of a text file, at least so many columns."""
+    """Integers of a text file with at least this many columns."""
     with reading(path, "is not a table of whole numbers", ValueError):
         lines = path.read_text().splitlines()
         found = np.loadtxt(lines, np.int64, ndmin=2) if lines else np.empty((0, 0), np.int64)

@@ -176,7 +176,7 @@ def how_described(describe: PhotoDescriber | None, settings: EvaluationSettings)
 
 
 def needs_model(what: str | Path | None, settings: EvaluationSettings) -> bool:
-    """Whether there are photos to describe, and not descriptors by a model that nobody names."""
+    """Whether there are photos to describe, not descriptors by an unnamed model."""
     given = (settings.features, settings.predictions, settings.asmk)
     if any(one is not None for one in given):
         return False

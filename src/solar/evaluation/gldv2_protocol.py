@@ -54,7 +54,7 @@ def evaluate_retrieval(
     else:
         index = _Side(Path(what, settings.database or "index"), 0, None, settings)
         test = _Side(Path(what, settings.queries or "test"), 1, asked, settings)
-        # Describing may take days: what is missing is told before.
+        # Describing may take days: report what is missing before.
         index.rows((one for own in solution.right.values() for one in own), solution)
         test.rows(asked, solution)
         gallery, queries = index.describe(describe), test.describe(describe)

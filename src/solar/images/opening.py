@@ -59,7 +59,7 @@ def hush() -> None:
     """Silence Pillow, pillow-heif and libtiff, for the whole process and for good.
 
     Not for each photo: `warnings.catch_warnings` and standard error itself belong to all threads,
-    and several decode at once. What somebody asked to see before (`python -W always`, a handler for
+    and several decode at once. What was enabled explicitly (`python -W always`, a handler for
     the logger `PIL`) is still shown.
     """
     for category in (UserWarning, Image.DecompressionBombWarning):
@@ -194,7 +194,7 @@ def _stream(source: Any) -> BinaryIO:
 
 
 def _regular_file(path: Path, name: str) -> BinaryIO:
-    """Open a file that holds a photo: never a pipe, which would wait for somebody to write."""
+    """Open a file that holds a photo: never a pipe, which would block."""
     _check_kind(path.stat().st_mode, name)  # to open a device may do something
     if path.suffix.lower() in RAW_SUFFIXES:
         raise _raw(name)
@@ -275,8 +275,7 @@ def _pillow_open(stream: BinaryIO) -> Image.Image | None:
 def _formats() -> list[str]:
     """The formats of photos that Pillow can read here.
 
-    It knows forty more, some in code that nobody has looked at for long, and one hands files to an
-    interpreter (Ghostscript): what cannot be a photo is not tried.
+    Its forty others, some unmaintained and one an interpreter (Ghostscript), are not tried.
     """
     return [name for name in PILLOW_FORMATS if name in Image.OPEN]
 
@@ -302,7 +301,7 @@ def _from_array(array: NDArray[np.generic]) -> Image.Image:
 
 
 def _is_tensor(source: object) -> TypeGuard["Tensor"]:
-    # Whoever has a tensor has imported it; while another thread imports it, it has no Tensor yet.
+    # A tensor implies that torch is imported; while it is being imported, it has no Tensor yet.
     kind = getattr(sys.modules.get("torch"), "Tensor", None)
     return kind is not None and isinstance(source, kind)
 

@@ -363,7 +363,6 @@ def _read_pickle_safely(path: Path) -> Any:
 
 
 def _numpy_arrays() -> list[Any]:
-    """What a pickle needs to rebuild a numpy array: GeM files carry their whitenings so."""
     multiarray = np._core.multiarray  # type: ignore[attr-defined]
     dtypes = [np.dtypes.Float32DType, np.dtypes.Float64DType, np.dtypes.Int64DType]
     names = [

@@ -70,7 +70,6 @@ def _stamp(tensor: Tensor) -> _Stamp:
 
 
 def _some(tensor: Tensor) -> Tensor:
-    """Some of its numbers: fused optimisers, and writes to `.data`, do not count versions up."""
     flat = tensor.detach().reshape(-1)
     return flat[:: max(1, len(flat) // _LOOKED_AT)]
 

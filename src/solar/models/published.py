@@ -251,7 +251,6 @@ def guess_backbone(layout: Layout, state: Mapping[str, Tensor]) -> str | None:
 
 
 def _attention(state: Mapping[str, Tensor]) -> dict[int, int]:
-    """Layer number to channel reduction, read off the shapes of the attention blocks."""
     found = {}
     for name, tensor in state.items():
         match = re.fullmatch(r"(?:(?:features\.)?soa(\d)|pooling)\.f\.0\.weight", name)

@@ -2,7 +2,7 @@
 
 Bundled ones come with the package, in ``solar/weights``: ``NAME.safetensors``, its card
 ``NAME.md``, and ``NAME.json`` with its facts and figures (``benchmarks/cards.py`` measures them).
-They work offline; ``solar-r18`` is the one that nobody has to name.
+They work offline; ``solar-r18`` is the default.
 
 The others are downloaded when they are first asked for. Their names follow one pattern, and the
 published file name (with or without ``.pth``, and for cirtorch also without the hash) is accepted
@@ -46,7 +46,7 @@ SFM = "retrieval-SfM-120k"
 
 @dataclass(frozen=True)
 class NamedModel:
-    """One file with a name: bundled, or published by somebody.
+    """A named model file, bundled or published elsewhere.
 
     Attributes:
         urls: The preferred address first; none for a bundled model, or where only `by_hand`
@@ -66,7 +66,7 @@ class NamedModel:
         aliases: Further names, beside the file name.
         bundled: Whether it comes with solar.
         by_hand: Where to download it with a browser, if there is no other way.
-        recipe: What trains it, where nobody publishes a file of it.
+        recipe: What trains it, where no file is published.
         caveat: What must be said beside the results, as a whole sentence.
     """
 
@@ -203,7 +203,6 @@ def obtain(name: str, *, progress: bool = True) -> Path:
 
 
 def _bundled(name: str) -> NamedModel:
-    """The entry of a bundled model, from its facts."""
     known = weights.facts(name)
     kept = ("task", "architecture", "dim", "parameters", "trained_on", "attention", "licence")
     return NamedModel(
@@ -260,7 +259,7 @@ def _cirtorch(name: str, stem: str, task: Task, **facts: Any) -> NamedModel:
     if task == "backbone":
         folder, trained_on = "imagenet", "ImageNet (converted from Caffe)"
     # The publisher's own links say http; https comes first because seven digits of a hash guard
-    # against accidents but not against somebody who changes the file on the way.
+    # against accidents but not against tampering in transit.
     address = f"cmp.felk.cvut.cz/cnnimageretrieval/data/{kind}/{folder}/{stem}.pth"
     return NamedModel(
         name=name,
@@ -315,7 +314,6 @@ _HOW = "ptak.felk.cvut.cz/personal/toliageo/share/how/models"
 
 
 def _how(name: str, file: str, architecture: str, parameters: int, *medium: float) -> NamedModel:
-    """A network of HOW, with its results on Revisited Oxford and Paris."""
     return NamedModel(
         name=name,
         task="local",
@@ -461,7 +459,6 @@ _MODELS = (
 
 @cache
 def _names() -> dict[str, NamedModel]:
-    """Every accepted name in lower case, with its entry."""
     return {
         accepted.casefold(): entry
         for entry in models()

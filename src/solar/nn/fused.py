@@ -84,7 +84,6 @@ def folded(head: nn.Sequential, *, relu: bool = False) -> FusedConv:
 
 
 def _copied(conv: nn.Conv2d) -> tuple[nn.Parameter, nn.Parameter | None]:
-    """Weight and bias, of its own memory."""
     bias = None if conv.bias is None else nn.Parameter(conv.bias.detach().clone())
     return nn.Parameter(conv.weight.detach().clone()), bias
 

@@ -212,7 +212,6 @@ def square_regions(
 
 
 def _closest_overlap(short: int, long: int, overlap: float) -> int:
-    """How many squares along the long side, 2 to 7, overlap nearest to what is wanted."""
     steps = np.float32(long - short) * (1 / np.arange(1, 7, dtype=np.float32))
     area = np.float32(short**2)
     errors = np.abs((area - np.float32(short) * steps) / area - np.float32(overlap))

@@ -51,7 +51,7 @@ def learned_whitening(
     """Whiten the differences within matching pairs, then rotate to the principal components.
 
     The m pairs are given by their rows in the descriptors (n, d): queries (m,), over which the mean
-    is taken, and positives (m,). With `first`, the differences are those of the first so many pairs
+    is taken, and positives (m,). With `first`, the differences are those of the first `first` pairs
     alone. Computed in float64.
     """
     x = descriptors.double()

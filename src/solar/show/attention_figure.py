@@ -153,7 +153,6 @@ def draw_star(
 
 
 def _block(layers: Sequence[AttentionMaps], opacity: float, colours: str, cell: int) -> Image.Image:
-    """One photo as high as its lines of maps, and these."""
     photo, at = layers[0].photo, layers[0].at
     size = cell, max(1, round(cell * photo.height / photo.width))
     gap, text = max(3, cell // 40), max(11, cell // 18)

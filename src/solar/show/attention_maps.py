@@ -120,7 +120,7 @@ def _locations(at: Location | Sequence[Location]) -> list[Location]:
 
 SIDE = 32
 FOUR: tuple[Location, ...] = ((10, 10), (22, 10), (10, 22), (22, 22))
-"""Locations whose attention is drawn where nobody chooses any."""
+"""Locations whose attention is drawn by default."""
 
 
 def read_patch(source: Source, *, number: int = 0, box: Box | None = None) -> Image.Image:

@@ -121,7 +121,6 @@ def _arrange(
 
 
 def _pick(pieces: Iterable[Vectors], rows: npt.NDArray[np.int64]) -> Vectors:
-    """The given rows, ascending, of an array that comes in pieces."""
     found, start = [], 0
     for piece in pieces:
         here = rows[(rows >= start) & (rows < start + len(piece))] - start
@@ -157,7 +156,6 @@ def _plane(reduced: Vectors, seed: int) -> Vectors:
 
 
 def _two(reduced: Vectors) -> Vectors:
-    """The first two directions, with zeros where there are fewer."""
     return np.pad(reduced[:, :2], ((0, 0), (0, max(0, 2 - reduced.shape[1]))))
 
 
@@ -183,7 +181,6 @@ def _unit(points: Vectors) -> Vectors:
 
 
 def _read(file: Path, key: str) -> CollectionMap | None:
-    """A map that was kept, if it is whole and of the same photos."""
     try:
         with np.load(file, allow_pickle=False) as kept:
             facts, points = json.loads(kept["facts"].tobytes()), kept["points"]

@@ -78,7 +78,6 @@ def group_id(group: DuplicateGroup) -> str:
 
 
 def _name(roots: Roots) -> str:
-    """What decisions are kept and exported under."""
     names = [Path(root.path).name for root in roots.roots]
     place = hashlib.sha256(json.dumps(roots.stored()).encode()).hexdigest()[:6]
     plain = re.sub(r"[^\w.-]+", "-", "-".join(names[:2])) or "photos"
@@ -129,8 +128,6 @@ def _pair(pair: DuplicatePair) -> dict[str, Any]:
 
 
 class _PagePhotos:
-    """Where a page in `folder` finds its photos."""
-
     def __init__(self, roots: Roots, folder: Path) -> None:
         self._roots, self._folder = roots, folder
         self._inside = 0

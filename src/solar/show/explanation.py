@@ -109,7 +109,7 @@ class Explanation:
         return heat
 
     def pairs(self, count: int = PAIRS) -> list[RegionPair]:
-        """At most so many pairs of regions that are each other's best, strongest first.
+        """Pairs of regions that are each other's best, strongest first.
 
         Only those that point the same way, with a cosine of at least a half, and that add at least
         a tenth of what the first does.
@@ -247,7 +247,6 @@ def _row(why: Explanation, title: str, height: int, opacity: float, text: int) -
 
 
 def _caption(row: Image.Image, score: str, text: int) -> None:
-    """The similarity, and what the colours mean, as far as there is room."""
     write(row, (0, text // 4), score, text, INK)
     x = wide(score, text) + 2 * text
     for colour, meaning in ((FOR, "speaks for it"), (AGAINST, "speaks against it")):

@@ -143,7 +143,6 @@ def _between(chance: Iterator[Tensor], low: float, high: float) -> Tensor:
 
 
 def _factor(chance: Iterator[Tensor], strength: float) -> Tensor:
-    """From 1 / (1 + strength) to 1 + strength, as often below one as above."""
     return torch.exp(_between(chance, -1, 1) * math.log1p(strength))
 
 
@@ -223,7 +222,6 @@ def _light(x: Tensor, chance: Iterator[Tensor], settings: Augmentation) -> Tenso
 
 
 def _chosen(chance: Iterator[Tensor], probability: float) -> Tensor:
-    """Numbers of the photos that something happens to."""
     return (next(chance) < probability).nonzero()[:, 0]
 
 

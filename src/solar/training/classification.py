@@ -123,7 +123,6 @@ class PlaceTrainer(PhotoTrainer[PlaceRecipe]):
         self.classifier.weight.copy_(F.normalize(everybody, dim=1))
 
     def _described(self, order: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Descriptors of photos in this order, a few at a time, and their numbers."""
         for photos, numbers in self.loader.photo_batches(order, range(len(order)), _TOGETHER, 0):
             yield self.trainable(photos.groups)[photos.order.to(self.device)], numbers
 

@@ -58,7 +58,7 @@ class Trainer(ABC, Generic[R, B]):
     several: ClassVar[bool] = False
     """Whether several processes may train together."""
     watched: ClassVar[bool] = False
-    """Read the losses of every step, before weights move; without it, nobody waits for a GPU."""
+    """Read the losses of every step, before weights move; without it, no step waits for a GPU."""
     validates_first: ClassVar[bool] = False
     """Validate before the first step, too."""
 
@@ -276,7 +276,6 @@ class Trainer(ABC, Generic[R, B]):
         self.meter = Meter()
 
     def _after_step(self, late: bool) -> None:
-        """Log, validate and save, as far as it is time to."""
         recipe, last = self.recipe, self.step == self.steps
         judged = self.held is not None and (last or self.step % self.validate_every == 0)
         saves = last or late or judged or any(map(self._due, (recipe.save_every, self.save_every)))

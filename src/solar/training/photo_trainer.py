@@ -144,7 +144,7 @@ class PhotoTrainer(Trainer[P, Batch]):
 
 
 def parts_of(data: RetrievalData) -> list[Part]:
-    """The part to train on and, where a file holds photos out and nobody asked, that part too."""
+    """The part to train on and, by default, the part that the file holds out."""
     file = Path(data.source[0])
     # A file of `solar data build --val-fraction` holds photos out.
     one_file = len(data.source) == 1 and file.suffix == ".json"

@@ -147,7 +147,7 @@ def cache_images(
         size: Largest side of a stored square. 118,000 photos take 9 GB at 160 and 18 GB at 224.
         cache: Keep the pixels on the "device", on the "host", or decode at each look-up ("none").
         device: Where `ImageCache.select` gives them.
-        workers: Processes (threads for few photos) that decode; default: one a core.
+        workers: Processes (threads for few photos) that decode; default: one per core.
         progress: Called after every few photos.
 
     Returns:

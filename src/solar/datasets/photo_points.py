@@ -90,7 +90,7 @@ def collect_points(
         cache: A `.npz` to write the keypoints to, and to read them from if it was made from the
             same photos with the same settings.
         orient: Turn photos upright by their EXIF orientation.
-        threads: Default: one a core.
+        threads: Default: one per core.
         progress: Called with the number of photos done so far.
 
     Raises:

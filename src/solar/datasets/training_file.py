@@ -1,4 +1,4 @@
-"""What `solar data build` writes: a list of landmarks and their photos, in JSON, one a line.
+"""What `solar data build` writes: a list of landmarks and their photos, in JSON, one per line.
 
     {"format": "solar training set", "version": 1, "sources": ["photos"], "least": 12,
      "landmarks": [

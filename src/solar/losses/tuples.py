@@ -52,7 +52,7 @@ def triplet(
 
     Args:
         anchor: (q, d), descriptors of the queries.
-        positive: (q, d), one positive a query.
+        positive: (q, d), one positive per query.
         negatives: (q, n, d); with the anchor and the positive they make n triplets.
         margin: By how much a negative's squared distance should exceed the positive's.
         reduction: `paper` divides the sum by the number of triplets (equation 3), `per_query` by
@@ -89,7 +89,7 @@ def contrastive(
 
     Args:
         anchor: (q, d), descriptors of the queries.
-        positive: (q, d), one positive a query.
+        positive: (q, d), one positive per query.
         negatives: (q, n, d); with the positive they make 1 + n pairs.
         margin: Negatives farther than this distance cost nothing.
         reduction: `paper` divides the sum by the number of pairs, `per_query` by the number of

@@ -69,7 +69,7 @@ class FusedStem(nn.Module):
 
 
 def to_blocks(images: Tensor) -> Tensor:
-    """(b, 3, h, w) to (b, 16, ⌈h / 2⌉ + 3, ⌈w / 2⌉ + 3): 2×2 pixels a location, zeros around."""
+    """(b, 3, h, w) to (b, 16, ⌈h / 2⌉ + 3, ⌈w / 2⌉ + 3): 2×2 pixels per location, zeros around."""
     h, w = images.shape[2:]
     images = F.pad(images, (4, 2 + w % 2, 4, 2 + h % 2))
     return F.pad(F.pixel_unshuffle(images, 2), (0, 0, 0, 0, 0, 4))

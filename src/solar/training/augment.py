@@ -2,7 +2,7 @@
 
 Every random number comes from the generator that is passed in, and as many of them whatever the
 settings, so that a run can be repeated and gone on with. Crop, mirror, rotation, stretch and
-perspective are one homography a photo and resample it once.
+perspective are one homography per photo and resample it once.
 """
 
 import math
@@ -158,7 +158,7 @@ def _column(values: Tensor, x: Tensor) -> Tensor:
 def _views(
     chance: Iterator[Tensor], settings: Augmentation, aspects: Tensor, result: tuple[int, int]
 ) -> Tensor:
-    """A homography a photo, for `warp`."""
+    """A homography per photo, for `warp`."""
     area = _between(chance, 1 - settings.crop, 1)
     stretch = _factor(chance, settings.stretch)
     wide = result[1] / result[0]

@@ -163,7 +163,7 @@ def _sums(x: Tensor, labels: Tensor) -> Tensor:
 def _batches(
     x: Tensor, labels: Tensor, settings: AdaptationSettings, chance: torch.Generator
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Every photo once an epoch, in a random order; what is left of an epoch is dropped."""
+    """Every photo once per epoch, in a random order; what is left of an epoch is dropped."""
     size = min(settings.batch, len(x))
     for _ in range(settings.epochs):
         order = torch.randperm(len(x), generator=chance)

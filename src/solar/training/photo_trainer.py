@@ -108,7 +108,7 @@ class PhotoTrainer(Trainer[P, Batch]):
         assert rows.grad is not None
         of_parts = torch.split(rows.grad, [len(part) for part in parts])
         for n, (part, mine) in enumerate(zip(parts, of_parts, strict=True)):
-            # Processes talk about gradients once a step, after the last chunk.
+            # Processes exchange gradients once per step, after the last chunk.
             quiet = self.here.size > 1 and n + 1 < len(parts)
             with self.model.no_sync() if quiet else nullcontext():  # type: ignore[operator]
                 torch.autograd.backward(self.model([part], self._chance(n)), mine)

@@ -1,4 +1,4 @@
-"""Say what of a public dataset is here, what is missing, and which release it is."""
+"""Report which files of a public dataset are present or missing, and its release."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

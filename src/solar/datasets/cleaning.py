@@ -1,4 +1,4 @@
-"""Noisy labels cleaned by geometry: two photos show the same if many points move as one plane.
+"""Clean noisy labels by geometry: photos match if many keypoints fit one homography.
 
 Photos that share a label often share nothing else: the view from a tower, its plaque, its foyer.
 Photos are compared keypoint by keypoint, and how many of the matches agree on one homography is

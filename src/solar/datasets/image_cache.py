@@ -1,4 +1,4 @@
-"""Unlabelled photos decoded once, in memory, so that a GPU that trains on them never waits.
+"""Unlabelled photos, decoded once and kept in memory for training.
 
 A photo is squashed into a square and its aspect ratio kept beside it. So all have one shape, a
 batch is a single look-up on the device, nothing is cut off before training chooses its crops, and

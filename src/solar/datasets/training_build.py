@@ -1,4 +1,4 @@
-"""From photos sorted by what they show to a file to train on: `solar data build`."""
+"""Build a training file from sorted photos: `solar data build`."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What a network is trained on: photos, the landmark each shows, who asks, and for what."""
+"""A training set: photos, their landmarks, queries and positives."""
 
 from __future__ import annotations
 

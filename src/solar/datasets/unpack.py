@@ -1,4 +1,4 @@
-"""Unpack archives that strangers made: plain files only, and only below one folder.
+"""Unpack untrusted archives: plain files only, and only below one folder.
 
 An archive is read as it comes, member by member. A member that would land elsewhere, that is a
 link, a device or a sparse file, or that is larger than any photo ends the unpacking: an honest

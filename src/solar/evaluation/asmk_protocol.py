@@ -1,4 +1,4 @@
-"""Sets that are ranked by ASMK* with local features, in place of one vector a photo."""
+"""Evaluate ASMK* with local features in place of one vector per photo."""
 
 import tempfile
 from collections.abc import Mapping, Sequence

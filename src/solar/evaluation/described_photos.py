@@ -1,4 +1,4 @@
-"""Photos and their descriptors: described by a model, kept in a cache, or read from files."""
+"""Photos and their descriptors: computed by a model, cached, or read from files."""
 
 from __future__ import annotations
 

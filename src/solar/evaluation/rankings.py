@@ -1,4 +1,4 @@
-"""What two models put first for the same queries (the paper's figure 4)."""
+"""Top results of several models for the same queries (the paper's figure 4)."""
 
 from __future__ import annotations
 

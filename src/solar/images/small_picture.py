@@ -1,4 +1,4 @@
-"""A photo as a small grey square: enough to see at once that two are not the same picture."""
+"""A photo as a small grey square, to rule out duplicates quickly."""
 
 import numpy as np
 from PIL import Image

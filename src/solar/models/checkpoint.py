@@ -1,4 +1,4 @@
-"""Networks to files and back: our safetensors, and every published format."""
+"""Save and load networks: our safetensors, and every published format."""
 
 import _codecs
 import hashlib

@@ -1,4 +1,4 @@
-"""Networks to files that run without solar: ONNX and torch.export programs."""
+"""Export networks to ONNX and torch.export programs."""
 
 import copy
 import importlib.util

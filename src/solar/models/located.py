@@ -1,4 +1,4 @@
-"""A descriptor as what it is: a sum over the regions of its photo.
+"""A descriptor as a sum of contributions of the regions of its photo.
 
 Location i holds the share xᵢᵖ / Σ xᵖ of what GeM makes of a channel; other poolings split likewise.
 Where the last stage is an attention block, a location has gathered part of that from others, to

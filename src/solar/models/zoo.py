@@ -1,4 +1,4 @@
-"""The models that have a name: what they are, where their files are, what they reach.
+"""The named models: facts, files and published results.
 
 Bundled ones come with the package, in ``solar/weights``: ``NAME.safetensors``, its card
 ``NAME.md``, and ``NAME.json`` with its facts and figures (``benchmarks/cards.py`` measures them).

@@ -1,4 +1,4 @@
-"""A whole collection on one map: photos that look alike lie close together.
+"""A 2-D map of a collection: similar photos lie close together.
 
 Vectors are reduced to 50 numbers by PCA and to two by t-SNE. Of a large collection only a sample
 goes that way; every other photo is placed among the photos of the sample that are most like it, so

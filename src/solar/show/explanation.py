@@ -1,4 +1,4 @@
-"""Why two photos are similar: which regions of one speak for which of the other.
+"""Why two photos are similar: heat maps and pairs of regions.
 
 A descriptor is a sum over the regions of its photo (`solar.models.located`), and the similarity of
 two is their inner product. So it is a sum over pairs of regions, exactly. The table of all pairs is

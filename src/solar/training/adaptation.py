@@ -1,4 +1,4 @@
-"""A network fitted to labelled photos by a linear layer, where that is certain to help."""
+"""Fit a linear layer to labelled photos, kept only if it helps significantly."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -168,7 +168,7 @@ def _some(most: float, chance: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _blurred(patches: Tensor, sigma: Tensor) -> Tensor:
-    """Gaussian blur by two products with a banded matrix per patch; borders weigh what they have."""
+    """Gaussian blur by two products with a banded matrix per patch; borders are renormalised."""
     place = torch.arange(patches.shape[-1], device=patches.device, dtype=patches.dtype)
     apart = (place[:, None] - place).square()
     weights = torch.exp(-apart / (2 * sigma.clamp_min(0.1).square()))

@@ -1,4 +1,4 @@
-"""What trainings of networks that find photos share, whatever their batches and losses are."""
+"""What all trainings of retrieval networks share."""
 
 from abc import abstractmethod
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""A teacher learns what is asked of its student before it teaches: to tell landmarks apart."""
+"""Fine-tune a teacher on labelled landmarks before distillation."""
 
 import copy
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""How a network is run while it learns: nothing is kept or computed for what is frozen.
+"""Run a network in training: no activations or gradients for frozen parts.
 
 The backbone up to the first part that learns runs without gradients, a few photos at a time. What
 follows lets gradients through; frozen convolutions there get none of their own. With frozen batch
